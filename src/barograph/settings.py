@@ -378,6 +378,18 @@ class Settings(BaseModel):
     x402_facilitator_token: SecretStr = Field(
         SecretStr(""), description="Bearer token for the facilitator, if it needs one."
     )
+    x402_cdp_key_id: str = Field(
+        "",
+        description="Id of a secret API key of the Coinbase Developer Platform, if "
+        "`BAROGRAPH_X402_FACILITATOR_URL` is Coinbase's facilitator "
+        "(`https://api.cdp.coinbase.com/platform/v2/x402`). The service signs each request with "
+        "the key instead of sending a bearer token.",
+    )
+    x402_cdp_key_secret: SecretStr = Field(
+        SecretStr(""),
+        description="Secret of the key in `BAROGRAPH_X402_CDP_KEY_ID`: the base64 text of an "
+        "Ed25519 key, or the PEM text of an ECDSA key, whose line breaks may be written as `\\n`.",
+    )
     x402_network: str = Field(
         "eip155:8453",
         pattern="^eip155:[1-9][0-9]{0,17}$",
@@ -474,6 +486,16 @@ class Settings(BaseModel):
             raise ValueError(
                 "BAROGRAPH_X402_FACILITATOR_URL, BAROGRAPH_X402_ASSET and BAROGRAPH_X402_PAY_TO "
                 "are needed together"
+            )
+        key = bool(self.x402_cdp_key_id), bool(self.x402_cdp_key_secret.get_secret_value())
+        if any(key) and not all(key):
+            raise ValueError(
+                "BAROGRAPH_X402_CDP_KEY_ID and BAROGRAPH_X402_CDP_KEY_SECRET are needed together"
+            )
+        if any(key) and self.x402_facilitator_token.get_secret_value():
+            raise ValueError(
+                "BAROGRAPH_X402_FACILITATOR_TOKEN and BAROGRAPH_X402_CDP_KEY_ID exclude each "
+                "other: a facilitator takes either a fixed token or signed requests"
             )
         for price in (self.feed_price_usd, self.stance_price_usd):
             if price.scaleb(self.x402_asset_decimals) % 1:

@@ -260,41 +260,56 @@ KEY = "6f1d3c1e-0b55-4c39-9d3c-5f0e6b1f7a10"
 IDENTIFIER = {"payment-identifier": {"info": {"required": False, "id": KEY}, "schema": {}}}
 
 
+@pytest.mark.outcome(
+    "A paid stance is lost on its way",
+    "The same proof gets the same version again, at any time and at no charge.",
+)
+@pytest.mark.parametrize("first_key", [None, KEY])
+def test_charged_proof_gets_the_version_that_was_sold_at_any_time(
+    shop: Shop, pair: tuple[Version, Version], first_key: str | None
+) -> None:
+    shown = shop.shown()
+    first = shop.show(READ, shown, first_key)
+    (newer,) = shop.record(proposal(label="later", by="operator", issued_at=shop.clock() + 1))
+    for seconds, key in ((0, None), (0, KEY), (0, "?"), (3600, None)):
+        shop.clock.pass_seconds(seconds)
+        again = shop.show(READ, shown, key)
+        assert (again.body, receipt_of(again)) == (first.body, receipt_of(first))
+    shop.withdraw(newer)
+    shop.grant(PAYER, "feed", kind="wallet")
+    shop.clock.now += PERIOD
+    assert shop.show(READ, shown).json()["history_digest"] == pair[1].history_digest
+    # It paid for this stance only, and identifies the wallet nowhere else.
+    for path in (STANCE_READS["rates-desk"], FEED_ENTRY):
+        assert code_of(shop.show(path, shown, first_key)) == USED
+    assert len(shop.facilitator.charged) == 1
+
+
 @pytest.mark.parametrize("members", [{}, {"extensions": IDENTIFIER}], ids=["header", "extension"])
-def test_payer_repeats_a_paid_read_with_a_key_that_is_not_on_chain(
+def test_one_key_is_one_charge_whatever_proof_comes_with_it(
     shop: Shop, pair: tuple[Version, Version], members: dict[str, Any]
 ) -> None:
-    shown = shop.shown(**members)
     key = None if members else KEY
-    first = shop.show(READ, shown, key)
-    again = shop.show(READ, shown, f'"{KEY}"')
-    assert (again.body, receipt_of(again)) == (first.body, receipt_of(first))
-    # The chain shows payer, nonce and signature: all that an observer can rebuild.
-    for path, other in ((READ, None), (READ, "x" * 16), (READ, "?"), (FEED_ENTRY, KEY)):
-        assert code_of(shop.show(path, shop.shown(), other)) == USED
-    # The same key with another proof is the same request: nothing further is charged.
+    first = shop.show(READ, shop.shown(**members), key)
+    assert shop.show(READ, shop.shown(**members), f'"{KEY}"').body == first.body
     assert code_of(shop.show(READ, shop.shown(2, **members), key)) == USED
     assert shop.show(READ, shop.shown(3, **members), None if members else "y" * 16).status == (
         409 if members else 200
     )
-    shop.clock.pass_seconds(60)
-    assert code_of(shop.show(READ, shown, key)) == USED
     assert len(shop.facilitator.charged) == (1 if members else 2)
     assert KEY not in str(shop.rows("SELECT * FROM payments"))
 
 
 @pytest.mark.outcome(
-    "An observer rebuilds a settled payment proof from the chain",
-    "409 once the body was delivered, and no further charge.",
+    "An observer rebuilds the settled proof of a Feed purchase from the chain",
+    "409 without the `Idempotency-Key` of the purchase. Nothing is charged or granted again.",
 )
-def test_delivered_body_is_409_without_a_key_of_the_first_request(
-    shop: Shop, pair: tuple[Version, Version]
-) -> None:
-    for number, path, offer in ((1, READ, STANCE), (2, FEED_ENTRY, FEED)):
-        shown = shop.shown(number, offer)
-        assert shop.show(path, shown).status == 200
-        for key in (None, KEY):
-            assert code_of(shop.show(path, shown, key)) == USED
+def test_purchase_of_feed_is_409_without_the_key_of_the_first_request(shop: Shop) -> None:
+    for number, first_key in ((1, None), (2, KEY)):
+        shown = shop.shown(number, FEED)
+        assert shop.show(FEED_ENTRY, shown, first_key).status == 200
+        for key in (None, "x" * 16, "?"):
+            assert code_of(shop.show(FEED_ENTRY, shown, key)) == USED
     assert len(shop.facilitator.charged) == 2
 
 
@@ -332,7 +347,7 @@ def test_payer_who_disconnects_during_settlement_gets_the_body_with_same_proof(
     assert shop.rows("SELECT state, released_at FROM payments") == [("settled", None)]
     shop.record(proposal(label="later", by="operator", issued_at=shop.clock() + 1))
     shop.clock.pass_seconds(3600)
-    if key is not None:
+    if key is not None and path == FEED_ENTRY:
         assert code_of(shop.show(path, shown)) == USED
     bodies = {shop.show(path, shown, key).body for _ in range(3)}
     answer = shop.show(path, shown, key)

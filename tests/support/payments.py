@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from barograph.payments.checkout import Cashier, Delivery, IsDisconnected, never_disconnected
-from barograph.payments.journal import Grant
+from barograph.payments.journal import Grant, is_by_payer
 from barograph.payments.proof import wire_payload
 from barograph.payments.records import (
     FacilitatorUnavailable,
@@ -118,9 +118,13 @@ async def show(
     key: str | None = None,
     is_disconnected: IsDisconnected = never_disconnected,
 ) -> Delivery[T]:
-    """Send a proof as an endpoint does: redeliver what it paid for, or take a new payment."""
+    """Send a proof as `/api/x402/feed` does: redeliver what it paid for, or take a new payment."""
     resumed = await cashier.redeliver(
-        of, path, lambda _: produce(), key, is_disconnected=is_disconnected
+        of,
+        path,
+        lambda _: produce(),
+        may_repeat=lambda payment: is_by_payer(payment, key),
+        is_disconnected=is_disconnected,
     )
     if resumed is not None:
         return resumed

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from barograph.entitlements.purchases import feed_requirements, stance_requirements
+from barograph.payments.listings import Listing
 from barograph.payments.offers import (
     MAX_OFFER,
     payment_required,
     payment_required_field,
     payment_response_field,
 )
-from barograph.payments.proof import MAX_PROOF, parse_proof
+from barograph.payments.proof import MAX_PROOF, MAX_SIGNATURE, parse_proof
 from barograph.settings import Settings
 from support.clock import START
 from support.payments import PAYER, STANCE, header, payload, payment, proof
@@ -29,8 +30,9 @@ SETTINGS = Settings(
 
 
 def required(**said: Any) -> dict[str, Any]:
-    said = {"url": "https://example.org/x", "description": "A door.", "error": "Pay."} | said
-    found: dict[str, Any] = json.loads(payment_required(said.pop("offer", STANCE), **said))
+    listing = {"url": "https://example.org/x", "description": "A door."} | said
+    offer, error = listing.pop("offer", STANCE), listing.pop("error", "Pay.")
+    found: dict[str, Any] = json.loads(payment_required(offer, Listing(**listing), error))
     return found
 
 
@@ -77,10 +79,8 @@ def test_requirements_hold_the_settings_with_addresses_in_lower_case() -> None:
 def test_the_payment_required_object_is_the_one_of_version_2() -> None:
     body = payment_required(
         feed_requirements(SETTINGS),
-        url="https://example.org/api/x402/feed",
-        description="Feed.",
-        error="Payment required",
-        output_example={"tier": "feed"},
+        Listing("https://example.org/api/x402/feed", "Feed.", output_example={"tier": "feed"}),
+        "Payment required",
     )
     assert body == (
         b'{"x402Version":2,"error":"Payment required",'
@@ -115,17 +115,16 @@ def test_where_nothing_can_be_paid_for_nothing_is_accepted() -> None:
 
 def test_a_proof_that_repeats_the_longest_offer_is_read() -> None:
     example = {"stance": "x"}
-    short = len(
-        payment_required(STANCE, url="u", description="d", error="", output_example=example)
-    )
+    short = len(payment_required(STANCE, Listing("u", "d", output_example=example), ""))
     example["stance"] += "x" * (MAX_OFFER - short)
     offer = required(url="u", description="d", error="", output_example=example)
     content = payload() | {"resource": offer["resource"], "extensions": offer["extensions"]}
     content["accepted"] = offer["accepts"][0]
     content["extensions"]["payment-identifier"]["info"]["id"] = "x" * 128
+    content["payload"]["signature"] = signature = "0x" + "5c" * MAX_SIGNATURE
 
     assert len(header(content)) <= MAX_PROOF
-    assert parse_proof(header(content), [STANCE], START) == proof()
+    assert parse_proof(header(content), [STANCE], START) == proof(signature=signature)
     with pytest.raises(ValueError, match="2048 bytes"):
         required(url="u", description="d", error="x", output_example=example)
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from barograph.payments.proof import (
     CURVE_ORDER,
     MAX_PROOF,
+    MAX_SIGNATURE,
     MIN_LEFT_SECONDS,
     SKEW_SECONDS,
     checksummed,
@@ -366,7 +367,8 @@ def word(number: int) -> str:
         SIGNATURE[2:],
         SIGNATURE[:-1],
         SIGNATURE[:-2],
-        SIGNATURE + "00",
+        SIGNATURE + "0",
+        SIGNATURE + "00" * (MAX_SIGNATURE - 64),
         SIGNATURE + "\n",
         SIGNATURE[:-1] + "g",
         "0x" + "0" * 130,

@@ -18,14 +18,12 @@ from barograph.payments.records import (
     SettlementUnknown,
 )
 from barograph.settings import Settings
-from barograph.upstream.facilitator import (
+from barograph.upstream.facilitator import MAX_REPLY_BYTES, UNNAMED, HttpFacilitator
+from barograph.upstream.facilitator_reasons import (
     CANNOT_TELL,
-    MAX_REPLY_BYTES,
     NOTHING_MOVED,
     OUR_TERMS,
     TRUE_AFTERWARDS,
-    UNNAMED,
-    HttpFacilitator,
 )
 from barograph.upstream.http import MAX_REQUESTS
 from support.payments import PAYER, STANCE, proof
@@ -224,7 +222,7 @@ NO_ANSWERS: dict[str, Script] = {
     "yes inside a 201": says(DONE | VALID, 201),
     "yes inside a 402": says(DONE | VALID, 402),
     "wrong payer": says({**DONE, **VALID, "payer": STANCE.pay_to}),
-    "no payer": says({"isValid": True, "success": True, "transaction": TRANSACTION}),
+    "an empty payer": says({**DONE, **VALID, "payer": ""}),
     "payer is no text": says({**DONE, **VALID, "payer": [PAYER]}),
     "payer and more": says({**DONE, **VALID, "payer": PAYER + "\n"}),
     "the text true": says({**DONE, "isValid": "true", "success": "true"}),

@@ -11,10 +11,11 @@ from decimal import Context, Decimal, Inexact, InvalidOperation
 from functools import partial
 from typing import NamedTuple
 
+from msgspec.structs import replace
 from starlette.requests import Request
 
 from barograph.entitlements.feed_access import FeedAccess, WalletIdentity, bounded
-from barograph.entitlements.refusals import FEED_PATH
+from barograph.entitlements.refusals import FEED_PATH, feed_listing
 from barograph.entitlements.store import FEED, Entitlements, Holder
 from barograph.kit.clock import Clock
 from barograph.kit.database import Transaction
@@ -23,7 +24,7 @@ from barograph.kit.http import Scope
 from barograph.kit.timestamps import DAY, SECOND
 from barograph.kit.wire import parameter
 from barograph.payments.checkout import Cashier, IsDisconnected, Verified
-from barograph.payments.journal import Grant, is_paid_with
+from barograph.payments.journal import Grant, is_by_payer
 from barograph.payments.offers import payment_response_field
 from barograph.payments.proof import (
     decode_proof,
@@ -80,11 +81,12 @@ _EXACT = Context(prec=100, traps=[Inexact, InvalidOperation])
 
 def feed_requirements(settings: Settings) -> Requirements:
     """The price of one period of Feed."""
-    return _requirements(settings, settings.feed_price_usd)
+    price = _requirements(settings, settings.feed_price_usd)
+    return replace(price, listing=feed_listing(settings.base_url))
 
 
 def stance_requirements(settings: Settings) -> Requirements:
-    """The price of one read of a stance."""
+    """The price of one read of a stance of any kind."""
     return _requirements(settings, settings.stance_price_usd)
 
 
@@ -166,7 +168,7 @@ class PaidAccess:
         async with _payment_errors(offer):
             decoded, key = _decoded(scope, offer)
             delivery = await self._cashier.redeliver(
-                decoded, offer.path, goods.body, key, is_disconnected=is_disconnected
+                decoded, offer.path, goods.body, is_disconnected=is_disconnected
             )
             if delivery is None:
                 require_key(key)
@@ -200,16 +202,14 @@ class PaidAccess:
 
         async with _payment_errors(offer):
             decoded, key = _decoded(scope, offer)
-            try:
-                delivery = await self._cashier.redeliver(
-                    decoded, offer.path, nothing, key, is_disconnected=is_disconnected
-                )
-            except AlreadyUsed as error:
+            delivery = await self._cashier.redeliver(
+                decoded,
+                offer.path,
+                nothing,
                 # The whole proof is public on the chain; only the key identifies the payer.
-                paid = error.payment
-                if paid.key_digest is None or not is_paid_with(paid, decoded, offer.path, key):
-                    raise
-                return paid
+                may_repeat=lambda payment: is_by_payer(payment, key),
+                is_disconnected=is_disconnected,
+            )
             if delivery is None:
                 require_key(key)
                 proof = match_offer(decoded, [offer.requirements])

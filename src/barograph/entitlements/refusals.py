@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from barograph.errors import PrivateError
+from barograph.payments.listings import Listing
 from barograph.payments.offers import payment_required
 from barograph.payments.records import Requirements
 from barograph.payments.refusals import PaymentRequired
@@ -37,17 +38,14 @@ class FeedEntry(NamedTuple):
     def document(self, error: str = ENTITLEMENT_REQUIRED) -> bytes:
         """The x402 v2 payment-required object."""
         if self.requirements is None:
-            url = f"{self.base_url}{PRICING_PATH}"
-            return payment_required(
-                None, url=url, description=_DESCRIPTION, mime_type="text/html", error=error
-            )
-        return payment_required(
-            self.requirements,
-            url=f"{self.base_url}{FEED_PATH}",
-            description=_DESCRIPTION,
-            error=error,
-            output_example=_EXAMPLE,
-        )
+            page = Listing(f"{self.base_url}{PRICING_PATH}", _DESCRIPTION, "text/html")
+            return payment_required(None, page, error)
+        return payment_required(self.requirements, feed_listing(self.base_url), error)
+
+
+def feed_listing(base_url: str) -> Listing:
+    """The Feed entry resource in words."""
+    return Listing(f"{base_url}{FEED_PATH}", _DESCRIPTION, output_example=_EXAMPLE)
 
 
 class FeedIdentityRequired(PrivateError):

@@ -4,9 +4,9 @@ The order is fixed: look the proof up in the journal, verify it, claim it, produ
 `settling`, settle, record `settled` together with the grant, deliver the body. If a step fails, the
 journal shows how far the payment came. We record `settling` before we ask the facilitator.
 
-A response can be lost on its way to the payer. A payer who sent an idempotency key with the first
-request can repeat it for a short time: one charge, the same body. Without a key only an undelivered
-body can be read again, because anyone can rebuild the proof from the chain.
+A response can be lost on its way to the payer, so the same proof gets the same body again, at any
+time and without another charge. Anyone can rebuild a settled proof from the chain. Where a repeat
+must come from the payer, it needs the idempotency key of the first request.
 """
 
 import asyncio
@@ -16,7 +16,6 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
-from barograph.kit.timestamps import MINUTE
 from barograph.payments.journal import (
     PLAIN_ORDER,
     AlreadyClaimed,
@@ -56,9 +55,6 @@ Pause = Callable[[float], Awaitable[None]]
 NOT_PRODUCED = "not_produced"
 NOT_SERVED = "not_served"
 UNAVAILABLE = "facilitator_unavailable"
-
-REPEAT_MS: Final = MINUTE
-"""How long after a delivery the same proof gets the body again, even if it has expired by then."""
 
 RETRY_PAUSES: Final = (0.1, 0.3, 1.0, 2.0, 4.0)
 """Seconds between attempts to record the outcome of a settlement, which only we know."""
@@ -146,18 +142,17 @@ class Cashier:
         proof: DecodedProof | Proof,
         path: str,
         produce: Callable[[Payment], Awaitable[T]],
-        key: str | None = None,
         *,
+        may_repeat: Callable[[Payment], bool] = lambda _: True,
         is_disconnected: IsDisconnected = never_disconnected,
     ) -> Delivery[T] | None:
         """Deliver what a proof was charged for before; None if it was never claimed.
 
         Call this before any other check of a proof: neither a new price nor an entitlement of its
-        payer may turn a charged payment into a demand. A payer whose body was never delivered gets
-        it at any later time. A payer who sent an idempotency key can read it again for a while.
+        payer may turn a charged payment into a demand.
 
         Raises:
-            AlreadyUsed: the body was delivered, or is for another endpoint, signer or key.
+            AlreadyUsed: the body is for another endpoint or signature, or `may_repeat` says no.
             InProgress: another request is using the proof.
             ClientDisconnected: the same proof gets the body later.
             SettlementPending: we don't know yet whether it was charged.
@@ -168,17 +163,14 @@ class Cashier:
         payment = await self._journal.find(proof.key)
         if payment is None or payment.state == "released":
             return None
-        if payment.state != "settled" or not is_paid_with(payment, proof, path, key):
+        is_theirs = is_paid_with(payment, proof, path) and may_repeat(payment)
+        if payment.state != "settled" or not is_theirs:
             raise conflict_error(payment)
-        if payment.released_at is None:
-            body = await produce(payment)
-            # Without a key this may be an observer of the chain: the payer must still get the body.
-            deliver = self._deliver if payment.key_digest is not None else _require_connected
-            return Delivery(body, await deliver(payment, is_disconnected))
-        last = max(payment.valid_before, payment.released_at + REPEAT_MS)
-        if payment.key_digest is None or self._clock() >= last:
-            raise conflict_error(payment)
-        return Delivery(await produce(payment), payment)
+        body = await produce(payment)
+        # Without a key this may be an observer of the chain: the payer must still get the body.
+        is_first = payment.released_at is None and payment.key_digest is not None
+        deliver = self._deliver if is_first else _require_connected
+        return Delivery(body, await deliver(payment, is_disconnected))
 
     async def verify(
         self, proof: Proof, before_verify: Callable[[], Awaitable[None]] | None = None

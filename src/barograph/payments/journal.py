@@ -240,13 +240,16 @@ def signature_digest(proof: Proof | DecodedProof) -> str:
     return sha256(proof.signature.encode()).hexdigest()
 
 
-def is_paid_with(
-    payment: Payment, proof: Proof | DecodedProof, path: str, key: str | None = None
-) -> bool:
-    """Whether this proof made the payment, at this endpoint and with this idempotency key."""
-    return (payment.door, payment.signature_digest) == (path, signature_digest(proof)) and (
-        payment.key_digest in {None, _key_digest(key)}
-    )
+def is_paid_with(payment: Payment, proof: Proof | DecodedProof, path: str) -> bool:
+    """Whether this proof made the payment, at this endpoint."""
+    return (payment.door, payment.signature_digest) == (path, signature_digest(proof))
+
+
+def is_by_payer(payment: Payment, key: str | None) -> bool:
+    """Whether a repeat is the payer's: by the key of the first request, or not delivered yet."""
+    if payment.key_digest is None:
+        return payment.released_at is None
+    return payment.key_digest == _key_digest(key)
 
 
 def _key_digest(key: str | None) -> str | None:

@@ -1,13 +1,13 @@
 """Offers of paid endpoints, as an x402 v2 payer reads them (pure)."""
 
 from base64 import b64encode
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from msgspec.json import encode
 from pydantic import Field
 
 from barograph.kit.wire import WireModel
+from barograph.payments.listings import Listing
 from barograph.payments.proof import checksummed, wire_requirements
 from barograph.payments.records import X402_VERSION, Payment, Requirements
 
@@ -56,18 +56,8 @@ MAX_OFFER = 2 * 1024
 longer than `proof.MAX_PROOF`."""
 
 
-def payment_required(
-    requirements: Requirements | None,
-    *,
-    url: str,
-    description: str,
-    error: str,
-    mime_type: str = "application/json",
-    output_example: Mapping[str, Any] | None = None,
-) -> bytes:
+def payment_required(requirements: Requirements | None, listing: Listing, error: str) -> bytes:
     """The x402 v2 payment-required object; without requirements it offers nothing.
-
-    With an example of the paid body it has discovery metadata for facilitators' catalogs.
 
     Raises:
         ValueError: it is too long, so that we would refuse the proof that repeats it.
@@ -76,11 +66,9 @@ def payment_required(
         {
             "x402Version": X402_VERSION,
             "error": error,
-            "resource": {"url": url, "description": description, "mimeType": mime_type},
+            "resource": listing.resource,
             "accepts": [] if requirements is None else [wire_requirements(requirements)],
-            "extensions": {}
-            if output_example is None
-            else {"bazaar": _discovery(output_example), "payment-identifier": _IDENTIFIER},
+            "extensions": {} if requirements is None else listing.discovery | _IDENTIFIER,
         }
     )
     if len(body) > MAX_OFFER:
@@ -106,46 +94,17 @@ def payment_response_field(payment: Payment) -> tuple[bytes, bytes]:
 
 
 _IDENTIFIER = {
-    "info": {"required": False},
-    "schema": {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "type": "object",
-        "properties": {
-            "required": {"type": "boolean"},
-            "id": {"type": "string", "pattern": "^[a-zA-Z0-9_-]{16,128}$"},
-        },
-        "required": ["required"],
-    },
-}
-"""The `payment-identifier` extension: with its own id a payer can repeat a paid request."""
-
-
-def _discovery(output_example: Mapping[str, Any]) -> dict[str, Any]:
-    """The `bazaar` extension of an endpoint that is read with a plain GET."""
-    return {
-        "info": {
-            "input": {"type": "http", "method": "GET"},
-            "output": {"type": "json", "example": output_example},
-        },
+    "payment-identifier": {
+        "info": {"required": False},
         "schema": {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "type": "object",
             "properties": {
-                "input": {
-                    "type": "object",
-                    "properties": {
-                        "type": {"type": "string", "const": "http"},
-                        "method": {"type": "string", "enum": ["GET"]},
-                    },
-                    "required": ["type", "method"],
-                    "additionalProperties": False,
-                },
-                "output": {
-                    "type": "object",
-                    "properties": {"type": {"type": "string"}, "example": {"type": "object"}},
-                    "required": ["type"],
-                },
+                "required": {"type": "boolean"},
+                "id": {"type": "string", "pattern": "^[a-zA-Z0-9_-]{16,128}$"},
             },
-            "required": ["input"],
+            "required": ["required"],
         },
     }
+}
+"""The `payment-identifier` extension: with its own id a payer can repeat a paid request."""

@@ -24,8 +24,12 @@ from barograph.payments.records import (
 )
 from barograph.payments.refusals import InvalidIdempotencyKey
 
-MAX_PROOF = 4 * 1024
+MAX_PROOF = 8 * 1024
 """The longest proof in characters. A stock client repeats the whole offer in it."""
+
+MAX_SIGNATURE = 1536
+"""The longest signature in bytes. A smart wallet with a passkey that isn't deployed yet needs about
+1,200."""
 
 SKEW_SECONDS = 30
 """How far a payer's clock may be ahead of ours."""
@@ -46,6 +50,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 _NONCE = re.compile(r"0x[0-9a-fA-F]{64}")
 _SIGNATURE = re.compile(r"0x[0-9a-fA-F]{130}")
+_CONTRACT_SIGNATURE = re.compile(rf"0x(?:[0-9a-fA-F]{{2}}){{66,{MAX_SIGNATURE}}}")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,77}")
 _ZERO_ADDRESS = "0x" + "0" * 40
 _ACCEPTED = {"scheme", "network", "amount", "asset", "payTo", "maxTimeoutSeconds"}
@@ -180,10 +185,15 @@ def require_key(key: str | None) -> None:
 
 
 def wire_payload(proof: Proof) -> dict[str, Any]:
-    """The x402 payment payload for a facilitator, made only of what we decoded."""
+    """The x402 payment payload for a facilitator, made only of what we decoded and of our offer.
+
+    What the payer repeats of our offer may be changed, and must not get into a catalog.
+    """
     terms = proof.requirements
+    listing = terms.listing
     return {
         "x402Version": X402_VERSION,
+        **({} if listing is None else {"resource": listing.resource}),
         "accepted": wire_requirements(terms),
         "payload": {
             "signature": proof.signature,
@@ -196,6 +206,7 @@ def wire_payload(proof: Proof) -> dict[str, Any]:
                 "nonce": proof.nonce,
             },
         },
+        **({} if listing is None else {"extensions": listing.discovery}),
     }
 
 
@@ -262,8 +273,16 @@ def _echoes(accepted: dict[str, Any], offer: Requirements) -> bool:
 
 
 def _signature(given: object) -> str:
-    """The normalized signature of a wallet; smart contracts' signatures are not supported."""
-    if not isinstance(given, str) or _SIGNATURE.fullmatch(given) is None:
+    """The normalized signature of a wallet.
+
+    One with more than 65 bytes is a smart wallet's (ERC-1271 or ERC-6492). Only its contract can
+    tell whether it is right, so the facilitator has to ask it.
+    """
+    if not isinstance(given, str):
+        raise InvalidProof("malformed_signature")
+    if _CONTRACT_SIGNATURE.fullmatch(given) is not None:
+        return given.lower()
+    if _SIGNATURE.fullmatch(given) is None:
         raise InvalidProof("malformed_signature")
     r, s, v = int(given[2:66], 16), int(given[66:130], 16), int(given[130:], 16)
     if not 0 < r < CURVE_ORDER or not 0 < s <= CURVE_ORDER // 2 or v not in _RECOVERY:

@@ -5,6 +5,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol
 from msgspec import Struct
 
 from barograph.errors import BarographError
+from barograph.payments.listings import Listing
 
 X402_VERSION: Final = 2
 SCHEME: Final = "exact"
@@ -35,6 +36,9 @@ class Requirements(Struct, frozen=True):
     name: str
     version: str
     """The token's EIP-712 domain."""
+
+    listing: Listing | None = None
+    """What is sold for this price, for the facilitator's catalog."""
 
 
 class DecodedProof(Struct, frozen=True):
@@ -76,7 +80,8 @@ class Proof(Struct, frozen=True):
     """0x and 64 lower-case hexadecimal digits."""
 
     signature: str
-    """0x and 130 lower-case hexadecimal digits, the last two 1b or 1c."""
+    """0x and lower-case hexadecimal digits: 130 of them, the last two 1b or 1c, or more if the
+    wallet is a smart contract."""
 
     @property
     def key(self) -> "PaymentKey":

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from msgspec.json import encode
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -22,6 +23,7 @@ from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.http import ApiRouter, Scope, private_response
 from barograph.kit.wire import Schema, operation
 from barograph.payments.checkout import IsDisconnected, never_disconnected
+from barograph.payments.listings import Listing
 from barograph.payments.offers import PaymentRequiredBody, payment_required
 from barograph.payments.records import Payment, Requirements
 from barograph.payments.refusals import PaymentRequired
@@ -40,17 +42,13 @@ from barograph.stances.reader import StanceReader
 def stance_offer(kind: str, requirements: Requirements, base_url: str) -> Offer:
     """The price of one read of a kind, and its 402 body."""
     path = STANCE_PATHS[kind]
-
-    def document(error: str) -> bytes:
-        return payment_required(
-            requirements,
-            url=f"{base_url}{path}",
-            description=f"The newest {kind} of Barograph, once. Free of charge with Feed.",
-            error=error,
-            output_example={"schema": SCHEMA, "kind": kind, "state": "active"},
-        )
-
-    return Offer(path, requirements, document)
+    listing = Listing(
+        f"{base_url}{path}",
+        f"The newest {kind} of Barograph, once. Free of charge with Feed.",
+        output_example={"schema": SCHEMA, "kind": kind, "state": "active"},
+    )
+    price = replace(requirements, listing=listing)
+    return Offer(path, price, partial(payment_required, price, listing))
 
 
 class StanceReads:

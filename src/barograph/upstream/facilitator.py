@@ -1,19 +1,28 @@
 """An x402 v2 facilitator over HTTP: https://github.com/coinbase/x402/blob/main/specs .
 
-Its replies decide about money, so they are read strictly. A yes needs HTTP 200, a real `true` and
-the payer of the proof.
+Its replies decide about money, so they are read strictly. A yes needs HTTP 200 and a real `true`,
+and no other payer than the proof's.
 
 A no counts only if its reason is about the payment. A facilitator may also say that it could not
 find out, or blame our own terms; the payer must not be asked to pay again for either.
 """
 
+import logging
 import re
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import httpx2
+import msgspec
 
-from barograph.errors import ConfigurationError
+from barograph.errors import (
+    ConfigurationError,
+    Forbidden,
+    InvalidReply,
+    UnknownToUpstream,
+    Unreachable,
+    UpstreamError,
+)
 from barograph.kit.clock import Clock, system_clock
 from barograph.kit.dependency_health import DependencyHealth, linked
 from barograph.payments.proof import wire_payload, wire_requirements
@@ -27,7 +36,16 @@ from barograph.payments.records import (
     SettlementUnknown,
 )
 from barograph.settings import Settings
-from barograph.upstream.http import Busy, JsonHttp, JsonReply, NoAnswer, NotSent
+from barograph.upstream.cdp_key import CdpKey
+from barograph.upstream.facilitator_reasons import (
+    NOTHING_MOVED,
+    TRUE_AFTERWARDS,
+    bare,
+    fault_of,
+)
+from barograph.upstream.http import Busy, JsonHttp, JsonReply, NoAnswer, NotSent, Redirected
+
+log = logging.getLogger(__name__)
 
 MAX_REPLY_BYTES = 64 * 1024
 VERIFY_SECONDS = 4.0
@@ -36,96 +54,27 @@ SETTLE_SECONDS = 30.0
 UNNAMED: Final = "refused_by_facilitator"
 """The reason if the facilitator gives none that can be shown."""
 
-CANNOT_TELL: Final = frozenset(
-    {
-        "unexpected_verify_error",
-        "unexpected_settle_error",
-        "invalid_transaction_state",
-        "invalid_exact_evm_failed_to_verify_signature",
-        "invalid_exact_evm_failed_to_get_asset_info",
-        "settlement_pending",
-    }
-)
-"""Reasons of a facilitator that could not check the payment."""
-
-CANNOT_TELL_PARTS: Final = (
-    "rpc",
-    "timeout",
-    "timed_out",
-    "unavailable",
-    "unreachable",
-    "connection",
-    "internal",
-    "unexpected",
-    "network_error",
-    "rate_limit",
-    "too_many_requests",
-    "try_again",
-    "failed_to_",
-)
-"""Parts of other reasons with the same meaning."""
-
-OUR_TERMS: Final = frozenset(
-    {
-        "asset_not_deployed_contract",
-        "invalid_exact_evm_eip3009_not_supported",
-        "invalid_exact_evm_failed_to_get_network_config",
-        "invalid_exact_evm_token_name_mismatch",
-        "invalid_exact_evm_token_version_mismatch",
-        "invalid_network",
-        "invalid_payment_requirements",
-        "invalid_scheme",
-        "invalid_x402_version",
-        "missing_eip712_domain",
-        "network_mismatch",
-        "unsupported_network",
-        "unsupported_scheme",
-    }
-)
-"""Reasons about our terms or configuration, which the payer can't change."""
-
-TRUE_AFTERWARDS: Final = frozenset(
-    {
-        "insufficient_funds",
-        "invalid_exact_evm_insufficient_balance",
-        "invalid_exact_evm_payload_authorization_valid_before",
-    }
-)
-"""Reasons that a facilitator may also give after it moved the money: the wallet is empty because it
-paid, or the proof expired because the chain was slow. The chain shows which."""
-
-NOTHING_MOVED: Final = frozenset(
-    {
-        "invalid_exact_evm_payload_authorization_from_address_kyt",
-        "invalid_exact_evm_payload_authorization_to_address_kyt",
-        "invalid_exact_evm_payload_authorization_typed_data_message",
-        "invalid_exact_evm_payload_authorization_valid_after",
-        "invalid_exact_evm_payload_authorization_value",
-        "invalid_exact_evm_payload_authorization_value_mismatch",
-        "invalid_exact_evm_payload_authorization_value_too_low",
-        "invalid_exact_evm_payload_recipient_mismatch",
-        "invalid_exact_evm_payload_signature",
-        "invalid_exact_evm_payload_signature_address",
-        "invalid_exact_evm_payload_undeployed_smart_wallet",
-        "invalid_payload",
-    }
-)
-"""Reasons for which a facilitator sends no transaction, so that no money can have moved.
-
-A used nonce is not among them, nor a duplicate, a failed transaction or a failed simulation: they
-may follow from an earlier attempt whose answer was lost. The chain decides."""
-
 _OK = 200
 _SERVER_ERROR = 500
 # These are about us or about the load, never about a payment.
 _NO_VERDICT = frozenset({401, 403, 407, 408, 425, 429})
+_REFUSES_US = frozenset({401, 403, 407})
 _NOT_OFFERED = frozenset({404, 405, 501})
-_SIMULATION = "simulation_failed"
-_REVERT = "revert"
 _WORD = re.compile(r"[a-z][a-z0-9_]{0,79}")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 _HASH = re.compile(r"0x[0-9a-fA-F]{64}")
 _TOKEN = re.compile(r"[!-~]+")
+_NEW_ADDRESS = re.compile(r"(https?://[A-Za-z0-9.:\[\]-]{1,200}(?:/[A-Za-z0-9._~-]+)*)/[a-z]+/?")
+"""An address that an endpoint redirects to, which ends in the name of the endpoint."""
+
+
+class SupportedKind(msgspec.Struct, frozen=True, rename="camel"):
+    """A kind of payment that a facilitator takes."""
+
+    x402_version: int = msgspec.field(name="x402Version")
+    scheme: str
+    network: str
+    """CAIP-2 in version 2, such as `eip155:8453`."""
 
 
 class HttpFacilitator:
@@ -143,9 +92,11 @@ class HttpFacilitator:
         """Read the settings.
 
         Raises:
-            ConfigurationError: the token has invalid characters.
+            ConfigurationError: the token has invalid characters, or the API key can't be read.
         """
         self._url = settings.x402_facilitator_url
+        self._clock = clock
+        self._key = _api_key(settings)
         self._refusals = (
             NOTHING_MOVED if settings.x402_chain_url else NOTHING_MOVED | TRUE_AFTERWARDS
         )
@@ -167,7 +118,7 @@ class HttpFacilitator:
         """Read what it supports; a facilitator without that endpoint shows no health."""
         status: int | None
         try:
-            status = (await self._http.get(f"{self._url}/supported", self._verify_seconds)).status
+            status = (await self._get("supported")).status
             answered = _may_refuse(status)
         except Busy:
             return  # that is about us
@@ -177,21 +128,45 @@ class HttpFacilitator:
         if status not in _NOT_OFFERED:
             _note(self._offer, answered=answered)
 
+    async def supported(self) -> list[SupportedKind]:
+        """The kinds of payment that it takes.
+
+        Raises:
+            UpstreamError: it does not say; the message says why, and names the target of a
+                redirect.
+        """
+        try:
+            reply = await self._get("supported")
+        except (NotSent, NoAnswer) as error:
+            raise _no_offer(getattr(error, "status", None), self._problem(error)) from error
+        if reply.status != _OK:
+            raise _no_offer(reply.status, f"it answers HTTP {reply.status}")
+        try:
+            return msgspec.convert(reply.members.get("kinds"), list[SupportedKind])
+        except msgspec.ValidationError as error:
+            raise InvalidReply("its list of supported payments can't be read") from error
+
     async def verify(self, proof: Proof) -> None:
         """See `ProofVerifier.verify`."""
         try:
             reply = await self._post("verify", proof, self._verify_seconds)
         except (NotSent, NoAnswer) as error:
-            raise FacilitatorUnavailable(f"the facilitator is unavailable: {error}") from error
+            problem = self._problem(error)
+            raise FacilitatorUnavailable(f"the facilitator is unavailable: {problem}") from error
         valid = reply.members.get("isValid")
         if valid is True and reply.status == _OK and _is_payer(reply, proof):
             return
         if valid is not False or not _may_refuse(reply.status):
             raise FacilitatorUnavailable(f"the facilitator gives no verdict (HTTP {reply.status})")
-        reason = _reason(reply.members.get("invalidReason"))
-        if not _is_about_the_payment(reply.members):
-            raise FacilitatorUnavailable(f"the facilitator could not check the payment ({reason})")
-        raise InvalidProof(reason)
+        said = reply.members.get("invalidReason")
+        match fault_of(said, reply.members.get("invalidMessage")):
+            case "ours":
+                raise _our_fault(_reason(said))
+            case "unclear":
+                raise FacilitatorUnavailable(
+                    f"the facilitator could not check the payment ({_reason(said)})"
+                )
+        raise InvalidProof(_reason(said))
 
     async def settle(self, proof: Proof) -> Settled | NotSettled:
         """See `Facilitator.settle`."""
@@ -212,11 +187,9 @@ class HttpFacilitator:
         reason = _reason(members.get("errorReason"))
         is_no = members.get("success") is False and _may_refuse(reply.status)
         if is_no and members.get("transaction") in (None, ""):
-            if reason in OUR_TERMS:
-                raise FacilitatorUnavailable(
-                    f"the facilitator does not accept our terms ({reason})"
-                )
-            if reason in self._refusals:
+            if fault_of(reason) == "ours":
+                raise _our_fault(reason)
+            if bare(reason) in self._refusals:
                 return NotSettled(reason)
         raise SettlementUnknown(
             f"the facilitator gives no clear answer (HTTP {reply.status}, {reason})"
@@ -229,7 +202,9 @@ class HttpFacilitator:
             "paymentRequirements": wire_requirements(proof.requirements),
         }
         try:
-            reply = await self._http.post(f"{self._url}/{path}", message, seconds)
+            address = f"{self._url}/{path}"
+            headers = self._authorization("POST", address)
+            reply = await self._http.post(address, message, seconds, headers)
         except Busy:
             raise  # that is about us
         except (NotSent, NoAnswer) as error:
@@ -240,8 +215,29 @@ class HttpFacilitator:
         self._note_payment(proof, reply.status, answered=_may_refuse(reply.status))
         return reply
 
+    async def _get(self, path: str) -> JsonReply:
+        address = f"{self._url}/{path}"
+        headers = self._authorization("GET", address)
+        return await self._http.get(address, self._verify_seconds, headers)
+
+    def _authorization(self, method: str, address: str) -> Mapping[str, str] | None:
+        if self._key is None:
+            return None
+        return _bearer(self._key.token(method, address, self._clock()))
+
+    def _problem(self, error: NotSent | NoAnswer) -> str:
+        """A failure in words; after a redirect, with the address to configure."""
+        if not isinstance(error, Redirected):
+            return str(error)
+        found = _NEW_ADDRESS.fullmatch(error.location)
+        if found is None or found[1] == self._url:
+            return str(error)
+        return f"{error}; set BAROGRAPH_X402_FACILITATOR_URL to {found[1]}"
+
     def _note_payment(self, proof: Proof, status: int | None, *, answered: bool) -> None:
         """Note how a payment call went; one payer's proofs may cause a 5xx."""
+        if status in _REFUSES_US:
+            log.error("facilitator refuses our credentials", extra={"status": status})
         doubted, self._doubted_payer = self._doubted_payer, None
         if status is not None and status >= _SERVER_ERROR:
             self._doubted_payer = proof.payer
@@ -273,34 +269,42 @@ def _may_refuse(status: int) -> bool:
     return status == _OK or (400 <= status < 500 and status not in _NO_VERDICT)  # noqa: PLR2004
 
 
+def _our_fault(reason: str) -> FacilitatorUnavailable:
+    """The error for a no that blames our terms: an operator has to act, not the payer."""
+    log.error("facilitator rejects our payment terms", extra={"reason": reason})
+    return FacilitatorUnavailable(f"the facilitator does not accept our terms ({reason})")
+
+
+def _no_offer(status: int | None, problem: str) -> UpstreamError:
+    """The error for a facilitator that doesn't say what it supports."""
+    if status in _REFUSES_US:
+        return Forbidden(
+            f"it refuses us (HTTP {status}): check BAROGRAPH_X402_FACILITATOR_TOKEN or the API key "
+            "in BAROGRAPH_X402_CDP_KEY_ID and BAROGRAPH_X402_CDP_KEY_SECRET"
+        )
+    if status in _NOT_OFFERED or (status is not None and 300 <= status < 400):  # noqa: PLR2004
+        return UnknownToUpstream(problem)
+    return Unreachable(problem)
+
+
 def _is_payer(reply: JsonReply, proof: Proof) -> bool:
+    """Whether the reply names no other payer than the proof; naming one is optional."""
     payer = reply.members.get("payer")
-    return (
+    return payer is None or (
         isinstance(payer, str)
         and _ADDRESS.fullmatch(payer) is not None
         and payer.lower() == proof.payer
     )
 
 
-def _is_about_the_payment(members: dict[str, Any]) -> bool:
-    """Whether the reason of a no is about the payment."""
-    name = _name(members.get("invalidReason"))
-    if name in CANNOT_TELL or name in OUR_TERMS:
-        return False
-    if _SIMULATION in name:
-        # The contract refuses with a revert; anything else means that the chain failed.
-        return _REVERT in name or _REVERT in _name(members.get("invalidMessage"))
-    return not any(part in name for part in CANNOT_TELL_PARTS)
-
-
-def _name(given: object) -> str:
-    """A normalized reason; some facilitators write sentences."""
-    return "_".join(given.lower().split()) if isinstance(given, str) else ""
-
-
 def _reason(given: object) -> str:
     """A reason that can be shown and stored: one short word."""
     return given if isinstance(given, str) and _WORD.fullmatch(given) else UNNAMED
+
+
+def _api_key(settings: Settings) -> CdpKey | None:
+    secret = settings.x402_cdp_key_secret.get_secret_value()
+    return CdpKey(settings.x402_cdp_key_id, secret) if secret else None
 
 
 def _bearer(token: str) -> dict[str, str]:

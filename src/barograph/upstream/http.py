@@ -1,6 +1,7 @@
 """What upstream clients share: strict reading, retries, and one JSON request without retries."""
 
 import asyncio
+import re
 import ssl
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
@@ -20,6 +21,7 @@ from barograph.kit.timestamps import SECOND
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
 
+_HOST = re.compile(r"https?://([A-Za-z0-9.:\[\]-]{1,200})(?=[/?#]|$)")
 _GZIP_ONLY = zlib.MAX_WBITS | 16
 
 
@@ -169,6 +171,19 @@ class NoAnswer(BarographError):
         """Of a response that is not JSON."""
 
 
+class Redirected(NoAnswer):
+    """The server sent us elsewhere, and we never follow.
+
+    The message names the new host only, because a path may contain a key.
+    """
+
+    def __init__(self, status: int, location: str) -> None:
+        host = _HOST.match(location)
+        where = "another path" if host is None else host[1]
+        super().__init__(f"it redirects to {where} (HTTP {status})", status)
+        self.location = location
+
+
 class JsonReply(NamedTuple):
     """A response: one JSON object, whatever the status."""
 
@@ -179,8 +194,8 @@ class JsonReply(NamedTuple):
 class JsonHttp:
     """Sends one request and reads one JSON object.
 
-    It never retries or follows a redirect, and no error contains an address, a header or anything
-    that was sent.
+    It never retries or follows a redirect. No error contains an address, a header or anything that
+    was sent, except the host that a redirect names.
     """
 
     def __init__(
@@ -207,25 +222,38 @@ class JsonHttp:
             verify=tls_context(),
         )
 
-    async def post(self, address: str, message: Mapping[str, Any], seconds: float) -> JsonReply:
+    async def post(
+        self,
+        address: str,
+        message: Mapping[str, Any],
+        seconds: float,
+        headers: Mapping[str, str] | None = None,
+    ) -> JsonReply:
         """Post a JSON object, with a time limit for the whole exchange.
 
         Raises:
             NotSent: there was no connection; `Busy` if we have too many requests at once.
-            NoAnswer: any other failure.
+            NoAnswer: any other failure; `Redirected` if the server sent us elsewhere.
         """
-        return await self._send("POST", address, msgspec.json.encode(message), seconds)
+        return await self._send("POST", address, msgspec.json.encode(message), seconds, headers)
 
-    async def get(self, address: str, seconds: float) -> JsonReply:
+    async def get(
+        self, address: str, seconds: float, headers: Mapping[str, str] | None = None
+    ) -> JsonReply:
         """Read an address, with the time limit and errors of `post`."""
-        return await self._send("GET", address, None, seconds)
+        return await self._send("GET", address, None, seconds, headers)
 
     async def close(self) -> None:
         """Release every connection."""
         await self._http.aclose()
 
     async def _send(
-        self, method: str, address: str, content: bytes | None, seconds: float
+        self,
+        method: str,
+        address: str,
+        content: bytes | None,
+        seconds: float,
+        headers: Mapping[str, str] | None,
     ) -> JsonReply:
         # Each wait for a connection ends well before the deadline; after the deadline we could not
         # know whether the request was sent.
@@ -234,7 +262,9 @@ class JsonHttp:
         try:
             async with (
                 asyncio.timeout(seconds) as limit,
-                self._http.stream(method, address, content=content, timeout=timeout) as response,
+                self._http.stream(
+                    method, address, content=content, timeout=timeout, headers=headers
+                ) as response,
             ):
                 body = await read_body(response, self._longest, limit.when())
         except httpx2.PoolTimeout as error:
@@ -248,6 +278,8 @@ class JsonHttp:
         except (httpx2.RequestError, OSError) as error:
             # Only the name: the text of some of these holds the address.
             raise NoAnswer(f"the connection broke ({type(error).__name__})") from error
+        if response.has_redirect_location:
+            raise Redirected(response.status_code, str(response.headers["location"]))
         return JsonReply(response.status_code, _members(response.status_code, body))
 
 

@@ -7,7 +7,7 @@ becomes a websocket, as on every simulated server.
 import asyncio
 import re
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -32,11 +32,12 @@ _LENGTH: Final = re.compile(rb"[0-9]{1,9}")
 
 @dataclass(frozen=True, slots=True)
 class BodyRequest:
-    """A request; `path` is without the query."""
+    """A request; `path` is without the query, the names of `fields` are in lower case."""
 
     method: str
     path: str
     body: bytes
+    fields: Mapping[str, str]
 
 
 async def stays_until(
@@ -144,17 +145,23 @@ async def _read(reader: asyncio.StreamReader) -> tuple[bytes, BodyRequest]:
     found = _REQUEST.fullmatch(first)
     if found is None:
         raise ValueError("the request line is not HTTP/1.1")
-    body = await reader.readexactly(_body_length(lines))
-    return head, BodyRequest(found[1].decode(), found[2].decode().partition("?")[0], body)
+    fields = _fields(lines)
+    body = await reader.readexactly(_body_length(fields))
+    texts = {name.decode(): value.decode("latin-1") for name, value in fields}
+    return head, BodyRequest(found[1].decode(), found[2].decode().partition("?")[0], body, texts)
 
 
-def _body_length(lines: list[bytes]) -> int:
+def _fields(lines: list[bytes]) -> list[tuple[bytes, bytes]]:
     fields: list[tuple[bytes, bytes]] = []
     for line in lines:
         found = _FIELD.fullmatch(line)
         if found is None:
             raise ValueError("a header field is malformed")
         fields.append((found[1].lower(), found[2].strip()))
+    return fields
+
+
+def _body_length(fields: list[tuple[bytes, bytes]]) -> int:
     if any(name == b"transfer-encoding" for name, _ in fields):
         raise ValueError("a body needs a Content-Length")
     lengths = [value for name, value in fields if name == b"content-length"]

@@ -38,7 +38,7 @@ PAY_TO: Final = "0xaa86da5fc4c8f9a4bab01254dbb92ead76c301be"
 
 _WORD: Final = 32
 _SECRET_BYTES: Final = 32
-_SIGNATURE_BYTES: Final = 65
+SIGNATURE_BYTES: Final = 65
 _V_EVEN: Final = 27
 """Ethereum's v: 27 for a point with an even y, 28 for an odd one."""
 
@@ -206,7 +206,7 @@ def recover(digest: bytes, signature: bytes) -> str:
     Raises:
         InvalidSignature: no key can have made it.
     """
-    if len(signature) != _SIGNATURE_BYTES:
+    if len(signature) != SIGNATURE_BYTES:
         raise InvalidSignature("a signature has 65 bytes")
     s, odd = int.from_bytes(signature[_WORD:-1]), signature[-1] - _V_EVEN
     if s > ORDER // 2 or odd not in {0, 1}:

@@ -1,0 +1,147 @@
+"""What the reasons of x402 facilitators mean: whose fault, and whether money can have moved (pure).
+
+The words come from the Go, TypeScript and Python code of https://github.com/coinbase/x402 and from
+Coinbase's facilitator. Most exist with and without the prefix of the `exact` scheme on EVM; the
+tables list them without it.
+"""
+
+from typing import Any, Final, Literal
+
+Fault = Literal["payer", "ours", "unclear"]
+"""`payer`: the payment can't be used. `ours`: our terms or configuration, which the payer can't
+change. `unclear`: the facilitator could not find out."""
+
+OUR_TERMS: Final = frozenset(
+    {
+        "asset_not_deployed_contract",
+        "eip3009_not_supported",
+        "extra_field",
+        "failed_to_get_asset_info",
+        "failed_to_get_network_config",
+        "invalid_network",
+        "invalid_payment_requirements",
+        "invalid_scheme",
+        "invalid_x402_version",
+        "missing_eip712_domain",
+        "network_mismatch",
+        "required_amount",
+        "scheme",
+        "token_name_mismatch",
+        "token_version_mismatch",
+        "unsupported_network",
+        "unsupported_scheme",
+    }
+)
+OUR_PREFIX: Final = "server_"
+"""Every reason that begins so is about our terms."""
+
+CANNOT_TELL: Final = frozenset(
+    {
+        "balance_check_failed",
+        "duplicate_settlement",
+        "failed_to_verify_signature",
+        "invalid_transaction_state",
+        "settlement_encoded",
+        "settlement_failed",
+        "settlement_pending",
+        "smart_wallet_deployment_failed",
+        "transaction_failed",
+        "transaction_state",
+        "unexpected_settle_error",
+        "unexpected_verify_error",
+        "verification_failed",
+    }
+)
+"""Reasons of a facilitator that could not check the payment, or that may already be settling it."""
+
+CANNOT_TELL_PARTS: Final = (
+    "rpc",
+    "timeout",
+    "timed_out",
+    "unavailable",
+    "unreachable",
+    "connection",
+    "internal",
+    "unexpected",
+    "network_error",
+    "rate_limit",
+    "too_many_requests",
+    "try_again",
+    "failed_to_",
+)
+"""Parts of other reasons with the same meaning."""
+
+OF_THE_PAYER: Final = frozenset(
+    {
+        "client_failed_to_sign_authorization",
+        "client_failed_to_sign_permit2_authorization",
+        "failed_to_parse_signature",
+    }
+)
+"""Reasons about the payment although a part of them says otherwise."""
+
+TRUE_AFTERWARDS: Final = frozenset(
+    {
+        "insufficient_balance",
+        "insufficient_funds",
+        "payload_authorization_valid_before",
+    }
+)
+"""Reasons that a facilitator may also give after it moved the money: the wallet is empty because it
+paid, or the proof expired because the chain was slow. The chain shows which."""
+
+NOTHING_MOVED: Final = frozenset(
+    {
+        "authorization_value",
+        "failed_to_parse_signature",
+        "invalid_payload",
+        "invalid_signature",
+        "payload",
+        "payload_authorization_from_address_kyt",
+        "payload_authorization_to_address_kyt",
+        "payload_authorization_typed_data_message",
+        "payload_authorization_valid_after",
+        "payload_authorization_value",
+        "payload_authorization_value_mismatch",
+        "payload_authorization_value_too_low",
+        "payload_missing_signature",
+        "payload_recipient_mismatch",
+        "payload_signature",
+        "payload_signature_address",
+        "payload_undeployed_smart_wallet",
+        "recipient_mismatch",
+        "signature",
+        "signature_format",
+    }
+)
+"""Reasons for which a facilitator sends no transaction, so that no money can have moved.
+
+A used nonce is not among them, nor a duplicate, a failed transaction or a failed simulation: they
+may follow from an earlier attempt whose answer was lost. The chain decides."""
+
+_PREFIX = "invalid_exact_evm_"
+_SIMULATION = "simulation_failed"
+_REVERT = "revert"
+
+
+def fault_of(reason: object, message: Any = None) -> Fault:  # noqa: ANN401 - anything may come
+    """Whose fault a no is. Without a known reason it is about the payment.
+
+    `message` is the facilitator's own explanation of the reason, if it gives one.
+    """
+    name = bare(reason)
+    if name in OUR_TERMS or name.startswith(OUR_PREFIX):
+        return "ours"
+    if name in OF_THE_PAYER:
+        return "payer"
+    if _SIMULATION in name:
+        # The contract refuses with a revert; anything else means that the chain failed.
+        return "payer" if _REVERT in name or _REVERT in bare(message) else "unclear"
+    if name in CANNOT_TELL or any(part in name for part in CANNOT_TELL_PARTS):
+        return "unclear"
+    return "payer"
+
+
+def bare(reason: object) -> str:
+    """A reason as the tables have it; some facilitators write sentences."""
+    return "_".join(reason.lower().split()).removeprefix(_PREFIX) if isinstance(reason, str) else ""

@@ -1,0 +1,263 @@
+"""What real facilitators say, and what we make of every word and field of it."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from barograph.errors import Forbidden, InvalidReply, UnknownToUpstream, Unreachable, UpstreamError
+from barograph.payments.records import (
+    FacilitatorUnavailable,
+    InvalidProof,
+    NotSettled,
+    Settled,
+    SettlementUnknown,
+)
+from barograph.settings import Settings
+from barograph.upstream.facilitator import HttpFacilitator, SupportedKind
+from support.demo_facilitator import World, question, with_world
+from support.payments import PAYMENTS, proof
+
+SAMPLES = Path(__file__).parent / "samples" / "x402"
+REPLIES: dict[str, dict[str, dict[str, Any]]] = json.loads((SAMPLES / "replies.json").read_text())
+REASONS: dict[str, tuple[str, str]] = json.loads((SAMPLES / "reasons.json").read_text())
+URL = "https://facilitator.example/x402"
+WWW = (
+    "it redirects to www.facilitator.example (HTTP {}); set BAROGRAPH_X402_FACILITATOR_URL to "
+    "https://www.facilitator.example/x402"
+)
+CHAIN = {"x402_chain_url": "https://node.example"}
+
+FIELDS = {
+    "verify": {
+        "isValid": "read",
+        "invalidReason": "read",
+        "invalidMessage": "read: tells a revert of the contract from a failure of the chain",
+        "payer": "read",
+        "extensions": "ignored: nothing that we sell depends on them",
+    },
+    "settle": {
+        "success": "read",
+        "errorReason": "read",
+        "errorMessage": "ignored: only the reason is a known word",
+        "transaction": "read",
+        "network": "read",
+        "payer": "read",
+        "amount": "ignored: the exact scheme moves exactly what was signed",
+        "extensions": "ignored: nothing that we sell depends on them",
+    },
+    "supported": {
+        "kinds": "read",
+        "extensions": "ignored: a facilitator without a catalog ignores our listing",
+        "signers": "ignored: the token checks who may settle",
+    },
+}
+KIND_FIELDS = {
+    "x402Version": "read",
+    "scheme": "read",
+    "network": "read",
+    "extra": "ignored: our settings name the token",
+}
+
+Work = Callable[[HttpFacilitator], Awaitable[Any]]
+
+
+def told(
+    work: Work,
+    reply: Any,
+    status: int = 200,
+    headers: dict[str, str] | None = None,
+    **settings: Any,
+) -> str:
+    """The outcome of one request that gets this reply."""
+
+    def answer(_: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(status, json=reply, headers=headers)
+
+    async def run() -> str:
+        given = PAYMENTS | {"x402_facilitator_url": URL} | settings
+        transport = httpx2.MockTransport(answer)
+        client = HttpFacilitator(Settings.model_validate(given), transport=transport)
+        try:
+            return outcome(await work(client))
+        except InvalidProof as error:
+            return f"invalid {error}"
+        except FacilitatorUnavailable as error:
+            return f"unavailable: {error}"
+        except SettlementUnknown:
+            return "unknown"
+        finally:
+            await client.close()
+
+    return asyncio.run(run())
+
+
+def outcome(found: Any) -> str:
+    match found:
+        case Settled():
+            return "settled"
+        case NotSettled(reason):
+            return f"refused {reason}"
+        case None:
+            return "valid"
+    return " ".join(each.network for each in found)
+
+
+async def verify(client: HttpFacilitator) -> None:
+    await client.verify(proof())
+
+
+async def settle(client: HttpFacilitator) -> Any:
+    return await client.settle(proof())
+
+
+async def supported(client: HttpFacilitator) -> list[SupportedKind]:
+    return await client.supported()
+
+
+WORK: dict[str, Work] = {"verify": verify, "settle": settle, "supported": supported}
+EXPECTED = {
+    "verify": {
+        "valid": "valid",
+        "valid_without_payer": "valid",
+        "invalid": "invalid insufficient_funds",
+        "invalid_with_message": "invalid invalid_exact_evm_transaction_simulation_failed",
+    },
+    "settle": {
+        "success": "settled",
+        "success_without_payer": "settled",
+        "success_with_amount": "settled",
+        "failure": "refused insufficient_funds",
+        "failure_with_message": "refused invalid_exact_evm_payload_signature",
+    },
+    "supported": {
+        "specification": "eip155:84532",
+        "openx402": "eip155:8453",
+        "both_versions": "base-sepolia eip155:84532",
+    },
+}
+
+
+@pytest.mark.parametrize("endpoint", FIELDS)
+def test_every_sampled_reply_is_understood(endpoint: str) -> None:
+    rows = REPLIES[endpoint]
+    assert {name: told(WORK[endpoint], row) for name, row in rows.items()} == EXPECTED[endpoint]
+    ignored = [name for name, use in FIELDS[endpoint].items() if use.startswith("ignored")]
+    for name, row in rows.items():
+        rest = {member: value for member, value in row.items() if member not in ignored}
+        assert told(WORK[endpoint], rest) == EXPECTED[endpoint][name]
+
+
+def test_every_field_of_the_samples_is_read_or_ignored_on_purpose() -> None:
+    assert {name: members(rows.values()) for name, rows in REPLIES.items()} == {
+        name: set(fields) for name, fields in FIELDS.items()
+    }
+    kinds = [kind for row in REPLIES["supported"].values() for kind in row["kinds"]]
+    assert members(kinds) == set(KIND_FIELDS)
+
+
+def members(rows: Iterable[dict[str, Any]]) -> set[str]:
+    return {name for row in rows for name in row}
+
+
+def shape(value: Any) -> Any:
+    """The names and types of a reply."""
+    if isinstance(value, dict):
+        return {name: shape(each) for name, each in value.items()}
+    return [shape(each) for each in value] if isinstance(value, list) else type(value).__name__
+
+
+def test_simulated_facilitator_replies_in_the_shape_of_the_samples(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        asked, poor = question(world.proof()), question(world.proof(nonce="0x" + "9" * 64))
+        for path, name, body in (
+            ("verify", "valid", asked),
+            ("verify", "invalid", poor),
+            ("settle", "success", asked),
+            ("settle", "failure", asked),
+        ):
+            said = await world.post(f"/{path}", body)
+            assert shape(said) == shape(REPLIES[path][name]), (path, name)
+        assert await world.facilitator.supported() == [SupportedKind(2, "exact", "eip155:84532")]
+
+    with_world(tmp_path, work)
+
+
+@pytest.mark.parametrize(("reason", "meaning"), REASONS.items(), ids=REASONS)
+@pytest.mark.outcome(
+    "The facilitator blames this instance's payment terms",
+    "503 and an error in the log that names the reason. The payer is not asked to pay again.",
+)
+def test_each_reason_is_blamed_on_whom_it_is_about(
+    reason: str, meaning: tuple[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    fault, settled = meaning
+    said = told(verify, {"isValid": False, "invalidReason": reason})
+    assert said == {
+        "payer": f"invalid {reason}",
+        "ours": f"unavailable: the facilitator does not accept our terms ({reason})",
+        "unclear": f"unavailable: the facilitator could not check the payment ({reason})",
+    }.get(fault)
+    loud = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert [record.__dict__["reason"] for record in loud] == ([reason] if fault == "ours" else [])
+    no = {"success": False, "errorReason": reason, "transaction": ""}
+    # With a chain to ask, a reason that is also true afterwards is no proof that nothing moved.
+    found = {told(settle, no, **each).split(" ")[0].strip(":") for each in ({}, CHAIN)}
+    assert found == set(settled.split(" or "))
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@pytest.mark.parametrize(
+    ("location", "named"),
+    [
+        (
+            "https://www.facilitator.example/x402/verify",
+            WWW,
+        ),
+        (f"{URL}/verify/", "it redirects to facilitator.example (HTTP {})"),
+        ("/elsewhere", "it redirects to another path (HTTP {})"),
+        ("https://user:secret@[", "it redirects to another path (HTTP {})"),
+    ],
+)
+def test_redirect_is_named_and_not_followed(status: int, location: str, named: str) -> None:
+    said = told(verify, {"isValid": True}, status, {"Location": location})
+    assert said == f"unavailable: the facilitator is unavailable: {named.format(status)}"
+    # The money may have moved before it.
+    assert told(settle, {"success": True}, status, {"Location": location}) == "unknown"
+    with pytest.raises(UnknownToUpstream) as caught:
+        told(supported, {}, status, {"Location": location.replace("verify", "supported")})
+    assert str(caught.value) == named.format(status)
+
+
+@pytest.mark.parametrize(
+    ("status", "reply", "error"),
+    [
+        (401, {"errorType": "unauthorized"}, Forbidden),
+        (403, "no object", Forbidden),
+        (404, {}, UnknownToUpstream),
+        (429, {}, Unreachable),
+        (500, {}, Unreachable),
+        (200, "no object", Unreachable),
+        (200, {}, InvalidReply),
+        (200, {"kinds": [{"x402Version": "2", "scheme": "exact", "network": "x"}]}, InvalidReply),
+    ],
+)
+def test_facilitator_that_does_not_say_what_it_supports_is_an_error(
+    status: int, reply: Any, error: type[UpstreamError]
+) -> None:
+    with pytest.raises(error) as caught:
+        told(supported, reply, status)
+    assert ("BAROGRAPH_X402_CDP_KEY_ID" in str(caught.value)) == (error is Forbidden)
+
+
+def test_a_facilitator_that_refuses_our_credentials_is_logged_as_an_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert told(verify, {"errorType": "unauthorized"}, 401).startswith("unavailable")
+    (record,) = [each for each in caplog.records if each.levelno == logging.ERROR]
+    assert record.getMessage() == "facilitator refuses our credentials"
