@@ -7,14 +7,17 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+import apsw
 import pytest
 from joserfc.jwk import ECKey
 
+from barograph.cli.common import upgrade_database, upgrade_history
 from barograph.cli.demo_settings import demo_settings
 from barograph.cli.diagnosis import Diagnosis, connection_problem
 from barograph.cli.doctor import examine
 from barograph.cli.doctor_local import CHECKS as LOCAL
 from barograph.cli.doctor_upstreams import CHECKS as UPSTREAMS
+from barograph.demo.files import FILE_NAME as DEMO_WORLD
 from barograph.demo.servers.chain import TokenLedger
 from barograph.demo.servers.exchange import running_exchange
 from barograph.demo.servers.facilitator import running_facilitator
@@ -68,7 +71,11 @@ async def running_live(folder: Path) -> AsyncIterator[Live]:
             "mail": await enter(running_mailbox(folder)),
         }
         settings = demo_settings(folder, unused_port(), 1, ports)
-        quick = {"request_seconds": 0.6, "identity_seconds": 0.6}
+        quick = {
+            "request_seconds": 0.6,
+            "identity_seconds": 0.6,
+            "accept_terms": "bybit,treasury,nyfed,ishares,selling",
+        }
         yield Live(settings.model_copy(update=quick), faults)
 
 
@@ -87,9 +94,33 @@ def test_every_line_of_a_healthy_instance_is_ok(tmp_path: Path) -> None:
         return await examine(live.settings, lambda *progress: shown.append(progress))
 
     found = on_live(tmp_path, work)
-    assert [each.name for each in found] == list(CHECKS)
+    assert [each.name for each in found] == [*LOCAL, "terms", *UPSTREAMS]
     assert [each for each in found if each.status != "ok"] == []
-    assert shown == [(done, len(CHECKS)) for done in range(len(CHECKS))]
+    assert shown == [(done, len(found)) for done in range(len(found))]
+
+
+@pytest.mark.outcome(
+    "The terms of a source are not confirmed",
+    "`doctor` notes it and reads nothing from the source, but still says whether the exchange "
+    "answers.",
+)
+def test_sources_without_confirmed_terms_are_noted_and_not_read(tmp_path: Path) -> None:
+    async def work(live: Live) -> tuple[list[Diagnosis], Diagnosis]:
+        fresh = live.settings.model_copy(update={"accept_terms": "nyfed"})
+        found = await examine(fresh)
+        live.faults["exchange"].turn_on("403-html")
+        blocked = await examine(fresh)
+        return found, next(each for each in blocked if each.name == "exchange")
+
+    found, blocked = on_live(tmp_path, work)
+    noted = {each.name: each.detail for each in found if each.status == "note"}
+    unread = "not read, because its terms are not confirmed"
+    assert noted == {
+        "terms": "not confirmed: bybit, treasury, ishares, selling, so they are not used",
+        "exchange": f"it answers, but is {unread}",
+        **dict.fromkeys(["stream", "treasury", "etf"], f"it is {unread}"),
+    }
+    assert (blocked.status, blocked.detail[:11]) == ("fail", "a geo-block")
 
 
 FAULTS = [
@@ -103,7 +134,6 @@ FAULTS = [
     ("exchange", "reset", "exchange", "breaks", "firewall"),
     ("exchange", "stale-clock", "exchange", "the clocks differ", "synchronise"),
     ("exchange", "stale-clock", "clock", "compared with the exchange", "synchronise"),
-    ("exchange", "stream-drop", "stream", "", ""),
     ("exchange", "stream-silence", "stream", "does not confirm", "try again later"),
     ("macro", "html", "treasury", "got an HTML page", "BAROGRAPH_TREASURY_URL in a browser"),
     ("macro", "outage", "nyfed", "unreachable: HTTP 503", "asks again by itself"),
@@ -113,7 +143,7 @@ FAULTS = [
     ("identity", "html", "identity", "a web page instead of data", "sign in"),
     ("identity", "outage", "identity", "HTTP 503", "BAROGRAPH_IDENTITY_URL"),
     ("identity", "hang", "identity", "does not answer in time", "firewall"),
-    ("facilitator", "redirect", "facilitator", "/supported/", "address"),
+    ("facilitator", "redirect", "facilitator", "redirects to www.", "set BAROGRAPH_X402"),
     ("facilitator", "html", "facilitator", "a web page instead of data", "sign in"),
     ("facilitator", "outage", "facilitator", "HTTP 503", "try again later"),
     ("facilitator", "chain-down", "chain", "HTTP 503", "BAROGRAPH_X402_CHAIN_URL"),
@@ -162,7 +192,8 @@ def test_each_wrong_setting_is_named(tmp_path: Path) -> None:
             live.line("etf", etf_url=""),
         )
 
-    said = [f"{each.status} {each.detail}" for each in on_live(tmp_path, work)]
+    found = on_live(tmp_path, work)
+    said = [f"{each.status} {each.detail}" for each in found]
     network = "eip155:84532"
     assert said == [
         "fail unreachable: the name nowhere.invalid can't be resolved",
@@ -179,6 +210,7 @@ def test_each_wrong_setting_is_named(tmp_path: Path) -> None:
         "note nothing resolves a payment whose result the facilitator doesn't report",
         "note not configured",
     ]
+    assert "set BAROGRAPH_X402_CHAIN_URL" in found[11].remedy
     assert said[2].endswith("does not speak TLS")
     assert said[3].endswith("answers with a web page instead of data")
 
@@ -198,3 +230,42 @@ def test_a_certificate_that_is_not_trusted_is_explained(code: int, detail: str) 
     problem = connection_problem(ExceptionGroup("two addresses", [error]), "api.example")
     assert problem is not None
     assert detail in problem.detail
+
+
+def lines(settings: Settings) -> dict[str, str]:
+    async def work() -> dict[str, str]:
+        found = [await LOCAL[name](settings) for name in ("database", "history")]
+        return {each.name: f"{each.status} {each.detail}" for each in found}
+
+    return asyncio.run(work())
+
+
+@pytest.mark.outcome(
+    "A database is damaged, of an older version or of the demo, or the history is missing",
+    "`doctor` fails and says what to do.",
+)
+def test_a_database_that_cannot_be_served_is_named(tmp_path: Path) -> None:
+    settings = Settings(data=tmp_path)
+    upgrade_database(settings, "live")
+    assert lines(settings)["history"].endswith("history.sqlite3 is missing or is no history")
+    upgrade_history(settings)
+    assert {line[:30] for line in lines(settings).values()} == {"ok up to date and undamaged (0"}
+
+    connection = apsw.Connection(str(settings.database_path))
+    connection.execute("DELETE FROM schema_migrations WHERE number = 2")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    connection.close()
+    assert lines(settings)["database"] == "fail lacks analysis"
+
+    connection = apsw.Connection(str(settings.history_path))
+    rows = connection.execute("SELECT max(rootpage) FROM sqlite_schema WHERE type = 'table'")
+    ((page,),) = rows.fetchall()
+    connection.close()
+    with settings.history_path.open("r+b") as file:
+        file.seek((page - 1) * 4096)
+        file.write(bytes(100))
+    assert lines(settings)["history"].startswith("fail history.sqlite3 is damaged: ")
+
+    (tmp_path / DEMO_WORLD).touch()
+    settings.database_path.unlink()
+    assert "holds the simulated data of a demo" in lines(settings)["database"]

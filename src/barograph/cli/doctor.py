@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,9 +74,17 @@ async def examine(
 ) -> "list[Diagnosis]":
     """Run every check at once; `show` gets how many are done, and of how many."""
     from barograph.cli import doctor_local, doctor_upstreams
+    from barograph.terms.store import without_unconfirmed
 
-    checks = doctor_local.CHECKS | doctor_upstreams.CHECKS
-    tasks = [asyncio.create_task(_bounded(name, check(settings))) for name, check in checks.items()]
+    unconfirmed = await doctor_local.read_terms(settings)
+    checks: dict[str, Callable[[Settings], Awaitable[Diagnosis]]] = {
+        **doctor_local.CHECKS,
+        "terms": partial(doctor_local.check_terms, unconfirmed),
+        **doctor_upstreams.CHECKS,
+        **doctor_upstreams.unread(settings, unconfirmed),
+    }
+    used = without_unconfirmed(settings, unconfirmed)
+    tasks = [asyncio.create_task(_bounded(name, check(used))) for name, check in checks.items()]
     for done, each in enumerate(asyncio.as_completed(tasks)):
         show(done, len(tasks))
         await each

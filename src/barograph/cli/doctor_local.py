@@ -142,7 +142,10 @@ RESTORE: Final = "put the history back from a backup; a new one would start anot
 async def _inspect(
     name: str, settings: Settings, path: Path, migrations: Sequence[Migration]
 ) -> Diagnosis:
-    """Check a database's schema, its guards if it is the history, and its pages."""
+    """Check a database's pages, its schema, and its guards if it is the history."""
+    found = await asyncio.to_thread(_read_through, name, path)
+    if found.status == "fail":
+        return found
     upgrade = f"barograph db upgrade --data {settings.data}"
     database = SQLiteDatabase(path, create=False)
     try:
@@ -157,7 +160,7 @@ async def _inspect(
         return failed(name, str(error), upgrade)
     finally:
         await database.close()
-    return await asyncio.to_thread(_read_through, name, path)
+    return found
 
 
 def _read_through(name: str, path: Path) -> Diagnosis:

@@ -20,7 +20,7 @@ from barograph.cli.diagnosis import (
     reply_problem,
 )
 from barograph.collector.app import FILE_SECONDS, macro_sources
-from barograph.errors import ConfigurationError, Forbidden, InvalidReply, UpstreamError
+from barograph.errors import ConfigurationError, Forbidden, InvalidReply, Throttled, UpstreamError
 from barograph.identity.provider import IdentityMisconfigured, IdentityUnavailable
 from barograph.kit.clock import system_clock
 from barograph.kit.timestamps import SECOND
@@ -45,6 +45,7 @@ MAX_BLOCK_AGE = 120 * SECOND
 SCHEME = "exact"
 TIME_PATH = "/v5/market/time"
 BLOCKED = (403, 451)
+SMTP_PORT = 25
 
 GEO_BLOCK: Final = (
     "run this instance in a country that Bybit serves, or set BAROGRAPH_EXCHANGE_REST_URL and "
@@ -83,7 +84,7 @@ async def _failure(
 ) -> Diagnosis:
     """Explain a failure, by what broke the connection or by who answered at `page` instead."""
     problem = connection_problem(error, host)
-    if problem is None and page is not None and isinstance(error, InvalidReply):
+    if problem is None and page is not None and not isinstance(error, Throttled):
         problem = await reply_problem(page)
     if problem is not None:
         return failed(name, f"{error.kind}: {problem.detail}", problem.remedy)
@@ -117,9 +118,9 @@ async def _exchange(settings: Settings, *, may_read: bool = True) -> Diagnosis:
     address = settings.exchange_rest_url
     async with _open_exchange(settings) as exchange:
         try:
+            await exchange.server_time()  # first, because a reading may take much longer
             if may_read:
                 return _described(await exchange.perpetuals())
-            await exchange.server_time()
         except Forbidden as error:
             return _geo_block("exchange", str(error))
         except UpstreamError as error:
@@ -244,7 +245,9 @@ async def _identity(settings: Settings) -> Diagnosis:
         problem = connection_problem(error, host_of(url)) or await reply_problem(page)
         if problem is not None:
             return failed("identity", problem.detail, problem.remedy)
-        remedy = "check BAROGRAPH_IDENTITY_URL and BAROGRAPH_IDENTITY_API_KEY"
+        remedy = (
+            "check BAROGRAPH_IDENTITY_URL and BAROGRAPH_IDENTITY_API_KEY; if they are right, wait"
+        )
         return failed("identity", str(error), remedy)
     finally:
         await provider.close()
@@ -262,6 +265,9 @@ async def _facilitator(settings: Settings) -> Diagnosis:
     try:
         kinds = await facilitator.supported()
     except UpstreamError as error:
+        detail, _, remedy = str(error).partition("; ")  # the remedy for a redirect
+        if remedy:
+            return failed(name, detail, remedy)
         return await _failure(name, error, host_of(url), _FACILITATOR, f"{url}/supported")
     finally:
         await facilitator.close()
@@ -312,10 +318,11 @@ async def _mail(settings: Settings) -> Diagnosis:
     except ConfigurationError as error:
         return failed("mail", str(error), remedy)
     except UpstreamError as error:
-        host = parse_smtp_url(settings.smtp_url.get_secret_value()).host
-        problem = connection_problem(error, host)
+        server = parse_smtp_url(settings.smtp_url.get_secret_value())
+        problem = connection_problem(error, f"{server.host}:{server.port}")
         detail = str(error) if problem is None else problem.detail
-        return failed("mail", detail, f"{remedy}; many networks block port 25")
+        hint = "; many networks block port 25" if server.port == SMTP_PORT else ""
+        return failed("mail", detail, remedy + hint)
     return ok("mail", "the mail server answers")
 
 
