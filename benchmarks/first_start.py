@@ -9,7 +9,6 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -17,7 +16,7 @@ from barograph.board.board import latest_snapshot
 from barograph.demo.servers.control import ServerAddress, send_command
 from barograph.demo.servers.exchange import LIMIT_MS, LIMIT_REQUESTS, ExchangeAddress
 from barograph.kit.clock import system_clock
-from barograph.kit.database import SQLiteDatabase, Transaction
+from barograph.kit.database import SQLiteDatabase, Transaction, Work
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.timestamps import SECOND
 from barograph.markets.records import MAJORS
@@ -54,7 +53,7 @@ LIMIT_PER_MINUTE = LIMIT_REQUESTS * 60 * SECOND // LIMIT_MS
 LONGEST_SECONDS = 1800
 LOOK_SECONDS = 0.25
 
-Look = Callable[[Transaction], Awaitable[bool]]
+Look = Work[bool]
 
 
 class Upstreams(NamedTuple):
