@@ -96,6 +96,11 @@ class BybitExchange:
         """The venue, in the words of every published `source`."""
         return self._settings.exchange_source
 
+    @property
+    def unwatched(self) -> list[str]:
+        """The contracts that have no liquidation topic, as far as the stream knows."""
+        return self._stream.left_out
+
     async def perpetuals(self) -> Perpetuals:
         """Read every live crypto perpetual against USDT at once; raises `UpstreamError`."""
         is_first = self._last_as_of == 0 or self._catalogue.is_empty
@@ -127,7 +132,13 @@ class BybitExchange:
             if unknown:
                 log.warning("contracts of an unknown class left out", extra={"classes": unknown})
         return Perpetuals(
-            as_of, self.source, tickers.perpetuals, refused, dict(listing.left_out), unknown
+            as_of,
+            self.source,
+            tickers.perpetuals,
+            refused,
+            left_out=dict(listing.left_out),
+            unknown_classes=unknown,
+            unwatched=self.unwatched,
         )
 
     async def long_accounts(self, contract: str) -> LongAccounts:
