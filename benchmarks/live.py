@@ -47,7 +47,7 @@ def simulated_exchange(data: Path, port: int, *, wide: bool = False) -> Sequence
 def live_service(data: Path, *, wide: bool = False) -> Iterator[Live]:
     """Run all of them; the service collects and answers."""
     exchange = ExchangeAddress(HOST, unused_port())
-    settings = _settings(data, exchange)
+    settings = live_settings(data, exchange)
     command = simulated_exchange(data, exchange.port, wide=wide)
     with running(command, log=data / "exchange.log") as world:
         until(lambda: answers(exchange.port, "/v5/market/time"), world)
@@ -60,7 +60,8 @@ def live_service(data: Path, *, wide: bool = False) -> Iterator[Live]:
             yield Live(exchange, collector, web, settings.port)
 
 
-def _settings(data: Path, exchange: ExchangeAddress) -> Settings:
+def live_settings(data: Path, exchange: ExchangeAddress) -> Settings:
+    """A service that reads this exchange."""
     return Settings(
         port=unused_port(),
         data=data,

@@ -17,6 +17,7 @@ from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.records import LongAccounts, Perpetuals
 from barograph.settings import Settings
+from barograph.upstream.bybit.contract_cache import ContractList
 from barograph.upstream.bybit.decode import Instrument, decode_instruments, decode_tickers
 from barograph.upstream.bybit.messages import Batch, decode_message
 from barograph.upstream.bybit.wire import HttpReply, open_envelope
@@ -60,7 +61,7 @@ class Market:
         query = {"category": "linear", "limit": "1000"}
         body = answer(self.world, "/v5/market/instruments-info", query, now)[1]
         envelope = open_envelope(HttpReply(200, "application/json", None, body), now)
-        return {each.contract: each for each in decode_instruments(envelope.result).instruments}
+        return ContractList.of([decode_instruments(envelope.result)]).kept
 
 
 def benchmark_settings(data: Path, port: int) -> Settings:
