@@ -1,6 +1,7 @@
 """What `doctor` says about each fault of the simulated servers and of a network."""
 
 import asyncio
+import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -166,6 +167,19 @@ def test_each_fault_of_a_service_is_named_with_its_remedy(tmp_path: Path) -> Non
         await asyncio.gather(*(break_server(live, server) for server in live.faults))
 
     on_live(tmp_path, work)
+
+
+def test_contracts_that_are_not_crypto_are_counted_by_class(tmp_path: Path) -> None:
+    async def work(live: Live) -> list[Diagnosis]:
+        usual = await live.line("exchange")
+        live.faults["exchange"].turn_on("unknown-class")
+        return [usual, await live.line("exchange")]
+
+    usual, new = on_live(tmp_path, work)
+    counted = r"\d+ crypto perpetuals; left out because they are not crypto: .*\d+ stock"
+    assert re.match(counted, usual.detail)
+    assert re.match(counted + ".*; new classes: [a-z]+$", new.detail)
+    assert (usual.status, new.status) == ("ok", "note")
 
 
 def test_each_wrong_setting_is_named(tmp_path: Path) -> None:
