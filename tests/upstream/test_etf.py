@@ -147,21 +147,6 @@ def test_a_day_to_come_is_an_invalid_reply() -> None:
         ask(late, lambda source: source.read())
 
 
-def test_an_earlier_day_is_asked_for_by_name() -> None:
-    readings, address = ask(file(), lambda source: source.read_day(date(2026, 11, 5)))
-
-    assert [each.day for each in readings] == ["2026-11-05"] * 4
-    assert address == ADDRESS + "&asOfDate=20261105"
-
-
-def test_a_day_without_figures_is_empty_and_another_days_file_is_not_taken_for_it() -> None:
-    empty = file(dict.fromkeys(STATED, "-"), "")
-
-    assert ask(empty, lambda source: source.read_day(date(2026, 11, 1)))[0] == []
-    with pytest.raises(InvalidReply, match="got that of 2026-11-05"):
-        ask(file(), lambda source: source.read_day(date(2026, 11, 4)))
-
-
 OPERATOR = "date,net_flow_usd,aum_usd,holdings_btc\n"
 
 

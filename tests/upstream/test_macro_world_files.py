@@ -12,7 +12,7 @@ from websockets.asyncio.client import connect
 
 from barograph.demo.servers.control import ServerAddress, send_command
 from barograph.demo.servers.faults import MacroFault, MacroFaults
-from barograph.demo.servers.macro_files import FUND_PATH, FUND_QUERY, TREASURY_PATH, answer
+from barograph.demo.servers.macro_files import FUND_PATH, TREASURY_PATH, answer
 from barograph.demo.servers.macro_server import running_macro
 from barograph.demo.world.macro import MacroWorld
 from barograph.demo.world.world import World
@@ -29,8 +29,7 @@ MACRO = MacroWorld(World(7, EPOCH))
 TREASURY = f"{TREASURY_PATH}/2026/all?type=daily_treasury_yield_curve&_format=csv"
 SOFR = "/api/rates/secured/sofr/last/30.json"
 EFFR = "/api/rates/unsecured/effr/last/30.json"
-FUND = f"{FUND_PATH}?{FUND_QUERY}"
-ADDRESSES = {"treasury": TREASURY, "sofr": SOFR, "effr": EFFR, "etf": FUND}
+ADDRESSES = {"treasury": TREASURY, "sofr": SOFR, "effr": EFFR, "etf": FUND_PATH}
 PATIENCE = 30.0
 
 T = TypeVar("T")

@@ -15,6 +15,7 @@ from barograph.markets.view import FreshnessLimits, is_fresh
 from barograph.stances.etf import KIND as ETF_STANCE
 
 DATABASE_SILENT_MS = 5 * SECOND
+_IMPORT = "the operator can add earlier days with `barograph macro import FILE`"
 
 Condition = Literal["ok", "degraded", "down"]
 CheckStatus = Literal["ok", "degraded", "down", "not_configured", "warming_up"]
@@ -290,7 +291,7 @@ def _macro(inputs: StatusInputs) -> Check:
 
 
 def _etf_flows(inputs: StatusInputs) -> Check:
-    """The flows of BTC ETFs, which have no source unless the operator configures one."""
+    """The flows of BTC ETFs. The issuer publishes only its newest day."""
     name, stances = "etf-flows", inputs.stances
     if stances is None:
         return _check(name, "ok", "not read yet")
@@ -303,7 +304,7 @@ def _etf_flows(inputs: StatusInputs) -> Check:
     sources = {} if inputs.macro is None else inputs.macro.sources
     if any(each.failure and source.startswith("etf-") for source, each in sources.items()):
         return _check(name, "degraded", f"{waiting.why}; the source fails")
-    return _warming_up(name, waiting.until, waiting.why)
+    return _warming_up(name, waiting.until, f"{waiting.why}; {_IMPORT}")
 
 
 def _stances(inputs: StatusInputs) -> Check:
