@@ -220,13 +220,16 @@ def test_a_stance_that_is_not_issued_or_not_recorded_is_named() -> None:
 NO_SOURCE = NotIssuedYet("no source is configured")
 
 
+KNOWN_DAYS = "days are known; the operator can add earlier days with `barograph macro import FILE`"
+
+
 @pytest.mark.parametrize(
     ("waiting", "etf"),
     [
         (NO_SOURCE, ("not_configured", NO_SOURCE.why)),
         (
             NotIssuedYet("3 of 20 days are known", NOW + 1),
-            ("warming_up", "warming up until 2026-11-06T21:21:00.000Z: 3 of 20 days are known"),
+            ("warming_up", f"warming up until 2026-11-06T21:21:00.000Z: 3 of 20 {KNOWN_DAYS}"),
         ),
     ],
 )

@@ -11,7 +11,7 @@ from barograph.demo.servers.control import HOST
 from barograph.demo.servers.exchange import STREAM_PATH
 from barograph.demo.servers.facilitator import RPC_PATH
 from barograph.demo.servers.identity import API_KEY
-from barograph.demo.servers.macro_files import FUND_PATH, FUND_QUERY
+from barograph.demo.servers.macro_files import FUND_PATH
 from barograph.demo.servers.wallets import DECIMALS, NETWORK, PAY_TO, TOKEN, demo_proof
 from barograph.entitlements.purchases import feed_requirements, stance_requirements
 from barograph.kit.clock import system_clock
@@ -46,7 +46,7 @@ def demo_settings(data: Path, port: int, workers: int, ports: Mapping[str, int])
         sales_contact="mailto:sales@demo.example",
         treasury_url=macro_url,
         nyfed_url=macro_url,
-        etf_url=f"{macro_url}{FUND_PATH}?{FUND_QUERY}",
+        etf_url=f"{macro_url}{FUND_PATH}",
         macro_source="simulated daily figures (demo data)",
         macro_seconds=20,
         identity="supabase",

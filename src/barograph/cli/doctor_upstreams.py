@@ -208,7 +208,7 @@ def _publisher(name: str, setting: str, *sources: str) -> Check:
     """The check of one publisher; without `sources`, of the ETF flows."""
 
     async def check(settings: Settings) -> Diagnosis:
-        files = FileClient(seconds=FILE_SECONDS, clock=system_clock)
+        files = FileClient(seconds=FILE_SECONDS, clock=system_clock, user_agent=settings.user_agent)
         found = [
             each
             for each in macro_sources(settings, files, clock=system_clock)

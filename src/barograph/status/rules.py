@@ -16,6 +16,7 @@ from barograph.stances.etf import KIND as ETF_STANCE
 from barograph.terms.sources import SELLING, SOURCES, Unconfirmed
 
 DATABASE_SILENT_MS = 5 * SECOND
+_IMPORT = "the operator can add earlier days with `barograph macro import FILE`"
 
 _MAX_CLASSES = 8
 
@@ -322,7 +323,7 @@ def _macro(inputs: StatusInputs) -> Check:
 
 
 def _etf_flows(inputs: StatusInputs) -> Check:
-    """The flows of BTC ETFs, which have no source unless the operator configures one."""
+    """The flows of BTC ETFs. The issuer publishes only its newest day."""
     name, stances = "etf-flows", inputs.stances
     if stances is None:
         return _check(name, "ok", "not read yet")
@@ -335,7 +336,7 @@ def _etf_flows(inputs: StatusInputs) -> Check:
     sources = {} if inputs.macro is None else inputs.macro.sources
     if any(each.failure and source.startswith("etf-") for source, each in sources.items()):
         return _check(name, "degraded", f"{waiting.why}; the source fails")
-    return _warming_up(name, waiting.until, waiting.why)
+    return _warming_up(name, waiting.until, f"{waiting.why}; {_IMPORT}")
 
 
 def _stances(inputs: StatusInputs) -> Check:
