@@ -15,7 +15,7 @@ from joserfc.jwk import ECKey
 from barograph.cli.common import upgrade_database, upgrade_history
 from barograph.cli.demo_settings import demo_settings
 from barograph.cli.diagnosis import Diagnosis, connection_problem
-from barograph.cli.doctor import examine
+from barograph.cli.doctor import bounded, examine
 from barograph.cli.doctor_local import CHECKS as LOCAL
 from barograph.cli.doctor_upstreams import CHECKS as UPSTREAMS
 from barograph.demo.files import FILE_NAME as DEMO_WORLD
@@ -117,9 +117,10 @@ def test_sources_without_confirmed_terms_are_noted_and_not_read(tmp_path: Path) 
     noted = {each.name: each.detail for each in found if each.status == "note"}
     unread = "not read, because its terms are not confirmed"
     assert noted == {
-        "terms": "not confirmed: bybit, treasury, ishares, selling, so they are not used",
+        "terms": "not confirmed: bybit, treasury, ishares, selling; not used: bybit, treasury, "
+        "ishares, selling; `collect` does not start without bybit",
         "exchange": f"it answers, but is {unread}",
-        **dict.fromkeys(["stream", "treasury", "etf"], f"it is {unread}"),
+        **dict.fromkeys(["stream", "treasury", "etf"], unread),
     }
     assert (blocked.status, blocked.detail[:11]) == ("fail", "a geo-block")
 
@@ -244,6 +245,19 @@ def test_a_certificate_that_is_not_trusted_is_explained(code: int, detail: str) 
     problem = connection_problem(ExceptionGroup("two addresses", [error]), "api.example")
     assert problem is not None
     assert detail in problem.detail
+
+
+def test_a_check_that_hangs_or_has_a_bug_still_gets_its_line() -> None:
+    async def buggy() -> Diagnosis:
+        raise RuntimeError("a mistake")
+
+    async def work() -> list[Diagnosis]:
+        endless: asyncio.Future[Diagnosis] = asyncio.Future()
+        return [await bounded("endless", endless, 0), await bounded("buggy", buggy())]
+
+    endless, buggy_line = asyncio.run(work())
+    assert (endless.status, endless.detail) == ("fail", "no result within 0 s")
+    assert (buggy_line.status, "a mistake" in buggy_line.detail) == ("fail", True)
 
 
 def lines(settings: Settings) -> dict[str, str]:

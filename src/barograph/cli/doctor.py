@@ -84,20 +84,23 @@ async def examine(
         **doctor_upstreams.unread(settings, unconfirmed),
     }
     used = without_unconfirmed(settings, unconfirmed)
-    tasks = [asyncio.create_task(_bounded(name, check(used))) for name, check in checks.items()]
+    tasks = [asyncio.create_task(bounded(name, check(used))) for name, check in checks.items()]
     for done, each in enumerate(asyncio.as_completed(tasks)):
         show(done, len(tasks))
         await each
     return [task.result() for task in tasks]
 
 
-async def _bounded(name: str, check: "Awaitable[Diagnosis]") -> "Diagnosis":
+async def bounded(
+    name: str, check: "Awaitable[Diagnosis]", seconds: float = CHECK_SECONDS
+) -> "Diagnosis":
+    """Run one check; it gets a line even if it takes too long or has a bug."""
     from barograph.cli.diagnosis import failed
 
     try:
-        return await asyncio.wait_for(check, CHECK_SECONDS)
+        return await asyncio.wait_for(check, seconds)
     except TimeoutError:
-        return failed(name, f"no result within {CHECK_SECONDS:.0f} s", "check the network")
+        return failed(name, f"no result within {seconds:.0f} s", "check the network")
     except Exception as error:
         log.exception("check failed", extra={"check": name})
         return failed(name, f"the check itself failed: {error!r}", "report this as a bug")

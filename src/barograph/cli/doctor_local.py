@@ -28,7 +28,7 @@ from barograph.kit.migrations import Migration, missing_migrations, packaged_mig
 from barograph.kit.operating_system import is_exposed, is_world_writable, require_free_port
 from barograph.kit.timestamps import iso_timestamp
 from barograph.settings import Settings, reachable
-from barograph.terms.sources import GRACE_MS, PAGE, Instance, Unconfirmed
+from barograph.terms.sources import BYBIT, GRACE_MS, PAGE, Instance, Unconfirmed
 from barograph.terms.store import read_unconfirmed, unconfirmed_sources
 
 MIN_DISK_BYTES = 1 << 30
@@ -207,14 +207,17 @@ async def read_terms(settings: Settings) -> Unconfirmed:
 
 async def check_terms(unconfirmed: Unconfirmed, settings: Settings) -> Diagnosis:
     """Name the sources that are not used, or only for a while."""
-    names = unconfirmed.sources
-    if not names:
+    if not unconfirmed.sources:
         return ok("terms", "confirmed for every configured source")
-    last = "" if unconfirmed.used_until is None else iso_timestamp(unconfirmed.used_until)
-    until = f"; all but {', '.join(unconfirmed.unused) or 'none'} are used until {last}"
-    detail = f"not confirmed: {', '.join(names)}" + (until if last else ", so they are not used")
-    accept = f"`barograph terms accept {' '.join(names)} --data {settings.data}`"
-    return note("terms", detail, f"read {PAGE}, then run {accept}")
+    detail = f"not confirmed: {', '.join(unconfirmed.sources)}"
+    if unconfirmed.unused:
+        detail += f"; not used: {', '.join(unconfirmed.unused)}"
+    if unconfirmed.used_until is not None:
+        detail += f"; the others are used until {iso_timestamp(unconfirmed.used_until)}"
+    if BYBIT in unconfirmed.unused:
+        detail += "; `collect` does not start without bybit"
+    accept = f"`barograph terms accept SOURCE --data {settings.data}`"
+    return note("terms", detail, f"read {PAGE}, then confirm each that you may use: {accept}")
 
 
 CHECKS: Final[dict[str, Check]] = {

@@ -128,7 +128,7 @@ async def _exchange(settings: Settings, *, may_read: bool = True) -> Diagnosis:
                 return failed("exchange", f"the clocks differ: {error}", CLOCK)
             page = address + TIME_PATH
             return await _failure("exchange", error, host_of(address), _EXCHANGE, page)
-    return await _unread("exchange", "it answers, but is", BYBIT, settings)
+    return await _unread("exchange", "it answers, but is ", BYBIT, settings)
 
 
 def _geo_block(name: str, said: str) -> Diagnosis:
@@ -328,7 +328,7 @@ async def _mail(settings: Settings) -> Diagnosis:
 
 async def _unread(name: str, what: str, source: str, settings: Settings) -> Diagnosis:
     accept = f"barograph terms accept {source} --data {settings.data}"
-    return note(name, f"{what} not read, because its terms are not confirmed", accept)
+    return note(name, f"{what}not read, because its terms are not confirmed", accept)
 
 
 def unread(settings: Settings, unconfirmed: Unconfirmed) -> dict[str, Check]:
@@ -337,7 +337,7 @@ def unread(settings: Settings, unconfirmed: Unconfirmed) -> dict[str, Check]:
     if settings.etf_file is None:
         sources["etf"] = "ishares"
     found: dict[str, Check] = {
-        name: partial(_unread, name, "it is", source)
+        name: partial(_unread, name, "", source)
         for name, source in sources.items()
         if source in unconfirmed.unused
     }
