@@ -287,7 +287,7 @@ def test_a_database_that_cannot_be_served_is_named(tmp_path: Path) -> None:
 
     connection = apsw.Connection(str(settings.history_path))
     rows = connection.execute("SELECT max(rootpage) FROM sqlite_schema WHERE type = 'table'")
-    ((page,),) = rows.fetchall()
+    page = int(str(rows.fetchall()[0][0]))
     connection.close()
     with settings.history_path.open("r+b") as file:
         file.seek((page - 1) * 4096)
