@@ -205,6 +205,7 @@ def test_each_wrong_setting_is_named(tmp_path: Path) -> None:
             live.line("chain", x402_asset="0x" + "12" * 20),
             live.line("chain", x402_chain_url=""),
             live.line("etf", etf_url=""),
+            live.line("etf", etf_file=tmp_path / "absent.csv"),
         )
 
     found = on_live(tmp_path, work)
@@ -224,7 +225,9 @@ def test_each_wrong_setting_is_named(tmp_path: Path) -> None:
         f"fail there is no token at 0x{'12' * 20} on {network}",
         "note nothing resolves a payment whose result the facilitator doesn't report",
         "note not configured",
+        said[13],
     ]
+    assert found[13].remedy == "correct the file that BAROGRAPH_ETF_FILE names"
     assert "set BAROGRAPH_X402_CHAIN_URL" in found[11].remedy
     assert said[2].endswith("does not speak TLS")
     assert said[3].endswith("answers with a web page instead of data")

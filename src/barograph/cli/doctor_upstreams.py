@@ -214,18 +214,19 @@ def _publisher(name: str, setting: str, *sources: str) -> Check:
             for each in macro_sources(settings, files, clock=system_clock)
             if (each.name in sources if sources else each.name.startswith("etf-"))
         ]
-        address = str(getattr(settings, setting))
         named = f"BAROGRAPH_{setting.upper()}"
         remedies = {kind: text.format(setting=named) for kind, text in _PUBLISHER.items()}
+        if not sources and settings.etf_file is not None:
+            remedies = dict.fromkeys(_PUBLISHER, "correct the file that BAROGRAPH_ETF_FILE names")
         try:
-            days = [max(figure.day for figure in await each.read()) for each in found]
+            days = [max((each.day for each in await source.read()), default="") for source in found]
         except UpstreamError as error:
-            return await _failure(name, error, host_of(address), remedies)
+            return await _failure(name, error, host_of(getattr(settings, setting)), remedies)
         finally:
             await files.close()
         if not days:
             return note(name, "not configured", f"set {named}")
-        return ok(name, f"read, through {min(days)}")
+        return ok(name, f"read, through {min(days) or 'no day yet'}")
 
     return check
 
