@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from support.node import LOCKED, MCP, SCRIPTS, Ended, run_program, run_script
+from support.node import LOCKED, MCP, SCRIPTS, X402, Ended, run_program, run_script
 from support.published_server import published_server
 
 pytestmark = [pytest.mark.e2e, pytest.mark.thorough]
@@ -102,7 +102,7 @@ def test_typescript_clients_are_told_what_was_wrong(base_url: str) -> None:
         assert unknown["code"] == -32602
 
 
-@pytest.mark.parametrize("folder", [MCP, SCRIPTS / "openapi"], ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", [MCP, X402, SCRIPTS / "openapi"], ids=lambda folder: folder.name)
 def test_npm_lock_of_the_suites_pins_by_hash_and_names_no_host(folder: Path) -> None:
     text = (folder / LOCKED[1]).read_text()
     packages: dict[str, dict[str, Any]] = json.loads(text)["packages"]

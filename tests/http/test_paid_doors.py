@@ -16,6 +16,7 @@ from barograph.history.records import NOT_RECORDED, Version
 from barograph.kit.logs import RepeatLimit
 from barograph.kit.timestamps import DAY, iso_timestamp
 from barograph.payments.journal import Journal
+from barograph.payments.proof import wire_payload, wire_requirements
 from barograph.payments.records import (
     ChainFinding,
     FacilitatorUnavailable,
@@ -26,6 +27,7 @@ from barograph.payments.records import (
 )
 from barograph.stances.reader import recorded_stance
 from barograph.web.app import create_app
+from support.node import X402, run_script
 from support.payments import (
     FEED,
     PAYER,
@@ -258,6 +260,59 @@ USED = (409, "payment_used")
 
 KEY = "6f1d3c1e-0b55-4c39-9d3c-5f0e6b1f7a10"
 IDENTIFIER = {"payment-identifier": {"info": {"required": False, "id": KEY}, "schema": {}}}
+
+
+DOORS = {**dict.fromkeys(STANCE_READS.values(), STANCE), FEED_ENTRY: FEED}
+"""Feed last, because its holders read stances for free."""
+
+
+def told_to_facilitator(shop: Shop) -> tuple[list[Any], list[dict[str, Any]]]:
+    """The offers of the four paid doors, and what the facilitator is sent of a proof for each.
+
+    The payers repeat the offers with changes of their own, which must not get further.
+    """
+    for kind in STANCE_READS:
+        shop.two_versions(kind)
+    offers = [shop.ask(path).json() for path in DOORS]
+    for number, (path, terms) in enumerate(DOORS.items()):
+        forged = json.loads(json.dumps(offers[number]["extensions"]))
+        forged["bazaar"]["routeTemplate"] = "/elsewhere"
+        forged["payment-identifier"]["info"]["id"] = f"{KEY}-{number}"
+        members = {"resource": {"url": "https://elsewhere.example/"}, "extensions": forged}
+        assert shop.show(path, shop.shown(number, terms, **members)).status == 200
+    return offers, [
+        {
+            "x402Version": 2,
+            "paymentPayload": wire_payload(each),
+            "paymentRequirements": wire_requirements(each.requirements),
+        }
+        for each in shop.facilitator.shown
+    ]
+
+
+def test_facilitator_gets_our_own_listing_and_nothing_of_the_payers(shop: Shop) -> None:
+    offers, told = told_to_facilitator(shop)
+    assert len(told) == 8  # each was verified and settled
+    assert told[::2] == told[1::2]
+    for offer, verified in zip(offers, told[::2], strict=True):
+        assert verified["paymentPayload"]["resource"] == offer["resource"]
+        assert verified["paymentPayload"]["accepted"] == offer["accepts"][0]
+        ours = {"bazaar": offer["extensions"]["bazaar"]}
+        assert verified["paymentPayload"]["extensions"] == ours
+    assert not any(word in json.dumps(told) for word in ("elsewhere", KEY, "payment-identifier"))
+
+
+@pytest.mark.thorough
+def test_catalogs_of_facilitators_list_the_four_paid_doors(shop: Shop) -> None:
+    offers, told = told_to_facilitator(shop)
+    listed = run_script("discovery.mjs", told, packages=X402)
+    for offer, found in zip(offers, listed[::2], strict=True):
+        assert found["resourceUrl"] == offer["resource"]["url"]
+        assert found["description"] == offer["resource"]["description"]
+        assert (found["method"], found["mimeType"]) == ("GET", "application/json")
+        assert found["discoveryInfo"] == offer["extensions"]["bazaar"]["info"]
+        assert "routeTemplate" not in found
+    assert listed[::2] == listed[1::2]
 
 
 @pytest.mark.outcome(

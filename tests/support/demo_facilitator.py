@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,10 +10,11 @@ from typing import Any, TypeVar
 import httpx2
 
 from barograph.cli.demo_settings import payment_settings
+from barograph.demo.servers.chain import FILE_NAME, TokenLedger
 from barograph.demo.servers.control import ServerAddress
 from barograph.demo.servers.facilitator import load_ledger, running_facilitator
 from barograph.demo.servers.faults import FacilitatorFaults
-from barograph.demo.servers.wallets import ASSET, demo_proof, load_or_create_wallets
+from barograph.demo.servers.wallets import ASSET, FUNDS, demo_proof, load_or_create_wallets
 from barograph.entitlements.purchases import feed_requirements
 from barograph.payments.proof import decode_proof, match_offer, wire_payload, wire_requirements
 from barograph.payments.records import (
@@ -105,9 +106,14 @@ class World:
 
 
 @asynccontextmanager
-async def running_world(folder: Path) -> AsyncIterator[World]:
+async def running_world(
+    folder: Path, smart_wallets: Mapping[str, Sequence[str]] | None = None
+) -> AsyncIterator[World]:
     faults, clock = FacilitatorFaults(), HandClock()
-    async with running_facilitator(load_ledger(folder), faults, clock=clock) as address:
+    ledger = load_ledger(folder)
+    if smart_wallets is not None:
+        ledger = TokenLedger(dict.fromkeys(smart_wallets, FUNDS), folder / FILE_NAME)
+    async with running_facilitator(ledger, faults, clock=clock, contracts=smart_wallets) as address:
         world = World(folder, address, faults, clock)
         try:
             yield world
@@ -116,9 +122,15 @@ async def running_world(folder: Path) -> AsyncIterator[World]:
             await world.chain.close()
 
 
-def with_world(folder: Path, work: Callable[[World], Coroutine[Any, Any, T]]) -> T:
+def with_world(
+    folder: Path,
+    work: Callable[[World], Coroutine[Any, Any, T]],
+    smart_wallets: Mapping[str, Sequence[str]] | None = None,
+) -> T:
+    """Do some work in a world; `smart_wallets` are the owners of each, and have all the money."""
+
     async def run() -> T:
-        async with running_world(folder) as world:
+        async with running_world(folder, smart_wallets) as world:
             return await work(world)
 
     return asyncio.run(run())

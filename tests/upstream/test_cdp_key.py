@@ -2,12 +2,24 @@
 
 import asyncio
 import json
-from base64 import b64decode, b64encode, urlsafe_b64decode
+from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
 
 import pytest
-from joserfc.jwk import ECKey, OKPKey
+from cryptography.hazmat.primitives.asymmetric.ec import (
+    SECP256R1,
+    SECP384R1,
+    EllipticCurvePrivateKey,
+    generate_private_key,
+)
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
 
 from barograph.cli.demo_settings import payment_settings
 from barograph.demo.servers.api_keys import ApiKey
@@ -24,21 +36,26 @@ from barograph.upstream.facilitator import HttpFacilitator
 from support.clock import START, HandClock
 
 ID = "organizations/1/apiKeys/2"
-ED25519 = OKPKey.generate_key("Ed25519")
-P256 = ECKey.generate_key("P-256")
+ED25519 = Ed25519PrivateKey.generate()
+P256 = generate_private_key(SECP256R1())
+
+PrivateKey = Ed25519PrivateKey | EllipticCurvePrivateKey
 REFUSED = ("FacilitatorUnavailable", "SettlementUnknown", "Forbidden")
 
 
-def secret_of(key: OKPKey | ECKey) -> str:
+def secret_of(key: PrivateKey) -> str:
     """A key's secret as Coinbase shows it."""
-    if isinstance(key, ECKey):
-        return key.as_pem(private=True).decode().replace("\n", "\\n")
-    parts = key.as_dict(private=True)
-    halves = [urlsafe_b64decode(f"{parts[name]}=") for name in ("d", "x")]
-    return b64encode(b"".join(halves)).decode()
+    if isinstance(key, EllipticCurvePrivateKey):
+        return pem(key).replace("\n", "\\n")
+    pair = key.private_bytes_raw() + key.public_key().public_bytes_raw()
+    return b64encode(pair).decode()
 
 
-def key_settings(key: OKPKey | ECKey, key_id: str = ID) -> dict[str, Any]:
+def pem(key: PrivateKey) -> str:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+
+
+def key_settings(key: PrivateKey, key_id: str = ID) -> dict[str, Any]:
     return {"x402_cdp_key_id": key_id, "x402_cdp_key_secret": secret_of(key)}
 
 
@@ -76,16 +93,20 @@ async def ended(work: Any) -> str:
 
 @pytest.mark.parametrize("key", [ED25519, P256], ids=["Ed25519", "ES256"])
 def test_facilitator_accepts_requests_signed_with_its_api_key(
-    tmp_path: Path, key: OKPKey | ECKey
+    tmp_path: Path, key: PrivateKey
 ) -> None:
-    assert ask(tmp_path, ApiKey(ID, key), **key_settings(key)) == ("yes", "settled", "yes")
+    assert ask(tmp_path, ApiKey(ID, key.public_key()), **key_settings(key)) == (
+        "yes",
+        "settled",
+        "yes",
+    )
 
 
 def test_a_wrong_key_or_a_wrong_clock_is_our_fault_and_not_the_payers(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    known = ApiKey(ID, ED25519)
-    assert ask(tmp_path, known, **key_settings(OKPKey.generate_key("Ed25519"))) == REFUSED
+    known = ApiKey(ID, ED25519.public_key())
+    assert ask(tmp_path, known, **key_settings(Ed25519PrivateKey.generate())) == REFUSED
     assert ask(tmp_path, known, **key_settings(ED25519, "another")) == REFUSED
     assert ask(tmp_path, known, x402_facilitator_token="static") == REFUSED
     assert ask(tmp_path, known) == REFUSED
@@ -124,9 +145,9 @@ def test_each_token_is_for_one_request_to_one_address_for_two_minutes() -> None:
         b64encode(b"x" * 32).decode(),
         b64encode(b"x" * 64).decode(),
         secret_of(P256)[:-40],
-        ECKey.generate_key("P-384").as_pem(private=True).decode(),
-        P256.as_pem(private=False).decode(),
-        ED25519.as_pem(private=True).decode(),
+        pem(generate_private_key(SECP384R1())),
+        P256.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode(),
+        pem(ED25519),
     ],
 )
 def test_a_secret_that_is_no_key_is_refused_at_the_start(secret: str) -> None:

@@ -6,16 +6,26 @@ from typing import Any
 
 import httpx2
 import pytest
+from msgspec.structs import replace
 
 from barograph.demo.servers.chain import FILE_NAME
 from barograph.demo.servers.control import send_command
 from barograph.demo.servers.facilitator import load_ledger
-from barograph.demo.servers.wallets import FUNDS, PAY_TO, Authorization, load_or_create_wallets
+from barograph.demo.servers.wallets import (
+    FUNDS,
+    PAY_TO,
+    TOKEN,
+    Authorization,
+    load_or_create_wallets,
+    sign,
+    transfer_digest,
+)
 from barograph.errors import ConfigurationError
+from barograph.payments.proof import parse_proof, wire_payload
 from barograph.payments.records import Proof, Settled
 from support.clock import START
 from support.demo_facilitator import World, question, with_world
-from support.payments import payment
+from support.payments import header, payment
 
 PRICE = 25_000_000
 USED = "invalid_exact_evm_nonce_already_used"
@@ -39,6 +49,38 @@ def test_a_payment_is_verified_and_moves_money_once(tmp_path: Path) -> None:
         assert await world.verified(world.proof()) == "valid"
 
     with_world(tmp_path, work)
+
+
+@pytest.mark.outcome(
+    "A smart wallet pays with a signature of more than 65 bytes",
+    "The facilitator asks the wallet's contract. If there is none yet, 402 and nothing is charged.",
+)
+def test_a_smart_wallet_pays_with_the_signature_that_its_contract_accepts(tmp_path: Path) -> None:
+    smart, owners = "0x" + "5a" * 20, [*load_or_create_wallets(tmp_path).values()][:2]
+
+    async def work(world: World) -> None:
+        terms, unsigned = world.terms, world.proof(payer=smart)
+        times = 0, unsigned.valid_before
+        transfer = Authorization(smart, terms.pay_to, terms.amount, *times, unsigned.nonce)
+        parts = [sign(transfer_digest(TOKEN, transfer), owner.key).hex() for owner in owners]
+
+        def shown(*parts: str, payer: str = smart) -> Proof:
+            """As our own reader reads it."""
+            signed = replace(unsigned, signature="0x" + "".join(parts), payer=payer)
+            return parse_proof(header(wire_payload(signed)), [terms], world.clock())
+
+        wrong = "invalid_exact_evm_payload_signature"
+        assert await world.verified(shown(*reversed(parts))) == wrong
+        assert await world.verified(shown(parts[0])) == wrong
+        undeployed = shown(*parts, payer=PAY_TO)
+        reason = "invalid_exact_evm_payload_undeployed_smart_wallet"
+        assert await world.verified(undeployed) == await world.settled(undeployed) == reason
+        assert await world.verified(shown(*parts)) == "valid"
+        assert await world.settled(shown(*parts)) == "settled"
+        assert await world.on_chain(shown(*parts)) == "used"
+        assert await world.balance(smart) == FUNDS - PRICE
+
+    with_world(tmp_path, work, {smart: [owner.address for owner in owners]})
 
 
 def test_many_settlements_of_one_proof_at_once_move_money_once(tmp_path: Path) -> None:

@@ -287,8 +287,8 @@ verified. 402: no Feed; never pay again automatically. 404: x402 is disabled, or
 to read or buy. 409: the payment was already used; do not pay again. 429: wait. 503: send the same \
 proof again later, unless the message says otherwise.
 - With the first paid request, send a random `Idempotency-Key` (16 to 128 letters, digits, `-`, \
-`_`) or the x402 extension `payment-identifier`. Without one you cannot get a delivered response \
-again.
+`_`) or the x402 extension `payment-identifier`. Without one you cannot see a delivered purchase \
+of Feed again. The proof that paid for a stance gets the same version again.
 """
 
 

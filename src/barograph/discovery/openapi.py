@@ -259,8 +259,9 @@ _SCHEMES = {
         "path. `X-PAYMENT` works too. Only /api/x402/feed sells Feed; at the other subscriber "
         "endpoints a proof identifies a wallet that has Feed. With the first paid request, send an "
         "`Idempotency-Key` of 16 to 128 letters, digits, `-` and `_`, or x402's "
-        "`payment-identifier`. A repeat needs the same one, because a settled proof is public on "
-        "the chain.",
+        "`payment-identifier`. The proof that paid for a stance gets the same version again. A "
+        "repeated purchase of Feed needs the same key, because a settled proof is public on the "
+        "chain.",
     },
 }
 _METHOD_NOT_ALLOWED = refusal(

@@ -232,7 +232,10 @@ class HttpFacilitator:
         found = _NEW_ADDRESS.fullmatch(error.location)
         if found is None or found[1] == self._url:
             return str(error)
-        return f"{error}; set BAROGRAPH_X402_FACILITATOR_URL to {found[1]}"
+        return (
+            f"it redirects to {found[1]} (HTTP {error.status}), and we follow no redirect; set "
+            "BAROGRAPH_X402_FACILITATOR_URL to that address"
+        )
 
     def _note_payment(self, proof: Proof, status: int | None, *, answered: bool) -> None:
         """Note how a payment call went; one payer's proofs may cause a 5xx."""

@@ -1,7 +1,6 @@
 """What upstream clients share: strict reading, retries, and one JSON request without retries."""
 
 import asyncio
-import re
 import ssl
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
@@ -21,7 +20,6 @@ from barograph.kit.timestamps import SECOND
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
 
-_HOST = re.compile(r"https?://([A-Za-z0-9.:\[\]-]{1,200})(?=[/?#]|$)")
 _GZIP_ONLY = zlib.MAX_WBITS | 16
 
 
@@ -174,13 +172,11 @@ class NoAnswer(BarographError):
 class Redirected(NoAnswer):
     """The server sent us elsewhere, and we never follow.
 
-    The message names the new host only, because a path may contain a key.
+    The message doesn't say where, because an address may contain a key; `location` does.
     """
 
     def __init__(self, status: int, location: str) -> None:
-        host = _HOST.match(location)
-        where = "another path" if host is None else host[1]
-        super().__init__(f"it redirects to {where} (HTTP {status})", status)
+        super().__init__(f"it redirects to another address (HTTP {status})", status)
         self.location = location
 
 
@@ -194,8 +190,8 @@ class JsonReply(NamedTuple):
 class JsonHttp:
     """Sends one request and reads one JSON object.
 
-    It never retries or follows a redirect. No error contains an address, a header or anything that
-    was sent, except the host that a redirect names.
+    It never retries or follows a redirect, and the text of no error contains an address, a header
+    or anything that was sent.
     """
 
     def __init__(
