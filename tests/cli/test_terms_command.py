@@ -120,6 +120,7 @@ def test_demo_and_live_data_are_never_mixed(tmp_path: Path) -> None:
         refused = run(demo.data, *command, BAROGRAPH_ACCEPT_TERMS="bybit")
         assert isinstance(refused.exception, ConfigurationError)
         assert "holds the simulated data of a demo" in str(refused.exception)
+    assert run(demo.data, "collect", "--demo").exit_code == 2
     refused = run(live.data, "demo")
     assert isinstance(refused.exception, ConfigurationError)
     assert "holds live data" in str(refused.exception)

@@ -57,7 +57,7 @@ def serve(
 
     settings = read_settings(**options)
     configure_logs(settings.log_level)
-    require_kind(settings, kind)
+    _require_kind(settings, kind, child)
     make_folder(settings.data)
     if child is None:
         warn_if_world_writable(settings.data)
@@ -75,6 +75,12 @@ def serve(
     settings = _without_unconfirmed_sale(settings, _prepare_database(settings, kind))
     os.environ.update(settings.to_environment())  # the workers read it after the fork
     run_server(settings)
+
+
+def _require_kind(settings: "Settings", kind: "Kind", child: int | None) -> None:
+    if kind == "demo" and child is None:
+        raise click.UsageError("--demo is for the processes that `barograph demo` starts")
+    require_kind(settings, kind)
 
 
 def _prepare_database(settings: "Settings", kind: "Kind") -> "Unconfirmed":
@@ -136,7 +142,7 @@ def collect(data: Path | None, child: int | None, kind: "Kind") -> None:
         die_with_parent(child)
     settings = read_settings(data=data)
     configure_logs(settings.log_level)
-    require_kind(settings, kind)
+    _require_kind(settings, kind, child)
     if child is None:
         warn_if_world_writable(settings.data)
     prepare_history(settings)

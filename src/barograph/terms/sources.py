@@ -1,6 +1,6 @@
 """The data sources whose terms the operator confirms, one by one (pure)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -125,20 +125,6 @@ class Unconfirmed(Struct, frozen=True):
 
 
 TERMS = Feed("terms", Unconfirmed)
-
-
-def find_unconfirmed(
-    configured: Iterable[str], confirmed: Iterable[str], instance: Instance, now: int
-) -> Unconfirmed:
-    """The configured sources without a confirmation; a demo needs none."""
-    if instance.kind == "demo":
-        return Unconfirmed([])
-    missing = set(configured) - set(confirmed)
-    grace = instance.grace_until
-    return Unconfirmed(
-        [name for name in SOURCES if name in missing],
-        grace if grace is not None and now < grace else None,
-    )
 
 
 def parse_names(text: str) -> list[str]:

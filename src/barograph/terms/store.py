@@ -15,7 +15,6 @@ from barograph.terms.sources import (
     Instance,
     Kind,
     Unconfirmed,
-    find_unconfirmed,
     parse_names,
 )
 
@@ -89,10 +88,14 @@ def unconfirmed_sources(
     Raises:
         ConfigurationError: `BAROGRAPH_ACCEPT_TERMS` names an unknown source.
     """
+    if instance is not None and instance.kind == "demo":
+        return Unconfirmed([])
     confirmed = {*stored, *parse_names(settings.accept_terms)}
-    if instance is None:
-        instance = Instance("live", now)
-    return find_unconfirmed(configured_sources(settings), confirmed, instance, now)
+    grace = None if instance is None else instance.grace_until
+    return Unconfirmed(
+        [name for name in configured_sources(settings) if name not in confirmed],
+        grace if grace is not None and now < grace else None,
+    )
 
 
 def configured_sources(settings: Settings) -> list[str]:
