@@ -145,7 +145,7 @@ FAULTS = [
     ("identity", "html", "identity", "a web page instead of data", "sign in"),
     ("identity", "outage", "identity", "HTTP 503", "BAROGRAPH_IDENTITY_URL"),
     ("identity", "hang", "identity", "does not answer in time", "firewall"),
-    ("facilitator", "redirect", "facilitator", "redirects to www.", "set BAROGRAPH_X402"),
+    ("facilitator", "redirect", "facilitator", "redirects to https://www.", "set BAROGRAPH_X402"),
     ("facilitator", "html", "facilitator", "a web page instead of data", "sign in"),
     ("facilitator", "outage", "facilitator", "HTTP 503", "try again later"),
     ("facilitator", "chain-down", "chain", "HTTP 503", "BAROGRAPH_X402_CHAIN_URL"),
