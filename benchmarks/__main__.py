@@ -15,6 +15,7 @@ from benchmarks import (
     badges,
     charts,
     comparison,
+    first_start,
     floods,
     footprint,
     hot_reads,
@@ -49,6 +50,7 @@ SUBJECTS: tuple[Callable[[Plan, Path], Section], ...] = (
     tokens.measure,
     payments.measure,
     footprint.measure,
+    first_start.measure,
 )
 
 

@@ -1,7 +1,6 @@
 """A live service on this machine: an exchange, the collector and the web, each its own process."""
 
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from barograph.demo.files import load_or_create_anchor
 from barograph.demo.servers.exchange import ExchangeAddress
 from barograph.kit.clock import system_clock
 from barograph.settings import Settings
+from benchmarks.market import EXTRA
 from benchmarks.processes import (
     BAROGRAPH,
     HOST,
@@ -35,24 +35,20 @@ class Live(NamedTuple):
     web_port: int
 
 
-def simulated_exchange(data: Path, port: int) -> Sequence[str]:
-    """The command that runs the demo's exchange alone."""
+def simulated_exchange(data: Path, port: int, *, wide: bool = False) -> Sequence[str]:
+    """The command that runs the demo's exchange alone; a wide one is as large as a real one."""
     world = data / "world"  # beside a database it would mark a demo
     load_or_create_anchor(world, SEED, system_clock())
-    return (*BAROGRAPH, "demo", "world", "--port", str(port), "--data", str(world))
-
-
-def wide_exchange(_: Path, port: int) -> Sequence[str]:
-    """The command that runs the same exchange with as many contracts as a real one has."""
-    return (sys.executable, "-m", "benchmarks.market", str(port))
+    command = (*BAROGRAPH, "demo", "world", "--port", str(port), "--data", str(world))
+    return (*command, "--extra-contracts", str(EXTRA)) if wide else command
 
 
 @contextmanager
 def live_service(data: Path, *, wide: bool = False) -> Iterator[Live]:
     """Run all of them; the service collects and answers."""
     exchange = ExchangeAddress(HOST, unused_port())
-    settings = _settings(data, exchange)
-    command = (wide_exchange if wide else simulated_exchange)(data, exchange.port)
+    settings = live_settings(data, exchange)
+    command = simulated_exchange(data, exchange.port, wide=wide)
     with running(command, log=data / "exchange.log") as world:
         until(lambda: answers(exchange.port, "/v5/market/time"), world)
         collect = (*BAROGRAPH, "collect", f"--child={os.getpid()}")
@@ -64,7 +60,8 @@ def live_service(data: Path, *, wide: bool = False) -> Iterator[Live]:
             yield Live(exchange, collector, web, settings.port)
 
 
-def _settings(data: Path, exchange: ExchangeAddress) -> Settings:
+def live_settings(data: Path, exchange: ExchangeAddress) -> Settings:
+    """A service that reads this exchange."""
     return Settings(
         port=unused_port(),
         data=data,

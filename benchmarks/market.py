@@ -1,59 +1,37 @@
 """A market as large as the real one: the simulated exchange, widened to 700 perpetuals."""
 
 import asyncio
-import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from barograph.collector.judge import Judge, write_conclusions
 from barograph.collector.leader import collector_lease
-from barograph.demo.servers.exchange import run_exchange
 from barograph.demo.servers.rest import answer
 from barograph.demo.servers.stream import liquidation_messages
-from barograph.demo.world.contracts import PERPETUAL, TRADING, Contract
+from barograph.demo.world.contracts import LIVE_SYMBOLS
 from barograph.demo.world.world import World
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Database, SQLiteDatabase
 from barograph.kit.lease import Lease
 from barograph.kit.migrations import packaged_migrations, upgrade
-from barograph.kit.operating_system import die_with_parent
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.records import LongAccounts, Perpetuals
 from barograph.settings import Settings
+from barograph.upstream.bybit.contract_cache import ContractList
 from barograph.upstream.bybit.decode import Instrument, decode_instruments, decode_tickers
 from barograph.upstream.bybit.messages import Batch, decode_message
 from barograph.upstream.bybit.wire import HttpReply, open_envelope
-from benchmarks.processes import HOST
 
 CONTRACTS = 700
+EXTRA = CONTRACTS - len(LIVE_SYMBOLS)
 SEED = 1
-
-
-class WideWorld(World):
-    """The simulated world with more contracts, each a copy of another."""
-
-    def __init__(self, seed: int, epoch: int) -> None:
-        super().__init__(seed, epoch)
-        models = [each for each in self._perpetuals.values() if _is_kept(each)]
-        for number in range(CONTRACTS - len(models)):
-            model = models[number % len(models)]
-            coin = f"{model.coin[:11]}{number:03d}"
-            self._markets[coin] = self._markets[model.coin]
-            self._ratio_keys[coin] = self._ratio_keys[model.coin]
-            self._perpetuals[f"{coin}USDT"] = replace(model, symbol=f"{coin}USDT", coin=coin)
-
-    def contracts(self, now: int) -> tuple[Contract, ...]:
-        """Everything listed at a time, by symbol."""
-        listed = {each.symbol: each for each in super().contracts(now)} | self._perpetuals
-        return tuple(listed[symbol] for symbol in sorted(listed))
 
 
 class Market:
     """The wide market as the collector sees it: replies of the exchange, and the kept contracts."""
 
     def __init__(self, now: int) -> None:
-        self.world = WideWorld(SEED, now // HOUR * HOUR - 2 * DAY)
+        self.world = World(SEED, now // HOUR * HOUR - 2 * DAY, EXTRA)
         self.kept = self._kept(now)
         assert len(self.kept) == CONTRACTS
 
@@ -83,7 +61,7 @@ class Market:
         query = {"category": "linear", "limit": "1000"}
         body = answer(self.world, "/v5/market/instruments-info", query, now)[1]
         envelope = open_envelope(HttpReply(200, "application/json", None, body), now)
-        return {each.contract: each for each in decode_instruments(envelope.result).instruments}
+        return ContractList.of([decode_instruments(envelope.result)]).kept
 
 
 def benchmark_settings(data: Path, port: int) -> Settings:
@@ -125,18 +103,3 @@ def publish_market(settings: Settings) -> None:
             await database.close()
 
     asyncio.run(work())
-
-
-def _is_kept(contract: Contract) -> bool:
-    return (contract.kind, contract.status, contract.quote) == (PERPETUAL, TRADING, "USDT")
-
-
-def _run(port: int) -> None:
-    """Run the wide exchange until ended: `python -m benchmarks.market PORT`."""
-    die_with_parent()
-    world = WideWorld(SEED, system_clock() // HOUR * HOUR - 2 * DAY)
-    asyncio.run(run_exchange(world, HOST, port, clock=system_clock))
-
-
-if __name__ == "__main__":
-    _run(int(sys.argv[1]))

@@ -29,10 +29,13 @@ class Plan(NamedTuple):
     demo: bool = True
     """Whether the whole demo is started, too."""
 
+    fill: bool = True
+    """Whether a first start is measured until the past of every contract is filled."""
+
 
 def quick(rounds: int | None) -> Plan:
     """A coarse run of about 3 minutes."""
-    return Plan(3 if rounds is None else rounds, HOT_READS[:1], 5, 20, 1, demo=False)
+    return Plan(3 if rounds is None else rounds, HOT_READS[:1], 5, 20, 1, demo=False, fill=False)
 
 
 def full(rounds: int | None) -> Plan:

@@ -24,12 +24,17 @@ from pydantic import (
     model_validator,
 )
 
+from barograph import __version__
 from barograph.errors import ConfigurationError
 
 PREFIX = "BAROGRAPH_"
 IPV4 = 4
 MIN_PEPPER = 32
 SQLITE_FILE = "sqlite:///"
+IBIT = "IBIT"
+IBIT_URL = (
+    "https://www.ishares.com/us/products/333011/ishares-bitcoin-trust-etf/latest-holdings.csv"
+)
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _WALLET = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
@@ -58,6 +63,14 @@ Contact = Annotated[
 HttpAddress = Annotated[
     str,
     _matching(_HTTP_ADDRESS, "an http:// or https:// address without a trailing slash is needed"),
+]
+FileAddress = Annotated[
+    str,
+    _matching(
+        re.compile(r"(?!.*(asOfDate|[{}]))https?://[!-~]+"),
+        "the http:// or https:// address of the newest file is needed, without asOfDate and "
+        f"without a placeholder, because the file names its own day; for IBIT: {IBIT_URL}",
+    ),
 ]
 WebsocketAddress = Annotated[
     str, _matching(re.compile("wss?://.*", re.DOTALL), "a ws:// or wss:// address is needed")
@@ -284,16 +297,17 @@ class Settings(BaseModel):
         "https://markets.newyorkfed.org",
         description="Source of SOFR and EFFR. If empty, they are not read.",
     )
-    etf_url: str = Field(
-        "",
-        description="URL of a BTC ETF issuer's holdings file. If this and `BAROGRAPH_ETF_FILE` "
-        "are empty, no ETF stance is issued.",
+    etf_url: FileAddress = Field(
+        IBIT_URL,
+        description="URL of the newest holdings file of a BTC ETF in iShares' layout. The "
+        "collector reads it once per reading and takes the day that the file names. If this and "
+        "`BAROGRAPH_ETF_FILE` are empty, no ETF stance is issued.",
     )
     etf_fund: str = Field(
-        "IBIT",
+        IBIT,
         pattern="^[A-Z0-9]{1,10}$",
         description="Ticker of the fund in the holdings file. The ETF stance names it as the "
-        "fund that it covers.",
+        "fund that it covers. With another fund, set `BAROGRAPH_ETF_URL` too.",
     )
     etf_file: Path | None = Field(
         None,
@@ -303,10 +317,19 @@ class Settings(BaseModel):
     macro_source: str = Field(
         "",
         description="Text for the `source` of rates and ETF series, in place of each "
-        "publisher's name. The demo uses it to say that its data is simulated.",
+        "publisher's name. The demo uses it to say that its data is simulated. If you set it "
+        "for real data, repeat the notice that the New York Fed requires.",
     )
     macro_seconds: float = Field(
         1800.0, gt=0, description="Seconds between two readings of rates and ETF files."
+    )
+
+    contact: Contact = Field(
+        "",
+        description="How the publishers of rates and ETF files can reach you, such as "
+        "`mailto:ops@example.com` or an https address. The collector sends it in its "
+        "`User-Agent`, because some publishers refuse clients that don't say who they are. If "
+        "empty, it sends `BAROGRAPH_BASE_URL`.",
     )
 
     identity: Literal["none", "supabase", "oidc"] = Field(
@@ -326,6 +349,13 @@ class Settings(BaseModel):
         min_length=1,
         description="Audience that a bearer token must name.",
     )
+    identity_audience_claim: str = Field(
+        "aud",
+        min_length=1,
+        description="Claim of a bearer token that must have that audience. Set it to `client_id` "
+        "for a provider whose access tokens have no `aud`, such as AWS Cognito; the claim must "
+        "then be exactly the audience.",
+    )
     identity_api_key: SecretStr = Field(
         SecretStr(""),
         description="Publishable key (or older anon key) of the `supabase` project. The service "
@@ -335,6 +365,11 @@ class Settings(BaseModel):
         "email_verified",
         min_length=1,
         description="Claim of an `oidc` provider that is `true` for a confirmed e-mail address.",
+    )
+    identity_email_text: bool = Field(
+        False,
+        description='Whether that claim may also be the text `"true"`, as the userinfo of AWS '
+        "Cognito sends it.",
     )
     identity_claims: Literal["token", "userinfo"] = Field(
         "token",
@@ -452,6 +487,15 @@ class Settings(BaseModel):
     def _mail_has_a_sender(self) -> Self:
         if self.sends_mail and not self.mail_from:
             raise ValueError("BAROGRAPH_MAIL_FROM is needed together with BAROGRAPH_SMTP_URL")
+        return self
+
+    @model_validator(mode="after")
+    def _fund_has_its_own_file(self) -> Self:
+        if self.etf_fund != IBIT and self.etf_url == IBIT_URL and self.etf_file is None:
+            raise ValueError(
+                f"BAROGRAPH_ETF_URL is the file of {IBIT}: set it to the holdings file of "
+                f"{self.etf_fund}"
+            )
         return self
 
     @model_validator(mode="after")
@@ -605,6 +649,12 @@ class Settings(BaseModel):
     def takes_payments(self) -> bool:
         """Whether Feed and single stances are sold by x402."""
         return bool(self.x402_facilitator_url)
+
+    @property
+    def user_agent(self) -> str:
+        """How the collector introduces itself to publishers."""
+        contact = self.contact.removeprefix("mailto:") or self.base_url
+        return f"barograph/{__version__} (+{contact})"
 
     @property
     def sends_mail(self) -> bool:

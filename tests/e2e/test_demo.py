@@ -285,6 +285,19 @@ def test_second_demo_in_the_same_folder_is_refused(demo: Demo, tmp_path: Path) -
     assert "in use by another process" in (tmp_path / "log").read_text()
 
 
+def test_fresh_demo_starts_over_and_fills_its_past_over_the_wire(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "world.json").write_text('{"seed":1,"epoch":1789999200000}')
+    (data / "history.sqlite3").write_text("an older demo's record")
+    (data / "notes.txt").write_text("not the demo's")
+    with started_demo(tmp_path, "--fresh", "--seed", "5") as fresh:
+        assert json.loads((data / "world.json").read_text())["seed"] == 5
+        assert (data / "notes.txt").exists()
+        assert _json(fresh, "/api/agent/market-state")["liq24h"]["available"] is False
+        eventually(lambda: len(_hours_of("BTCUSDT", data)) >= 30 * 24 or None, "30 days of BTC")
+
+
 @pytest.mark.thorough
 @pytest.mark.outcome(
     "Ctrl-C interrupts the demo's replay, even twice",
@@ -322,6 +335,10 @@ def test_stopped_demo_leaves_nothing_and_continues_its_record_at_once(demo: Demo
         assert record <= _record(demo.data)
         shown = _barograph("stances", "show", "funding-regime-stance", "--json", demo=again)
         assert json.loads(shown)["state"] == "active"  # no fault outlives its demo
+
+
+def _hours_of(contract: str, data: Path) -> list[Any]:
+    return [row for row in _record(data) if row[0] == contract]
 
 
 def _doors(demo: Demo, kind: str) -> tuple[Any, Any, Any]:

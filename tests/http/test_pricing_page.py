@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from barograph.macro.records import NYFED_NOTICE
 from support.descriptions import shop
 from support.pages import Checked, SiteService
 from support.payments import PAYMENTS, HandFacilitator
@@ -26,6 +27,20 @@ def test_pricing_names_both_tiers_with_their_price(site: SiteService) -> None:
     assert re.search(r"<h2>Feed</h2>.*?<strong>25 USD</strong>", page, re.DOTALL)
     assert re.search(r"<h2>Reserve</h2>.*?<strong>149 USD</strong>", page, re.DOTALL)
     assert "does not include Feed" in page
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_shown"),
+    [({}, True), ({"nyfed_url": ""}, False), ({"macro_source": "simulated figures"}, False)],
+)
+def test_pages_about_the_rates_stance_show_the_new_york_feds_notice_if_its_rates_are_used(
+    tmp_path: Path, settings: dict[str, Any], is_shown: bool
+) -> None:
+    service = Service(tmp_path, **settings)
+
+    for path in ("/pricing", "/developers"):
+        assert (NYFED_NOTICE in service.get(path).text) is is_shown
+    service.close()
 
 
 @pytest.mark.parametrize(

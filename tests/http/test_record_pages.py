@@ -18,6 +18,7 @@ from barograph.history.checkpoint import open_checkpoint
 from barograph.history.digest import leg_document
 from barograph.history.merkle import tree_root
 from barograph.history.records import KINDS, ChainEnd, Version, VersionEvent
+from barograph.macro.records import NYFED_NOTICE, NYFED_TERMS
 from barograph.site.record_pages import PAGE_SIZE
 from support.history import RATES, PublicHistory, parse_verifier
 from support.pages import BROWSER
@@ -119,6 +120,14 @@ def test_the_page_tells_of_every_kind_how_much_is_recorded_and_what_is_newest(
     assert newest.history_digest in page
     assert withdrawal.event_digest in page
     assert page.count("No events (such as withdrawals) so far.") == 2
+
+
+def test_the_new_york_feds_notice_is_where_its_rates_are_recorded(recorded: PublicHistory) -> None:
+    for path in (RECORD, f"/record/{RATES}"):
+        page = recorded.ask(path).body.decode()
+        assert NYFED_NOTICE in page
+        assert f'href="{NYFED_TERMS}"' in page
+    assert NYFED_NOTICE not in recorded.ask(f"/record/{ETF}").body.decode()
 
 
 def test_the_page_shows_the_checkpoint_of_every_list_as_it_is_to_be_kept(

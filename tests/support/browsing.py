@@ -80,10 +80,10 @@ def _replayed(shared: Path) -> Path:
 
 
 @contextmanager
-def started_demo(folder: Path) -> Iterator[Demo]:
+def started_demo(folder: Path, *options: str) -> Iterator[Demo]:
     """A demo on the data in a folder; without data it first replays its past."""
     port, log = unused_port(), folder / "log"
-    arguments = ("demo", "--port", str(port), "--data", str(folder / "data"))
+    arguments = ("demo", "--port", str(port), "--data", str(folder / "data"), *options)
     with running(*arguments, log=log) as process:
         eventually(lambda: "Ctrl-C stops" in log.read_text() or None, "the welcome", 240)
         yield Demo(process, f"http://{HOST}:{port}", folder / "data")

@@ -356,7 +356,7 @@ def test_only_sources_with_an_address_are_read(tmp_path: Path) -> None:
     def sources(**given: object) -> list[str]:
         return asyncio.run(names(**given))
 
-    assert sources() == ["treasury", "sofr", "effr"]
-    assert sources(treasury_url="", nyfed_url="") == []
-    with_funds = {"etf_url": "https://issuer.example/f.csv", "etf_file": tmp_path / "flows.csv"}
-    assert sources(treasury_url="", nyfed_url="", **with_funds) == ["etf-ibit", "etf-operator"]
+    assert sources() == ["treasury", "sofr", "effr", "etf-ibit"]
+    assert sources(treasury_url="", nyfed_url="", etf_url="") == []
+    own = tmp_path / "flows.csv"
+    assert sources(treasury_url="", nyfed_url="", etf_file=own) == ["etf-operator"]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -106,6 +107,22 @@ def test_a_share_split_is_not_a_flow() -> None:
     days = {FRIDAY: (1000.0, 50.0, 10.0), MONDAY: (4000.0, 12.5, 10.0)}
 
     assert issuer_series(fund("ibit", days), "ibit").days[1].net_flow_usd is None
+
+
+def test_an_imported_flow_is_used_where_shares_do_not_tell_it() -> None:
+    known = fund("ibit", {MONDAY: (1010.0, 50.0, 10.2), TUESDAY: (1020.0, 50.0, 10.3)})
+    for name, value in (("flow", 7.0), ("btc", 10.0), ("aum", 50_000.0)):
+        series = f"etf-ibit-{name}"
+        known[series] = [seen(series, FRIDAY, value, "mine"), *known.get(series, [])]
+    known["etf-ibit-flow"].append(seen("etf-ibit-flow", TUESDAY, 9.0, "mine"))
+
+    friday, monday, tuesday = issuer_series(known, "ibit").days
+
+    assert (friday.net_flow_usd, friday.source) == (7.0, "mine")
+    # Friday has no shares, so Monday's flow is what its bitcoin cost.
+    assert monday.net_flow_usd == pytest.approx(0.2 * 50_500 / 10.2)
+    assert monday.source == "ibit; mine"
+    assert (tuesday.net_flow_usd, tuesday.source) == (500.0, "ibit")
 
 
 def test_without_figures_there_are_no_days() -> None:

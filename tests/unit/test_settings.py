@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 from pydantic import ValidationError
 
+from barograph import __version__
 from barograph.errors import ConfigurationError
-from barograph.settings import PREFIX, Settings
+from barograph.settings import IBIT_URL, PREFIX, Settings
 from barograph.upstream.facilitator import SETTLE_SECONDS
 
 NAMES = sorted(Settings.model_fields)
@@ -55,6 +56,32 @@ def test_values_are_read_as_their_types() -> None:
     assert (settings.port, settings.poll_seconds) == (9000, 2.5)
     assert settings.data == Path("/srv/baro")
     assert settings.database_path == Path("/srv/baro/barograph.sqlite3")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://issuer.example/f.csv?asOfDate=20260102",
+        "https://issuer.example/{date}.csv",
+        "f.csv",
+    ],
+)
+def test_an_address_of_dated_etf_files_is_refused_with_the_one_that_works(address: str) -> None:
+    assert IBIT_URL in refusal(etf_url=address)
+    assert read(etf_url="https://issuer.example/f.csv?type=a&b").etf_url.endswith("a&b")
+
+
+def test_the_file_of_one_fund_is_not_taken_for_another() -> None:
+    assert "holdings file of FBTC" in refusal(etf_fund="FBTC")
+    assert read(etf_fund="FBTC", etf_url="https://issuer.example/fbtc.csv").etf_fund == "FBTC"
+
+
+def test_publishers_learn_who_asks() -> None:
+    assert read(base_url="https://barograph.example").user_agent == (
+        f"barograph/{__version__} (+https://barograph.example)"
+    )
+    told = read(contact="mailto:ops@example.com").user_agent
+    assert told == f"barograph/{__version__} (+ops@example.com)"
 
 
 some_settings: dict[str, SearchStrategy[Any]] = {

@@ -14,6 +14,7 @@ from barograph.kit.business_days import business_days, is_business_day
 from barograph.kit.json import canonical
 from barograph.kit.timestamps import DAY, HOUR, SECOND, iso_timestamp
 from barograph.macro.evidence import FlowWeek, next_flow_regime
+from barograph.macro.records import imported_source
 from barograph.macro.series import EtfDay, EtfSeries
 from barograph.stances.etf import propose, streak
 from support.clock import START
@@ -62,10 +63,23 @@ def test_a_leg_is_one_data_day_and_says_what_it_covers() -> None:
         "holdingsBtc": 500_000.0,
         "streakDays": 2,
         "regime": "accumulation",
+        "knownDays": len(DAYS),
     }
     assert proposed.leg.decision.label == "constructive"
     assert "IBIT only" in proposed.leg.decision.rationale
     assert proposed.leg.evidence.inputs["coverage"] == "IBIT only"
+
+
+def test_a_week_with_imported_days_says_so_and_still_covers_the_same_fund() -> None:
+    own, given = fund(*[10e6] * 5), fund(*[10e6] * 5, source=imported_source("my file"))
+    mixed = judged(EtfSeries("IBIT only", (*given.days[:-2], *own.days[-2:]))).leg
+    earlier = judged(EtfSeries("IBIT only", (*given.days[:-5], *own.days[-5:]))).leg
+
+    assert "(IBIT only, from the operator's file)" in mixed.decision.rationale
+    assert mixed.evidence.source == "issuer; my file, imported by the operator"
+    assert mixed.evidence.inputs["coverage"] == "IBIT only"  # so that comparisons don't abstain
+    assert "(IBIT only)" in earlier.decision.rationale
+    assert earlier.evidence.digest == judged(own).leg.evidence.digest
 
 
 def test_twenty_days_are_needed() -> None:

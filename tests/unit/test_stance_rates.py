@@ -19,6 +19,8 @@ from barograph.macro.records import (
     EFFR,
     EFFR_HIGH,
     EFFR_LOW,
+    NYFED,
+    NYFED_NOTICE,
     SOFR,
     US2Y,
     US3M,
@@ -97,6 +99,19 @@ def test_a_leg_is_one_data_day() -> None:
     }
     assert proposed.leg.decision.label == "neutral"
     assert "of effr; of effr-high" in proposed.leg.evidence.source
+
+
+def test_the_new_york_feds_notice_goes_with_its_rates_and_with_no_others() -> None:
+    rates = {
+        name: [replace(each, source=NYFED) if name in OVERNIGHT else each for each in figures]
+        for name, figures in flat().items()
+    }
+    only_yields = {name: figures for name, figures in rates.items() if name in YIELDS}
+
+    published = judged(rates).leg.evidence.source
+    assert published.startswith(f"{NYFED} ({NYFED_NOTICE}); of us10y")
+    assert NYFED not in judged(only_yields).leg.evidence.source
+    assert judged(rates).leg.evidence.digest == judged(flat()).leg.evidence.digest
 
 
 def test_a_day_that_not_all_yields_have_is_not_judged_yet() -> None:

@@ -149,6 +149,11 @@ def test_allowances_that_are_not_counted_together_are_said() -> None:
             *["unreachable since 2026-11-06T21:20:00.000Z, last tried at 2026-11-06T21:20:02.000Z"]
             * 2,
         ),
+        (
+            Reachability(START, START, NOW, "no key"),
+            "degraded",
+            *["no key; since 2026-11-06T21:20:00.000Z, last tried at 2026-11-06T21:20:02.000Z"] * 2,
+        ),
     ],
 )
 def test_who_is_asked_by_some_requests_only_is_told_as_far_as_it_is_known(
@@ -215,13 +220,16 @@ def test_a_stance_that_is_not_issued_or_not_recorded_is_named() -> None:
 NO_SOURCE = NotIssuedYet("no source is configured")
 
 
+KNOWN_DAYS = "days are known; the operator can add earlier days with `barograph macro import FILE`"
+
+
 @pytest.mark.parametrize(
     ("waiting", "etf"),
     [
         (NO_SOURCE, ("not_configured", NO_SOURCE.why)),
         (
             NotIssuedYet("3 of 20 days are known", NOW + 1),
-            ("warming_up", "warming up until 2026-11-06T21:21:00.000Z: 3 of 20 days are known"),
+            ("warming_up", f"warming up until 2026-11-06T21:21:00.000Z: 3 of 20 {KNOWN_DAYS}"),
         ),
     ],
 )

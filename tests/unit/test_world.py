@@ -8,6 +8,7 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
+from statistics import correlation
 
 import msgspec
 import pytest
@@ -107,6 +108,22 @@ def test_the_list_has_contracts_to_keep_and_contracts_to_ignore() -> None:
     assert [c.symbol for c in listed] == sorted(c.symbol for c in listed)
 
 
+def test_a_larger_world_has_more_perpetuals_and_the_same_market() -> None:
+    large = World(SEED, EPOCH, extra=100)
+    added = {each.symbol for each in large.contracts(EPOCH)} - {
+        each.symbol for each in WORLD.contracts(EPOCH)
+    }
+    assert len(added) == 100
+    now = EPOCH + 5 * HOUR
+    for symbol in sorted(added)[::20]:
+        query = {"category": "linear", "symbol": symbol, "period": "1h"}
+        assert msgspec.json.decode(answer(large, "/v5/market/account-ratio", query, now)[1])[
+            "result"
+        ]
+        assert ticker(large, contract(symbol, large), now)["symbol"] == symbol
+    assert ticker(large, contract("BTCUSDT"), now) == ticker(WORLD, contract("BTCUSDT"), now)
+
+
 def test_futures_are_delisted_at_delivery_and_replaced() -> None:
     first = min(listed_futures(EPOCH), key=lambda future: future.delivery)
     assert first in listed_futures(first.delivery - 1)
@@ -202,6 +219,54 @@ def test_bitcoin_is_mostly_pinned_but_visits_the_bands_on_both_sides(seed: int) 
     assert len({sum(rate >= edge for edge in edges) for rate in rates}) >= 3
     assert min(rates) < -0.005
     assert max(rates) > 0.03
+
+
+SOME_DAYS = [EPOCH + day * DAY + 5 * HOUR + 1_234_567 for day in range(0, 60, 3)]
+LIVE = [contract(symbol) for symbol in sorted(LIVE_SYMBOLS)]
+
+
+def test_contracts_pay_different_funding_and_many_rest_at_the_interest_rate() -> None:
+    resting = []
+    for now in SOME_DAYS:
+        rates = [WORLD.funding_rate(each, now) * 8 / each.funding_hours for each in LIVE]
+        resting.append(sum(math.isclose(rate, 0.0001) for rate in rates) / len(rates))
+        assert len(set(rates)) >= 10
+    assert max(resting) < 0.9
+    assert 0.4 < sum(resting) / len(resting) < 0.7
+
+
+def test_every_day_shows_contracts_in_every_band_of_funding() -> None:
+    edges = (-0.0003, -0.00005, 0.00015, 0.0003)
+    for now in SOME_DAYS:
+        bands = {
+            sum(
+                WORLD.funding_rate(each, now + hour * HOUR) * 8 / each.funding_hours >= edge
+                for edge in edges
+            )
+            for each in LIVE
+            for hour in range(24)
+        }
+        assert bands == {0, 1, 2, 3, 4}
+
+
+def test_a_few_coins_are_under_stress_on_any_day() -> None:
+    for now in SOME_DAYS:
+        rates = [abs(WORLD.funding_rate(each, now)) for each in LIVE]
+        grown = [
+            WORLD.open_interest(each, now) / WORLD.open_interest(each, now - DAY) for each in LIVE
+        ]
+        assert 0 < sum(rate > 0.001 for rate in rates) < 20
+        assert max(grown) > 1.15
+
+
+def test_coins_move_together() -> None:
+    def moves(symbol: str) -> list[float]:
+        prices = [WORLD.price(contract(symbol), EPOCH + hour * HOUR) for hour in range(30 * 24)]
+        return [math.log(after / before) for before, after in pairwise(prices)]
+
+    assert correlation(moves("BTCUSDT"), moves("ETHUSDT")) > 0.6
+    assert correlation(moves("BTCUSDT"), moves("ARBUSDT")) > 0.4
+    assert abs(correlation(moves("BTCUSDT"), moves("EURUSDUSDT"))) < 0.4
 
 
 def test_some_contract_goes_far_beyond_the_bands_on_each_side() -> None:

@@ -3,8 +3,6 @@
 import asyncio
 import io
 import threading
-from collections.abc import Callable, Coroutine
-from datetime import date
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,6 +16,7 @@ from barograph.upstream.etf import (
     FileTooLarge,
     IssuerHoldings,
     OperatorFlows,
+    decode_history,
     decode_holdings,
     decode_operator_flows,
 )
@@ -111,9 +110,7 @@ def test_a_file_that_cannot_be_what_it_means_is_an_invalid_reply(body: bytes) ->
         decode_holdings(body, "ibit", SOURCE)
 
 
-def ask(
-    body: bytes, call: Callable[[IssuerHoldings], Coroutine[Any, Any, list[Figure]]]
-) -> tuple[list[Figure], str]:
+def read_twice(body: bytes) -> tuple[list[Figure], list[str]]:
     asked: list[str] = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
@@ -127,39 +124,25 @@ def ask(
         )
         assert source.name == "etf-ibit"
         try:
-            return await call(source)
+            return await source.read() + await source.read()
         finally:
             await client.close()
 
-    return asyncio.run(work()), asked[0]
+    return asyncio.run(work()), asked
 
 
-def test_the_newest_file_is_read_from_the_address_as_it_is() -> None:
-    readings, address = ask(file(), lambda source: source.read())
+def test_a_reading_asks_once_and_takes_the_day_that_the_file_names() -> None:
+    readings, asked = read_twice(file())
 
-    assert (len(readings), address) == (4, ADDRESS)
+    assert [each.day for each in readings] == ["2026-11-05"] * 8
+    assert asked == [ADDRESS] * 2
 
 
 def test_a_day_to_come_is_an_invalid_reply() -> None:
     late = file(STATED | {"Fund Holdings as of": "Nov 09, 2026"})
 
     with pytest.raises(InvalidReply, match="in the future"):
-        ask(late, lambda source: source.read())
-
-
-def test_an_earlier_day_is_asked_for_by_name() -> None:
-    readings, address = ask(file(), lambda source: source.read_day(date(2026, 11, 5)))
-
-    assert [each.day for each in readings] == ["2026-11-05"] * 4
-    assert address == ADDRESS + "&asOfDate=20261105"
-
-
-def test_a_day_without_figures_is_empty_and_another_days_file_is_not_taken_for_it() -> None:
-    empty = file(dict.fromkeys(STATED, "-"), "")
-
-    assert ask(empty, lambda source: source.read_day(date(2026, 11, 1)))[0] == []
-    with pytest.raises(InvalidReply, match="got that of 2026-11-05"):
-        ask(file(), lambda source: source.read_day(date(2026, 11, 4)))
+        read_twice(late)
 
 
 OPERATOR = "date,net_flow_usd,aum_usd,holdings_btc\n"
@@ -238,6 +221,45 @@ def test_a_figure_out_of_range_is_named_by_the_kind_of_failure(row: str, series:
 
     assert failure.value.kind == f"{series} out of range"
     assert of_issuer.value.kind == "etf-ibit-btc out of range"
+
+
+DAY = "2026-11-05"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            f'date,shares_outstanding,holdings_btc,nav_usd\n{DAY},"1,000",2,50\n',
+            {"shares": 1_000.0, "nav": 50.0, "btc": 2.0, "aum": 50_000.0},
+        ),
+        (
+            f"market_value_usd,date,shares_outstanding,holdings_btc\n50000,{DAY},1000,2\n",
+            {"shares": 1_000.0, "nav": 50.0, "btc": 2.0, "aum": 50_000.0},
+        ),
+        (f"{OPERATOR}{DAY},-5,50000,2\n", {"aum": 50_000.0, "btc": 2.0, "flow": -5.0}),
+    ],
+)
+def test_a_history_of_one_fund_is_read_in_each_layout(
+    text: str, expected: dict[str, float]
+) -> None:
+    assert decode_history(text.encode(), "IBIT", "mine") == [
+        Figure(f"etf-ibit-{name}", DAY, value, "mine") for name, value in expected.items()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("date,shares_outstanding,holdings_btc\n", "0 columns named 'nav_usd'"),
+        ("date,holdings_btc\n", "0 columns named 'net_flow_usd'"),
+        (OPERATOR, "no rows"),
+        (f"{OPERATOR}{DAY},1,0,2\n", "line 2: aum_usd is 0.0"),
+    ],
+)
+def test_a_history_that_cannot_be_used_is_refused(text: str, message: str) -> None:
+    with pytest.raises(InvalidReply, match=message):
+        decode_history(text.encode(), "IBIT", "mine")
 
 
 def operator(path: Path) -> list[Figure]:

@@ -88,15 +88,39 @@ async def _unwatched(stack: Stack, fault: str) -> Seen:
     await stack.until(unavailable, "liq24h unavailable")
     _, state = await stack.get("/api/agent/market-state")
     _, during = await stack.get("/api/status")
-    mended = stack.clock()
     stack.faults.clear()
-
-    async def watching_again() -> bool:
-        rows = await stack.database.read(_newest_watched)
-        return bool(rows[0][0] > mended)
-
-    await stack.until(watching_again, "time that is watched again")
+    await _until_watching(stack)
     return {"state": state, "status": during}
+
+
+async def _until_watching(stack: Stack) -> None:
+    start = stack.clock()
+
+    async def watching() -> bool:
+        rows = await stack.database.read(_newest_watched)
+        return bool(rows[0][0] > start)
+
+    await stack.until(watching, "time that is watched from now on")
+
+
+async def _unknown_topic(stack: Stack, fault: str) -> Seen:
+    """Reconnect to a stream that doesn't know one of the listed contracts."""
+    stack.faults.turn_on(fault, stack.clock())
+    stack.faults.turn_on("stream-drop", stack.clock())
+    await asyncio.sleep(1)
+    stack.faults.turn_off("stream-drop")
+    await _until_watching(stack)
+    return {"state": (await stack.get("/api/agent/market-state"))[1]}
+
+
+async def _unknown_class(stack: Stack, fault: str) -> Seen:
+    stack.faults.turn_on(fault, stack.clock())
+
+    async def named() -> bool:
+        return "prediction" in str((await stack.get("/api/status"))[1]["checks"])
+
+    await stack.until(named, "the unknown class in the status")
+    return {"EURUSD": (await stack.get("/api/agent/derivatives?symbol=EURUSD"))[1]}
 
 
 async def _duplicates(stack: Stack, _fault: str) -> Seen:
@@ -136,6 +160,8 @@ async def _recorded_liquidations(tx: Transaction) -> list[Row]:
 SCENARIOS: Mapping[str, Callable[[Stack, str], Awaitable[Seen]]] = {
     **dict.fromkeys(SILENCING, _silencing),
     "delisting": _delisting,
+    "unknown-topic": _unknown_topic,
+    "unknown-class": _unknown_class,
     "stream-drop": _unwatched,
     "stream-silence": _unwatched,
     "stream-duplicates": _duplicates,
@@ -342,3 +368,19 @@ def test_duplicate_batches_count_once(results: dict[str, Result]) -> None:
     assert len(set(rows)) == len(rows)
     assert seen["state"]["liq24h"]["available"] is True
     assert seen["state"]["liq24h"]["totalNotional"] == pytest.approx(_total(rows))
+
+
+@pytest.mark.outcome(
+    "The liquidation stream refuses the topic of one contract",
+    "That contract is left out. The others are watched.",
+)
+def test_refused_topic_leaves_the_others_watched(results: dict[str, Result]) -> None:
+    assert results["unknown-topic"].seen["state"]["liq24h"]["available"] is True
+
+
+@pytest.mark.outcome(
+    "The exchange gives contracts a class that we don't know",
+    "They are not crypto until a new version knows the word. `/api/status` names it.",
+)
+def test_contract_of_an_unknown_class_is_unavailable(results: dict[str, Result]) -> None:
+    assert results["unknown-class"].seen["EURUSD"]["available"] is False

@@ -22,9 +22,13 @@ from barograph.demo.servers.identity import (
     running_identity,
     sign_token,
 )
+from barograph.kit.dependency_health import MonitoredDependency
+from barograph.status.reader import reachability
 from barograph.upstream.identity_provider import identity_provider
+from barograph.upstream.supabase import NO_PUBLIC_KEY
 from support.clock import START, HandClock
 from support.identities import identity_settings, outcome
+from support.tokens import confused_token
 
 T = TypeVar("T")
 
@@ -148,6 +152,29 @@ def test_a_provider_that_is_broken_from_the_start_is_unavailable(fault: str) -> 
     assert with_world(work) == ["unavailable", DEMO_USERS["feed"]]
 
 
+@pytest.mark.outcome(
+    "A Supabase project signs tokens with the legacy HS256 secret, so its key set is empty",
+    "Tokens get 503, HS256 ones too. The log (once), `/api/status` and `doctor` name the cause and "
+    "the fix.",
+)
+def test_a_project_with_the_legacy_secret_admits_no_caller_and_is_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def work(world: World) -> list[str]:
+        world.faults.turn_on("empty-key-set")
+        outcomes = [await world.outcome()]
+        world.clock.pass_seconds(1)
+        outcomes.append(await outcome(world.provider, confused_token(b"legacy secret")))
+        assert isinstance(world.provider, MonitoredDependency)
+        health = reachability(world.provider.health, world.clock())
+        world.faults.turn_off("empty-key-set")
+        world.clock.pass_seconds(1)
+        return [*outcomes, str(health.reason), await world.outcome()]
+
+    assert with_world(work) == ["unavailable"] * 2 + [NO_PUBLIC_KEY, DEMO_USERS["feed"]]
+    assert [vars(each)["reason"] for each in caplog.records] == [NO_PUBLIC_KEY]
+
+
 def test_a_provider_that_is_gone_is_unavailable() -> None:
     async def work() -> str:
         async with running_world() as world:
@@ -225,7 +252,7 @@ def test_faults_are_switched_by_command_and_unknown_ones_are_named() -> None:
     commands: list[dict[str, object]] = [{"fault": "flood", "on": True}, {"fault": "hang"}, {}]
     for command in commands:
         assert faults.execute(command, START)["ok"] is False
-    assert set(IdentityFault) == {"outage", "hang", "redirect", "lying", "html"}
+    assert set(IdentityFault) == {"outage", "hang", "redirect", "lying", "html", "empty-key-set"}
 
 
 def _requests(address: ServerAddress) -> dict[str, int]:

@@ -10,14 +10,17 @@ import msgspec
 import pytest
 from websockets.asyncio.client import connect
 
+from barograph.collector.app import macro_sources
 from barograph.demo.servers.control import ServerAddress, send_command
 from barograph.demo.servers.faults import MacroFault, MacroFaults
-from barograph.demo.servers.macro_files import FUND_PATH, FUND_QUERY, TREASURY_PATH, answer
+from barograph.demo.servers.macro_files import FUND_PATH, TREASURY_PATH, answer
 from barograph.demo.servers.macro_server import running_macro
 from barograph.demo.world.macro import MacroWorld
 from barograph.demo.world.world import World
 from barograph.errors import InvalidReply
+from barograph.settings import Settings
 from barograph.upstream.etf import decode_holdings
+from barograph.upstream.files import FileClient
 from barograph.upstream.nyfed import decode_effr, decode_sofr
 from barograph.upstream.treasury import decode_yields
 
@@ -29,8 +32,7 @@ MACRO = MacroWorld(World(7, EPOCH))
 TREASURY = f"{TREASURY_PATH}/2026/all?type=daily_treasury_yield_curve&_format=csv"
 SOFR = "/api/rates/secured/sofr/last/30.json"
 EFFR = "/api/rates/unsecured/effr/last/30.json"
-FUND = f"{FUND_PATH}?{FUND_QUERY}"
-ADDRESSES = {"treasury": TREASURY, "sofr": SOFR, "effr": EFFR, "etf": FUND}
+ADDRESSES = {"treasury": TREASURY, "sofr": SOFR, "effr": EFFR, "etf": FUND_PATH}
 PATIENCE = 30.0
 
 T = TypeVar("T")
@@ -127,6 +129,34 @@ def test_the_adapters_read_the_worlds_figures() -> None:
     assert held["etf-ibit-btc"] == fund.coins
     assert held["etf-ibit-aum"] == fund.net_assets
     assert held["etf-ibit-nav"] == pytest.approx(fund.nav, abs=1e-4)
+
+
+def test_every_reading_asks_each_publisher_once() -> None:
+    readings = 3
+
+    async def scenario(client: Client) -> dict[str, int]:
+        url = client.address.url
+        settings = Settings(treasury_url=url, nyfed_url=url, etf_url=url + FUND_PATH)
+        files = FileClient(seconds=PATIENCE, clock=lambda: NOW)
+        for source in macro_sources(settings, files, clock=lambda: NOW):
+            for _ in range(readings):
+                assert await source.read()
+        await files.close()
+        counted: dict[str, int] = (await client.command(count=True))["requests"]
+        return counted
+
+    assert during(scenario) == dict.fromkeys(ADDRESSES, readings)
+
+
+def test_the_former_address_of_dated_files_is_an_invalid_reply() -> None:
+    async def scenario(client: Client) -> None:
+        former = FUND_PATH.replace("latest-holdings.csv", "1467271812596.ajax?fileType=csv")
+        files = FileClient(seconds=PATIENCE, clock=lambda: NOW)
+        with pytest.raises(InvalidReply, match="an HTML page, labelled text/csv"):
+            await files.get(client.address.url + former)
+        await files.close()
+
+    during(scenario)
 
 
 def test_incomplete_files_are_invalid_to_the_adapters() -> None:

@@ -54,11 +54,26 @@ def test_the_federal_funds_rate_comes_with_its_target_range() -> None:
     ]
 
 
-def test_a_rate_without_a_range_is_read_without_one() -> None:
-    row = effr(targetRateFrom=None)
-    del row["targetRateTo"]
+@pytest.mark.parametrize(
+    "ends",
+    [
+        {"targetRateFrom": None, "targetRateTo": None},
+        {"targetRateFrom": None},
+        {"targetRateTo": None},
+        {"targetRateFrom": "NA"},
+        {"targetRateFrom": "N/A", "targetRateTo": ""},
+    ],
+)
+def test_a_rate_whose_range_has_an_unknown_end_is_read_without_the_range(
+    ends: dict[str, Any],
+) -> None:
+    assert decode_effr(reply(effr(**ends)), SOURCE) == [Figure(EFFR, "2026-11-05", 3.88, SOURCE)]
 
-    assert decode_effr(reply(row), SOURCE) == [Figure(EFFR, "2026-11-05", 3.88, SOURCE)]
+
+def test_a_range_is_read_although_its_rate_is_not_available() -> None:
+    readings = decode_effr(reply(effr(percentRate="NA"), effr("2026-11-04")), SOURCE)
+
+    assert [each.series for each in readings if each.day == "2026-11-05"] == [EFFR_LOW, EFFR_HIGH]
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -79,6 +94,8 @@ def test_a_revised_rate_takes_the_place_of_what_it_revises(order: int) -> None:
         reply(),
         reply(sofr(percentRate="3.91")),
         reply(sofr(percentRate=None)),
+        reply(sofr(percentRate="NA"), sofr("2026-11-04", percentRate="NA")),
+        reply(sofr(percentRate="about 4")),
         reply(sofr(percentRate=True)),
         reply(sofr(percentRate=391)),
         b'{"refRates":[{"effectiveDate":"2026-11-05","type":"SOFR","percentRate":NaN}]}',
@@ -100,14 +117,12 @@ def test_a_reply_that_cannot_be_what_it_means_is_an_invalid_reply(body: bytes) -
 @pytest.mark.parametrize(
     "changes",
     [
-        {"targetRateFrom": None},
-        {"targetRateTo": None},
         {"targetRateFrom": 4.25},
         {"targetRateFrom": "3.75"},
         {"type": "SOFR"},
     ],
 )
-def test_half_a_range_is_an_invalid_reply(changes: dict[str, Any]) -> None:
+def test_a_range_that_cannot_be_one_is_an_invalid_reply(changes: dict[str, Any]) -> None:
     with pytest.raises(InvalidReply):
         decode_effr(reply(effr(**changes)), SOURCE)
 

@@ -85,6 +85,39 @@ def test_the_claim_in_the_token_must_be_a_plain_true() -> None:
     assert judge(Replies(), said(verified=True), identity_email_claim="verified") == SUBJECT
 
 
+@pytest.mark.outcome(
+    "An access token has no `aud`, as with AWS Cognito",
+    "It gets 401, unless `BAROGRAPH_IDENTITY_AUDIENCE_CLAIM` names a claim that has the audience.",
+)
+@pytest.mark.parametrize(
+    ("token_claims", "expected"),
+    [
+        ({"client_id": "app", "token_use": "access"}, SUBJECT),
+        ({"client_id": "other"}, "refused"),
+        ({"client_id": ["app"]}, "refused"),
+        ({"client_id": None, "aud": "app"}, "refused"),
+        ({"client_id": "app", "token_use": "id"}, "refused"),
+    ],
+)
+def test_the_audience_is_looked_up_where_the_settings_say(
+    token_claims: dict[str, Any], expected: str
+) -> None:
+    cognito = {"identity_audience": "app", "identity_audience_claim": "client_id"}
+    told = said(**{"aud": None, **token_claims})
+    assert judge(Replies(), told, **cognito) == expected
+    assert judge(Replies(), told | {"aud": None}, identity_audience="app") == "refused"
+
+
+def test_a_confirmed_address_may_be_the_text_true_only_where_the_settings_say_so() -> None:
+    replies = Replies()
+    replies.userinfo["email_verified"] = "true"
+    asks: dict[str, Any] = {"identity_claims": "userinfo"}
+    assert judge(replies, said(), **asks) == "refused"
+    assert judge(replies, said(), **asks, identity_email_text=True) == SUBJECT
+    replies.userinfo["email_verified"] = "false"
+    assert judge(replies, said(), **asks, identity_email_text=True) == "refused"
+
+
 @pytest.mark.parametrize(
     "changes",
     [

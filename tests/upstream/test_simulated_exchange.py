@@ -17,7 +17,14 @@ from websockets.typing import Origin
 
 from barograph.demo.servers.chain import TokenLedger
 from barograph.demo.servers.control import ServerAddress, send_command
-from barograph.demo.servers.exchange import ExchangeAddress, run_exchange, running_exchange
+from barograph.demo.servers.exchange import (
+    BAN_MS,
+    LIMIT_MS,
+    LIMIT_REQUESTS,
+    ExchangeAddress,
+    run_exchange,
+    running_exchange,
+)
 from barograph.demo.servers.facilitator import running_facilitator
 from barograph.demo.servers.faults import ExchangeFault
 from barograph.demo.servers.identity import running_identity
@@ -156,9 +163,12 @@ def test_a_reader_that_filters_the_instruments_gets_exactly_the_live_perpetuals(
             if row["contractType"] == "LinearPerpetual"
             and row["quoteCoin"] == "USDT"
             and row["status"] == "Trading"
+            and row["symbolType"] in {"", "innovation"}
         }
         assert wanted == LIVE_SYMBOLS
         assert len(rows) > len(wanted)
+        classes = {row["symbolType"] for row in rows}
+        assert classes == {"", "innovation", "stock", "ETF", "commodity", "forex"}
 
     run(scenario)
 
@@ -291,7 +301,8 @@ def test_a_bad_request_is_a_success_with_code_10001(path: str, query: dict[str, 
     status, body = answer(WORLD, f"/v5/market/{path}", query, START)
     message = msgspec.json.decode(body)
     assert (status, message["retCode"], message["result"]) == (200, 10001, {})
-    assert message["retMsg"].startswith("params error: ")
+    known = query.get("category", "linear" if path == "kline" else "") == "linear"
+    assert message["retMsg"].startswith("params error: " if known else "Illegal category")
 
 
 def test_an_unknown_path_is_not_found() -> None:
@@ -310,6 +321,14 @@ def test_pings_and_bad_requests_of_the_stream_are_answered() -> None:
             unknown = await ask(stream, op="subscribe", args=["allLiquidation.NOPEUSDT"])
             assert unknown["success"] is False
             assert unknown["ret_msg"] == "error:handler not found,topic:allLiquidation.NOPEUSDT"
+            one = ["allLiquidation.BTCUSDT"]
+            mixed = await ask(stream, op="subscribe", args=[*one, "allLiquidation.NOPEUSDT"])
+            assert mixed["success"] is False
+            # The refused request subscribed nothing, so its good topic is still free.
+            assert (await ask(stream, op="subscribe", args=one))["success"] is True
+            again = await ask(stream, op="subscribe", args=one, req_id="again")
+            assert again["ret_msg"] == "error:already subscribed,topic:allLiquidation.BTCUSDT"
+            assert (again["success"], again["req_id"]) == (False, "again")
             assert (await ask(stream, op="subscribe", args=[]))["success"] is False
             assert (await ask(stream, op="dance"))["success"] is False
             await stream.send("not json")
@@ -522,6 +541,59 @@ def test_a_delisted_contract_disappears() -> None:
     run(scenario)
 
 
+def test_a_topic_can_be_unknown_although_its_contract_is_listed() -> None:
+    async def scenario(client: Client) -> None:
+        await client.fault("unknown-topic", symbol="DOGEUSDT")
+        assert (await client.result("tickers", symbol="DOGEUSDT"))["list"]
+        async with listening(client) as stream:
+            reply = await ask(stream, op="subscribe", args=ALL_TOPICS)
+            assert reply["ret_msg"] == "error:handler not found,topic:allLiquidation.DOGEUSDT"
+
+    run(scenario)
+
+
+def test_some_contracts_can_have_an_undocumented_class() -> None:
+    async def scenario(client: Client) -> None:
+        await client.fault("unknown-class")
+        rows = (await client.result("instruments-info"))["list"]
+        assert {row["symbolType"] for row in rows} >= {"", "stock", "prediction"}
+
+    run(scenario)
+
+
+def test_a_blocked_country_cannot_open_the_stream_either() -> None:
+    async def scenario(client: Client) -> None:
+        await client.fault("403-html")
+        with pytest.raises(InvalidStatus) as refused:
+            await connect(client.address.stream_url, proxy=None)
+        assert b"CloudFront" in refused.value.response.body
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("hour", [1, 26, 71])
+def test_the_past_of_an_hour_is_what_the_tickers_showed_then(hour: int) -> None:
+    at = EPOCH + hour * HOUR
+
+    def ask_at(now: int, path: str, **query: str) -> Any:
+        query |= {"category": "linear", "symbol": "TIAUSDT"}
+        return msgspec.json.decode(answer(WORLD, f"/v5/market/{path}", query, now)[1])["result"]
+
+    (ticker,) = ask_at(at, "tickers")["list"]
+    (share,) = ask_at(at, "account-ratio", period="5min", limit="1")["list"]
+    span = {"startTime": str(at), "endTime": str(at)}
+    (candle,) = ask_at(START, "kline", interval="60", start=str(at), end=str(at))["list"]
+    (interest,) = ask_at(START, "open-interest", intervalTime="1h", **span)["list"]
+    assert candle[:2] == [str(at), ticker["lastPrice"]]
+    assert float(interest["openInterest"]) == pytest.approx(float(ticker["openInterest"]), abs=0.1)
+    assert ask_at(START, "account-ratio", period="1h", **span)["list"] == [share]
+    settled = at // (4 * HOUR) * 4 * HOUR
+    span = {"startTime": str(settled), "endTime": str(settled)}
+    (past,) = ask_at(START, "funding/history", **span)["list"]
+    (before,) = ask_at(settled - 1, "tickers")["list"]
+    assert float(past["fundingRate"]) == pytest.approx(float(before["fundingRate"]), abs=1e-7)
+
+
 @pytest.mark.parametrize("fault", ["stream-drop", "outage"])
 def test_dropped_streams_stay_away_until_the_fault_ends(fault: str) -> None:
     async def scenario(client: Client) -> None:
@@ -587,14 +659,38 @@ def test_replies_to_commands_list_active_and_known_faults() -> None:
     run(scenario)
 
 
-def test_requests_are_counted_by_path() -> None:
+@pytest.mark.thorough
+def test_an_address_that_exceeds_the_rate_limit_is_refused_for_ten_minutes() -> None:
+    async def scenario(client: Client) -> None:
+        requests = [client.http.get("/v5/market/time") for _ in range(LIMIT_REQUESTS)]
+        assert {reply.status_code for reply in await asyncio.gather(*requests)} == {200}
+        client.clock.now += LIMIT_MS - 1
+        refused = await client.http.get("/v5/market/time")
+        assert (refused.status_code, refused.json()["retMsg"]) == (403, "access too frequent")
+        client.clock.now += BAN_MS - 1
+        assert (await client.http.get("/v5/market/time")).status_code == 403
+        client.clock.now += 1
+        assert (await client.get("time"))["retCode"] == 0
+
+    run(scenario)
+
+
+def test_requests_are_counted_by_path_and_minute() -> None:
     async def scenario(client: Client) -> None:
         await client.get("time")
         await client.fault("502")
         await client.http.get("/v5/market/time")
         await client.http.get("/nothing")
-        counted = await client.command(count=True)
-        assert counted == {"requests": {"/v5/market/time": 2, "other": 1}}
+        client.clock.now += 60_000
+        await client.http.get("/v5/market/time")
+        minute = START // 60_000 * 60_000
+        assert await client.command(count=True) == {
+            "requests": {"/v5/market/time": 3, "other": 1},
+            "minutes": {
+                str(minute): {"/v5/market/time": 2, "other": 1},
+                str(minute + 60_000): {"/v5/market/time": 1},
+            },
+        }
 
     run(scenario)
 

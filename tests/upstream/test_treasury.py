@@ -17,7 +17,7 @@ from barograph.errors import (
     Unreachable,
     UpstreamError,
 )
-from barograph.macro.records import US2Y, US3M, US10Y, Figure
+from barograph.macro.records import US2Y, US3M, US10Y, Figure, RemembersDays
 from barograph.upstream import files
 from barograph.upstream.files import FileClient
 from barograph.upstream.treasury import TreasuryYields, decode_yields
@@ -27,36 +27,43 @@ HEADER = 'Date,"1 Mo","1.5 Month","3 Mo","2 Yr","10 Yr","30 Yr"\n'
 NOVEMBER = HEADER + "11/06/2026,3.90,,3.85,3.60,4.10,4.70\n11/05/2026,3.91,3.9,3.86,3.61,4.11,4.7\n"
 OLD = HEADER + "12/31/2025,4.0,,3.6,3.5,4.2,4.8\n"
 
+ADDRESS = "https://treasury.example"
+
 Answer = Callable[[httpx2.Request], httpx2.Response]
 
 
 class Publisher:
     """The Treasury by year; our clock stands on a day."""
 
-    def __init__(self, *texts: tuple[int, str | Answer], day: str = "2026-11-07") -> None:
+    def __init__(
+        self, *texts: tuple[int, str | Answer], day: str = "2026-11-07", seconds: float = 10.0
+    ) -> None:
         self.now = int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp() * 1000)
         self.texts = dict(texts)
         self.asked: list[httpx2.URL] = []
+        self.timeouts: list[float] = []
         self.pauses: list[float] = []
+        self._client = FileClient(
+            seconds=seconds,
+            clock=self._clock,
+            transport=httpx2.MockTransport(self._answer),
+            sleep=self._sleep,
+            random=Random(1),
+        )
+        self._source = TreasuryYields(
+            self._client, base_url=ADDRESS, source=SOURCE, clock=self._clock
+        )
 
-    def read(self, seconds: float = 10.0) -> list[Figure]:
-        async def work() -> list[Figure]:
-            client = FileClient(
-                seconds=seconds,
-                clock=self._clock,
-                transport=httpx2.MockTransport(self._answer),
-                sleep=self._sleep,
-                random=Random(1),
-            )
-            source = TreasuryYields(
-                client, base_url="https://treasury.example", source=SOURCE, clock=self._clock
-            )
-            try:
-                return await source.read()
-            finally:
-                await client.close()
+    def read(self, *, is_stored: bool = False) -> list[Figure]:
+        figures = asyncio.run(self._source.read())
+        remembering: RemembersDays = self._source
+        if is_stored:
+            remembering.kept(figures)
+        return figures
 
-        return asyncio.run(work())
+    def download(self) -> bytes:
+        """Download the year's file as those of other publishers are."""
+        return asyncio.run(self._client.get(f"{ADDRESS}/2026/all"))
 
     def _clock(self) -> int:
         return self.now
@@ -67,6 +74,7 @@ class Publisher:
 
     def _answer(self, request: httpx2.Request) -> httpx2.Response:
         self.asked.append(request.url)
+        self.timeouts.append(request.extensions["timeout"]["read"])
         answer = self.texts.get(int(request.url.path.split("/")[-2]))
         if answer is None:
             return httpx2.Response(404)
@@ -161,6 +169,17 @@ def test_a_young_year_is_read_together_with_the_one_before() -> None:
     assert [each.day for each in publisher.read()] == ["2025-12-31"] * 3 + ["2026-01-02"] * 3
 
 
+@pytest.mark.parametrize(("day", "files"), [("2026-02-10", 1), ("2026-01-08", 2)])
+def test_the_year_before_is_read_until_it_is_complete_and_stored(day: str, files: int) -> None:
+    january = HEADER + "01/02/2026,4.0,,3.6,3.5,4.2,4.8\n"
+    publisher = Publisher((2026, january), (2025, OLD), day=day)
+    publisher.read()
+    publisher.read(is_stored=True)
+    assert len(publisher.asked) == 4
+    publisher.read()
+    assert len(publisher.asked) == 4 + files
+
+
 def test_a_yield_of_a_day_to_come_is_an_invalid_reply() -> None:
     with pytest.raises(InvalidReply, match="2026-11-05, which is in the future"):
         Publisher((2026, NOVEMBER), day="2026-11-01").read()
@@ -219,7 +238,14 @@ def test_what_a_publisher_does_wrong_is_named_by_kind(name: str) -> None:
 
     assert type(failure.value) is kind
     assert "example" not in str(failure.value)
-    assert len(publisher.asked) == (3 if kind is Unreachable else 1)
+    assert (len(publisher.asked), publisher.timeouts) == (1, [45.0])
+
+
+def test_a_page_that_says_it_is_csv_is_named_as_a_page() -> None:
+    answer, _ = FAILURES["a page that says it is CSV"]
+
+    with pytest.raises(InvalidReply, match="an HTML page, labelled text/csv"):
+        Publisher((2026, answer)).read()
 
 
 def broken(request: httpx2.Request) -> httpx2.Response:
@@ -230,7 +256,7 @@ def test_a_broken_connection_is_tried_again_and_its_address_kept_out_of_the_erro
     publisher = Publisher((2026, broken))
 
     with pytest.raises(Unreachable) as failure:
-        publisher.read()
+        publisher.download()
 
     assert str(failure.value) == "the publisher cannot be reached (ConnectError)"
     assert (len(publisher.asked), len(publisher.pauses)) == (3, 2)
@@ -245,11 +271,11 @@ def test_a_publisher_that_recovers_is_read() -> None:
 
     publisher.texts[2026] = recover
 
-    assert len(publisher.read()) == 6
+    assert publisher.download() == NOVEMBER.encode()
 
 
 def test_no_new_attempt_begins_when_the_time_is_used_up() -> None:
-    publisher = Publisher()
+    publisher = Publisher(seconds=5.0)
 
     def slow(request: httpx2.Request) -> httpx2.Response:
         publisher.now += 10_000
@@ -258,7 +284,7 @@ def test_no_new_attempt_begins_when_the_time_is_used_up() -> None:
     publisher.texts[2026] = slow
 
     with pytest.raises(Unreachable):
-        publisher.read(seconds=5.0)
+        publisher.download()
     assert len(publisher.asked) == 1
 
 

@@ -292,11 +292,11 @@ def etf_streak(evidence: MacroEvidence) -> Iterator[Draft]:
     yield Draft(
         subject=f"btc-{week.side}",
         headline=f"BTC ETF {week.side} reach {abs(week.share_pct):.2f} % of assets in five days "
-        f"({week.coverage})",
+        f"({week.coverage_text})",
         sentence=f"Net flow over the five days from {first.day} to {newest.day} was "
         f"{sign}{usd(abs(week.flow_usd))}, or {week.share_pct:+.2f} % of {usd(newest.aum_usd)} in "
         f"assets; {counted} of the five days had {week.side}. "
-        f"Coverage: {week.coverage}.",
+        f"Coverage: {week.coverage_text}.",
         coins=["BTC"],
         window=(day_start(first.day), day_start(newest.day, following=True)),
         inputs={

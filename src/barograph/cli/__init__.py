@@ -19,6 +19,7 @@ from barograph.cli.doctor import doctor
 from barograph.cli.entitlements import entitlements
 from barograph.cli.guides import guides
 from barograph.cli.keys import keys
+from barograph.cli.macro import macro
 from barograph.cli.payments import payments
 from barograph.cli.processes import collect, db, serve
 from barograph.cli.stances import stances
@@ -51,7 +52,7 @@ def cli() -> None:
 
 for command in (
     *(demo, serve, collect, db, doctor, terms),
-    *(briefs, guides, keys, stances, entitlements, payments, watch),
+    *(briefs, guides, keys, macro, stances, entitlements, payments, watch),
 ):
     cli.add_command(command)
 

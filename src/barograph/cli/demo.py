@@ -42,14 +42,30 @@ _data_option = click.option(
     help="Number of web processes.",
 )
 @click.option("--x402/--no-x402", default=True, help="Turn simulated x402 payments on or off.")
+@click.option(
+    "--fresh",
+    is_flag=True,
+    help="Start over as a live service does: with an empty record, which the collector fills from "
+    "the exchange's history. Deletes the demo in the data folder.",
+)
 @click.pass_context
 def demo(
-    context: click.Context, port: int, data: Path, seed: int, workers: int, x402: bool
+    context: click.Context,
+    port: int,
+    data: Path,
+    seed: int,
+    workers: int,
+    x402: bool,
+    fresh: bool,
 ) -> None:
     """Run the complete service on simulated data. It needs no network and no account.
 
     The first start replays 60 simulated days, which takes less than a minute. Later starts in the
     same folder continue the same simulation and ignore --seed.
+
+    With --fresh nothing is replayed, and you see the first minutes of a live service. The collector
+    asks the simulated exchange for the last 30 days while it measures. Nobody can ask for past
+    liquidations, so their 24-hour total is unavailable on the first day.
 
     While the demo runs, use the commands below in a second terminal: break a server, read
     captured mail, get a token or a payment proof.
@@ -58,6 +74,7 @@ def demo(
     Examples:
       barograph demo
       barograph demo --port 9000 --data /tmp/world
+      barograph demo --fresh --data /tmp/first-day
       barograph demo fault exchange on
       barograph demo fault exchange off
       barograph demo mail
@@ -72,7 +89,7 @@ def demo(
     if context.invoked_subcommand is None:
         from barograph.cli.demo_run import run_demo
 
-        run_demo(port, data, seed, workers, x402)
+        run_demo(port, data, seed, workers, x402=x402, fresh=fresh)
 
 
 @demo.command()
@@ -236,6 +253,7 @@ def proof(wallet: str, what: str, data: Path) -> None:
 @click.option("--macro-port", type=int)
 @click.option("--identity-port", type=int)
 @click.option("--facilitator-port", type=int)
+@click.option("--extra-contracts", type=click.IntRange(0, 2000), default=0)
 @_data_option
 @child_option
 def world(data: Path, child: int | None, port: int, **ports: int | None) -> None:

@@ -26,6 +26,7 @@ from barograph.cli.common import (
     warn_if_world_writable,
 )
 from barograph.cli.demo_settings import demo_settings, welcome
+from barograph.demo.files import FILE_NAME as WORLD_FILE
 from barograph.demo.files import load_or_create_anchor
 from barograph.demo.replay.replay import replay
 from barograph.demo.servers.control import HOST
@@ -57,6 +58,9 @@ from barograph.supervisor import Child, Supervisor
 READY_SECONDS = 60
 PERIOD_DAYS = 30
 
+RECORDED = ("*.sqlite3", "*.sqlite3-*", "history.aside*", "history-key", "mailbox.jsonl")
+"""The files that a fresh demo deletes. Wallets and the identity provider's key stay."""
+
 EXPIRED = "expired"
 BY = "demo fault"
 """Marks the revisions that expire at once, so that `off` finds them."""
@@ -64,8 +68,10 @@ BY = "demo fault"
 RATIONALE = "Expired on request, to show what callers get for an expired stance."
 
 
-def run_demo(port: int, data: Path, seed: int, workers: int, x402: bool) -> None:
-    """Run a demo until it is stopped."""
+def run_demo(
+    port: int, data: Path, seed: int, workers: int, *, x402: bool = True, fresh: bool = False
+) -> None:
+    """Run a demo until it is stopped; a fresh one starts over without a past."""
     started = system_clock()
     configure_logs("warning")
     read_settings()  # the demo has its own, but rejects a misspelt one here too
@@ -74,6 +80,8 @@ def run_demo(port: int, data: Path, seed: int, workers: int, x402: bool) -> None
     make_folder(data)
     warn_if_world_writable(data)
     with lock_folder(data):
+        if fresh:
+            _start_over(data)
         names = ["exchange", "mail", "macro", "identity", *(["facilitator"] if x402 else [])]
         ports = {name: free_port(HOST) for name in names}
         settings = demo_settings(data, port, workers, ports)
@@ -82,7 +90,18 @@ def run_demo(port: int, data: Path, seed: int, workers: int, x402: bool) -> None
         upgrade_history(settings)
         switch_stances(data, expired=False)
         asyncio.run(_grant_tiers(settings))
-        asyncio.run(_supervise(settings, ports, _load_world(data, seed), started))
+        world = _load_world(data, seed)
+        asyncio.run(_supervise(settings, ports, None if fresh else world, started))
+
+
+def _start_over(data: Path) -> None:
+    """Delete what a demo recorded in a folder, and its world last. A live folder has no world."""
+    world = data / WORLD_FILE
+    if world.exists():
+        for pattern in RECORDED:
+            for file in data.glob(pattern):
+                file.unlink()
+        world.unlink()
 
 
 def move_history_away(data: Path, away: bool) -> None:
@@ -138,9 +157,10 @@ async def run_world(
     macro_port: int | None = None,
     identity_port: int | None = None,
     facilitator_port: int | None = None,
+    extra_contracts: int | None = None,
 ) -> None:
     """Run the simulated exchange, and each other server that has a port, until cancelled."""
-    world = _load_world(data, seed=0)
+    world = _load_world(data, seed=0, extra=extra_contracts or 0)
     async with AsyncExitStack() as stack:
         if mail_port is not None:
             await stack.enter_async_context(running_mailbox(data, host=HOST, port=mail_port))
@@ -155,9 +175,9 @@ async def run_world(
         await run_exchange(world, HOST, port)
 
 
-def _load_world(data: Path, seed: int) -> World:
+def _load_world(data: Path, seed: int, extra: int = 0) -> World:
     anchor = load_or_create_anchor(data, seed, system_clock())
-    return World(anchor.seed, anchor.epoch)
+    return World(anchor.seed, anchor.epoch, extra)
 
 
 async def _grant_tiers(settings: Settings) -> None:
@@ -208,8 +228,9 @@ async def _stoppable(work: Coroutine[Any, Any, None]) -> None:
 
 
 async def _supervise(
-    settings: Settings, ports: Mapping[str, int], world: World, started: int
+    settings: Settings, ports: Mapping[str, int], past: World | None, started: int
 ) -> None:
+    """Run all processes until stopped, after the replay of a `past`."""
     environment = settings.to_environment()
     supervisor = Supervisor()
     running = settings.data / DEMO_FILE
@@ -222,13 +243,14 @@ async def _supervise(
         draft.replace(running)
         seconds = (system_clock() - started) / SECOND
         token = demo_token(settings.data, "feed", system_clock(), settings.identity_url)
-        click.echo(welcome(settings, seconds, token))
+        click.echo(welcome(settings, seconds, token, is_fresh=past is None))
         sys.stdout.flush()
 
     try:
         # It doesn't need the past, so it starts while that is replayed.
         await supervisor.start(Child("exchange", _world_arguments(settings, ports), environment))
-        await _stoppable(_replay_past(settings, world))
+        if past is not None:
+            await _stoppable(_replay_past(settings, past))
         await _until_200(f"{settings.exchange_rest_url}/v5/market/time")
         await supervisor.start(Child("collector", ["collect", "--demo"], environment))
         stop_seconds = settings.stop_seconds + 2

@@ -11,7 +11,7 @@ from barograph.demo.servers.control import HOST
 from barograph.demo.servers.exchange import STREAM_PATH
 from barograph.demo.servers.facilitator import RPC_PATH
 from barograph.demo.servers.identity import API_KEY
-from barograph.demo.servers.macro_files import FUND_PATH, FUND_QUERY
+from barograph.demo.servers.macro_files import FUND_PATH
 from barograph.demo.servers.wallets import DECIMALS, NETWORK, PAY_TO, TOKEN, demo_proof
 from barograph.entitlements.purchases import feed_requirements, stance_requirements
 from barograph.kit.clock import system_clock
@@ -46,7 +46,7 @@ def demo_settings(data: Path, port: int, workers: int, ports: Mapping[str, int])
         sales_contact="mailto:sales@demo.example",
         treasury_url=macro_url,
         nyfed_url=macro_url,
-        etf_url=f"{macro_url}{FUND_PATH}?{FUND_QUERY}",
+        etf_url=f"{macro_url}{FUND_PATH}",
         macro_source="simulated daily figures (demo data)",
         macro_seconds=20,
         identity="supabase",
@@ -78,7 +78,13 @@ def make_proof(data: Path, wallet: str, what: str, place: str) -> str:
     return demo_proof(data, wallet, wire_requirements(requirements), system_clock())
 
 
-def welcome(settings: Settings, seconds: float, token: str) -> str:
+_FRESH = """\
+Its record was empty. The collector now fills the last 30 days from the simulated exchange's
+history, BTC, ETH and SOL first. Nobody reports past liquidations: they count from now on.
+"""
+
+
+def welcome(settings: Settings, seconds: float, token: str, *, is_fresh: bool = False) -> str:
     """The text of a demo that is ready: addresses, commands to try and a token."""
     base = settings.base_url
     called = Path(sys.argv[0])
@@ -91,7 +97,7 @@ def welcome(settings: Settings, seconds: float, token: str) -> str:
   Get a proof   {program} demo proof --wallet none {folder}"""
     return f"""\
 The Barograph demo is ready after {seconds:.1f} s. All of its data is simulated.
-
+{_FRESH if is_fresh else ""}
 Open:
   Site          {base}/
   Developers    {base}/developers

@@ -17,7 +17,7 @@ from barograph.entitlements.store import Entitlements
 from barograph.history.ledger import Ledger
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, SQLiteDatabase
-from barograph.macro.records import MacroSource
+from barograph.macro.records import NYFED, MacroSource
 from barograph.payments.journal import Journal
 from barograph.payments.reconcile import Reconciler
 from barograph.payments.records import Chain
@@ -32,10 +32,9 @@ from barograph.upstream.nyfed import Rate, ReferenceRate
 from barograph.upstream.treasury import TreasuryYields
 
 FILE_SECONDS = 20.0
-"""Timeout of one file of daily figures, including retries."""
+"""Timeout of one file of daily figures, including retries. The Treasury has its own."""
 
 TREASURY = "US Treasury daily par yield curve"
-NYFED = "Federal Reserve Bank of New York"
 RATES: tuple[Rate, ...] = ("sofr", "effr")
 
 
@@ -55,7 +54,7 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
             settings.history_path, busy_ms=50, write_busy_ms=5_000, create=False
         )
         stack.push_async_callback(history.close)
-        files = FileClient(seconds=FILE_SECONDS, clock=clock)
+        files = FileClient(seconds=FILE_SECONDS, clock=clock, user_agent=settings.user_agent)
         stack.push_async_callback(files.close)
         exchange = BybitExchange(settings, clock=clock)
         stack.push_async_callback(exchange.close)
@@ -102,12 +101,12 @@ def macro_sources(settings: Settings, files: FileClient, *, clock: Clock) -> lis
             ReferenceRate(rate, files, base_url=address, source=source, clock=clock)
             for rate in RATES
         ]
-    if address := settings.etf_url:
+    if settings.etf_file is not None:
+        sources.append(OperatorFlows(settings.etf_file, source="operator's file", clock=clock))
+    elif address := settings.etf_url:
         fund = settings.etf_fund
         source = named or f"{fund} issuer's holdings file"
         sources.append(
             IssuerHoldings(files, fund=fund, address=address, source=source, clock=clock)
         )
-    if settings.etf_file is not None:
-        sources.append(OperatorFlows(settings.etf_file, source="operator's file", clock=clock))
     return sources

@@ -19,7 +19,11 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from barograph.identity.provider import IdentityRefused, IdentityUnavailable
+from barograph.identity.provider import (
+    IdentityMisconfigured,
+    IdentityRefused,
+    IdentityUnavailable,
+)
 from barograph.kit.clock import Clock
 from barograph.kit.dependency_health import DependencyHealth
 from barograph.kit.json import strict_object
@@ -58,6 +62,8 @@ _LAST_CHARACTERS: Final = {2: b"AQgw", 3: b"AEIMQUYcgkosw048"}
 """The last characters, per length modulo 4, whose unused bits are zero."""
 
 log = logging.getLogger(__name__)
+
+NO_KEYS = "the identity provider publishes no key, so no token can be verified"
 
 Check = Callable[[bytes, bytes], None]
 """Checks the signature of a message; raises InvalidSignature if it is wrong."""
@@ -108,12 +114,17 @@ def decode_base64url(text: bytes) -> bytes:
     return binascii.a2b_base64(text.translate(_TO_BASE64) + _PADDING[rest], strict_mode=True)
 
 
+class EmptyKeySet(ValueError):
+    """The provider publishes a key set without any key."""
+
+
 def read_key_set(body: bytes) -> KeySet:
     """Read a JSON Web Key Set, without its unusable keys.
 
     Those are symmetric, private, weak, malformed or encryption keys, and keys of other algorithms.
 
     Raises:
+        EmptyKeySet: it is a key set without keys.
         ValueError: it isn't a key set, has a key id twice or has no usable key.
     """
     if len(body) > MAX_KEY_SET_BYTES:
@@ -121,6 +132,8 @@ def read_key_set(body: bytes) -> KeySet:
     members = strict_object(body).get("keys")
     if not isinstance(members, list) or len(members) > MAX_KEYS:
         raise ValueError(f"the key set is not a list of at most {MAX_KEYS} keys")
+    if not members:
+        raise EmptyKeySet("the key set is empty")
     found = [_read_key(each) for each in members if isinstance(each, dict)]
     keys = tuple(key for key in found if key is not None)
     by_id = {key.kid: key for key in keys if key.kid is not None}
@@ -215,9 +228,14 @@ _ALGORITHMS: Final[dict[tuple[str, str | None], _Algorithm]] = {
 class KeySetCache:
     """Finds keys by their id; `fetch` reads the set as the provider publishes it."""
 
-    def __init__(self, fetch: Callable[[], Awaitable[bytes]], clock: Clock) -> None:
+    def __init__(
+        self, fetch: Callable[[], Awaitable[bytes]], clock: Clock, when_empty: str = NO_KEYS
+    ) -> None:
+        """Take what an empty set means for this provider, and what to do about it."""
         self._fetch = fetch
         self._clock = clock
+        self._when_empty = when_empty
+        self._failure: str | None = None
         self._keys: KeySet | None = None
         self._read_at = 0
         self._tried_at: int | None = None
@@ -247,6 +265,21 @@ class KeySetCache:
         """
         if self._within(age) is None:
             await asyncio.shield(self._start_renewal(counts=False))
+
+    async def read(self) -> KeySet:
+        """Read the set from the provider now.
+
+        Raises:
+            IdentityMisconfigured: the set is empty.
+            IdentityUnavailable: there is no usable set.
+        """
+        body = await self._fetch()
+        try:
+            return read_key_set(body)
+        except EmptyKeySet as error:
+            raise IdentityMisconfigured(self._when_empty) from error
+        except ValueError as error:
+            raise IdentityUnavailable(str(error)) from error
 
     async def _current(self) -> KeySet:
         """The known set while it is usable; an old one is renewed in the background."""
@@ -282,22 +315,27 @@ class KeySetCache:
         """Whether the set could be read; never raises, because nothing may await the task."""
         asked, failed = self._clock(), True
         try:
-            self._keys = read_key_set(await self._fetch())
-        except (IdentityUnavailable, ValueError) as error:
-            log.warning("key set not renewed", extra={"reason": str(error)})
+            self._keys = await self.read()
+        except IdentityUnavailable as error:
+            self._note_failure(error)
         except Exception:
             log.exception("key set not renewed")
-        else:
-            self._read_at, failed = asked, False
-        if failed:
             self.health.failed()
         else:
+            self._read_at, failed, self._failure = asked, False, None
             self.health.answered()
         if counts:
             self._tried_at = self._clock()
         if counts or not failed:
             self._failed = failed
         return not failed
+
+    def _note_failure(self, error: IdentityUnavailable) -> None:
+        """Record a failure; log it when its reason changes, not at every attempt."""
+        self.health.failed(str(error) if isinstance(error, IdentityMisconfigured) else None)
+        if self._failure != str(error):
+            self._failure = str(error)
+            log.warning("key set not renewed", extra={"reason": self._failure})
 
     def _within(self, age: int) -> KeySet | None:
         return self._keys if 0 <= self._clock() - self._read_at < age else None

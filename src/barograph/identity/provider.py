@@ -15,6 +15,10 @@ class IdentityUnavailable(BarographError):
     """The identity provider is unavailable, or does not answer in time."""
 
 
+class IdentityMisconfigured(IdentityUnavailable):
+    """The provider answers, but can't work as it is set up; the message may be published."""
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """A user with a confirmed e-mail address; the id is the provider's."""

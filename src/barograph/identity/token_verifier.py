@@ -17,6 +17,7 @@ from barograph.kit.timestamps import SECOND
 LEEWAY_SECONDS = 30
 """How far the provider's clock may be off from ours."""
 
+AUDIENCE_CLAIM = "aud"
 MAX_SUBJECT = 200
 MAX_CACHED_USERS = 10_000
 REFUSAL_SECONDS = 5.0
@@ -52,11 +53,20 @@ class Header(NamedTuple):
 class TokenVerifier:
     """Verifies tokens of one issuer for one audience."""
 
-    def __init__(self, keys: KeySetCache, *, issuer: str, audience: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        keys: KeySetCache,
+        *,
+        issuer: str,
+        audience: str,
+        clock: Clock,
+        audience_claim: str = AUDIENCE_CLAIM,
+    ) -> None:
         self._keys = keys
         self._issuer = issuer
         self._audience = audience
         self._clock = clock
+        self._audience_claim = audience_claim
 
     async def verify(self, token: str) -> Token:
         """Check a token's signature and claims.
@@ -81,7 +91,8 @@ class TokenVerifier:
                 raise IdentityRefused("the token's signature is wrong")
         except ValueError as error:
             raise IdentityRefused("the token cannot be read") from error
-        return read_claims(claims, self._issuer, self._audience, self._clock())
+        _require_audience(claims, self._audience_claim, self._audience)
+        return read_claims(claims, self._issuer, self._clock())
 
 
 # All tokens of one key have the same header.
@@ -108,16 +119,28 @@ def read_header(segment: bytes) -> Header:
     return Header(found.get("alg", ""), kid)
 
 
-def read_claims(claims: Mapping[str, Any], issuer: str, audience: str, now: int) -> Token:
-    """Check the claims of a token; `now` is in milliseconds.
+def _require_audience(claims: Mapping[str, Any], name: str, audience: str) -> None:
+    """Require the audience; only the standard claim may be a list of several."""
+    given = claims.get(name)
+    if isinstance(given, list) and name == AUDIENCE_CLAIM:
+        is_ours = audience in given and all(isinstance(each, str) for each in given)
+    else:
+        is_ours = given == audience
+    if not is_ours:
+        raise IdentityRefused("the token is for another audience")
+
+
+def read_claims(claims: Mapping[str, Any], issuer: str, now: int) -> Token:
+    """Check the claims of a token, except for its audience; `now` is in milliseconds.
 
     Raises:
-        IdentityRefused: it is not valid now, or is for another issuer or audience.
+        IdentityRefused: it is not valid now, from another issuer or no access token.
     """
     if claims.get("iss") != issuer:
         raise IdentityRefused("the token is from another issuer")
-    if not _is_for(claims.get("aud"), audience):
-        raise IdentityRefused("the token is for another audience")
+    # AWS Cognito marks its id tokens, which are for the app that signed the user in, like this.
+    if claims.get("token_use", "access") != "access":
+        raise IdentityRefused("the token is not an access token")
     expires = _seconds(claims.get("exp"))
     latest = now // SECOND + LEEWAY_SECONDS
     if expires <= now // SECOND - LEEWAY_SECONDS:
@@ -139,12 +162,6 @@ def _made_by(claims: Mapping[str, Any], now: int) -> int | None:
     if type(issued) is not int or issued > now // SECOND + LEEWAY_SECONDS:
         return None
     return min((issued + 1) * SECOND, now)
-
-
-def _is_for(given: object, audience: str) -> bool:
-    if isinstance(given, list):
-        return audience in given and all(isinstance(each, str) for each in given)
-    return given == audience
 
 
 def _seconds(value: object) -> int:

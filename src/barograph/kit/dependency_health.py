@@ -20,15 +20,18 @@ class DependencyHealth:
         self.answered_at: int | None = None
         self.failed_at: int | None = None
         self.failing_since: int | None = None
+        self.reason: str | None = None
+        """Why it fails, in words that may be published; None if all we know is that it does."""
 
     def answered(self) -> None:
         """Record an answer, even a refusal."""
         self.answered_at = self._clock()
-        self.failing_since = None
+        self.failing_since = self.reason = None
 
-    def failed(self) -> None:
+    def failed(self, reason: str | None = None) -> None:
         """Record that no usable answer came."""
         now = self._clock()
+        self.reason = reason
         if self.failing_since is None or self.is_superseded(now):
             self.failing_since = now
         self.failed_at = now

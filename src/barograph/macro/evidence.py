@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from barograph.kit.business_days import business_days, trading_days
 from barograph.kit.timestamps import SECOND
-from barograph.macro.records import RecordedFigure
+from barograph.macro.records import RecordedFigure, is_imported
 from barograph.macro.series import DayValue, EtfDay, EtfSeries, change_over, slope10y3m
 
 FlowRegime = Literal["accumulation", "mixed", "distribution"]
@@ -65,6 +65,12 @@ class FlowWeek(NamedTuple):
     flow_usd: float
     share_pct: float
     """The flow in percent of the newest day's assets."""
+
+    @property
+    def coverage_text(self) -> str:
+        """The funds that count, and whether the operator gave some of these days."""
+        is_given = any(is_imported(each.source) for each in self.days)
+        return f"{self.coverage}, from the operator's file" if is_given else self.coverage
 
     @property
     def inflow_days(self) -> int:

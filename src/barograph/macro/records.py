@@ -41,13 +41,40 @@ OPERATOR_AUM = "etf-operator-aum"
 OPERATOR_BTC = "etf-operator-btc"
 """Bitcoin held by those funds."""
 
-FundFigure = Literal["shares", "nav", "btc", "aum"]
-"""Shares outstanding, net asset value per share in USD, bitcoin held, net assets in USD."""
+FundFigure = Literal["shares", "nav", "btc", "aum", "flow"]
+"""Shares outstanding, net asset value per share in USD, bitcoin held, net assets in USD, and the
+net flow in USD, which only an operator's file states."""
+
+NYFED = "Federal Reserve Bank of New York"
+NYFED_TERMS = "https://www.newyorkfed.org/privacy/termsofuse"
+NYFED_NOTICE = (
+    "The SOFR and EFFR data is subject to the Terms of Use posted at newyorkfed.org. The New York "
+    "Fed is not responsible for publication of the SOFR and EFFR data by Barograph, does not "
+    "sanction or endorse any particular republication, and has no liability for your use."
+)
+"""The notice that those terms require wherever the rates are shown, in their words."""
+
+_IMPORTED = "imported by the operator"
 
 
 def fund_series(fund: str, figure: FundFigure) -> str:
     """The name of a fund's series, such as `etf-ibit-shares`."""
     return f"etf-{fund.lower()}-{figure}"
+
+
+def source_with_notice(source: str) -> str:
+    """The source as we publish it: the New York Fed's comes with its notice."""
+    return f"{NYFED} ({NYFED_NOTICE})" if source == NYFED else source
+
+
+def imported_source(text: str) -> str:
+    """The source of figures that come from a file of the operator."""
+    return f"{text}, {_IMPORTED}"
+
+
+def is_imported(source: str) -> bool:
+    """Whether one of the sources in this text is a file of the operator."""
+    return _IMPORTED in source
 
 
 class Figure(Struct, frozen=True):
@@ -110,7 +137,7 @@ class MacroSource(Protocol):
 
 @runtime_checkable
 class RemembersDays(Protocol):
-    """A source that asks for each day until its figures are stored."""
+    """A source that asks for a figure until it is stored."""
 
     def kept(self, figures: Sequence[Figure]) -> None:
         """Record that these figures are stored."""

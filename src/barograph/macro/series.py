@@ -64,10 +64,13 @@ class DayValue(Struct, frozen=True):
 
 
 class _FundDay(Struct, frozen=True):
-    shares: RecordedFigure
-    nav: RecordedFigure
+    """A fund on one day, with its shares or its flow or both."""
+
     btc: RecordedFigure
     aum: RecordedFigure
+    shares: RecordedFigure | None
+    nav: RecordedFigure | None
+    flow: RecordedFigure | None
 
 
 Known = Mapping[str, Sequence[RecordedFigure]]
@@ -75,7 +78,7 @@ Known = Mapping[str, Sequence[RecordedFigure]]
 
 
 def issuer_series(known: Known, fund: str) -> EtfSeries:
-    """The days on which the fund published all its figures."""
+    """The days of a fund with all the figures of its file, or with a flow that was imported."""
     days = _fund_days(known, fund)
     before = _days_before(days)
     return EtfSeries(
@@ -125,23 +128,22 @@ def _by_day(known: Known, series: str) -> dict[str, RecordedFigure]:
 
 
 def _fund_days(known: Known, fund: str) -> dict[str, _FundDay]:
-    shares = _by_day(known, fund_series(fund, "shares"))
-    nav = _by_day(known, fund_series(fund, "nav"))
-    btc = _by_day(known, fund_series(fund, "btc"))
-    aum = _by_day(known, fund_series(fund, "aum"))
+    btc, aum, shares, nav, flow = (
+        _by_day(known, fund_series(fund, name)) for name in ("btc", "aum", "shares", "nav", "flow")
+    )
+    days = btc.keys() & aum.keys() & ((shares.keys() & nav.keys()) | flow.keys())
     return {
-        day: _FundDay(shares[day], nav[day], btc[day], aum[day])
-        for day in shares.keys() & nav.keys() & btc.keys() & aum.keys()
+        day: _FundDay(btc[day], aum[day], shares.get(day), nav.get(day), flow.get(day))
+        for day in days
     }
 
 
 def _issuer_day(today: _FundDay, before: _FundDay | None) -> EtfDay:
-    net_flow = _flow(before, today)
-    used = [today.shares, today.nav, today.btc, today.aum]
-    if before is not None and net_flow is not None:
-        used.append(before.shares)
+    net_flow, behind_it = _flow(before, today)
+    figures = (today.btc, today.aum, today.shares, today.nav, behind_it)
+    used = [each for each in figures if each is not None]
     return EtfDay(
-        day=today.shares.day,
+        day=today.btc.day,
         net_flow_usd=net_flow,
         aum_usd=today.aum.value,
         holdings_btc=today.btc.value,
@@ -164,15 +166,33 @@ def _is_gap(before: date, day: date) -> bool:
     return any(True for _ in trading_days(before + one, day - one))
 
 
-def _flow(before: _FundDay | None, now: _FundDay) -> float | None:
+def _flow(before: _FundDay | None, now: _FundDay) -> tuple[float | None, RecordedFigure | None]:
+    """The flow of a day, and the figure that it uses besides those of the day's file.
+
+    It is the change of shares times the value per share, or the flow that the operator stated, or
+    the change of bitcoin times its price if the day before has no number of shares.
+    """
+    if before is not None and (found := _flow_of_shares(before, now)) is not None:
+        return found
+    if now.flow is not None:
+        return now.flow.value, now.flow
+    if before is not None and before.shares is None and now.btc.value > 0:
+        price = now.aum.value / now.btc.value
+        return (now.btc.value - before.btc.value) * price, before.btc
+    return None, None
+
+
+def _flow_of_shares(before: _FundDay, now: _FundDay) -> tuple[float, RecordedFigure] | None:
     """Change of shares times the value per share; None after a split."""
-    if before is None or before.shares.value <= 0 or now.shares.value <= 0:
+    if before.shares is None or now.shares is None or now.nav is None:
+        return None
+    if before.shares.value <= 0 or now.shares.value <= 0:
         return None
     backing_before = before.btc.value / before.shares.value
     backing_now = now.btc.value / now.shares.value
     if abs(backing_now - backing_before) > _MOST_BACKING_CHANGE * backing_before:
         return None
-    return (now.shares.value - before.shares.value) * now.nav.value
+    return (now.shares.value - before.shares.value) * now.nav.value, before.shares
 
 
 def _sources(figures: Iterable[RecordedFigure]) -> str:

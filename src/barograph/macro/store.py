@@ -13,6 +13,7 @@ from barograph.macro.records import (
     FundFigure,
     RecordedFigure,
     fund_series,
+    is_imported,
 )
 from barograph.macro.series import EtfSeries, issuer_series, operator_series
 from barograph.settings import Settings
@@ -21,7 +22,7 @@ SeriesLookup = Callable[[str], Awaitable[Sequence[RecordedFigure]]]
 """Returns what is known of a series by its name."""
 
 _OPERATORS = (OPERATOR_FLOW, OPERATOR_AUM, OPERATOR_BTC)
-_ISSUERS: tuple[FundFigure, ...] = ("shares", "nav", "btc", "aum")
+_ISSUERS: tuple[FundFigure, ...] = ("shares", "nav", "btc", "aum", "flow")
 
 
 async def record_figures(
@@ -42,6 +43,20 @@ async def record_figures(
         added.append(observation)
     await tx.execute_many(_INSERT, [astuple(each) for each in added])
     return added
+
+
+async def new_figures(tx: Transaction, figures: Sequence[Figure]) -> list[Figure]:
+    """Those of an operator's figures that would be stored.
+
+    A figure that came from its publisher stays as it is; one that was imported can be corrected.
+    """
+    newest = await _newest_revisions(tx, figures)
+    pairs = [(each, newest.get((each.series, each.day))) for each in figures]
+    return [
+        each
+        for each, known in pairs
+        if known is None or (is_imported(known.source) and known.value != each.value)
+    ]
 
 
 async def latest_figures(tx: Transaction, series: str, days: int) -> list[RecordedFigure]:

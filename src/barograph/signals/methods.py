@@ -189,7 +189,8 @@ def btc_etf_flow(evidence: MacroEvidence) -> SignalResult:
         return NOT_KNOWN
     newest = week.days[-1].day
     value = (
-        f"{week.share_pct:+.2f} % of assets in {len(week.days)} days to {newest} ({week.coverage})"
+        f"{week.share_pct:+.2f} % of assets in {len(week.days)} days to {newest} "
+        f"({week.coverage_text})"
     )
     return SignalResult(_flow_regime(evidence.etf), value)
 

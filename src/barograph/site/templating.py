@@ -15,6 +15,7 @@ from barograph.discovery.files import LLMS_PATH, OPENAPI_PATH
 from barograph.kit.text import price, usd
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND, iso_timestamp
 from barograph.limits.rate_limits import RateLimit
+from barograph.macro.records import NYFED_NOTICE, NYFED_TERMS
 from barograph.signals.documents import SIGNALS_PATH
 from barograph.site.paths import NAVIGATION, PLACES, STATIC_FOLDER
 from barograph.site.static_files import packaged_files
@@ -66,7 +67,9 @@ class Templates:
     Links are paths, so that pages work under any host name. Text to copy has absolute URLs.
     """
 
-    def __init__(self, base_url: str, data_source: str = "") -> None:
+    def __init__(
+        self, base_url: str, data_source: str = "", *, uses_nyfed_rates: bool = False
+    ) -> None:
         self.base_url = base_url
         self.root = urlsplit(base_url).path
         self.files = packaged_files()
@@ -89,6 +92,8 @@ class Templates:
             "places": PLACES,
             "here": "",
             "notice": NOTICE,
+            "rates_notice": NYFED_NOTICE if uses_nyfed_rates else "",
+            "rates_terms": NYFED_TERMS,
             "signals_path": SIGNALS_PATH,
             "openapi_path": OPENAPI_PATH,
             "llms_path": LLMS_PATH,

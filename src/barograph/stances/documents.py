@@ -144,7 +144,13 @@ class StanceEvidence(WireModel):
     digest: Annotated[
         Hash, Field(description="SHA-256 of the inputs alone; never a `history_digest`.")
     ]
-    source: str
+    source: Annotated[
+        str,
+        Field(
+            description="The publishers. With SOFR or EFFR it includes the notice that the New "
+            "York Fed requires; show it with those rates."
+        ),
+    ]
     observed_at: Moment
     inputs: Annotated[
         dict[str, Any],
@@ -161,7 +167,8 @@ class StanceLeg(WireModel):
         Field(
             description="By name. An unknown level is absent; zero is a value. "
             "Funding: fundingRatePct8h, score, score24hAgo, delta24h. ETF: netFlowUsd, flow5dUsd, "
-            "flow5dPctAum, holdingsBtc, streakDays, regime. Rates: us3m, us2y, us10y, slope10y3m, "
+            "flow5dPctAum, holdingsBtc, streakDays, regime, knownDays (days with figures, at most "
+            "60). Rates: us3m, us2y, us10y, slope10y3m, "
             "us10yChange20d, slopeChange20d, sofr, effr, effrPlaceInRange, inverted."
         ),
     ]

@@ -33,7 +33,7 @@ def propose(
 
     `previous` is the last regime, which ends at half of the threshold that began it.
     """
-    days, coverage = series.days, series.coverage
+    days = series.days
     if not days:
         return _waiting(0, today.isoformat(), grace)
     newest = days[-1]
@@ -61,11 +61,12 @@ def propose(
                 "holdingsBtc": newest.holdings_btc,
                 "streakDays": streak(week.flows),
                 "regime": found,
+                "knownDays": len(days),
             },
-            decision=_decide(found, week.share_pct, coverage),
+            decision=_decide(found, week.share_pct, week.coverage_text),
             conditions=list(_CONDITIONS),
             method=METHOD,
-            evidence=_evidence(week.days, coverage, previous),
+            evidence=_evidence(week.days, week.coverage, previous),
         ),
     )
 

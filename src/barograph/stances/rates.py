@@ -20,6 +20,7 @@ from barograph.macro.records import (
     US3M,
     US10Y,
     RecordedFigure,
+    source_with_notice,
 )
 from barograph.macro.series import change_over, slope10y3m
 from barograph.stances.rules import BY, condition, day_period, expires_after
@@ -63,7 +64,7 @@ def propose(
             conditions=list(_CONDITIONS),
             method=METHOD,
             evidence=LegEvidence(
-                source="; ".join(sorted({each.source for each in used})),
+                source="; ".join(sorted({source_with_notice(each.source) for each in used})),
                 observed_at=iso_timestamp(max(each.observed_at for each in used)),
                 inputs=_inputs(evidence, was_inverted=was_inverted),
             ),

@@ -71,7 +71,7 @@ def reachability(health: Sequence[DependencyHealth], now: int) -> Reachability:
     """Combine the health of all kinds of calls to one service."""
     answers = [each.answered_at for each in health if each.answered_at is not None]
     failing = [
-        (each.failing_since, each.failed_at)
+        (each.failing_since, each.failed_at, each.reason)
         for each in health
         if each.failing_since is not None
         and each.failed_at is not None
@@ -79,6 +79,7 @@ def reachability(health: Sequence[DependencyHealth], now: int) -> Reachability:
     ]
     return Reachability(
         max(answers, default=None),
-        min((since for since, _ in failing), default=None),
-        max((last for _, last in failing), default=None),
+        min((since for since, _, _ in failing), default=None),
+        max((last for _, last, _ in failing), default=None),
+        next((why for _, _, why in failing if why is not None), None),
     )

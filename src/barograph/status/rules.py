@@ -16,6 +16,7 @@ from barograph.stances.etf import KIND as ETF_STANCE
 from barograph.terms.sources import SELLING, SOURCES, Unconfirmed
 
 DATABASE_SILENT_MS = 5 * SECOND
+_IMPORT = "the operator can add earlier days with `barograph macro import FILE`"
 
 _MAX_CLASSES = 8
 
@@ -72,6 +73,8 @@ class Reachability(NamedTuple):
     answered_at: int | None = None
     failing_since: int | None = None
     failed_at: int | None = None
+    reason: str | None = None
+    """Why it fails, if that can be published."""
 
 
 class StatusInputs(NamedTuple):
@@ -320,7 +323,7 @@ def _macro(inputs: StatusInputs) -> Check:
 
 
 def _etf_flows(inputs: StatusInputs) -> Check:
-    """The flows of BTC ETFs, which have no source unless the operator configures one."""
+    """The flows of BTC ETFs. The issuer publishes only its newest day."""
     name, stances = "etf-flows", inputs.stances
     if stances is None:
         return _check(name, "ok", "not read yet")
@@ -333,7 +336,7 @@ def _etf_flows(inputs: StatusInputs) -> Check:
     sources = {} if inputs.macro is None else inputs.macro.sources
     if any(each.failure and source.startswith("etf-") for source, each in sources.items()):
         return _check(name, "degraded", f"{waiting.why}; the source fails")
-    return _warming_up(name, waiting.until, waiting.why)
+    return _warming_up(name, waiting.until, f"{waiting.why}; {_IMPORT}")
 
 
 def _stances(inputs: StatusInputs) -> Check:
@@ -395,7 +398,8 @@ def _outside(name: str, reach: Reachability | None, absent: str) -> Check:
     if reach is None:
         return _check(name, "not_configured", absent)
     if reach.failing_since is not None:
-        detail = f"unreachable since {iso_timestamp(reach.failing_since)}"
+        what = "unreachable" if reach.reason is None else f"{reach.reason};"
+        detail = f"{what} since {iso_timestamp(reach.failing_since)}"
         if reach.failed_at is not None:
             detail += f", last tried at {iso_timestamp(reach.failed_at)}"
         return _check(name, "degraded", detail)

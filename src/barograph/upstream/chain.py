@@ -47,6 +47,7 @@ _OK = 200
 # Invalid parameters, and unknown block: how nodes without a `safe` block answer.
 _NO_SUCH_BLOCK = (-32602, -39001)
 _QUANTITY = re.compile(r"0x(0|[1-9a-fA-F][0-9a-fA-F]{0,15})")
+_CODE = re.compile(r"0x[0-9a-fA-F]+")
 _WORD = re.compile(r"0x[0-9a-fA-F]{64}")
 _FALSE, _TRUE = ("0x" + format(value, "064x") for value in (0, 1))
 
@@ -88,6 +89,7 @@ class JsonRpcChain:
     ) -> None:
         self._url = settings.x402_chain_url
         self._network = settings.x402_network
+        self._asset = settings.x402_asset
         self._seconds = seconds
         self._http = JsonHttp(longest=MAX_REPLY_BYTES, transport=transport)
         self._ids = count(1)
@@ -100,6 +102,18 @@ class JsonRpcChain:
                 return await self._look(payment)
         except TimeoutError as error:
             raise ChainUnavailable("the node does not answer in time") from error
+
+    async def check(self) -> Block:
+        """Require a node of our chain that knows the token, and return its newest block.
+
+        Raises:
+            ChainUnavailable: the node can't be used; the message says why.
+        """
+        await self._require_chain(self._network)
+        code = await self._call("eth_getCode", self._asset, "latest")
+        if not isinstance(code, str) or _CODE.fullmatch(code) is None:
+            raise ChainUnavailable(f"there is no token at {self._asset} on {self._network}")
+        return await self._block("latest")
 
     async def close(self) -> None:
         """Release every connection."""
@@ -134,7 +148,7 @@ class JsonRpcChain:
         if not self._is_ours:
             chain = _quantity(await self._call("eth_chainId"))
             if network != f"eip155:{chain}":
-                raise ChainUnavailable("the node belongs to another chain")
+                raise ChainUnavailable(f"the node belongs to another chain, eip155:{chain}")
             self._is_ours = True
 
     async def _block(self, which: str) -> Block:

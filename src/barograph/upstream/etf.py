@@ -2,20 +2,19 @@
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
-from datetime import date, timedelta
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from functools import partial
 from pathlib import Path
 
-import httpx2
-
-from barograph.errors import InvalidReply, UnknownToUpstream, Unreachable, UpstreamError
-from barograph.kit.business_days import trading_days
+from barograph.errors import InvalidReply, Unreachable
 from barograph.kit.clock import Clock
 from barograph.macro.records import (
     OPERATOR_AUM,
     OPERATOR_BTC,
     OPERATOR_FLOW,
     Figure,
+    FundFigure,
     fund_series,
 )
 from barograph.upstream.files import (
@@ -29,21 +28,21 @@ from barograph.upstream.files import (
     today,
 )
 
-BACKFILL = timedelta(days=45)
-"""How far back we ask an issuer for days that are not stored yet."""
-
-LATE_DAYS = 5
-
 MAX_OPERATOR_BYTES = 1024 * 1024
 """A row per business day takes about 10 kB per year."""
 
-OPERATOR_COLUMNS = ("date", "net_flow_usd", "aum_usd", "holdings_btc")
+FLOW_COLUMNS = ("date", "net_flow_usd", "aum_usd", "holdings_btc")
+SHARE_COLUMNS = ("date", "shares_outstanding", "holdings_btc")
+VALUE_COLUMNS = ("nav_usd", "market_value_usd")
+"""A history with shares has one of these."""
 
 _AS_OF = "Fund Holdings as of"
 _SHARES = "Shares Outstanding"
 _NET_ASSETS = ("Net Assets", "Net Assets of Fund")
 _NAV = ("NAV", "NAV per Share", "Net Asset Value")
 _FIRST_COLUMN = "Ticker"
+_BITCOIN = "BTC"
+_NONE = "-"
 
 _MOST_DISAGREEMENT = 0.01
 """Shares times the value per share equal the net assets, up to rounding."""
@@ -61,8 +60,21 @@ class FileTooLarge(InvalidReply):
     kind = "too large"
 
 
+class InvalidLines(InvalidReply):
+    """Lines of a file that can't be used."""
+
+    def __init__(self, problems: list[str]) -> None:
+        more = f"; {len(problems) - 1} more lines are invalid" if len(problems) > 1 else ""
+        super().__init__(problems[0] + more)
+        self.problems = problems
+        """One per line, with its number."""
+
+
 class IssuerHoldings:
-    """The holdings file that an issuer publishes each business day (iShares' layout)."""
+    """The holdings file that an issuer publishes each business day (iShares' layout).
+
+    The file names its day. The issuer publishes no earlier days, so we ask only for the newest.
+    """
 
     def __init__(
         self, files: FileClient, *, fund: str, address: str, source: str, clock: Clock
@@ -72,8 +84,6 @@ class IssuerHoldings:
         self._address = address
         self._source = source
         self._clock = clock
-        # Days that are stored, and days too old to still get a file.
-        self._settled: set[date] = set()
 
     @property
     def name(self) -> str:
@@ -81,50 +91,10 @@ class IssuerHoldings:
         return f"etf-{self._fund.lower()}"
 
     async def read(self) -> list[Figure]:
-        """Read the newest file, and the files of the last weeks that are not stored yet.
-
-        A flow needs the day before.
-        """
+        """Read the newest file."""
         body = await self._files.get(self._address)
         figures = decode_holdings(body, self._fund, self._source)
-        present = today(self._clock)
-        refuse_days_ahead(figures, present)
-        newest = date.fromisoformat(figures[0].day)
-        return [*await self._earlier(present, newest), *figures]
-
-    def kept(self, figures: Sequence[Figure]) -> None:
-        """Don't ask again for the days of these figures: they are stored."""
-        self._settled |= {date.fromisoformat(each.day) for each in figures}
-
-    async def _earlier(self, present: date, newest: date) -> list[Figure]:
-        """Read earlier files, until the issuer stops answering."""
-        figures: list[Figure] = []
-        for day in trading_days(present - BACKFILL, present - timedelta(days=1)):
-            if day in self._settled or day == newest:
-                continue
-            try:
-                found = await self.read_day(day)
-            except InvalidReply:
-                continue  # skip this day and ask again next time
-            except UnknownToUpstream:
-                found = []
-            except UpstreamError:
-                break  # read the rest next time
-            figures += found
-            # A late file may still come within `LATE_DAYS`.
-            if not found and present - day > timedelta(days=LATE_DAYS):
-                self._settled.add(day)
-        return figures
-
-    async def read_day(self, day: date) -> list[Figure]:
-        """Read the file of an earlier day; empty if the issuer published none for it."""
-        address = httpx2.URL(self._address).copy_set_param("asOfDate", f"{day:%Y%m%d}")
-        body = await self._files.get(str(address))
-        if any(row[:2] == [_AS_OF, "-"] for row in csv_rows(body)):
-            return []  # the issuer's file for a day without trading
-        figures = decode_holdings(body, self._fund, self._source)
-        if figures[0].day != day.isoformat():
-            raise InvalidReply(f"asked for the file of {day} and got that of {figures[0].day}")
+        refuse_days_ahead(figures, today(self._clock))
         return figures
 
 
@@ -148,21 +118,27 @@ class OperatorFlows:
         return await asyncio.to_thread(self._figures, today(self._clock))
 
     def _figures(self, present: date) -> list[Figure]:
-        figures = decode_operator_flows(self._body(), self._source)
+        figures = decode_operator_flows(read_operator_file(self._path), self._source)
         refuse_days_ahead(figures, present)
         return figures
 
-    def _body(self) -> bytes:
-        try:
-            with self._path.open("rb") as file:
-                body = file.read(MAX_OPERATOR_BYTES + 1)
-        except OSError as error:
-            raise Unreachable(
-                f"the operator's file cannot be opened ({type(error).__name__})"
-            ) from error
-        if len(body) > MAX_OPERATOR_BYTES:
-            raise FileTooLarge(f"the operator's file is larger than {MAX_OPERATOR_BYTES} bytes")
-        return body
+
+def read_operator_file(path: Path) -> bytes:
+    """The content of an operator's file.
+
+    Raises:
+        Unreachable: it cannot be opened.
+        FileTooLarge: it is larger than `MAX_OPERATOR_BYTES`.
+    """
+    try:
+        with path.open("rb") as file:
+            body = file.read(MAX_OPERATOR_BYTES + 1)
+    except OSError as error:
+        name = type(error).__name__
+        raise Unreachable(f"the operator's file cannot be opened ({name})") from error
+    if len(body) > MAX_OPERATOR_BYTES:
+        raise FileTooLarge(f"the operator's file is larger than {MAX_OPERATOR_BYTES} bytes")
+    return body
 
 
 def decode_holdings(body: bytes, fund: str, source: str) -> list[Figure]:
@@ -193,14 +169,8 @@ def decode_holdings(body: bytes, fund: str, source: str) -> list[Figure]:
     if abs(shares * nav - net_assets) > _MOST_DISAGREEMENT * net_assets:
         raise InvalidReply(f"{shares} shares of {nav} USD are not {net_assets} USD of net assets")
     btc = _bitcoin(header, table)
-    return plausible(
-        [
-            Figure(fund_series(fund, "shares"), day, shares, source),
-            Figure(fund_series(fund, "nav"), day, nav, source),
-            Figure(fund_series(fund, "btc"), day, btc, source),
-            Figure(fund_series(fund, "aum"), day, net_assets, source),
-        ]
-    )
+    figures = _fund_figures(fund, day, source, shares=shares, nav=nav, btc=btc, aum=net_assets)
+    return plausible(figures)
 
 
 def decode_operator_flows(body: bytes, source: str) -> list[Figure]:
@@ -209,24 +179,58 @@ def decode_operator_flows(body: bytes, source: str) -> list[Figure]:
     Only the flow may be empty.
 
     Raises:
-        InvalidReply: names the first invalid line, and why.
+        InvalidReply: names the invalid lines, and why.
     """
+    names = (OPERATOR_AUM, OPERATOR_BTC, OPERATOR_FLOW)
+    return _decode_days(body, FLOW_COLUMNS, partial(_flow_figures, names, source))
+
+
+def decode_history(body: bytes, fund: str, source: str) -> list[Figure]:
+    """Read earlier days of one fund that its issuer no longer publishes, oldest day first.
+
+    The columns are `SHARE_COLUMNS` with one of `VALUE_COLUMNS`, or `FLOW_COLUMNS`.
+
+    Raises:
+        InvalidReply: names the invalid lines, and why.
+    """
+    header = next(iter(csv_rows(body)), [])
+    if SHARE_COLUMNS[1] in header:
+        value = next((name for name in VALUE_COLUMNS if name in header), VALUE_COLUMNS[0])
+        columns = (*SHARE_COLUMNS, value)
+        figures = _decode_days(body, columns, partial(_share_figures, fund, value, source))
+    else:
+        names = (fund_series(fund, "aum"), fund_series(fund, "btc"), fund_series(fund, "flow"))
+        figures = _decode_days(body, FLOW_COLUMNS, partial(_flow_figures, names, source))
+    if not figures:
+        raise InvalidReply("the file has no rows")
+    return figures
+
+
+def _decode_days(
+    body: bytes,
+    names: Sequence[str],
+    figures_of: Callable[[Mapping[str, str], str], list[Figure]],
+) -> list[Figure]:
+    """Read one row per day; `figures_of` takes the cells by name, and the day."""
     (_, header), *rows = numbered_rows(body) or [(0, [])]
-    columns = {name: column(header, name) for name in OPERATOR_COLUMNS}
+    columns = {name: column(header, name) for name in names}
     lines: dict[str, int] = {}
     figures: list[Figure] = []
+    problems: list[str] = []
     for line, row in rows:
         if not any(row):
             continue
         try:
             cells = _cells(row, header, columns)
             day = _weekday(cells["date"])
-            figures += plausible(_operator_figures(cells, day, source))
+            figures += plausible(figures_of(cells, day))
         except ValueError as error:
-            raise InvalidReply(f"line {line}: {error}") from error
-        if day in lines:
-            raise InvalidReply(f"line {line}: {day} was given in line {lines[day]} already")
-        lines[day] = line
+            problems.append(f"line {line}: {error}")
+            continue
+        if lines.setdefault(day, line) != line:
+            problems.append(f"line {line}: {day} was given in line {lines[day]} already")
+    if problems:
+        raise InvalidLines(problems)
     return sorted(figures, key=lambda figure: figure.day)
 
 
@@ -282,9 +286,10 @@ def _positive(name: str, cell: str) -> float:
 
 
 def _market_value(header: Sequence[str], table: Sequence[Sequence[str]]) -> float:
-    place = column(header, "Market Value")
+    ticker, place = column(header, _FIRST_COLUMN), column(header, "Market Value")
+    cells = [row[place] for row in table if row[ticker] == _BITCOIN or row[place] != _NONE]
     try:
-        total = sum(number(row[place]) for row in table)
+        total = round(sum(number(cell) for cell in cells), 2)
     except ValueError as error:
         raise InvalidReply(f"'Market Value': {error}") from error
     if total <= 0:
@@ -294,7 +299,7 @@ def _market_value(header: Sequence[str], table: Sequence[Sequence[str]]) -> floa
 
 def _bitcoin(header: Sequence[str], table: Sequence[Sequence[str]]) -> float:
     ticker, quantity = column(header, _FIRST_COLUMN), column(header, "Quantity", "Shares")
-    found = [row for row in table if row[ticker] == "BTC"]
+    found = [row for row in table if row[ticker] == _BITCOIN]
     if len(found) != 1:
         raise InvalidReply(f"the file has {len(found)} holdings of BTC and needs one")
     return _positive("Quantity", found[0][quantity])
@@ -314,15 +319,33 @@ def _weekday(cell: str) -> str:
     return cell
 
 
-def _operator_figures(cells: Mapping[str, str], day: str, source: str) -> list[Figure]:
+def _flow_figures(
+    series: tuple[str, str, str], source: str, cells: Mapping[str, str], day: str
+) -> list[Figure]:
+    aum, btc, flow = series
     figures = [
-        Figure(OPERATOR_AUM, day, _cell("aum_usd", cells, positive=True), source),
-        Figure(OPERATOR_BTC, day, _cell("holdings_btc", cells, positive=True), source),
+        Figure(aum, day, _cell("aum_usd", cells, positive=True), source),
+        Figure(btc, day, _cell("holdings_btc", cells, positive=True), source),
     ]
     if cells["net_flow_usd"]:
-        flow = _cell("net_flow_usd", cells, positive=False)
-        figures.append(Figure(OPERATOR_FLOW, day, flow, source))
+        value = _cell("net_flow_usd", cells, positive=False)
+        figures.append(Figure(flow, day, value, source))
     return figures
+
+
+def _share_figures(
+    fund: str, value: str, source: str, cells: Mapping[str, str], day: str
+) -> list[Figure]:
+    shares = _cell("shares_outstanding", cells, positive=True)
+    worth = _cell(value, cells, positive=True)
+    nav, aum = (worth, worth * shares) if value == "nav_usd" else (worth / shares, worth)
+    btc = _cell("holdings_btc", cells, positive=True)
+    return _fund_figures(fund, day, source, shares=shares, nav=nav, btc=btc, aum=aum)
+
+
+def _fund_figures(fund: str, day: str, source: str, **values: float) -> list[Figure]:
+    names: tuple[FundFigure, ...] = ("shares", "nav", "btc", "aum")
+    return [Figure(fund_series(fund, name), day, values[name], source) for name in names]
 
 
 def _cell(name: str, cells: Mapping[str, str], *, positive: bool) -> float:

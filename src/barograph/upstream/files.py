@@ -57,6 +57,7 @@ class FileClient:
         *,
         seconds: float,
         clock: Clock,
+        user_agent: str = "barograph",
         transport: httpx2.AsyncBaseTransport | None = None,
         sleep: Sleep = asyncio.sleep,
         random: Random | None = None,
@@ -67,14 +68,21 @@ class FileClient:
         self._random = Random() if random is None else random
         self._http = httpx2.AsyncClient(
             transport=transport,
-            timeout=seconds,
-            headers={"User-Agent": "barograph", "Accept-Encoding": "gzip"},
+            headers={"User-Agent": user_agent, "Accept-Encoding": "gzip"},
             trust_env=False,
             verify=tls_context(),
         )
 
-    async def get(self, address: str, params: Mapping[str, str] | None = None) -> bytes:
+    async def get(
+        self,
+        address: str,
+        params: Mapping[str, str] | None = None,
+        *,
+        only_attempt: float | None = None,
+    ) -> bytes:
         """Download one file, with a timeout per attempt and retries while the time budget lasts.
+
+        With `only_attempt`, there is one attempt, which may take that many seconds.
 
         Raises:
             UnknownToUpstream: there is no such file.
@@ -83,8 +91,10 @@ class FileClient:
             Throttled: the publisher asked us to slow down.
             Forbidden: the publisher doesn't serve us.
         """
-        budget = TimeBudget(self._seconds, self._clock)
         fetch = partial(self._fetch, address, params)
+        if only_attempt is not None:
+            return await fetch(only_attempt)
+        budget = TimeBudget(self._seconds, self._clock)
         return await _RETRIES.run(fetch, budget, self._sleep, self._random)
 
     async def close(self) -> None:
@@ -95,7 +105,7 @@ class FileClient:
         try:
             async with (
                 asyncio.timeout(seconds) as limit,
-                self._http.stream("GET", address, params=params) as response,
+                self._http.stream("GET", address, params=params, timeout=seconds) as response,
             ):
                 _check_status(response)
                 body = await read_body(response, MAX_FILE_BYTES, limit.when())
@@ -106,7 +116,8 @@ class FileClient:
             name = type(error).__name__
             raise Unreachable(f"the publisher cannot be reached ({name})") from error
         if _is_page(response, body):
-            raise InvalidReply("got an HTML page instead of the file")
+            label = response.headers.get("content-type", "nothing")
+            raise InvalidReply(f"got an HTML page, labelled {label:.40}, instead of the file")
         return body
 
 

@@ -6,11 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import ClassVar
 
 import httpx2
 
 from barograph.errors import InvalidReply
-from barograph.identity.key_set import KeySetCache
+from barograph.identity.key_set import NO_KEYS, KeySetCache
 from barograph.identity.provider import Identity, IdentityRefused, IdentityUnavailable
 from barograph.identity.token_verifier import Token, TokenVerifier, UserCache
 from barograph.kit.clock import Clock
@@ -130,15 +131,19 @@ PROBE_AGE = 10 * SECOND
 class TokenIdentity(ABC):
     """Verifies a token with the issuer's keys and checks its user, within one time limit."""
 
+    when_empty: ClassVar[str] = NO_KEYS
+    """What an empty key set of this provider means, and what to do about it."""
+
     def __init__(self, issuer: str, settings: Settings, http: IdentityHttp, clock: Clock) -> None:
         self._issuer = issuer
         self._http = http
-        self._keys = KeySetCache(self._read_keys, clock)
+        self._keys = KeySetCache(self._read_keys, clock, self.when_empty)
         self._verifier = TokenVerifier(
             self._keys,
             issuer=issuer,
             audience=settings.identity_audience,
             clock=clock,
+            audience_claim=settings.identity_audience_claim,
         )
         self._users = UserCache(clock, settings.identity_cache_seconds)
         self._health = linked(self._keys.health, self._users.health)
@@ -162,6 +167,14 @@ class TokenIdentity(ABC):
     async def probe(self) -> None:
         """Read its keys, unless they were read just now."""
         await self._keys.renew(PROBE_AGE)
+
+    async def check(self) -> int:
+        """Read the keys now, for the operator, and return how many can be used.
+
+        Raises:
+            IdentityUnavailable: why no token can be verified.
+        """
+        return len((await self._keys.read()).keys)
 
     async def close(self) -> None:
         """Release every connection."""

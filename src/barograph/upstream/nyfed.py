@@ -16,6 +16,8 @@ DAYS = 60
 """How many days to read: enough for a change over 20 days, and to see revisions."""
 
 Rate = Literal["sofr", "effr"]
+MaybePercent = float | Literal["NA", "N/A", ""] | None
+"""The New York Fed writes `NA` for a value that it doesn't have."""
 
 _PATHS: dict[Rate, str] = {
     "sofr": "/api/rates/secured/sofr/last",
@@ -26,9 +28,9 @@ _PATHS: dict[Rate, str] = {
 class _RateRow(Struct, rename="camel"):
     effective_date: Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
     type: str
-    percent_rate: float
-    target_rate_from: float | None = None
-    target_rate_to: float | None = None
+    percent_rate: MaybePercent
+    target_rate_from: MaybePercent = None
+    target_rate_to: MaybePercent = None
     revision_indicator: str = ""
 
 
@@ -73,22 +75,30 @@ class ReferenceRate:
 def decode_sofr(body: bytes, source: str) -> list[Figure]:
     """Read the Secured Overnight Financing Rate, oldest day first; raises `InvalidReply`."""
     rows = _rows(body, "SOFR")
-    return plausible([Figure(SOFR, row.effective_date, row.percent_rate, source) for row in rows])
+    return plausible(
+        [each for row in rows for each in _figure(SOFR, row, row.percent_rate, source)]
+    )
 
 
 def decode_effr(body: bytes, source: str) -> list[Figure]:
     """Read the Effective Federal Funds Rate and its target range; raises `InvalidReply`."""
-    figures = []
+    figures: list[Figure] = []
     for row in _rows(body, "EFFR"):
-        low, high = row.target_rate_from, row.target_rate_to
-        figures.append(Figure(EFFR, row.effective_date, row.percent_rate, source))
-        if low is None and high is None:
-            continue
-        if low is None or high is None or low > high:
-            raise InvalidReply(f"{low} to {high} is not the target range of {row.effective_date}")
-        figures.append(Figure(EFFR_LOW, row.effective_date, low, source))
-        figures.append(Figure(EFFR_HIGH, row.effective_date, high, source))
+        low = _figure(EFFR_LOW, row, row.target_rate_from, source)
+        high = _figure(EFFR_HIGH, row, row.target_rate_to, source)
+        figures += _figure(EFFR, row, row.percent_rate, source)
+        if low and high:  # a range with one unknown end is unknown
+            if low[0].value > high[0].value:
+                raise InvalidReply(f"the target range of {row.effective_date} is upside down")
+            figures += low + high
     return plausible(figures)
+
+
+def _figure(series: str, row: _RateRow, value: MaybePercent, source: str) -> list[Figure]:
+    """The figure, or nothing for a value that the New York Fed doesn't have."""
+    if not isinstance(value, float):
+        return []
+    return [Figure(series, row.effective_date, value, source)]
 
 
 def _rows(body: bytes, kind: str) -> Sequence[_RateRow]:
@@ -96,7 +106,7 @@ def _rows(body: bytes, kind: str) -> Sequence[_RateRow]:
         rows = _REPLY.decode(body).ref_rates
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise InvalidReply(f"the {kind} rates cannot be read: {error}") from error
-    if not rows:
+    if not any(isinstance(row.percent_rate, float) for row in rows):
         raise InvalidReply(f"the reply has no {kind} rate")
     by_day: dict[str, _RateRow] = {}
     for row in rows:

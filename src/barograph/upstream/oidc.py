@@ -39,6 +39,7 @@ class OidcIdentity(TokenIdentity):
         super().__init__(settings.identity_url, settings, http, clock)
         self._resolve = resolve
         self._claim = settings.identity_email_claim
+        self._accepts_text = settings.identity_email_text
         self._asks_userinfo = settings.identity_claims == "userinfo"
         self._userinfo: str | None = None
 
@@ -73,7 +74,7 @@ class OidcIdentity(TokenIdentity):
 
     async def _judge(self, token: str, verified: Token) -> Identity:
         if not self._asks_userinfo:
-            return _confirmed(verified.claims, self._claim, verified.subject)
+            return self._confirmed(verified.claims, verified.subject)
         return await self._users.check(token, verified, lambda: self._ask(token, verified))
 
     async def _ask(self, token: str, verified: Token) -> Identity:
@@ -88,7 +89,14 @@ class OidcIdentity(TokenIdentity):
             raise IdentityUnavailable("the issuer's userinfo has no subject")
         if claims["sub"] != verified.subject:
             raise IdentityRefused("the userinfo is another user's")
-        return _confirmed(claims, self._claim, verified.subject)
+        return self._confirmed(claims, verified.subject)
+
+    def _confirmed(self, claims: Mapping[str, Any], subject: str) -> Identity:
+        """Require the claim to be exactly `true`, or the text if the settings allow it."""
+        given = claims.get(self._claim)
+        if given is True or (self._accepts_text and given == "true"):
+            return Identity(subject)
+        raise IdentityRefused("the user's e-mail address is not confirmed")
 
 
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
@@ -123,13 +131,6 @@ def read_refusal(reply: ProviderReply) -> ProviderRefusal:
         reply.status == _FORBIDDEN and code in {"invalid_token", "insufficient_scope"}
     )
     return ProviderRefusal(code, is_of_token)
-
-
-def _confirmed(claims: Mapping[str, Any], name: str, subject: str) -> Identity:
-    """Require the claim to be exactly `true`."""
-    if claims.get(name) is not True:
-        raise IdentityRefused("the user's e-mail address is not confirmed")
-    return Identity(subject)
 
 
 def _is_address(text: str, schemes: set[str]) -> bool:

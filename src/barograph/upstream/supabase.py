@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -17,6 +18,13 @@ from barograph.upstream.identity_http import (
     ProviderReply,
     TokenIdentity,
 )
+
+NO_PUBLIC_KEY: Final = (
+    "this project signs tokens with the legacy HS256 secret, so it publishes no public key; switch "
+    "it to asymmetric signing keys in the Supabase dashboard: Settings → JWT signing keys"
+)
+
+KEYS_PATH: Final = "/.well-known/jwks.json"
 
 _REFUSALS: Final = (401, 403)
 _CODE: Final = re.compile(r"[a-z_]{1,40}", re.ASCII)
@@ -35,14 +43,27 @@ class SupabaseIdentity(TokenIdentity):
     `user_metadata` themselves.
     """
 
+    when_empty = NO_PUBLIC_KEY
+
     def __init__(self, settings: Settings, http: IdentityHttp, clock: Clock) -> None:
         project = settings.identity_url.removesuffix("/")
         super().__init__(f"{project}/auth/v1", settings, http, clock)
         self._api_key = settings.identity_api_key.get_secret_value()
         self._clock = clock
 
+    async def check(self) -> int:
+        """Read the keys, and try the API key.
+
+        Raises:
+            IdentityUnavailable: no token can be verified, or the API key is refused.
+        """
+        count = await super().check()
+        with suppress(IdentityRefused):  # it misses a token, so it accepted the API key
+            await self._http.ask(f"{self._issuer}/user", {"apikey": self._api_key}, read_refusal)
+        return count
+
     async def _read_keys(self) -> bytes:
-        return await self._http.read(f"{self._issuer}/.well-known/jwks.json")
+        return await self._http.read(f"{self._issuer}{KEYS_PATH}")
 
     async def _judge(self, token: str, verified: Token) -> Identity:
         _refuse_anonymous(verified.claims)

@@ -19,6 +19,10 @@ from barograph.upstream.files import (
 
 PATH = "/resource-center/data-chart-center/interest-rates/daily-treasury-rates.csv"
 
+SECONDS = 45.0
+"""Time limit of one file. The Treasury was seen to take 19 seconds, so a retry would only add to
+its load."""
+
 _COLUMNS = {"3 Mo": US3M, "2 Yr": US2Y, "10 Yr": US10Y}
 _ABSENT = ("", "N/A")
 _DAY = re.compile(r"([0-9]{2})/([0-9]{2})/([0-9]{4})")
@@ -27,7 +31,8 @@ _YOUNG_UNTIL_MONTH = 2
 """Until then the year alone is too short for a change over 20 business days."""
 
 _EMPTY_UNTIL_DAY = 10
-"""In January the file may be empty until the first row appears."""
+"""In January the file may be empty until the first row appears, and the last rows of the year
+before may still come."""
 
 
 class TreasuryYields:
@@ -40,16 +45,23 @@ class TreasuryYields:
         self._base_url = base_url
         self._source = source
         self._clock = clock
+        self._stored_years: set[int] = set()
 
     async def read(self) -> list[Figure]:
-        """Read the current year, and early in the year the previous one too."""
+        """Read the current year, and early in the year the previous one until it is stored."""
         present = today(self._clock)
-        may_be_empty = present.month == 1 and present.day <= _EMPTY_UNTIL_DAY
-        figures = await self._year(present.year, may_be_empty=may_be_empty)
-        if present.month <= _YOUNG_UNTIL_MONTH:
-            figures = await self._year(present.year - 1, may_be_empty=False) + figures
+        is_new = present.month == 1 and present.day <= _EMPTY_UNTIL_DAY
+        figures = await self._year(present.year, may_be_empty=is_new)
+        before = present.year - 1
+        if is_new or (present.month <= _YOUNG_UNTIL_MONTH and before not in self._stored_years):
+            figures = await self._year(before, may_be_empty=False) + figures
         refuse_days_ahead(figures, present)
         return figures
+
+    def kept(self, figures: Sequence[Figure]) -> None:
+        """Don't read a past year again: its figures are stored."""
+        year = today(self._clock).year
+        self._stored_years |= {int(each.day[:4]) for each in figures} - {year}
 
     async def _year(self, year: int, *, may_be_empty: bool) -> list[Figure]:
         try:
@@ -61,6 +73,7 @@ class TreasuryYields:
                     "page": "",
                     "_format": "csv",
                 },
+                only_attempt=SECONDS,
             )
         except UnknownToUpstream:
             if may_be_empty:

@@ -169,14 +169,17 @@ class _Parts:
         )
         self.mcp = mcp_endpoint(ToolCalls(reads, limiter), limiter, base_url, inputs.clock)
         self.signals = signals_answer(public.board, public.signals, limiter)
-        self.pages = _pages(base_url, inputs.settings.exchange_source)
+        settings = inputs.settings
+        # A `macro_source` says that other data is served under the publishers' names.
+        uses_nyfed_rates = bool(settings.nyfed_url) and not settings.macro_source
+        self.pages = _pages(base_url, settings.exchange_source, uses_nyfed_rates)
         self.described = _described(base_url)
 
 
 @lru_cache(maxsize=8)
-def _pages(base_url: str, source: str) -> Templates:
+def _pages(base_url: str, source: str, uses_nyfed_rates: bool) -> Templates:
     """The templates, compiled once per process."""
-    return Templates(base_url, source)
+    return Templates(base_url, source, uses_nyfed_rates=uses_nyfed_rates)
 
 
 @lru_cache(maxsize=8)

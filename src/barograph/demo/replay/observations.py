@@ -7,7 +7,7 @@ imports only this module, so that it starts quickly.
 import asyncio
 import os
 import signal
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import cache
@@ -27,6 +27,7 @@ from barograph.kit.operating_system import die_with_parent
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.records import MAJORS, Liquidation, LongAccounts, Perpetual
 from barograph.markets.samples import STEPS
+from barograph.upstream.bybit.contract_cache import ContractList
 from barograph.upstream.bybit.decode import (
     Instrument,
     decode_instruments,
@@ -146,12 +147,12 @@ def _world(seed: int, epoch: int) -> World:
 
 
 @cache
-def _kept(seed: int, epoch: int) -> dict[str, Instrument]:
+def _kept(seed: int, epoch: int) -> Mapping[str, Instrument]:
     """The contracts that the service keeps. The simulated past has no new listings."""
     query = {"category": "linear", "limit": "1000"}
     status, body = answer(_world(seed, epoch), "/v5/market/instruments-info", query, epoch)
     envelope = open_envelope(HttpReply(status, "application/json", None, body), epoch)
-    return {each.contract: each for each in decode_instruments(envelope.result).instruments}
+    return ContractList.of([decode_instruments(envelope.result)]).kept
 
 
 @cache

@@ -14,6 +14,7 @@ from barograph.collector.judge import Conclusion, Judge, write_conclusions
 from barograph.collector.leader import collector_lease
 from barograph.demo.replay.observations import MarketObservation, observe
 from barograph.demo.servers.macro_files import answer as answer_publisher
+from barograph.demo.servers.macro_files import fund_history
 from barograph.demo.servers.rest import answer as answer_exchange
 from barograph.demo.world.macro import MacroWorld
 from barograph.demo.world.world import World, corrections
@@ -23,6 +24,7 @@ from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.macro.store import new_figures, record_figures
 from barograph.markets.records import Perpetuals
 from barograph.markets.settlements import REVISION_DELAY
 from barograph.markets.view import PERPETUALS
@@ -31,10 +33,15 @@ from barograph.stances.funding import KIND as FUNDING
 from barograph.stances.issue import StanceIssuer
 from barograph.stances.revise import revision_of
 from barograph.upstream.bybit import BybitExchange
+from barograph.upstream.etf import decode_history
 from barograph.upstream.files import FileClient
 
 STANCE_DAYS = 31
 """Stances are replayed for this many days."""
+
+FUND_DAYS = 30
+"""Days of the fund before the first stance. Its issuer publishes only the newest day, so the demo
+imports them, as an operator would."""
 
 SETTLEMENT_HOURS = 8
 FILE_SECONDS = 20.0
@@ -182,6 +189,8 @@ class StanceReplay:
     def __init__(
         self, settings: Settings, world: World, database: Database, history: Database, lease: Lease
     ) -> None:
+        self._settings = settings
+        self._database = database
         self._world = world
         self._figures = MacroWorld(world)
         self._lease = lease
@@ -212,6 +221,7 @@ class StanceReplay:
         self._at = at
         if not self._begun:
             await self._ledger.announce_leader(self._lease.token)
+            await self._database.write(self._import_fund)
         if not self._begun or self._figures.releases(since, at):
             await self._macro.run_once(self._lease)
         if not self._begun or self._is_reported(since, at):
@@ -219,6 +229,12 @@ class StanceReplay:
         self._begun = True
         await self._issuer.issue(self._lease)
         await self._revise_some()
+
+    async def _import_fund(self, tx: Transaction) -> None:
+        await self._lease.fence(tx)
+        body = fund_history(self._figures, self._at, FUND_DAYS)
+        figures = decode_history(body, self._settings.etf_fund, self._settings.macro_source)
+        await record_figures(tx, await new_figures(tx, figures), self._at)
 
     async def close(self) -> None:
         """Close the connections."""

@@ -24,6 +24,9 @@ TRANSFER: Final = f"0x{keccak256(b'Transfer(address,address,uint256)').hex()}"
 AUTHORIZATION_USED: Final = f"0x{keccak256(b'AuthorizationUsed(address,bytes32)').hex()}"
 
 _BLOCK_SECONDS: Final = 2
+_BYTECODE: Final = "0x6080"
+"""The start of any compiled contract; nothing here runs it."""
+
 _SELECTOR: Final = 4
 _WORD: Final = 32
 _NEWEST: Final = frozenset({"latest", "safe", "finalized"})
@@ -125,6 +128,7 @@ class ChainNode:
             "eth_blockNumber": lambda: hex(block_at(self._clock())),
             "eth_getBlockByNumber": self._block,
             "eth_call": self._call,
+            "eth_getCode": lambda at, _which: _BYTECODE if at.lower() == ASSET else "0x",
             "eth_getLogs": self._logs,
         }
 

@@ -25,6 +25,7 @@ from websockets.sync.client import connect
 from barograph.demo.servers.faults import Faults
 from barograph.errors import ConfigurationError
 from barograph.kit.clock import Clock
+from barograph.kit.timestamps import MINUTE
 
 HOST: Final = "127.0.0.1"
 CONTROL_PATH: Final = "/control"
@@ -111,9 +112,14 @@ class CommandedServer(ABC, Generic[F]):
     """A server whose requests are counted and whose faults are switched by commands."""
 
     def __init__(self, clock: Clock, faults: F) -> None:
-        self.requests: Counter[str] = Counter()
+        self._requests: dict[int, Counter[str]] = {}
         self._clock = clock
         self._faults = faults
+
+    def count(self, name: str) -> None:
+        """Count a request under a name, in the current minute."""
+        minute = self._clock() // MINUTE * MINUTE
+        self._requests.setdefault(minute, Counter())[name] += 1
 
     def execute(self, message: str | bytes) -> bytes:
         """Execute a command of the control connection and return the reply to it."""
@@ -122,7 +128,8 @@ class CommandedServer(ABC, Generic[F]):
         except msgspec.MsgspecError:
             command = {}
         if command.get("count") is True:
-            return msgspec.json.encode({"requests": dict(self.requests)})
+            total = sum(self._requests.values(), Counter[str]())
+            return msgspec.json.encode({"requests": total, "minutes": self._requests})
         return msgspec.json.encode(self._faults.execute(command, self._clock()))
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -24,14 +25,23 @@ from barograph.demo.servers.control import (
     unavailable,
 )
 from barograph.demo.servers.faults import ExchangeFault, ExchangeFaults
-from barograph.demo.servers.rest import PATHS, answer, envelope
+from barograph.demo.servers.rest import HISTORY_PATHS, PATHS, answer, envelope
 from barograph.demo.servers.stream import Stream
 from barograph.demo.world.world import World
 from barograph.kit.clock import Clock, system_clock
+from barograph.kit.timestamps import MINUTE, SECOND
 
 STREAM_PATH: Final = "/v5/public/linear"
 
+LIMIT_REQUESTS: Final = 600
+LIMIT_MS: Final = 5 * SECOND
+"""The exchange allows an address 600 requests in five seconds."""
+
+BAN_MS: Final = 10 * MINUTE
+"""An address that sends more is refused for ten minutes."""
+
 _PUSH_SECONDS: Final = 0.5
+_SLOW_SECONDS: Final = 3.0
 _HTML: Final = "text/html"
 
 _BLOCKED_COUNTRY: Final = b"""<!DOCTYPE HTML PUBLIC "-//W3C//DTD HTML 4.01 Transitional//EN">
@@ -62,6 +72,8 @@ class ExchangeServer(GetServer[ExchangeFaults]):
     def __init__(self, world: World, clock: Clock, faults: ExchangeFaults) -> None:
         super().__init__(clock, faults)
         self._world = world
+        self._recent: deque[int] = deque()
+        self._banned_until = 0
         self.stream = Stream(world, faults, self.now)
 
     def now(self, path: str | None = None) -> int:
@@ -74,8 +86,13 @@ class ExchangeServer(GetServer[ExchangeFaults]):
         parts = urlsplit(request.path)
         path = parts.path
         if path == STREAM_PATH:
-            return None
-        self.requests[path if path in PATHS else OTHER] += 1
+            blocked = self._faults.is_on(ExchangeFault.BLOCKED_COUNTRY)
+            return _faulty_reply(ExchangeFault.BLOCKED_COUNTRY, self.now()) if blocked else None
+        self.count(path if path in PATHS else OTHER)
+        if self._is_banned():
+            return _faulty_reply(ExchangeFault.BLOCKED_ADDRESS, self.now())
+        if path in HISTORY_PATHS and self._faults.is_on(ExchangeFault.SLOW_HISTORY, path):
+            await asyncio.sleep(_SLOW_SECONDS)
         match await self._fault_after_hanging(connection, path):
             case None:
                 return self._answer(path, dict(parse_qsl(parts.query, keep_blank_values=True)))
@@ -86,8 +103,25 @@ class ExchangeServer(GetServer[ExchangeFaults]):
             case fault:
                 return _faulty_reply(fault, self.now(path))
 
+    def _is_banned(self) -> bool:
+        """Whether this request or an earlier one exceeded the rate limit."""
+        now = self._clock()
+        while self._recent and self._recent[0] <= now - LIMIT_MS:
+            self._recent.popleft()
+        self._recent.append(now)
+        if len(self._recent) > LIMIT_REQUESTS:
+            self._banned_until = now + BAN_MS
+        return now < self._banned_until
+
     def _answer(self, path: str, query: dict[str, str]) -> Response:
-        status, body = answer(self._world, path, query, self.now(path), self._faults.closed)
+        status, body = answer(
+            self._world,
+            path,
+            query,
+            self.now(path),
+            self._faults.closed,
+            has_unknown_class=self._faults.is_on(ExchangeFault.UNKNOWN_CLASS),
+        )
         if path in PATHS and self._faults.is_on(ExchangeFault.EMPTY_LIST, path):
             body = _without_rows(body)
         if self._faults.is_on(ExchangeFault.TRUNCATED, path):

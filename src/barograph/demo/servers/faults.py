@@ -22,7 +22,11 @@ COMMANDS: Final = (
 
 
 class ExchangeFault(StrEnum):
-    """Faults of the exchange."""
+    """Faults of the exchange.
+
+    `UNKNOWN_TOPIC` lets the stream not know a contract that is listed. `UNKNOWN_CLASS` gives some
+    contracts a class that the exchange never documented.
+    """
 
     HANG = "hang"
     RESET = "reset"
@@ -36,7 +40,10 @@ class ExchangeFault(StrEnum):
     TRUNCATED = "truncated"
     EMPTY_LIST = "empty-list"
     STALE_CLOCK = "stale-clock"
+    SLOW_HISTORY = "slow-history"
     DELISTING = "delisting"
+    UNKNOWN_TOPIC = "unknown-topic"
+    UNKNOWN_CLASS = "unknown-class"
     STREAM_DROP = "stream-drop"
     STREAM_SILENCE = "stream-silence"
     STREAM_DUPLICATES = "stream-duplicates"
@@ -55,13 +62,17 @@ class MacroFault(StrEnum):
 
 
 class IdentityFault(StrEnum):
-    """Faults of the identity provider. `LYING` returns another user's record."""
+    """Faults of the identity provider.
+
+    `LYING` returns another user's record. `NO_KEYS` is a project that signs with the legacy secret.
+    """
 
     HANG = "hang"
     OUTAGE = "outage"
     REDIRECT = "redirect"
     HTML = "html"
     LYING = "lying"
+    NO_KEYS = "empty-key-set"
 
 
 class FacilitatorFault(StrEnum):
@@ -87,6 +98,9 @@ FAULTS_BY_SERVER: Final[Mapping[str, type[StrEnum]]] = {
     "identity": IdentityFault,
     "facilitator": FacilitatorFault,
 }
+
+
+_ABOUT_CONTRACTS: Final = frozenset({ExchangeFault.DELISTING, ExchangeFault.UNKNOWN_TOPIC})
 
 
 class UnknownCommand(Exception):
@@ -118,7 +132,7 @@ class ActiveFault:
         words = f"{self.name} by {self.days} days" if self.days else self.name
         if self.target is None:
             return words
-        return f"{words} {'of' if self.name == ExchangeFault.DELISTING else 'on'} {self.target}"
+        return f"{words} {'of' if self.name in _ABOUT_CONTRACTS else 'on'} {self.target}"
 
 
 class Faults:
@@ -230,10 +244,11 @@ class ExchangeFaults(Faults):
     names = ExchangeFault
     last_replacing = ExchangeFault.INTERNAL_ERROR
 
-    _DELISTED_BY_DEFAULT: Final = "SOLUSDT"
+    _DEFAULT_CONTRACT: Final = "SOLUSDT"
     _NEVER_LIMITED: Final = frozenset(
         {
             ExchangeFault.OUTAGE,
+            ExchangeFault.UNKNOWN_CLASS,
             ExchangeFault.STREAM_DROP,
             ExchangeFault.STREAM_SILENCE,
             ExchangeFault.STREAM_DUPLICATES,
@@ -241,10 +256,10 @@ class ExchangeFaults(Faults):
     )
 
     def _target(self, name: str, target: str | None) -> str | None:
-        if name == ExchangeFault.DELISTING:
-            symbol = self._DELISTED_BY_DEFAULT if target is None else target
+        if name in _ABOUT_CONTRACTS:
+            symbol = self._DEFAULT_CONTRACT if target is None else target
             if symbol not in LIVE_SYMBOLS:
-                raise UnknownCommand(f"can't delist {symbol!r}; choose a trading USDT perpetual")
+                raise UnknownCommand(f"{name} can't take {symbol!r}; choose a trading perpetual")
             return symbol
         if target is None:
             return None
@@ -263,10 +278,16 @@ class ExchangeFaults(Faults):
     @property
     def closed(self) -> frozenset[str]:
         """The delisted contracts."""
+        return self._contracts_of(ExchangeFault.DELISTING)
+
+    @property
+    def without_topic(self) -> frozenset[str]:
+        """The contracts that the stream doesn't know."""
+        return self.closed | self._contracts_of(ExchangeFault.UNKNOWN_TOPIC)
+
+    def _contracts_of(self, fault: str) -> frozenset[str]:
         return frozenset(
-            target
-            for name, target in self._active
-            if name == ExchangeFault.DELISTING and target is not None
+            target for name, target in self._active if name == fault and target is not None
         )
 
 

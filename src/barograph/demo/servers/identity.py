@@ -171,7 +171,7 @@ class IdentityServer(GetServer[IdentityFaults]):
     async def on_request(self, connection: ServerConnection, request: Request) -> Response | None:
         """Answer a GET."""
         path = urlsplit(request.path).path
-        self.requests[path if path in {KEYS_PATH, USER_PATH} else OTHER] += 1
+        self.count(path if path in {KEYS_PATH, USER_PATH} else OTHER)
         match await self._fault_after_hanging(connection):
             case IdentityFault.HANG | IdentityFault.OUTAGE:
                 return unavailable()
@@ -183,7 +183,8 @@ class IdentityServer(GetServer[IdentityFaults]):
 
     def _answer(self, path: str, request: Request) -> Response:
         if path == KEYS_PATH:
-            return reply(HTTPStatus.OK, self._key_set)
+            has_none = self._faults.is_on(IdentityFault.NO_KEYS)
+            return reply(HTTPStatus.OK, b'{"keys":[]}' if has_none else self._key_set)
         if path != USER_PATH:
             return _gateway_refusal(HTTPStatus.NOT_FOUND, message="no route matches that address")
         api_key = request.headers.get("apikey")

@@ -23,8 +23,7 @@ FUND_FILE: Final = "etf"
 FILES: Final = (TREASURY_FILE, SOFR_FILE, EFFR_FILE, FUND_FILE)
 
 TREASURY_PATH: Final = "/resource-center/data-chart-center/interest-rates/daily-treasury-rates.csv"
-FUND_PATH: Final = "/us/products/333011/ishares-bitcoin-trust-etf/1467271812596.ajax"
-FUND_QUERY: Final = "fileType=csv&fileName=IBIT_holdings&dataType=fund"
+FUND_PATH: Final = "/us/products/333011/ishares-bitcoin-trust-etf/latest-holdings.csv"
 
 _CSV: Final = "text/csv; charset=UTF-8"
 _JSON: Final = "application/json"
@@ -49,11 +48,6 @@ _FUND_COLUMNS: Final = (
     "Weight (%)",
     "Notional Value",
     _LOST_CELL,
-    "Price",
-    "Location",
-    "Exchange",
-    "Currency",
-    "FX Rate",
     "Market Currency",
     "Accrual Date",
 )
@@ -178,18 +172,29 @@ def _rate(view: _View, kind: str, row: OvernightRate, *, is_revised: bool) -> di
     return member
 
 
-def _fund(view: _View, _product: int, query: Query) -> FileReply:
-    """The newest day, or the requested one; without figures the file has no rows."""
-    if query.get("fileType") != "csv":
-        return _NOT_FOUND
+def _fund(view: _View, _product: int, _query: Query) -> FileReply:
+    """The newest day, whatever day the query names."""
     days = view.world.fund(view.at)
-    revised = view.newest_revised(view.world.fund)
-    if revised >= 0:
-        days[revised] = _restated(days[revised])
-    wanted = query.get("asOfDate")
-    found = next((each for each in reversed(days) if wanted in {None, f"{each.day:%Y%m%d}"}), None)
-    text = "\n".join(_fund_lines(found, incomplete=view.distortion.incomplete))
+    newest = days[-1]
+    if view.newest_revised(view.world.fund) == len(days) - 1:
+        newest = _restated(newest)
+    text = "\n".join(_fund_lines(newest, incomplete=view.distortion.incomplete))
     return FileReply(HTTPStatus.OK, _CSV, f"\ufeff{text}\n".encode())
+
+
+def _former_fund(_view: _View, _product: int, _query: Query) -> FileReply:
+    """The former address of dated files: the issuer answers with a page that it labels as CSV."""
+    return FileReply(HTTPStatus.OK, _CSV, b"<!DOCTYPE html><html lang=en><title>IBIT</title>")
+
+
+def fund_history(world: MacroWorld, at: int, days: int) -> bytes:
+    """The fund's last `days` days in the layout that `barograph macro import` reads."""
+    lines = [
+        f"{each.day},{each.shares},{each.coins},{each.net_assets}"
+        for each in world.fund(at)[-days:]
+    ]
+    header = "date,shares_outstanding,holdings_btc,market_value_usd"
+    return "\n".join([header, *lines, ""]).encode()
 
 
 def _restated(fund: FundDay) -> FundDay:
@@ -203,13 +208,11 @@ def _restated(fund: FundDay) -> FundDay:
     )
 
 
-def _fund_lines(fund: FundDay | None, *, incomplete: bool) -> list[str]:
+def _fund_lines(fund: FundDay, *, incomplete: bool) -> list[str]:
     known = {
-        "Fund Holdings as of": "-" if fund is None else f"{fund.day:%b %d, %Y}",
+        "Fund Holdings as of": f"{fund.day:%b %d, %Y}",
         "Inception Date": "Jan 05, 2024",
-        "Shares Outstanding": "-" if fund is None else f"{fund.shares:,.2f}",
-        "Net Assets": "-" if fund is None else f"{fund.net_assets:,.2f}",
-        "NAV": "-" if fund is None else f"{fund.nav:,.4f}",
+        "Shares Outstanding": f"{fund.shares:,.2f}",
         "Stock": "-",
         "Bond": "-",
         "Cash": "-",
@@ -224,10 +227,7 @@ def _fund_lines(fund: FundDay | None, *, incomplete: bool) -> list[str]:
         *(f'{name},"{value}"' for name, value in known.items()),
         _NOTHING,
         ",".join(columns),
-        *(
-            ",".join(f'"{row.get(name, "-")}"' for name in columns)
-            for row in ([] if fund is None else _holdings(fund))
-        ),
+        *(",".join(f'"{row.get(name, "-")}"' for name in columns) for row in _holdings(fund)),
         _NOTHING,
         '"Holdings are subject to change."',
     ]
@@ -236,9 +236,9 @@ def _fund_lines(fund: FundDay | None, *, incomplete: bool) -> list[str]:
 def _holdings(fund: FundDay) -> list[dict[str, str]]:
     """The fund's coins and its little cash."""
     return [
-        {"Ticker": "BTC", "Name": "BITCOIN", "Asset Class": "Alternative"}
+        {"Ticker": "BTC", "Name": "BITCOIN", "Asset Class": "Alternative", "Market Currency": "BTC"}
         | _holding(fund, fund.coin_value, fund.coins),
-        {"Ticker": "USD", "Name": "USD CASH", "Asset Class": "Cash"}
+        {"Ticker": "USD", "Name": "USD CASH", "Asset Class": "Cash", "Market Currency": "USD"}
         | _holding(fund, fund.cash, fund.cash),
     ]
 
@@ -249,10 +249,6 @@ def _holding(fund: FundDay, value: float, quantity: float) -> dict[str, str]:
         "Weight (%)": f"{100 * value / fund.net_assets:.2f}",
         "Notional Value": f"{value:,.2f}",
         _LOST_CELL: f"{quantity:,.5f}",
-        "Price": f"{value / quantity:,.2f}",
-        "Currency": "USD",
-        "FX Rate": "1.00",
-        "Market Currency": "USD",
     }
 
 
@@ -265,5 +261,6 @@ _FILES: Final[tuple[tuple[str, re.Pattern[str], _Writer], ...]] = (
     ),
     (SOFR_FILE, re.compile(r"/api/rates/secured/sofr/last/(\d{1,4})\.json", re.ASCII), _sofr),
     (EFFR_FILE, re.compile(r"/api/rates/unsecured/effr/last/(\d{1,4})\.json", re.ASCII), _effr),
-    (FUND_FILE, re.compile(r"/us/products/333011/[^/]+/(1467271812596)\.ajax", re.ASCII), _fund),
+    (FUND_FILE, re.compile(r"/us/products/(333011)/[^/]+/latest-holdings\.csv"), _fund),
+    (FUND_FILE, re.compile(r"/us/products/(333011)/[^/]+/1467271812596\.ajax"), _former_fund),
 )

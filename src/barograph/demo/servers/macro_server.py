@@ -41,7 +41,7 @@ class MacroServer(GetServer[MacroFaults]):
         """Answer a GET."""
         parts = urlsplit(request.path)
         file = file_of(parts.path)
-        self.requests[file or OTHER] += 1
+        self.count(file or OTHER)
         match await self._fault_after_hanging(connection, file):
             case MacroFault.RESET:
                 return await reset(connection)

@@ -22,6 +22,9 @@ Result = dict[str, object]
 
 PARAMETER_ERROR: Final = 10001
 
+UNKNOWN_CLASS: Final = "prediction"
+"""A word for a class of contracts that the real exchange doesn't use."""
+
 _PERIODS: Final = {
     "5min": 5 * MINUTE,
     "15min": 15 * MINUTE,
@@ -38,14 +41,21 @@ class _ParameterError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """The world at the time of a request; `closed` are the delisted contracts."""
+    """The world at the time of a request, as active faults change it."""
 
     world: World
     now: int
     closed: frozenset[str]
+    """The delisted contracts."""
+    has_unknown_class: bool
+    """Whether currency pairs have a class that the exchange never documented."""
 
     def status(self, contract: Contract) -> str:
         return CLOSED if contract.symbol in self.closed else contract.status
+
+    def symbol_type(self, contract: Contract) -> str:
+        renamed = self.has_unknown_class and contract.symbol_type == "forex"
+        return UNKNOWN_CLASS if renamed else contract.symbol_type
 
     def listed(self) -> list[Contract]:
         """Every contract that has a ticker."""
@@ -60,14 +70,20 @@ class _Moment:
 
 
 def answer(
-    world: World, path: str, query: Query, now: int, closed: frozenset[str] = frozenset()
+    world: World,
+    path: str,
+    query: Query,
+    now: int,
+    closed: frozenset[str] = frozenset(),
+    *,
+    has_unknown_class: bool = False,
 ) -> tuple[int, bytes]:
     """The HTTP status and body for a request at a time."""
     endpoint = _ENDPOINTS.get(path)
     if endpoint is None:
         return HTTPStatus.NOT_FOUND, b"404 page not found\n"
     try:
-        result = endpoint(_Moment(world, now, closed), query)
+        result = endpoint(_Moment(world, now, closed, has_unknown_class), query)
     except _ParameterError as refusal:
         return HTTPStatus.OK, envelope(now, code=PARAMETER_ERROR, message=str(refusal))
     return HTTPStatus.OK, envelope(now, result)
@@ -111,7 +127,12 @@ def _instruments(moment: _Moment, query: Query) -> Result:
     return {
         "category": "linear",
         "list": [
-            instrument(contract, moment.status(contract), moment.world.epoch)
+            instrument(
+                contract,
+                moment.status(contract),
+                moment.symbol_type(contract),
+                moment.world.epoch,
+            )
             for contract in found[offset : offset + limit]
         ],
         "nextPageCursor": f"page%3D{offset + limit}" if more else "",
@@ -134,19 +155,17 @@ def _account_ratio(moment: _Moment, query: Query) -> Result:
 
 
 def _open_interest(moment: _Moment, query: Query) -> Result:
+    """Counts both sides of each position, as `openInterest` of a ticker does."""
     _linear(query)
     contract = moment.contract(query)
     times, cursor = _periods(moment, query, "intervalTime", 200)
-    rows = []
-    for time in times:
-        interest = moment.world.open_interest(contract, time)
-        rows.append(
-            {
-                "openInterest": f"{2 * interest:.8f}",
-                "singleOpenInterest": f"{interest:.{contract.size_decimals}f}",
-                "timestamp": str(time),
-            }
-        )
+    rows = [
+        {
+            "openInterest": f"{2 * moment.world.open_interest(contract, time):.8f}",
+            "timestamp": str(time),
+        }
+        for time in times
+    ]
     head = {"symbol": contract.symbol, "category": "linear"}
     return {**head, "list": rows, "nextPageCursor": cursor}
 
@@ -233,7 +252,7 @@ def _periods(moment: _Moment, query: Query, name: str, most: int) -> tuple[list[
 
 def _linear(query: Query) -> None:
     if query.get("category") != "linear":
-        raise _ParameterError("params error: category invalid")
+        raise _ParameterError("Illegal category")
 
 
 def _integer(query: Query, name: str) -> int | None:
@@ -276,3 +295,8 @@ _ENDPOINTS: Final[dict[str, Callable[[_Moment, Query], Result]]] = {
 
 PATHS: Final = tuple(_ENDPOINTS)
 """All endpoints."""
+
+HISTORY_PATHS: Final = frozenset(
+    f"/v5/market/{name}" for name in ("kline", "open-interest", "account-ratio", "funding/history")
+)
+"""The endpoints that report the past."""

@@ -151,7 +151,7 @@ class Stream:
             return
         now = self._now()
         for topic in topics:
-            if topic not in listener.topics and topic.startswith(_TICKERS):
+            if topic.startswith(_TICKERS):
                 row = self._row(topic, now)
                 listener.shown[topic] = row
                 await listener.say(_ticker_message(topic, "snapshot", row, now))
@@ -162,12 +162,16 @@ class Stream:
             return "error:args is empty"
         if sum(len(topic) for topic in listener.topics.union(topics)) > MAX_CHARACTERS:
             return f"error:args length exceeds {MAX_CHARACTERS} characters"
-        unknown = next((topic for topic in topics if not self._knows(topic)), None)
-        return None if unknown is None else f"error:handler not found,topic:{unknown}"
+        for topic in topics:
+            if not self._knows(topic):
+                return f"error:handler not found,topic:{topic}"
+            if topic in listener.topics:
+                return f"error:already subscribed,topic:{topic}"
+        return None
 
     def _knows(self, topic: str) -> bool:
         kind, _, symbol = topic.partition(".")
-        if kind not in {_TICKERS, _LIQUIDATIONS} or symbol in self._faults.closed:
+        if kind not in {_TICKERS, _LIQUIDATIONS} or symbol in self._faults.without_topic:
             return False
         return self._world.contract(symbol, self._now()) is not None
 

@@ -25,6 +25,7 @@ _YEAR_DAYS: Final = 365
 _POSITION_FIELDS: Final = (
     "symbol",
     "lastPrice",
+    "singleOpenInterest",
     "singleOpenInterestValue",
     "fundingRate",
     "nextFundingTime",
@@ -46,7 +47,7 @@ _FUTURE_FIELDS: Final = {
     "nextFundingTime": "0",
     "fundingIntervalHour": "",
     "fundingCap": "",
-    "predictedDeliveryPrice": "",
+    "predictedDeliveryPrice": "0.0",
     "basisRate": "%.8f",
     "basis": "%.2f",
     "basisRateYear": "%.8f",
@@ -91,9 +92,10 @@ def position_tickers(world: World, contracts: Iterable[Contract], now: int) -> b
 
 def _position_json(world: World, contract: Contract, now: int) -> str:
     price = world.price(contract, now)
-    value = world.open_interest(contract, now) * price
+    coins = world.open_interest(contract, now)
     rate = decimal(world.funding_rate(contract, now))
-    return _position_template(contract) % (price, value, rate, world.next_funding(contract, now))
+    values = (price, coins, coins * price, rate, world.next_funding(contract, now))
+    return _position_template(contract) % values
 
 
 @lru_cache(maxsize=512)
@@ -126,8 +128,8 @@ def _fields(contract: Contract) -> dict[str, str]:
         "openInterestValue": "%.2f",
         "singleOpenInterest": size,
         "singleOpenInterestValue": "%.2f",
-        "turnover24h": "%.2f",
-        "volume24h": size,
+        "turnover24h": "%.4f",
+        "volume24h": "%.4f",
         **(_FUTURE_FIELDS if contract.kind == FUTURE else _PERPETUAL_FIELDS),
         "deliveryTime": str(contract.delivery),
         "preOpenPrice": "",
@@ -209,33 +211,39 @@ def newest_ratio(world: World, contract: Contract, now: int) -> bytes:
     return f'{{"list":[{row}]}}'.encode()
 
 
-def instrument(contract: Contract, status: str, epoch: int) -> dict[str, object]:
-    """The specification of one contract; a fault may have changed its `status`."""
+def instrument(contract: Contract, status: str, symbol_type: str, epoch: int) -> dict[str, object]:
+    """The specification of one contract; a fault may have changed its `status` or class."""
     pre_market = contract.status == PRE_LAUNCH
+    is_future = contract.kind == FUTURE
+    cap = 0.0 if is_future else contract.funding_cap
     return {
         "symbol": contract.symbol,
-        "symbolId": key(contract.symbol) % 100_000,
         "contractType": contract.kind,
         "status": status,
         "baseCoin": contract.coin,
         "quoteCoin": contract.quote,
         "launchTime": str(contract.launch),
         "deliveryTime": str(contract.delivery),
-        "deliveryFeeRate": "0.0005" if contract.kind == FUTURE else "",
+        "deliveryFeeRate": "0" if is_future else "",
         "priceScale": str(contract.price_decimals),
         **_filters(contract),
         "unifiedMarginTrade": True,
-        "fundingInterval": 0 if contract.kind == FUTURE else contract.funding_hours * 60,
+        "fundingInterval": 0 if is_future else contract.funding_hours * 60,
         "settleCoin": contract.quote,
-        "copyTrading": "none" if pre_market else "both",
-        "upperFundingRate": decimal(contract.funding_cap),
-        "lowerFundingRate": decimal(-contract.funding_cap),
+        "copyTrading": "none" if pre_market or is_future else "both",
+        "upperFundingRate": decimal(cap),
+        "lowerFundingRate": decimal(-cap),
         "isPreListing": pre_market,
         "preListingInfo": _pre_listing(epoch) if pre_market else None,
         "riskParameters": {"priceLimitRatioX": "0.01", "priceLimitRatioY": "0.02"},
-        "displayName": "",
+        "displayName": contract.symbol.replace("PERP", "USDC"),
+        "symbolType": symbol_type,
         "forbidUplWithdrawal": False,
-        "symbolType": "",
+        "symbolId": key(contract.symbol) % 100_000,
+        "fullName": contract.full_name,
+        "marketRegion": contract.region,
+        "underlyingTicker": contract.coin if contract.region else "",
+        "tags": [],
     }
 
 

@@ -10,12 +10,13 @@ from array import array
 from random import Random
 from typing import Final, NamedTuple
 
-from barograph.demo.world.contracts import Contract
+from barograph.demo.world.contracts import CRYPTO, Contract
 from barograph.demo.world.randomness import (
     BLOCK_HOURS,
     NORMAL,
     QUANTILE_BITS,
     REVERSION,
+    STRESS_HOURS,
     CommonMoves,
     MoodSwing,
     key,
@@ -75,9 +76,15 @@ class CoinMarket:
         self._random = Random(key(seed, "hours", contract.coin))
         self._home = math.log(contract.price)
         self._hourly = contract.daily_volatility / math.sqrt(DAY_HOURS)
-        self._correlation = {"BTC": 0.93, "ETH": 0.87, "SOL": 0.82}.get(contract.coin, 0.7)
+        usual = 0.7 if contract.symbol_type in CRYPTO else 0.2
+        self._correlation = {"BTC": 0.93, "ETH": 0.87, "SOL": 0.82}.get(contract.coin, usual)
         # With more frequent funding, smaller premiums have the same effect.
         self._premium_scale = {8: 1.0, 4: 0.85}.get(contract.funding_hours, 0.6)
+        # Traders close the gap between a major's price and its index sooner.
+        self._own_share = {"BTC": 0.0, "ETH": 0.8, "SOL": 0.9}.get(contract.coin, 1.0)
+        self._premiums = Random(key(seed, "premium", contract.coin))
+        self._lean = self._premiums.gauss(-0.00015, 0.00025)
+        self._own_premium = 0.0
         self._independence = math.sqrt(1 - self._correlation**2)
         self._stir = 0.0
         self._noise = 0.0
@@ -110,7 +117,9 @@ class CoinMarket:
     def _step(self, hour: int) -> None:
         """Simulate one hour."""
         bits, common = self._random.getrandbits, self._common
-        turbulence = common.log_volatility[hour] + self._stir
+        stress = common.stresses(hour // STRESS_HOURS).get(self._coin)
+        strain = 0.0 if stress is None else stress.at(hour)
+        turbulence = common.log_volatility[hour] + self._stir + 0.6 * strain
         sigma = self._hourly * math.exp(turbulence - 0.25)
         mood = self._mood(hour)
         jump, at = self._jump(hour, sigma)
@@ -129,7 +138,8 @@ class CoinMarket:
             self.jumps[hour] = (jump, at)
         self._stir += -REVERSION * self._stir + 0.06 * NORMAL[bits(QUANTILE_BITS)]
         self._noise += -0.2 * self._noise + 0.00007 * NORMAL[bits(QUANTILE_BITS)]
-        self._record_positions(hour, (after - before) / sigma, mood, turbulence)
+        crowding = 0.0 if stress is None else stress.peak * strain
+        self._record_positions(hour, (after - before) / sigma, mood, turbulence, crowding)
 
     def _mood(self, hour: int) -> float:
         block = hour // BLOCK_HOURS
@@ -157,20 +167,35 @@ class CoinMarket:
         self.high.append((before + after + up) / 2 + max(0.0, jump))
         self.low.append((before + after - down) / 2 + min(0.0, jump))
 
-    def _record_positions(self, hour: int, move: float, mood: float, turbulence: float) -> None:
+    def _stray(self, hour: int) -> float:
+        """What a coin's premium has of its own: a lean, a wandering part, the common sentiment."""
+        if self._own_share == 0.0:
+            return 0.0
+        self._own_premium *= 0.94
+        self._own_premium += 0.00015 * NORMAL[self._premiums.getrandbits(QUANTILE_BITS)]
+        own = self._lean + self._own_premium + self._common.sentiment[hour]
+        return self._own_share * self._premium_scale * own
+
+    def _record_positions(
+        self, hour: int, move: float, mood: float, turbulence: float, crowding: float
+    ) -> None:
         """Premium, open interest, long accounts and turnover at the end of the hour."""
         bits = self._random.getrandbits
-        premium = 0.00008 + self._noise + mood
+        premium = 0.00008 + self._noise + mood + self._stray(hour) + crowding
         self.premium_sum.append(self.premium_sum[hour] + (self.premium[hour] + premium) / 2)
         self.premium.append(premium)
         shaken = 0.02 * max(0.0, abs(move) - 2.5)
         interest = (
-            self.interest[hour] * 0.992 + 0.011 * NORMAL[bits(QUANTILE_BITS)] + abs(mood) * 1.5
+            self.interest[hour] * 0.992
+            + 0.011 * NORMAL[bits(QUANTILE_BITS)]
+            + abs(mood) * 1.5
+            + abs(crowding) * 3.0
         )
         self.interest.append(max(-1.5, interest - min(0.12, shaken)))
         # Small accounts buy what falls and sell what rises.
         crowd = 0.35 + 0.985 * (self.crowd[hour] - 0.35) - 0.015 * move
-        self.crowd.append(crowd + 0.02 * NORMAL[bits(QUANTILE_BITS)] + 12.0 * mood)
+        crowd += 0.02 * NORMAL[bits(QUANTILE_BITS)] + 12.0 * mood + 2.0 * crowding
+        self.crowd.append(crowd)
         season = 1.0 + 0.35 * math.sin(math.tau * ((hour % DAY_HOURS) - 9) / DAY_HOURS)
         turnover = 0.1 * season * math.exp(1.2 * turbulence + 0.15 * min(6.0, abs(move)))
         self.turnover_sum.append(self.turnover_sum[hour] + turnover)

@@ -3,14 +3,19 @@
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
+from itertools import cycle, islice
 from typing import Final
 
+from barograph.demo.world.randomness import MAJORS
 from barograph.kit.timestamps import DAY, HOUR
 
 PERPETUAL: Final = "LinearPerpetual"
 FUTURE: Final = "LinearFutures"
 TRADING: Final = "Trading"
 PRE_LAUNCH: Final = "PreLaunch"
+
+CRYPTO: Final = ("", "innovation")
+"""The exchange's words for contracts on crypto coins. Others are on stocks, metals and more."""
 
 _FIRST_LAUNCH: Final = 1_585_526_400_000
 _FRIDAY: Final = 4
@@ -39,6 +44,9 @@ class Contract:
     status: str = TRADING
     delivery: int = 0
     launch: int = _FIRST_LAUNCH
+    symbol_type: str = ""
+    full_name: str = ""
+    region: str = ""
 
     @property
     def tick_size(self) -> str:
@@ -131,6 +139,25 @@ Delivering KLAY 0.112 4 1 5.0 0.4 4 2
 Closed MATIC 0.381 4 0 4.8 0.1 8 1
 """
 
+# The same columns, with the exchange's class and the market's region in front and a name at the
+# end.
+_NOT_CRYPTO: Final = """
+stock US ZS 197.1 2 1 2.6 0.4 8 2 Zscaler Inc
+stock US TSLA 412 2 2 3.4 21 8 2 Tesla Inc
+stock US NVDA 188 2 2 2.9 34 8 2 NVIDIA Corp
+stock US COIN 301 2 2 4.1 9 8 2 Coinbase Global Inc
+stock US MSTR 214 2 2 4.6 12 8 2 Strategy Inc
+stock US ON 52.4 2 1 3.1 0.3 8 2 On Semiconductor Corp
+ETF US SPY 671 2 2 1.0 6 8 2 SPDR S&P 500 ETF Trust
+ETF US QQQ 607 2 2 1.3 5 8 2 Invesco QQQ Trust
+commodity - XAU 4080 2 3 1.2 88 4 1 XAU
+commodity - XAG 50.7 3 2 2.1 31 4 1 XAG
+forex - EURUSD 1.1591 5 0 0.5 2 8 1 EURUSD
+"""
+
+_INNOVATION: Final = frozenset({"POPCAT", "PENGU", "1000000BABYDOGE"})
+_NAMES: Final = {"BTC": "Bitcoin", "ETH": "Ethereum", "SOL": "Solana", "XRP": "XRP"}
+
 
 def _perpetual(row: str, status: str = TRADING) -> Contract:
     coin, price, decimals, size, volatility, interest, hours, cap = row.split()
@@ -148,6 +175,19 @@ def _perpetual(row: str, status: str = TRADING) -> Contract:
         status=status,
         # Any day in the past would do.
         launch=_FIRST_LAUNCH + (len(coin) * 37 + int(decimals) * 101) * DAY,
+        symbol_type="innovation" if coin in _INNOVATION else "",
+        full_name=_NAMES.get(coin, ""),
+    )
+
+
+def _not_crypto(row: str) -> Contract:
+    symbol_type, region, rest = row.split(maxsplit=2)
+    *columns, name = rest.split(maxsplit=8)
+    return replace(
+        _perpetual(" ".join(columns)),
+        symbol_type=symbol_type,
+        full_name=name,
+        region=region.strip("-"),
     )
 
 
@@ -163,7 +203,7 @@ _LIVE: Final = tuple(_perpetual(row) for row in _TABLE.strip().splitlines())
 _BY_COIN: Final = {contract.coin: contract for contract in _LIVE}
 
 LIVE_SYMBOLS: Final = frozenset(contract.symbol for contract in _LIVE)
-"""The USDT perpetuals that trade, which are the ones the service reads."""
+"""The USDT perpetuals on coins that trade, which are the ones the service reads."""
 
 PERPETUALS: Final = (
     *_LIVE,
@@ -172,8 +212,21 @@ PERPETUALS: Final = (
         _perpetual(row.partition(" ")[2], row.partition(" ")[0])
         for row in _NOT_TRADING.strip().splitlines()
     ),
+    *(_not_crypto(row) for row in _NOT_CRYPTO.strip().splitlines()),
 )
 """Every contract without a delivery date, trading or not."""
+
+STRESSED_COINS: Final = tuple(each.coin for each in _LIVE if each.coin not in MAJORS)
+"""The coins that can come under stress; the majors never do."""
+
+
+def copies(count: int) -> list[tuple[Contract, str]]:
+    """More USDT perpetuals with coins of their own, each with the coin whose market it shares."""
+    found = []
+    for number, model in enumerate(islice(cycle(_LIVE), count)):
+        coin = f"{model.coin[:11]}{number:03d}"
+        found.append((replace(model, symbol=f"{coin}USDT", coin=coin, full_name=""), model.coin))
+    return found
 
 
 def listed_futures(now: int) -> tuple[Contract, ...]:

@@ -3,7 +3,9 @@
 import hashlib
 import math
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from random import Random
 from statistics import NormalDist
 from typing import Final
@@ -23,8 +25,14 @@ REVERSION: Final = 0.03
 """Share of the log-volatility's distance from its mean that it loses per hour."""
 
 BLOCK_HOURS: Final = 192
-_MAJORS: Final = frozenset({"BTC", "ETH", "SOL"})
+MAJORS: Final = frozenset({"BTC", "ETH", "SOL"})
 _CONTRARY: Final = 0.2
+
+STRESS_HOURS: Final = 12
+"""A new coin comes under stress this often. It lasts for days, so a few coins always are."""
+
+_LONGEST_STRESS: Final = 72
+_SHORTS_CROWD: Final = 0.6
 
 
 def key(*parts: object) -> int:
@@ -55,15 +63,40 @@ def units(value: int, count: int) -> list[float]:
     return found
 
 
-class CommonMoves:
-    """What moves all coins, hour by hour: a shock, a volatility and rare jumps."""
+@dataclass(frozen=True, slots=True)
+class Stress:
+    """Days in which one side crowds into a coin; hours count from the start of the world."""
 
-    def __init__(self, seed: int) -> None:
+    coin: str
+    start: int
+    length: int
+    peak: float
+    """The premium that it adds at its height: negative when shorts crowd in."""
+
+    def at(self, hour: int) -> float:
+        """How much of the height is reached, from 0 to 1."""
+        along = (hour - self.start) / self.length
+        return math.sin(math.pi * along) ** 2 if 0.0 < along < 1.0 else 0.0
+
+
+class CommonMoves:
+    """What all coins share, hour by hour: a shock, a volatility, rare jumps and a sentiment.
+
+    It also knows which coins are under stress; `coins` are the ones that can be.
+    """
+
+    def __init__(self, seed: int, coins: Sequence[str]) -> None:
+        self._coins = coins
+        self._stress_key = key(seed, "stress")
+        self.stresses = lru_cache(16)(self._compute_stresses)
         self._random = Random(key(seed, "tide"))
+        self._moods = Random(key(seed, "sentiment"))
+        self.sentiment = array("d")
         self.shock = array("d")
         self.log_volatility = array("d")
         self.jump = array("d")
         self._level = 0.0
+        self._sentiment = 0.0
 
     def simulate_to(self, hours: int) -> None:
         """Simulate until `hours` hours are known."""
@@ -76,6 +109,24 @@ class CommonMoves:
             # A jump raises volatility, a fall more than a rise.
             rise = 0.04 * abs(jump) + (0.03 * -jump if jump < 0 else 0.0)
             self._level += -REVERSION * self._level + 0.085 * gauss(0.0, 1.0) + rise
+            self.sentiment.append(self._sentiment)
+            self._sentiment += -0.02 * self._sentiment + 0.00005 * self._moods.gauss(0.0, 1.0)
+
+    def _compute_stresses(self, block: int) -> dict[str, Stress]:
+        """The coins under stress in a block of `STRESS_HOURS`; of two on one coin, the newer."""
+        oldest = block - _LONGEST_STRESS // STRESS_HOURS
+        return {each.coin: each for each in map(self._stress, range(max(0, oldest), block + 1))}
+
+    def _stress(self, block: int) -> Stress:
+        state = mix(self._stress_key ^ block)
+        side, depth, length = units(mix(state), 3)
+        peak = 0.004 + 0.012 * depth * depth
+        return Stress(
+            self._coins[state % len(self._coins)],
+            block * STRESS_HOURS,
+            36 + int((_LONGEST_STRESS - 36) * length),
+            -peak if side < _SHORTS_CROWD else peak,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +152,10 @@ def mood_swing(seed: int, coin: str, block: int) -> MoodSwing:
     draws = units(mix(key(seed, "mood", coin) ^ block), 4)
     upwards = (block + key(seed, "mood") % 2) % 2 == 0
     # The majors lead and most others follow.
-    if coin not in _MAJORS and draws[0] < _CONTRARY:
+    if coin not in MAJORS and draws[0] < _CONTRARY:
         upwards = not upwards
     strength = 0.00085 + 0.00055 * draws[1] if upwards else -0.00075 - 0.00045 * draws[1]
-    if coin not in _MAJORS:
+    if coin not in MAJORS:
         strength *= 0.7 + 1.3 * draws[2]
     length = 48.0 + 44.0 * draws[3]
     lead = unit(mix(key(seed, "mood", block)))

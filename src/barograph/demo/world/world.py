@@ -8,7 +8,14 @@ import math
 from typing import Final, NamedTuple
 
 from barograph.demo.world.coin_market import CoinMarket
-from barograph.demo.world.contracts import FUTURE, PERPETUALS, Contract, listed_futures
+from barograph.demo.world.contracts import (
+    FUTURE,
+    PERPETUALS,
+    STRESSED_COINS,
+    Contract,
+    copies,
+    listed_futures,
+)
 from barograph.demo.world.liquidations import Liquidations, SimulatedLiquidation
 from barograph.demo.world.randomness import NORMAL, QUANTILE_MASK, CommonMoves, key, mix, unit
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
@@ -92,22 +99,28 @@ class SimulatedSettlement(NamedTuple):
 
 
 class World:
-    """Prices, funding, positions and accounts of every contract."""
+    """Prices, funding, positions and accounts of every contract.
 
-    def __init__(self, seed: int, epoch: int) -> None:
+    With `extra` perpetuals it is as large as a real exchange: each shares the market of another.
+    """
+
+    def __init__(self, seed: int, epoch: int, extra: int = 0) -> None:
         if epoch % HOUR or epoch <= WARM_UP_HOURS * HOUR:
             raise ValueError(f"the epoch must be a full hour, in milliseconds: {epoch}")
         self.seed = seed
         self.epoch = epoch
         self.birth = epoch - WARM_UP_HOURS * HOUR
-        common = CommonMoves(seed)
+        common = CommonMoves(seed, STRESSED_COINS)
         self._markets: dict[str, CoinMarket] = {}
         for contract in PERPETUALS:
             if contract.coin not in self._markets:
                 self._markets[contract.coin] = CoinMarket(seed, self.birth, contract, common)
         self._liquidations = Liquidations(seed, self.birth, self._markets)
-        self._ratio_keys = {coin: key(seed, "ratio", coin) for coin in self._markets}
         self._perpetuals = {contract.symbol: contract for contract in PERPETUALS}
+        for contract, model in copies(extra):
+            self._markets[contract.coin] = self._markets[model]
+            self._perpetuals[contract.symbol] = contract
+        self._ratio_keys = {coin: key(seed, "ratio", coin) for coin in self._markets}
         self._listed: tuple[tuple[Contract, ...], tuple[Contract, ...]] = ((), ())
 
     def simulate_to(self, now: int) -> None:
@@ -119,7 +132,9 @@ class World:
         """Every contract listed at a time, sorted by symbol."""
         futures = listed_futures(now)
         if self._listed[0] is not futures:
-            everything = sorted((*PERPETUALS, *futures), key=lambda contract: contract.symbol)
+            everything = sorted(
+                (*self._perpetuals.values(), *futures), key=lambda each: each.symbol
+            )
             self._listed = (futures, tuple(everything))
         return self._listed[1]
 

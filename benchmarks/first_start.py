@@ -1,0 +1,182 @@
+"""The first minutes of a live service: how soon it is useful, and what it asks of each upstream.
+
+The collector starts with an empty record on a simulated exchange of full size, with the default
+settings. The simulated servers count the requests.
+"""
+
+import asyncio
+import math
+import os
+import time
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple, cast
+
+from barograph.board.board import latest_snapshot
+from barograph.demo.servers.control import ServerAddress, send_command
+from barograph.demo.servers.exchange import LIMIT_MS, LIMIT_REQUESTS, ExchangeAddress
+from barograph.kit.clock import system_clock
+from barograph.kit.database import SQLiteDatabase, Transaction, Work
+from barograph.kit.migrations import packaged_migrations, upgrade
+from barograph.kit.timestamps import SECOND
+from barograph.markets.records import MAJORS
+from barograph.markets.samples import MEASURES
+from barograph.markets.series import reading_series
+from barograph.markets.view import PERPETUALS
+from barograph.settings import Settings
+from barograph.signals.records import SIGNALS, UNKNOWN
+from benchmarks.live import live_settings, simulated_exchange
+from benchmarks.market import CONTRACTS
+from benchmarks.plan import Plan
+from benchmarks.processes import (
+    BAROGRAPH,
+    HOST,
+    BenchmarkFailed,
+    Child,
+    answers,
+    running,
+    until,
+    unused_port,
+)
+from benchmarks.table import Figure, Section
+
+TITLE = f"First start with {CONTRACTS} contracts and an empty record: seconds from `collect`"
+MAJORS_SECONDS = 120
+DAYS = 30
+COMPLETE = 0.97
+"""The share of a chart's points that must have a value: the newest come from live readings."""
+
+NEED_TIME = frozenset({"liquidation-pressure", "btc-etf-flow"})
+"""The signals whose past nobody publishes."""
+
+LIMIT_PER_MINUTE = LIMIT_REQUESTS * 60 * SECOND // LIMIT_MS
+LONGEST_SECONDS = 1800
+LOOK_SECONDS = 0.25
+
+Look = Work[bool]
+
+
+class Upstreams(NamedTuple):
+    """The simulated servers."""
+
+    exchange: ExchangeAddress
+    macro: ServerAddress
+
+    def calls(self) -> Counter[str]:
+        """The requests so far by endpoint."""
+        replies = [send_command(each.url, {"count": True}) for each in self]
+        counts = [cast("dict[str, int]", reply["requests"]) for reply in replies]
+        return Counter(
+            {name.removeprefix("/v5/market/"): n for each in counts for name, n in each.items()}
+        )
+
+
+def measure(plan: Plan, folder: Path) -> Section:
+    """Start a collector on an empty folder and wait until it knows everything."""
+    upstreams = Upstreams(ExchangeAddress(HOST, unused_port()), ServerAddress(HOST, unused_port()))
+    command = simulated_exchange(folder, upstreams.exchange.port, wide=True)
+    command = (*command, "--macro-port", str(upstreams.macro.port))
+    with running(command, log=folder / "exchange.log") as world:
+        until(lambda: answers(upstreams.exchange.port, "/v5/market/time"), world)
+        macro = {"treasury_url": upstreams.macro.url, "nyfed_url": upstreams.macro.url}
+        settings = live_settings(folder, upstreams.exchange).model_copy(update=macro)
+        collect = (*BAROGRAPH, "collect", f"--child={os.getpid()}")
+        environment = settings.to_environment()
+        asyncio.run(_create_database(settings))
+        started = time.monotonic()
+        with running(collect, log=folder / "collector.log", environment=environment) as child:
+            return Section(TITLE, _figures(plan, settings, upstreams, child, started))
+
+
+async def _create_database(settings: Settings) -> None:
+    database = SQLiteDatabase(settings.database_path)
+    try:
+        await upgrade(database, packaged_migrations(), system_clock)
+    finally:
+        await database.close()
+
+
+def _figures(
+    plan: Plan, settings: Settings, upstreams: Upstreams, child: Child, started: float
+) -> list[Figure]:
+    def seconds(look: Look) -> float:
+        _wait(settings, look, child)
+        return time.monotonic() - started
+
+    figures = [Figure("first price", f"{seconds(_has_price):.1f} s")]
+    charts = seconds(_has_charts)
+    met = charts <= MAJORS_SECONDS
+    target = f"<= {MAJORS_SECONDS} s"
+    name = f"charts of {DAYS} days for {', '.join(MAJORS)}"
+    figures.append(Figure(name, f"{charts:.1f} s", target, met))
+    figures.append(Figure("every signal that has a past", f"{seconds(_has_signals):.1f} s"))
+    if plan.fill:
+        figures.append(Figure("every contract filled", f"{seconds(_is_filled):.0f} s"))
+    filling = upstreams.calls()
+    minutes = (time.monotonic() - started) / 60
+    figures += _rates("per minute while filling", filling, minutes)
+    if plan.fill:
+        time.sleep(plan.window_seconds)
+        steady = upstreams.calls() - filling
+        figures += _rates("per minute afterwards", steady, plan.window_seconds / 60)
+    return figures
+
+
+def _rates(when: str, calls: Counter[str], minutes: float) -> list[Figure]:
+    """The requests of each endpoint and of the whole exchange."""
+    figures = [
+        Figure(f"{name}, {when}", f"{math.ceil(count / minutes)}")
+        for name, count in sorted(calls.items())
+    ]
+    total = calls.total() / minutes
+    limit = f"<= {LIMIT_PER_MINUTE // 4} (limit {LIMIT_PER_MINUTE})"
+    met = total <= LIMIT_PER_MINUTE / 4
+    return [*figures, Figure(f"all requests, {when}", f"{total:.0f}", limit, met)]
+
+
+def _wait(settings: Settings, look: Look, child: Child) -> None:
+    """Look into the record until something is there.
+
+    Raises:
+        BenchmarkFailed: it never is, or the collector ended.
+    """
+
+    async def work() -> None:
+        database = SQLiteDatabase(settings.database_path, create=False)
+        deadline = time.monotonic() + LONGEST_SECONDS
+        try:
+            while not await database.read(look):
+                if time.monotonic() > deadline or not child.is_running:
+                    log = child.log.read_text()
+                    raise BenchmarkFailed(f"the record stays incomplete; the log:\n{log}")
+                await asyncio.sleep(LOOK_SECONDS)
+        finally:
+            await database.close()
+
+    asyncio.run(work())
+
+
+async def _has_price(tx: Transaction) -> bool:
+    return await latest_snapshot(tx, PERPETUALS) is not None
+
+
+async def _has_charts(tx: Transaction) -> bool:
+    for base in MAJORS:
+        for name in MEASURES:
+            series = await reading_series(tx, f"{base}USDT", name, DAYS, system_clock())
+            known = sum(point.value is not None for point in series.points)
+            if known < COMPLETE * len(series.points):
+                return False
+    return True
+
+
+async def _has_signals(tx: Transaction) -> bool:
+    found = await latest_snapshot(tx, SIGNALS)
+    return found is not None and all(
+        each.label != UNKNOWN for each in found.signals if each.key not in NEED_TIME
+    )
+
+
+async def _is_filled(tx: Transaction) -> bool:
+    rows = await tx.fetch("SELECT count(DISTINCT contract) FROM backfills")
+    return bool(rows[0][0] >= CONTRACTS)

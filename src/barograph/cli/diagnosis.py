@@ -1,0 +1,161 @@
+"""One line of `barograph doctor`, and what a failed connection means for the operator."""
+
+import os
+import socket
+import ssl
+from collections.abc import Iterator
+from typing import Final, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+import httpx2
+
+from barograph.upstream.http import tls_context
+
+LOOK_SECONDS = 5.0
+
+_PROXIES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "HTTP_PROXY", "http_proxy")
+_SIGN_IN = 511
+
+
+class Diagnosis(NamedTuple):
+    """The result of one check. Only `fail` needs the operator; a `note` says what is left out."""
+
+    name: str
+    status: Literal["ok", "note", "fail"]
+    detail: str
+    remedy: str = ""
+
+
+def ok(name: str, detail: str) -> Diagnosis:
+    """The check passed."""
+    return Diagnosis(name, "ok", detail)
+
+
+def note(name: str, detail: str, advice: str = "") -> Diagnosis:
+    """Nothing is wrong, but the operator should know this."""
+    return Diagnosis(name, "note", detail, advice)
+
+
+def failed(name: str, detail: str, remedy: str) -> Diagnosis:
+    """The check failed."""
+    return Diagnosis(name, "fail", detail, remedy)
+
+
+class Problem(NamedTuple):
+    """Why a server could not be used, and what to do."""
+
+    detail: str
+    remedy: str
+
+
+def connection_problem(error: BaseException, host: str) -> Problem | None:
+    """What went wrong before `host` answered; None if it did, or if we can't tell."""
+    for cause in reversed(list(_causes(error))):
+        problem = _explain(cause, host)
+        if problem is not None:
+            return problem._replace(remedy=problem.remedy + _proxy_hint())
+    return None
+
+
+async def reply_problem(address: str) -> Problem | None:
+    """Whether something other than the expected server answers there, such as a sign-in page."""
+    host = host_of(address)
+    try:
+        async with (
+            httpx2.AsyncClient(
+                trust_env=False, verify=tls_context(), timeout=LOOK_SECONDS
+            ) as client,
+            client.stream("GET", address) as response,
+        ):
+            target = response.headers.get("location", "")[:200]
+            is_page = "html" in response.headers.get("content-type", "")
+    except (httpx2.HTTPError, OSError) as error:
+        return connection_problem(error, host)
+    if response.is_redirect and target:
+        return Problem(
+            f"{host} answers HTTP {response.status_code} and redirects to {target}",
+            "if the service moved, set its new address; if that is a sign-in page of this network, "
+            "sign in",
+        )
+    if response.status_code == _SIGN_IN or (response.is_success and is_page):
+        return Problem(
+            f"{host} answers with a web page instead of data",
+            "open the address in a browser here: the network wants you to sign in, a filter "
+            "answers, or the address is wrong",
+        )
+    return None
+
+
+def host_of(address: str) -> str:
+    """The host of a URL, and its port if the URL has one."""
+    return urlsplit(address).netloc.rpartition("@")[2]
+
+
+def _explain(cause: BaseException, host: str) -> Problem | None:
+    found = next((each for kind, each in _CONNECTIONS if isinstance(cause, kind)), None)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        found = _CERTIFICATES.get(cause.verify_code, _UNKNOWN_AUTHORITY)
+    return None if found is None else Problem(*(text.format(host=host) for text in found))
+
+
+_CONNECTIONS: Final = (
+    (
+        socket.gaierror,
+        Problem(
+            "the name {host} can't be resolved",
+            "check this machine's network and name server; some networks block names",
+        ),
+    ),
+    (
+        ssl.SSLError,
+        Problem(
+            "{host} does not speak TLS",
+            "check the address; a proxy or a sign-in page may answer instead",
+        ),
+    ),
+    (
+        TimeoutError,
+        Problem(
+            "{host} does not answer in time",
+            "check the network; a firewall may drop the connection",
+        ),
+    ),
+    (
+        ConnectionRefusedError,
+        Problem("{host} refuses the connection", "check the address; a firewall may block it"),
+    ),
+    (
+        ConnectionError,
+        Problem("the connection to {host} breaks", "try again; a firewall may cut it"),
+    ),
+)
+"""The meaning of an error below HTTP; the first that fits counts."""
+
+_WRONG_TIME: Final = Problem(
+    "the certificate of {host} is not valid at this machine's time",
+    "correct this machine's clock; if it is right, the server's certificate expired",
+)
+_OTHER_HOST: Final = Problem(
+    "the certificate belongs to another host than {host}",
+    "sign in to this network, or turn off the filter that answers instead",
+)
+_UNKNOWN_AUTHORITY: Final = Problem(
+    "the certificate of {host} is not from a known authority",
+    "a proxy or firewall here reads encrypted connections: exempt {host} from it",
+)
+_CERTIFICATES: Final = {9: _WRONG_TIME, 10: _WRONG_TIME, 62: _OTHER_HOST, 64: _OTHER_HOST}
+"""By OpenSSL's number of the error (X509_V_ERR_…)."""
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        if isinstance(error, BaseExceptionGroup):  # one for each IP address of the host
+            error = error.exceptions[0]
+        else:
+            error = error.__cause__ or error.__context__
+
+
+def _proxy_hint() -> str:
+    named = next((name for name in _PROXIES if os.environ.get(name)), None)
+    return "" if named is None else f"; Barograph connects directly and does not use {named}"

@@ -1,0 +1,232 @@
+"""The checks of `barograph doctor` on this machine: files, databases and the port."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from time import monotonic
+from typing import Final
+
+import apsw
+import httpx2
+
+from barograph import NOTICE
+from barograph.cli.common import BUSY_MS, is_history, require_kind
+from barograph.cli.diagnosis import Diagnosis, failed, note, ok
+from barograph.errors import ConfigurationError
+from barograph.guides.files import load_catalog
+from barograph.history.documents import CHECKPOINT_PATH
+from barograph.history.guards import require_guards
+from barograph.history.ledger import HISTORY
+from barograph.history.signing import FILE_NAME as HISTORY_KEY
+from barograph.history.signing import load_history_key
+from barograph.keys.api_keys import PEPPER_FILE as PEPPER
+from barograph.kit.clock import system_clock
+from barograph.kit.database import SAFE_WAL, DatabaseUnavailable, SQLiteDatabase, sqlite_version
+from barograph.kit.migrations import Migration, missing_migrations, packaged_migrations
+from barograph.kit.operating_system import is_exposed, is_world_writable, require_free_port
+from barograph.kit.timestamps import iso_timestamp
+from barograph.settings import Settings, reachable
+from barograph.terms.sources import BYBIT, GRACE_MS, PAGE, Instance, Unconfirmed
+from barograph.terms.store import read_unconfirmed, unconfirmed_sources
+
+MIN_DISK_BYTES = 1 << 30
+CHECK_SECONDS = 10.0
+"""How long to read through a database for damage."""
+
+Check = Callable[[Settings], Awaitable[Diagnosis]]
+
+
+async def _port(settings: Settings) -> Diagnosis:
+    place = f"{settings.host}:{settings.port}"
+    try:
+        require_free_port(settings.host, settings.port)
+    except ConfigurationError:
+        other = failed("port", f"{place} is in use", "stop the other program or set BAROGRAPH_PORT")
+        return await _running_barograph(settings) or other
+    return ok("port", f"{place} is free")
+
+
+async def _running_barograph(settings: Settings) -> Diagnosis | None:
+    """The result if a Barograph answers on our port; None if another program does."""
+    address = f"http://{reachable(settings.host)}:{settings.port}"
+    try:
+        async with httpx2.AsyncClient(trust_env=False, timeout=settings.request_seconds) as client:
+            status = (await client.get(f"{address}/api/status")).json()
+            signed = (await client.get(f"{address}{CHECKPOINT_PATH}")).json()
+    except (httpx2.HTTPError, ValueError):
+        return None
+    match status, signed:
+        case (
+            {"notice": notice, "feed": {}, "api": {"version": str(version)}},
+            dict(),
+        ) if notice == NOTICE:
+            running = f"Barograph {version} is running on {settings.host}:{settings.port}"
+            # While the history fails there is no checkpoint, and so no key to compare.
+            if signed.get("public_key", _public_key(settings)) == _public_key(settings):
+                return ok("port", running)
+            detail = f"{running} with another data folder"
+            return failed("port", detail, "name its folder with --data, or set BAROGRAPH_PORT")
+    return None
+
+
+def _public_key(settings: Settings) -> str | None:
+    """The public key of this instance's checkpoints; None before its first start."""
+    from base64 import b64encode
+
+    if not settings.history_key.get_secret_value() and not (settings.data / HISTORY_KEY).exists():
+        return None
+    return b64encode(load_history_key(settings).public_key().public_bytes_raw()).decode()
+
+
+async def _sqlite(_: Settings) -> Diagnosis:
+    version = apsw.sqlite_lib_version()
+    if sqlite_version() < SAFE_WAL:
+        return failed("sqlite", f"{version} can corrupt its log", "pip install --upgrade apsw")
+    return ok("sqlite", version)
+
+
+async def _disk(settings: Settings) -> Diagnosis:
+    folder = settings.data.absolute()
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    detail = f"{free / 1e9:.1f} GB free"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return failed(
+            "disk", f"this user can't write to {folder}", "change its owner or set BAROGRAPH_DATA"
+        )
+    if free < MIN_DISK_BYTES:
+        return failed("disk", detail, "free some space or set BAROGRAPH_DATA to another disk")
+    return ok("disk", detail)
+
+
+async def _secrets(settings: Settings) -> Diagnosis:
+    exposed = [file for name in (PEPPER, HISTORY_KEY) if is_exposed(file := settings.data / name)]
+    if exposed:
+        names = " and ".join(file.name for file in exposed)
+        detail = f"every user of this machine may read or change {names}"
+        return failed("secrets", detail, f"chmod 600 {' '.join(map(str, exposed))}")
+    if is_world_writable(settings.data):
+        detail = f"every user of this machine may replace files in {settings.data}"
+        return failed("secrets", detail, f"chmod o-w {settings.data}")
+    return ok("secrets", "not open to every user of this machine")
+
+
+async def _database(settings: Settings) -> Diagnosis:
+    try:
+        await asyncio.to_thread(require_kind, settings, "live")
+    except (ConfigurationError, DatabaseUnavailable) as error:
+        return failed("database", str(error), "do what the message says")
+    if not settings.database_path.exists():
+        return ok("database", "there is no database yet: `serve` creates one")
+    return await _inspect("database", settings, settings.database_path, packaged_migrations())
+
+
+async def _history(settings: Settings) -> Diagnosis:
+    path = settings.history_path
+    try:
+        if is_history(path):
+            return await _inspect("history", settings, path, packaged_migrations(HISTORY))
+    except DatabaseUnavailable as error:
+        return failed("history", str(error), RESTORE)
+    if not settings.database_path.exists():
+        return ok("history", "there is no history yet: `serve` creates one")
+    return failed("history", f"{path} is missing or is no history", RESTORE)
+
+
+RESTORE: Final = "put the history back from a backup; a new one would start another hash chain"
+
+
+async def _inspect(
+    name: str, settings: Settings, path: Path, migrations: Sequence[Migration]
+) -> Diagnosis:
+    """Check a database's pages, its schema, and its guards if it is the history."""
+    found = await asyncio.to_thread(_read_through, name, path)
+    if found.status == "fail":
+        return found
+    upgrade = f"barograph db upgrade --data {settings.data}"
+    database = SQLiteDatabase(path, create=False)
+    try:
+        missing = await missing_migrations(database, migrations)
+        if missing:
+            return failed(name, f"lacks {', '.join(missing)}", upgrade)
+        if name == "history":
+            await require_guards(database)
+    except ConfigurationError as error:
+        return failed(name, str(error), "do what the message says")
+    except DatabaseUnavailable as error:
+        return failed(name, str(error), upgrade)
+    finally:
+        await database.close()
+    return found
+
+
+def _read_through(name: str, path: Path) -> Diagnosis:
+    """Look for damaged pages, for a limited time."""
+    size = f"{path.stat().st_size / 1e6:.0f} MB"
+    end = monotonic() + CHECK_SECONDS
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        connection.set_busy_timeout(BUSY_MS)
+        connection.set_progress_handler(lambda: monotonic() > end, 10_000)
+        ((result,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
+    except apsw.InterruptError:
+        detail = f"up to date; no damage found in the first {CHECK_SECONDS:.0f} s of {size}"
+        return ok(name, detail)
+    except apsw.Error as error:
+        result = str(error)
+    finally:
+        connection.close()
+    if result != "ok":
+        return failed(name, f"{path.name} is damaged: {result}", "restore it from a backup")
+    return ok(name, f"up to date and undamaged ({size})")
+
+
+async def _guides(settings: Settings) -> Diagnosis:
+    try:
+        return ok("guides", load_catalog(settings.guides_file).source)
+    except ConfigurationError as error:
+        return failed("guides", str(error), f"barograph guides check {settings.guides_file}")
+
+
+async def read_terms(settings: Settings) -> Unconfirmed:
+    """The configured sources whose terms are not confirmed."""
+    now = system_clock()
+    if not settings.database_path.exists():
+        return unconfirmed_sources(settings, (), None, now)
+    database = SQLiteDatabase(settings.database_path, create=False)
+    try:
+        return await database.read(lambda tx: read_unconfirmed(tx, settings, now))
+    except DatabaseUnavailable:  # before its upgrade, it has no confirmations but a grace period
+        return unconfirmed_sources(settings, (), Instance("live", now, now + GRACE_MS), now)
+    finally:
+        await database.close()
+
+
+async def check_terms(unconfirmed: Unconfirmed, settings: Settings) -> Diagnosis:
+    """Name the sources that are not used, or only for a while."""
+    if not unconfirmed.sources:
+        return ok("terms", "confirmed for every configured source")
+    detail = f"not confirmed: {', '.join(unconfirmed.sources)}"
+    if unconfirmed.unused:
+        detail += f"; not used: {', '.join(unconfirmed.unused)}"
+    if unconfirmed.used_until is not None:
+        detail += f"; the others are used until {iso_timestamp(unconfirmed.used_until)}"
+    if BYBIT in unconfirmed.unused:
+        detail += "; `collect` does not start without bybit"
+    accept = f"`barograph terms accept SOURCE --data {settings.data}`"
+    return note("terms", detail, f"read {PAGE}, then confirm each that you may use: {accept}")
+
+
+CHECKS: Final[dict[str, Check]] = {
+    "port": _port,
+    "sqlite": _sqlite,
+    "disk": _disk,
+    "secrets": _secrets,
+    "database": _database,
+    "history": _history,
+    "guides": _guides,
+}
+"""In the order of their lines."""

@@ -1,0 +1,362 @@
+"""The checks of `barograph doctor` on the services that an instance depends on."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Final
+
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus, WebSocketException
+
+from barograph.cli.diagnosis import (
+    LOOK_SECONDS,
+    Diagnosis,
+    connection_problem,
+    failed,
+    host_of,
+    note,
+    ok,
+    reply_problem,
+)
+from barograph.collector.app import FILE_SECONDS, macro_sources
+from barograph.errors import ConfigurationError, Forbidden, InvalidReply, Throttled, UpstreamError
+from barograph.identity.provider import IdentityMisconfigured, IdentityUnavailable
+from barograph.kit.clock import system_clock
+from barograph.kit.timestamps import SECOND
+from barograph.markets.records import Perpetuals
+from barograph.payments.records import X402_VERSION, ChainUnavailable
+from barograph.settings import Settings
+from barograph.terms.sources import BYBIT, Unconfirmed
+from barograph.upstream.bybit import BybitExchange
+from barograph.upstream.chain import JsonRpcChain
+from barograph.upstream.facilitator import HttpFacilitator
+from barograph.upstream.files import FileClient
+from barograph.upstream.identity_http import TokenIdentity
+from barograph.upstream.identity_provider import identity_provider
+from barograph.upstream.mail import SmtpSender, parse_smtp_url
+from barograph.upstream.oidc import DISCOVERY
+from barograph.upstream.supabase import KEYS_PATH
+
+MAX_SKEW_MS = 2_000
+MAX_BLOCK_AGE = 120 * SECOND
+"""Blocks of the supported chains are 2 to 12 seconds apart."""
+
+SCHEME = "exact"
+TIME_PATH = "/v5/market/time"
+BLOCKED = (403, 451)
+SMTP_PORT = 25
+
+GEO_BLOCK: Final = (
+    "run this instance in a country that Bybit serves, or set BAROGRAPH_EXCHANGE_REST_URL and "
+    "BAROGRAPH_EXCHANGE_STREAM_URL to Bybit's host for your country (docs/doctor.md lists them); "
+    "OKX, Hyperliquid and Gate answer US addresses, but this version reads only Bybit"
+)
+CLOCK: Final = "synchronise this machine's clock"
+
+_EXCHANGE: Final = {
+    "refused": GEO_BLOCK,
+    "throttled": "wait; other programs at this address use up the exchange's rate limit",
+    "unreachable": "check the network and BAROGRAPH_EXCHANGE_REST_URL; if both are right, wait",
+    "invalid reply": "check that BAROGRAPH_EXCHANGE_REST_URL is the exchange's own address",
+    "not found": "check BAROGRAPH_EXCHANGE_REST_URL",
+}
+_PUBLISHER: Final = {
+    "refused": "the publisher blocks this address, as many do for data centres: try another "
+    "network",
+    "throttled": "wait; the collector asks again by itself",
+    "unreachable": "wait; the collector asks again by itself",
+    "invalid reply": "open {setting} in a browser here: a sign-in page or a filter may answer, or "
+    "the publisher changed the file",
+    "not found": "the publisher moved the file: check {setting}",
+}
+_FACILITATOR: Final = {
+    "refused": "check the credentials of the facilitator",
+    "invalid reply": "check BAROGRAPH_X402_FACILITATOR_URL; redirects are not followed",
+    "not found": "check BAROGRAPH_X402_FACILITATOR_URL",
+}
+
+Check = Callable[[Settings], Awaitable[Diagnosis]]
+
+
+async def _failure(
+    name: str, error: UpstreamError, host: str, remedies: Mapping[str, str], page: str | None = None
+) -> Diagnosis:
+    """Explain a failure, by what broke the connection or by who answered at `page` instead."""
+    problem = connection_problem(error, host)
+    if problem is None and page is not None and not isinstance(error, Throttled):
+        problem = await reply_problem(page)
+    if problem is not None:
+        return failed(name, f"{error.kind}: {problem.detail}", problem.remedy)
+    remedy = remedies.get(error.kind, "try again later")
+    return failed(name, f"{error.kind}: {error}", remedy)
+
+
+@asynccontextmanager
+async def _open_exchange(settings: Settings) -> AsyncIterator[BybitExchange]:
+    exchange = BybitExchange(settings, clock=system_clock)
+    try:
+        yield exchange
+    finally:
+        await exchange.close()
+
+
+async def _skew(exchange: BybitExchange) -> int:
+    """How far our clock is ahead of the exchange's; raises `UpstreamError`."""
+    before = system_clock()
+    theirs = await exchange.server_time()
+    return (before + system_clock()) // 2 - theirs
+
+
+async def _clocks_differ(exchange: BybitExchange) -> bool:
+    with suppress(UpstreamError):
+        return abs(await _skew(exchange)) > MAX_SKEW_MS
+    return False
+
+
+async def _exchange(settings: Settings, *, may_read: bool = True) -> Diagnosis:
+    address = settings.exchange_rest_url
+    async with _open_exchange(settings) as exchange:
+        try:
+            await exchange.server_time()  # first, because a reading may take much longer
+            if may_read:
+                return _described(await exchange.perpetuals())
+        except Forbidden as error:
+            return _geo_block("exchange", str(error))
+        except UpstreamError as error:
+            if isinstance(error, InvalidReply) and await _clocks_differ(exchange):
+                return failed("exchange", f"the clocks differ: {error}", CLOCK)
+            page = address + TIME_PATH
+            return await _failure("exchange", error, host_of(address), _EXCHANGE, page)
+    return await _unread("exchange", "it answers, but is ", BYBIT, settings)
+
+
+def _geo_block(name: str, said: str) -> Diagnosis:
+    return failed(name, f"a geo-block: Bybit does not serve this address ({said})", GEO_BLOCK)
+
+
+def _described(reading: Perpetuals) -> Diagnosis:
+    detail = f"{len(reading.contracts)} crypto perpetuals"
+    if reading.left_out:
+        counts = sorted(reading.left_out.items())
+        words = ", ".join(f"{count} {word or 'unnamed'}" for word, count in counts)
+        detail += f"; left out because they are not crypto: {words}"
+    if reading.unknown_classes:
+        words = ", ".join(reading.unknown_classes)
+        return note("exchange", f"{detail}; new classes: {words}", "look for a newer Barograph")
+    return ok("exchange", detail)
+
+
+async def _stream(settings: Settings) -> Diagnosis:
+    quick = settings.model_copy(update={"stream_ping_seconds": settings.request_seconds / 4})
+    watcher = _StreamWatcher()
+    async with _open_exchange(quick) as exchange:
+        listening = asyncio.create_task(exchange.listen(["BTCUSDT"], watcher))
+        try:
+            await asyncio.wait_for(watcher.connected.wait(), 2 * settings.request_seconds)
+        except TimeoutError:
+            return await _broken_stream(settings.exchange_stream_url)
+        finally:
+            listening.cancel()
+            await asyncio.wait([listening])
+    return ok("stream", "the liquidation stream answers")
+
+
+class _StreamWatcher:
+    """Waits until the stream has proved that it is connected."""
+
+    def __init__(self) -> None:
+        self.connected = asyncio.Event()
+
+    def liquidated(self, _liquidations: object) -> None:
+        """Ignore what the stream reports."""
+
+    def watched(self, _start: int, _end: int) -> None:
+        self.connected.set()
+
+
+async def _broken_stream(address: str) -> Diagnosis:
+    """Connect once more, to see where it fails."""
+    remedy = "check BAROGRAPH_EXCHANGE_STREAM_URL; a proxy or firewall may not pass websockets"
+    try:
+        async with connect(address, proxy=None, open_timeout=LOOK_SECONDS, close_timeout=0):
+            detail = "it connects, but does not confirm the subscription"
+            return failed("stream", detail, "try again later")
+    except InvalidStatus as error:
+        said = f"HTTP {error.response.status_code}"
+        if error.response.status_code in BLOCKED:
+            return _geo_block("stream", said)
+        return failed("stream", f"{said} instead of a websocket", remedy)
+    except (WebSocketException, OSError) as error:
+        problem = connection_problem(error, host_of(address))
+        detail = "no websocket answers" if problem is None else problem.detail
+        return failed("stream", detail, remedy if problem is None else problem.remedy)
+
+
+async def _clock(settings: Settings) -> Diagnosis:
+    async with _open_exchange(settings) as exchange:
+        try:
+            skew = await _skew(exchange)
+        except UpstreamError:
+            detail = "not compared, because the exchange does not tell its time"
+            return note("clock", detail, "make the exchange reachable")
+    detail = f"{skew / 1000:+.1f} s compared with the exchange"
+    return failed("clock", detail, CLOCK) if abs(skew) > MAX_SKEW_MS else ok("clock", detail)
+
+
+def _publisher(name: str, setting: str, *sources: str) -> Check:
+    """The check of one publisher; without `sources`, of the ETF flows."""
+
+    async def check(settings: Settings) -> Diagnosis:
+        files = FileClient(seconds=FILE_SECONDS, clock=system_clock, user_agent=settings.user_agent)
+        found = [
+            each
+            for each in macro_sources(settings, files, clock=system_clock)
+            if (each.name in sources if sources else each.name.startswith("etf-"))
+        ]
+        named = f"BAROGRAPH_{setting.upper()}"
+        remedies = {kind: text.format(setting=named) for kind, text in _PUBLISHER.items()}
+        if not sources and settings.etf_file is not None:
+            remedies = dict.fromkeys(_PUBLISHER, "correct the file that BAROGRAPH_ETF_FILE names")
+        try:
+            days = [max((each.day for each in await source.read()), default="") for source in found]
+        except UpstreamError as error:
+            return await _failure(name, error, host_of(getattr(settings, setting)), remedies)
+        finally:
+            await files.close()
+        if not days:
+            return note(name, "not configured", f"set {named}")
+        return ok(name, f"read, through {min(days) or 'no day yet'}")
+
+    return check
+
+
+async def _identity(settings: Settings) -> Diagnosis:
+    provider = identity_provider(settings, system_clock)
+    if not isinstance(provider, TokenIdentity):
+        return note("identity", "not configured: no bearer token is accepted")
+    try:
+        count = await provider.check()
+    except IdentityMisconfigured as error:
+        detail, _, remedy = str(error).partition("; ")
+        return failed("identity", detail, remedy or "create a signing key at the provider")
+    except IdentityUnavailable as error:
+        url = settings.identity_url.rstrip("/")
+        page = url + (f"/auth/v1{KEYS_PATH}" if settings.identity == "supabase" else DISCOVERY)
+        problem = connection_problem(error, host_of(url)) or await reply_problem(page)
+        if problem is not None:
+            return failed("identity", problem.detail, problem.remedy)
+        remedy = (
+            "check BAROGRAPH_IDENTITY_URL and BAROGRAPH_IDENTITY_API_KEY; if they are right, wait"
+        )
+        return failed("identity", str(error), remedy)
+    finally:
+        await provider.close()
+    return ok("identity", f"{count} public key{'' if count == 1 else 's'}")
+
+
+async def _facilitator(settings: Settings) -> Diagnosis:
+    name, url = "facilitator", settings.x402_facilitator_url
+    if not settings.takes_payments:
+        return note(name, "not configured: nothing is sold by x402")
+    try:
+        facilitator = HttpFacilitator(settings)
+    except ConfigurationError as error:
+        return failed(name, str(error), "correct the setting")
+    try:
+        kinds = await facilitator.supported()
+    except UpstreamError as error:
+        detail, _, remedy = str(error).partition("; ")  # the remedy for a redirect
+        if remedy:
+            return failed(name, detail, remedy)
+        return await _failure(name, error, host_of(url), _FACILITATOR, f"{url}/supported")
+    finally:
+        await facilitator.close()
+    ours = (X402_VERSION, SCHEME, settings.x402_network)
+    if ours in [(each.x402_version, each.scheme, each.network) for each in kinds]:
+        return ok(name, f"it takes {SCHEME} payments on {settings.x402_network}")
+    networks = ", ".join(sorted({each.network for each in kinds})) or "none"
+    detail = f"it takes no {SCHEME} payments of x402 v{X402_VERSION} on {settings.x402_network}"
+    return failed(
+        name,
+        f"{detail}; its networks: {networks}",
+        "set BAROGRAPH_X402_NETWORK to one of its networks, or use another facilitator",
+    )
+
+
+async def _chain(settings: Settings) -> Diagnosis:
+    if not settings.takes_payments:
+        return note("chain", "not configured: nothing is sold by x402")
+    if not settings.x402_chain_url:
+        return note(
+            "chain",
+            "nothing resolves a payment whose result the facilitator doesn't report",
+            "set BAROGRAPH_X402_CHAIN_URL, or resolve such payments yourself with "
+            "`barograph payments`",
+        )
+    chain = JsonRpcChain(settings)
+    try:
+        age = system_clock() - (await chain.check()).timestamp * SECOND
+    except ChainUnavailable as error:
+        problem = connection_problem(error, host_of(settings.x402_chain_url))
+        remedy = "check BAROGRAPH_X402_CHAIN_URL, BAROGRAPH_X402_NETWORK and BAROGRAPH_X402_ASSET"
+        return failed("chain", str(error), remedy if problem is None else problem.remedy)
+    finally:
+        await chain.close()
+    if age > MAX_BLOCK_AGE:
+        detail = f"the node's newest block is {age // SECOND} s old"
+        return failed("chain", detail, "use a node that is in sync")
+    return ok("chain", f"the node of {settings.x402_network} knows the token and is in sync")
+
+
+async def _mail(settings: Settings) -> Diagnosis:
+    if not settings.sends_mail:
+        return note("mail", "not configured: create keys with `barograph keys create`")
+    remedy = "check BAROGRAPH_SMTP_URL and BAROGRAPH_MAIL_FROM"
+    try:
+        sender = SmtpSender(settings, clock=system_clock, seconds=settings.request_seconds)
+        await sender.greet()
+    except ConfigurationError as error:
+        return failed("mail", str(error), remedy)
+    except UpstreamError as error:
+        server = parse_smtp_url(settings.smtp_url.get_secret_value())
+        problem = connection_problem(error, f"{server.host}:{server.port}")
+        detail = str(error) if problem is None else problem.detail
+        hint = "; many networks block port 25" if server.port == SMTP_PORT else ""
+        return failed("mail", detail, remedy + hint)
+    return ok("mail", "the mail server answers")
+
+
+async def _unread(name: str, what: str, source: str, settings: Settings) -> Diagnosis:
+    accept = f"barograph terms accept {source} --data {settings.data}"
+    return note(name, f"{what}not read, because its terms are not confirmed", accept)
+
+
+def unread(settings: Settings, unconfirmed: Unconfirmed) -> dict[str, Check]:
+    """The checks in place of those of sources that may not be read."""
+    sources = {"stream": BYBIT, "treasury": "treasury", "nyfed": "nyfed"}
+    if settings.etf_file is None:
+        sources["etf"] = "ishares"
+    found: dict[str, Check] = {
+        name: partial(_unread, name, "", source)
+        for name, source in sources.items()
+        if source in unconfirmed.unused
+    }
+    if BYBIT in unconfirmed.unused:
+        found["exchange"] = partial(_exchange, may_read=False)
+    return found
+
+
+CHECKS: Final[dict[str, Check]] = {
+    "exchange": _exchange,
+    "stream": _stream,
+    "clock": _clock,
+    "treasury": _publisher("treasury", "treasury_url", "treasury"),
+    "nyfed": _publisher("nyfed", "nyfed_url", "sofr", "effr"),
+    "etf": _publisher("etf", "etf_url"),
+    "identity": _identity,
+    "facilitator": _facilitator,
+    "chain": _chain,
+    "mail": _mail,
+}
+"""In the order of their lines."""

@@ -1,0 +1,152 @@
+"""`barograph macro`: imports earlier days of a BTC ETF from a file that the operator has."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from barograph.cli.common import data_option, json_option, read_settings, run_on_database
+from barograph.errors import InvalidReply, Unreachable, UpstreamError
+from barograph.kit.clock import system_clock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from barograph.kit.database import Transaction
+    from barograph.macro.records import Figure
+    from barograph.settings import Settings
+
+MAX_PROBLEMS = 20
+MAX_SOURCE = 200
+
+
+class _Outcome(NamedTuple):
+    new_days: int
+    known_days: int
+    """All days of the fund with figures, after the import."""
+
+    coverage: str
+
+
+def _one_line(_context: click.Context, _option: click.Parameter, text: str) -> str:
+    if len(text) > MAX_SOURCE or not text.isprintable():
+        raise click.BadParameter(f"one line of at most {MAX_SOURCE} characters is needed")
+    return text.strip()
+
+
+@click.group()
+def macro() -> None:
+    """Import earlier days of a BTC ETF.
+
+    \b
+    Example:
+      barograph macro import ibit.csv --dry-run
+    """
+
+
+@macro.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--source",
+    default="",
+    callback=_one_line,
+    help="Where the figures come from, in at most 200 characters; published with them.",
+)
+@click.option("--dry-run", is_flag=True, help="Check the file and store nothing.")
+@json_option
+@data_option
+def import_history(
+    file: Path, source: str, dry_run: bool, as_json: bool, data: Path | None
+) -> None:
+    """Import a CSV FILE with earlier days of the fund in BAROGRAPH_ETF_FUND.
+
+    The issuer publishes only its newest day, and an ETF stance needs 20 days. The first line of
+    FILE names its columns, in any order. Use one of these sets:
+
+    \b
+      date,shares_outstanding,holdings_btc,nav_usd
+      date,shares_outstanding,holdings_btc,market_value_usd
+      date,net_flow_usd,aum_usd,holdings_btc
+
+    Dates are written as 2026-01-31. Every row must be about this one fund. If a line is invalid,
+    nothing is stored. A day that the issuer's own file gave is not replaced. You can import while
+    the service runs, and import the same file again.
+
+    \b
+    Examples:
+      barograph macro import ibit.csv --dry-run
+      barograph macro import ibit.csv --source "iShares fund data, downloaded by hand"
+    """
+    from barograph.macro.records import imported_source
+
+    settings = read_settings(data=data)
+    published = imported_source(source or f"{settings.etf_fund} history file")
+    try:
+        figures = _read(file, settings.etf_fund, published)
+    except (InvalidReply, Unreachable) as error:
+        _print_problems(file, error, as_json=as_json)
+        raise click.exceptions.Exit(1) from error
+    outcome = _store(settings, figures, dry_run=dry_run)
+    days = sorted({each.day for each in figures})
+    if as_json:
+        summary = {"ok": True, "days": len(days), "first": days[0], "last": days[-1]}
+        rest = {**outcome._asdict(), "source": published, "dry_run": dry_run}
+        click.echo(json.dumps(summary | rest))
+        return
+    verb = "would be" if dry_run else "are"
+    click.echo(
+        f"{file.name}: {len(days)} days of {settings.etf_fund} from {days[0]} to {days[-1]}; "
+        f"{outcome.new_days} {verb} new or corrected"
+    )
+    click.echo(f"known: {outcome.known_days} days ({outcome.coverage}); source: {published}")
+    if settings.etf_file is not None:
+        click.echo("not used while BAROGRAPH_ETF_FILE is set: that file replaces them", err=True)
+
+
+def _read(file: Path, fund: str, source: str) -> "Sequence[Figure]":
+    from barograph.macro.evidence import day_of
+    from barograph.upstream.etf import decode_history, read_operator_file
+    from barograph.upstream.files import refuse_days_ahead
+
+    figures = decode_history(read_operator_file(file), fund, source)
+    refuse_days_ahead(figures, day_of(system_clock()))
+    return figures
+
+
+def _print_problems(file: Path, error: UpstreamError, *, as_json: bool) -> None:
+    from barograph.upstream.etf import InvalidLines
+
+    problems = error.problems if isinstance(error, InvalidLines) else [str(error)]
+    if as_json:
+        click.echo(json.dumps({"ok": False, "problems": problems}))
+        return
+    for problem in problems[:MAX_PROBLEMS]:
+        click.echo(f"{file.name}: {problem}", err=True)
+    hidden = len(problems) - MAX_PROBLEMS
+    more = f" ({hidden} more lines are invalid)" if hidden > 0 else ""
+    click.echo(f"nothing was stored{more}", err=True)
+
+
+def _store(settings: "Settings", figures: "Sequence[Figure]", *, dry_run: bool) -> _Outcome:
+    """Store what is new in one transaction.
+
+    This needs no lease: figures are only ever appended, each revision once.
+    """
+    from barograph.macro.store import etf_series, latest_figures, new_figures, record_figures
+
+    fund = settings.model_copy(update={"etf_file": None})
+
+    async def work(tx: "Transaction") -> _Outcome:
+        new = await new_figures(tx, figures)
+        if not dry_run:
+            await record_figures(tx, new, system_clock())
+        series = await etf_series(fund, lambda name: latest_figures(tx, name, _ALL_DAYS))
+        return _Outcome(len({each.day for each in new}), len(series.days), series.coverage)
+
+    return run_on_database(
+        settings, lambda database: database.read(work) if dry_run else database.write(work)
+    )
+
+
+_ALL_DAYS = 100_000

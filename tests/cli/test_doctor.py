@@ -1,0 +1,302 @@
+"""What `doctor` says about each fault of the simulated servers and of a network."""
+
+import asyncio
+import re
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import apsw
+import pytest
+from joserfc.jwk import ECKey
+
+from barograph.cli.common import upgrade_database, upgrade_history
+from barograph.cli.demo_settings import demo_settings
+from barograph.cli.diagnosis import Diagnosis, connection_problem
+from barograph.cli.doctor import bounded, examine
+from barograph.cli.doctor_local import CHECKS as LOCAL
+from barograph.cli.doctor_upstreams import CHECKS as UPSTREAMS
+from barograph.demo.files import FILE_NAME as DEMO_WORLD
+from barograph.demo.servers.chain import TokenLedger
+from barograph.demo.servers.exchange import running_exchange
+from barograph.demo.servers.facilitator import running_facilitator
+from barograph.demo.servers.faults import (
+    ExchangeFaults,
+    FacilitatorFaults,
+    Faults,
+    IdentityFaults,
+    MacroFaults,
+)
+from barograph.demo.servers.identity import running_identity
+from barograph.demo.servers.macro_server import running_macro
+from barograph.demo.servers.mailbox import running_mailbox
+from barograph.demo.world.macro import MacroWorld
+from barograph.demo.world.world import World
+from barograph.kit.clock import system_clock
+from barograph.kit.timestamps import DAY
+from barograph.settings import Settings
+from support.processes import HOST, unused_port
+
+T = TypeVar("T")
+CHECKS = LOCAL | UPSTREAMS
+WORLD = World(7, system_clock() // DAY * DAY - 60 * DAY)
+
+
+class Live(NamedTuple):
+    """An instance with every service configured, and the faults of each."""
+
+    settings: Settings
+    faults: dict[str, Faults]
+
+    async def line(self, name: str, **changes: Any) -> Diagnosis:
+        return await CHECKS[name](self.settings.model_copy(update=changes))
+
+
+@asynccontextmanager
+async def running_live(folder: Path) -> AsyncIterator[Live]:
+    faults = {
+        "exchange": (exchange := ExchangeFaults()),
+        "macro": (macro := MacroFaults()),
+        "identity": (identity := IdentityFaults()),
+        "facilitator": (facilitator := FacilitatorFaults()),
+    }
+    async with AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        ports = {
+            "exchange": (await enter(running_exchange(WORLD, faults=exchange))).port,
+            "macro": (await enter(running_macro(MacroWorld(WORLD), macro))).port,
+            "identity": (await enter(running_identity(ECKey.generate_key("P-256"), identity))).port,
+            "facilitator": (await enter(running_facilitator(TokenLedger({}), facilitator))).port,
+            "mail": await enter(running_mailbox(folder)),
+        }
+        settings = demo_settings(folder, unused_port(), 1, ports)
+        quick = {
+            "request_seconds": 0.6,
+            "identity_seconds": 0.6,
+            "accept_terms": "bybit,treasury,nyfed,ishares,selling",
+        }
+        yield Live(settings.model_copy(update=quick), faults)
+
+
+def on_live(folder: Path, work: Callable[[Live], Awaitable[T]]) -> T:
+    async def run() -> T:
+        async with running_live(folder) as live:
+            return await work(live)
+
+    return asyncio.run(run())
+
+
+def test_every_line_of_a_healthy_instance_is_ok(tmp_path: Path) -> None:
+    shown: list[tuple[int, int]] = []
+
+    async def work(live: Live) -> list[Diagnosis]:
+        return await examine(live.settings, lambda *progress: shown.append(progress))
+
+    found = on_live(tmp_path, work)
+    assert [each.name for each in found] == [*LOCAL, "terms", *UPSTREAMS]
+    assert [each for each in found if each.status != "ok"] == []
+    assert shown == [(done, len(found)) for done in range(len(found))]
+
+
+@pytest.mark.outcome(
+    "The terms of a source are not confirmed",
+    "`doctor` notes it and reads nothing from the source, but still says whether the exchange "
+    "answers.",
+)
+def test_sources_without_confirmed_terms_are_noted_and_not_read(tmp_path: Path) -> None:
+    async def work(live: Live) -> tuple[list[Diagnosis], Diagnosis]:
+        fresh = live.settings.model_copy(update={"accept_terms": "nyfed"})
+        found = await examine(fresh)
+        live.faults["exchange"].turn_on("403-html")
+        blocked = await examine(fresh)
+        return found, next(each for each in blocked if each.name == "exchange")
+
+    found, blocked = on_live(tmp_path, work)
+    noted = {each.name: each.detail for each in found if each.status == "note"}
+    unread = "not read, because its terms are not confirmed"
+    assert noted == {
+        "terms": "not confirmed: bybit, treasury, ishares, selling; not used: bybit, treasury, "
+        "ishares, selling; `collect` does not start without bybit",
+        "exchange": f"it answers, but is {unread}",
+        **dict.fromkeys(["stream", "treasury", "etf"], unread),
+    }
+    assert (blocked.status, blocked.detail[:11]) == ("fail", "a geo-block")
+
+
+FAULTS = [
+    ("exchange", "403-html", "exchange", "a geo-block", "this version reads only Bybit"),
+    ("exchange", "403-json", "exchange", "throttled", "wait"),
+    ("exchange", "429", "exchange", "throttled", "wait"),
+    ("exchange", "10006", "exchange", "throttled", "wait"),
+    ("exchange", "502", "exchange", "unreachable: HTTP 502", "wait"),
+    ("exchange", "10016", "exchange", "unreachable: code 10016", "wait"),
+    ("exchange", "hang", "exchange", "does not answer in time", "firewall"),
+    ("exchange", "reset", "exchange", "breaks", "firewall"),
+    ("exchange", "stale-clock", "exchange", "the clocks differ", "synchronise"),
+    ("exchange", "stale-clock", "clock", "compared with the exchange", "synchronise"),
+    ("exchange", "stream-silence", "stream", "does not confirm", "try again later"),
+    ("macro", "html", "treasury", "got an HTML page", "BAROGRAPH_TREASURY_URL in a browser"),
+    ("macro", "outage", "nyfed", "unreachable: HTTP 503", "asks again by itself"),
+    ("macro", "missing-columns", "etf", "invalid reply", "the publisher changed the file"),
+    ("identity", "empty-key-set", "identity", "legacy HS256 secret", "JWT signing keys"),
+    ("identity", "redirect", "identity", "HTTP 302 and redirects to /auth", "new address"),
+    ("identity", "html", "identity", "a web page instead of data", "sign in"),
+    ("identity", "outage", "identity", "HTTP 503", "BAROGRAPH_IDENTITY_URL"),
+    ("identity", "hang", "identity", "does not answer in time", "firewall"),
+    ("facilitator", "redirect", "facilitator", "redirects to https://www.", "set BAROGRAPH_X402"),
+    ("facilitator", "html", "facilitator", "a web page instead of data", "sign in"),
+    ("facilitator", "outage", "facilitator", "HTTP 503", "try again later"),
+    ("facilitator", "chain-down", "chain", "HTTP 503", "BAROGRAPH_X402_CHAIN_URL"),
+]
+
+
+def test_each_fault_of_a_service_is_named_with_its_remedy(tmp_path: Path) -> None:
+    async def break_server(live: Live, server: str) -> None:
+        for name, fault, check, detail, remedy in FAULTS:
+            if name != server:
+                continue
+            live.faults[server].turn_on(fault, system_clock() - DAY)
+            line = await live.line(check)
+            live.faults[server].clear()
+            assert (line.name, line.status) == (check, "fail"), (fault, line)
+            assert detail in line.detail, (fault, line)
+            assert remedy in line.remedy, (fault, line)
+
+    async def work(live: Live) -> None:
+        await asyncio.gather(*(break_server(live, server) for server in live.faults))
+
+    on_live(tmp_path, work)
+
+
+def test_contracts_that_are_not_crypto_are_counted_by_class(tmp_path: Path) -> None:
+    async def work(live: Live) -> list[Diagnosis]:
+        usual = await live.line("exchange")
+        live.faults["exchange"].turn_on("unknown-class")
+        return [usual, await live.line("exchange")]
+
+    usual, new = on_live(tmp_path, work)
+    counted = r"\d+ crypto perpetuals; left out because they are not crypto: .*\d+ stock"
+    assert re.match(counted, usual.detail)
+    assert re.match(counted + ".*; new classes: [a-z]+$", new.detail)
+    assert (usual.status, new.status) == ("ok", "note")
+
+
+def test_each_wrong_setting_is_named(tmp_path: Path) -> None:
+    free = f"{HOST}:{unused_port()}"
+    lost = "http://nowhere.invalid"
+
+    async def work(live: Live) -> list[Diagnosis]:
+        tls = live.settings.exchange_rest_url.replace("http", "https")
+        live.faults["identity"].turn_on("html")
+        portal = live.settings.identity_url
+        return await asyncio.gather(
+            live.line("exchange", exchange_rest_url=lost),
+            live.line("exchange", exchange_rest_url=f"http://{free}"),
+            live.line("exchange", exchange_rest_url=tls),
+            live.line("exchange", exchange_rest_url=portal),
+            live.line("stream", exchange_stream_url=portal.replace("http", "ws")),
+            live.line("stream", exchange_stream_url=f"ws://{free}"),
+            live.line("treasury", treasury_url=lost),
+            live.line("identity", identity="none", identity_url=""),
+            live.line("facilitator", x402_network="eip155:1"),
+            live.line("chain", x402_network="eip155:1"),
+            live.line("chain", x402_asset="0x" + "12" * 20),
+            live.line("chain", x402_chain_url=""),
+            live.line("etf", etf_url=""),
+            live.line("etf", etf_file=tmp_path / "absent.csv"),
+        )
+
+    found = on_live(tmp_path, work)
+    said = [f"{each.status} {each.detail}" for each in found]
+    network = "eip155:84532"
+    assert said == [
+        "fail unreachable: the name nowhere.invalid can't be resolved",
+        f"fail unreachable: {free} refuses the connection",
+        said[2],
+        said[3],
+        "fail HTTP 200 instead of a websocket",
+        f"fail {free} refuses the connection",
+        "fail unreachable: the name nowhere.invalid can't be resolved",
+        "note not configured: no bearer token is accepted",
+        f"fail it takes no exact payments of x402 v2 on eip155:1; its networks: {network}",
+        f"fail the node belongs to another chain, {network}",
+        f"fail there is no token at 0x{'12' * 20} on {network}",
+        "note nothing resolves a payment whose result the facilitator doesn't report",
+        "note not configured",
+        said[13],
+    ]
+    assert found[13].remedy == "correct the file that BAROGRAPH_ETF_FILE names"
+    assert "set BAROGRAPH_X402_CHAIN_URL" in found[11].remedy
+    assert said[2].endswith("does not speak TLS")
+    assert said[3].endswith("answers with a web page instead of data")
+
+
+@pytest.mark.parametrize(
+    ("code", "detail"),
+    [
+        (9, "not valid at this machine's time"),
+        (10, "not valid at this machine's time"),
+        (62, "belongs to another host"),
+        (20, "not from a known authority"),
+    ],
+)
+def test_a_certificate_that_is_not_trusted_is_explained(code: int, detail: str) -> None:
+    error = ssl.SSLCertVerificationError()
+    error.verify_code = code
+    problem = connection_problem(ExceptionGroup("two addresses", [error]), "api.example")
+    assert problem is not None
+    assert detail in problem.detail
+
+
+def test_a_check_that_hangs_or_has_a_bug_still_gets_its_line() -> None:
+    async def buggy() -> Diagnosis:
+        raise RuntimeError("a mistake")
+
+    async def work() -> list[Diagnosis]:
+        endless: asyncio.Future[Diagnosis] = asyncio.Future()
+        return [await bounded("endless", endless, 0), await bounded("buggy", buggy())]
+
+    endless, buggy_line = asyncio.run(work())
+    assert (endless.status, endless.detail) == ("fail", "no result within 0 s")
+    assert (buggy_line.status, "a mistake" in buggy_line.detail) == ("fail", True)
+
+
+def lines(settings: Settings) -> dict[str, str]:
+    async def work() -> dict[str, str]:
+        found = [await LOCAL[name](settings) for name in ("database", "history")]
+        return {each.name: f"{each.status} {each.detail}" for each in found}
+
+    return asyncio.run(work())
+
+
+@pytest.mark.outcome(
+    "A database is damaged, of an older version or of the demo, or the history is missing",
+    "`doctor` fails and says what to do.",
+)
+def test_a_database_that_cannot_be_served_is_named(tmp_path: Path) -> None:
+    settings = Settings(data=tmp_path)
+    upgrade_database(settings, "live")
+    assert lines(settings)["history"].endswith("history.sqlite3 is missing or is no history")
+    upgrade_history(settings)
+    assert {line[:30] for line in lines(settings).values()} == {"ok up to date and undamaged (0"}
+
+    connection = apsw.Connection(str(settings.database_path))
+    connection.execute("DELETE FROM schema_migrations WHERE number = 2")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    connection.close()
+    assert lines(settings)["database"] == "fail lacks analysis"
+
+    connection = apsw.Connection(str(settings.history_path))
+    rows = connection.execute("SELECT max(rootpage) FROM sqlite_schema WHERE type = 'table'")
+    page = int(str(rows.fetchall()[0][0]))
+    connection.close()
+    with settings.history_path.open("r+b") as file:
+        file.seek((page - 1) * 4096)
+        file.write(bytes(100))
+    assert lines(settings)["history"].startswith("fail history.sqlite3 is damaged: ")
+
+    (tmp_path / DEMO_WORLD).touch()
+    settings.database_path.unlink()
+    assert "holds the simulated data of a demo" in lines(settings)["database"]

@@ -1,0 +1,165 @@
+"""`barograph macro import`: earlier days of a fund, all of a file or nothing."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from click.testing import CliRunner, Result
+
+from barograph.cli import cli
+from barograph.kit.business_days import trading_days
+from barograph.kit.database import Row, SQLiteDatabase, Transaction
+from barograph.macro.records import Figure
+from barograph.macro.store import etf_series, latest_figures, record_figures
+from barograph.settings import Settings
+from support.clock import START
+from support.operator import Operator
+
+T = TypeVar("T")
+
+DAYS = [each.isoformat() for each in trading_days(date(2024, 2, 1), date(2024, 3, 1))]
+HEADER = "date,shares_outstanding,holdings_btc,nav_usd\n"
+ROWS = [f"{day},{1000 + 10 * number},{10 + number / 10},50\n" for number, day in enumerate(DAYS)]
+HISTORY = HEADER + "".join(ROWS)
+
+
+class Importer:
+    """An operator with a database and a file."""
+
+    def __init__(self, operator: Operator, file: Path) -> None:
+        self.operator = operator
+        self.file = file
+
+    def run(self, text: str, *options: str) -> Result:
+        self.file.write_text(text)
+        arguments = ["macro", "import", str(self.file), "--data", str(self.operator.data)]
+        return CliRunner().invoke(cli, [*arguments, *options])
+
+    def read_json(self, text: str, *options: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.run(text, "--json", *options).stdout)
+        return found
+
+    def flows(self) -> tuple[str, list[float | None]]:
+        """What the rules see: the covered fund, and the flow of each day."""
+
+        async def work(tx: Transaction) -> tuple[str, list[float | None]]:
+            series = await etf_series(Settings(), lambda name: latest_figures(tx, name, 60))
+            return series.coverage, [each.net_flow_usd for each in series.days]
+
+        return self._on_database(lambda database: database.read(work))
+
+    def publish(self, *figures: Figure) -> None:
+        async def work(tx: Transaction) -> None:
+            await record_figures(tx, figures, START)
+
+        self._on_database(lambda database: database.write(work))
+
+    def rows(self, day: str) -> Sequence[Row]:
+        async def work(tx: Transaction) -> Sequence[Row]:
+            return await tx.fetch(
+                "SELECT series, revision, value, source FROM observations WHERE day = $1 "
+                "ORDER BY series, revision",
+                day,
+            )
+
+        return self._on_database(lambda database: database.read(work))
+
+    def _on_database(self, use: Callable[[SQLiteDatabase], Awaitable[T]]) -> T:
+        async def work() -> T:
+            database = SQLiteDatabase(self.operator.database)
+            try:
+                return await use(database)
+            finally:
+                await database.close()
+
+        return asyncio.run(work())
+
+
+@pytest.fixture
+def importer(operator: Operator, tmp_path: Path) -> Importer:
+    return Importer(operator, tmp_path / "ibit.csv")
+
+
+def test_imported_days_give_the_flows_that_a_stance_needs(importer: Importer) -> None:
+    result = importer.run(HISTORY, "--source", "fund data")
+
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "ibit.csv: 21 days of IBIT from 2024-02-01 to 2024-03-01; 21 are new or corrected",
+        "known: 21 days (IBIT only); source: fund data, imported by the operator",
+    ]
+    assert importer.flows() == ("IBIT only", [None, *[500.0] * 20])
+
+
+def test_a_file_can_be_imported_again_and_corrected(importer: Importer) -> None:
+    importer.run(HISTORY)
+    rows = importer.rows(DAYS[3])
+
+    assert importer.read_json(HISTORY)["new_days"] == 0
+    assert importer.rows(DAYS[3]) == rows
+    assert importer.read_json(HISTORY.replace(",50\n", ",51\n", 1))["new_days"] == 1
+    nav = [tuple(row)[1:3] for row in importer.rows(DAYS[0]) if row[0] == "etf-ibit-nav"]
+    assert nav == [(1, 50.0), (2, 51.0)]
+
+
+def test_a_day_that_the_issuer_published_stays_as_it_is(importer: Importer) -> None:
+    importer.publish(Figure("etf-ibit-shares", DAYS[0], 999.0, "the issuer"))
+
+    importer.run(HISTORY)
+
+    shares = [tuple(row)[1:] for row in importer.rows(DAYS[0]) if row[0] == "etf-ibit-shares"]
+    assert shares == [(1, 999.0, "the issuer")]
+
+
+def test_a_dry_run_says_the_same_and_stores_nothing(importer: Importer) -> None:
+    found = importer.read_json(HISTORY, "--dry-run")
+
+    assert found == {
+        "ok": True,
+        "days": 21,
+        "first": "2024-02-01",
+        "last": "2024-03-01",
+        "new_days": 21,
+        "known_days": 0,
+        "coverage": "IBIT only",
+        "source": "IBIT history file, imported by the operator",
+        "dry_run": True,
+    }
+    assert importer.flows() == ("IBIT only", [])
+
+
+@pytest.mark.outcome(
+    "A line of a file for `barograph macro import` is invalid",
+    "The command names every invalid line, stores nothing and exits with 1.",
+)
+def test_invalid_lines_are_all_named_and_nothing_is_stored(importer: Importer) -> None:
+    text = HISTORY + "2024-03-02,1,1,1\n2024-03-04,many,1,1\n" + ROWS[0]
+    result = importer.run(text)
+
+    assert result.exit_code == 1
+    assert result.stderr.splitlines() == [
+        "ibit.csv: line 23: date 2024-03-02 is on a weekend, when no fund is traded",
+        "ibit.csv: line 24: shares_outstanding 'many' is not a number",
+        "ibit.csv: line 25: 2024-02-01 was given in line 2 already",
+        "nothing was stored",
+    ]
+    assert len(importer.read_json(text)["problems"]) == 3
+    assert importer.flows() == ("IBIT only", [])
+
+
+def test_a_day_to_come_and_a_source_of_two_lines_are_refused(importer: Importer) -> None:
+    ahead = importer.run(HEADER + "2199-01-02,1,1,1\n")
+
+    assert (ahead.exit_code, "in the future" in ahead.stderr) == (1, True)
+    assert importer.run(HISTORY, "--source", "one\ntwo").exit_code == 2
+
+
+def test_help_names_the_columns_and_has_examples() -> None:
+    text = CliRunner().invoke(cli, ["macro", "import", "--help"]).stdout
+
+    assert "date,net_flow_usd,aum_usd,holdings_btc" in text
+    assert "barograph macro import ibit.csv --dry-run" in text

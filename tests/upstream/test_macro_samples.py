@@ -1,0 +1,143 @@
+"""Rows in the shape of the real files: what we read of them, and that the simulated ones match."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.demo.servers.macro_files import FUND_PATH, TREASURY_PATH, answer
+from barograph.demo.world.macro import MacroWorld
+from barograph.demo.world.world import World
+from barograph.macro.records import Figure
+from barograph.upstream.etf import decode_holdings
+from barograph.upstream.nyfed import decode_effr, decode_sofr
+from barograph.upstream.treasury import decode_yields
+
+SAMPLES = Path(__file__).parent / "samples" / "macro"
+DAY = 86_400_000
+EPOCH = 1_789_999_200_000
+NOW = EPOCH + 60 * DAY
+
+READ, IGNORED = "read", "ignored"
+TREASURY_FIELDS = {
+    "Date": READ,
+    **dict.fromkeys(("3 Mo", "2 Yr", "10 Yr"), READ),
+    **dict.fromkeys(("1 Mo", "1.5 Month", "2 Mo", "4 Mo", "6 Mo", "1 Yr"), IGNORED),
+    **dict.fromkeys(("3 Yr", "5 Yr", "7 Yr", "20 Yr", "30 Yr"), IGNORED),
+}
+SOFR_FIELDS = {
+    **dict.fromkeys(("effectiveDate", "type", "percentRate", "revisionIndicator"), READ),
+    **{f"percentPercentile{part}": IGNORED for part in (1, 25, 75, 99)},
+    "volumeInBillions": IGNORED,
+}
+EFFR_FIELDS = SOFR_FIELDS | dict.fromkeys(("targetRateFrom", "targetRateTo"), READ)
+ISHARES_FIELDS = {
+    **dict.fromkeys(("Fund Holdings as of", "Shares Outstanding"), READ),
+    **dict.fromkeys(("Inception Date", "Stock", "Bond", "Cash", "Other"), IGNORED),
+    **dict.fromkeys(("Ticker", "Market Value", "Quantity"), READ),
+    **dict.fromkeys(("Name", "Sector", "Asset Class", "Weight (%)"), IGNORED),
+    **dict.fromkeys(("Notional Value", "Market Currency", "Accrual Date"), IGNORED),
+}
+
+
+def sample(name: str) -> bytes:
+    return (SAMPLES / name).read_bytes()
+
+
+def simulated(path: str, **query: str) -> bytes:
+    return answer(MacroWorld(World(7, EPOCH)), path, query, NOW).body
+
+
+def values(figures: list[Figure]) -> list[tuple[str, str, float]]:
+    return [(each.series, each.day, each.value) for each in figures]
+
+
+def treasury_fields(body: bytes) -> list[str]:
+    return body.decode().splitlines()[0].split(",")
+
+
+def rate_rows(body: bytes) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(body)["refRates"]
+    return rows
+
+
+def ishares_rows(body: bytes) -> list[list[str]]:
+    return [
+        [cell.strip() for cell in row] for row in csv.reader(io.StringIO(body.decode("utf-8-sig")))
+    ]
+
+
+def ishares_fields(body: bytes) -> list[str]:
+    rows = ishares_rows(body)
+    start = next(place for place, row in enumerate(rows) if row[0] == "Ticker")
+    return [row[0] for row in rows[1:start] if len(row) > 1] + rows[start]
+
+
+def test_a_cell_without_a_yield_costs_only_that_yield() -> None:
+    assert values(decode_yields(sample("treasury_2026.csv"), 2026, "")) == [
+        ("us3m", "2026-07-01", 3.84),
+        ("us10y", "2026-07-01", 4.47),
+        ("us3m", "2026-07-02", 3.82),
+        ("us2y", "2026-07-02", 4.14),
+        ("us10y", "2026-07-02", 4.49),
+    ]
+
+
+@pytest.mark.outcome(
+    "The New York Fed publishes `NA` in place of a rate",
+    "That day has no rate. All other days are read.",
+)
+def test_a_rate_that_is_not_available_costs_only_that_value() -> None:
+    assert values(decode_sofr(sample("nyfed_sofr.json"), "")) == [
+        ("sofr", "2026-06-12", 3.66),
+        ("sofr", "2026-06-16", 3.63),
+    ]
+    assert values(decode_effr(sample("nyfed_effr.json"), "")) == [
+        ("effr", "2026-08-05", 3.62),
+        ("effr", "2026-08-06", 3.63),
+        ("effr-low", "2026-08-06", 3.5),
+        ("effr-high", "2026-08-06", 3.75),
+    ]
+
+
+def test_a_fund_is_read_without_stated_assets_and_with_an_empty_cash_row() -> None:
+    shares, worth = 1_412_720_000.0, 66_755_340_897.25
+
+    assert values(decode_holdings(sample("ishares_ibit.csv"), "IBIT", "")) == [
+        ("etf-ibit-shares", "2026-09-28", shares),
+        ("etf-ibit-nav", "2026-09-28", worth / shares),
+        ("etf-ibit-btc", "2026-09-28", 800_535.2892),
+        ("etf-ibit-aum", "2026-09-28", worth),
+    ]
+
+
+def test_we_know_of_every_field_whether_we_read_it() -> None:
+    named = {cell.strip('"') for cell in treasury_fields(sample("treasury_2026.csv"))}
+
+    assert named == set(TREASURY_FIELDS)
+    for row in rate_rows(sample("nyfed_sofr.json")):
+        assert set(row) == set(SOFR_FIELDS)
+    for row in rate_rows(sample("nyfed_effr.json")):
+        assert set(row) == set(EFFR_FIELDS)
+    assert set(ishares_fields(sample("ishares_ibit.csv"))) == set(ISHARES_FIELDS)
+
+
+def test_simulated_publishers_send_the_same_fields_in_the_same_order_and_form() -> None:
+    year = simulated(f"{TREASURY_PATH}/2026/all", type="daily_treasury_yield_curve")
+    assert treasury_fields(year) == treasury_fields(sample("treasury_2026.csv"))
+    for rate, place in (("sofr", "secured"), ("effr", "unsecured")):
+        ours = rate_rows(simulated(f"/api/rates/{place}/{rate}/last/5.json"))[0]
+        real = rate_rows(sample(f"nyfed_{rate}.json"))[0]
+        assert list(ours) == list(real)
+        assert [type(each) for each in ours.values()] == [type(each) for each in real.values()]
+    fund, real_fund = simulated(FUND_PATH), sample("ishares_ibit.csv")
+    assert ishares_fields(fund) == ishares_fields(real_fund)
+    held, really_held = (
+        [row for row in ishares_rows(each) if row[0] in {"BTC", "USD"}]
+        for each in (fund, real_fund)
+    )
+    for column in (0, 1, 2, 3, 8, 9):  # the cells that are words
+        assert [row[column] for row in held] == [row[column] for row in really_held]
