@@ -19,6 +19,7 @@ from barograph.markets.samples import (
     LiquidationSeries,
     Measure,
     PastRegime,
+    Point,
     Series,
     column_starts,
     known_until,
@@ -30,7 +31,7 @@ T = TypeVar("T")
 
 KEPT_SERIES = 128
 
-_Values = dict[int, float | None]
+_Points = dict[int, Point]
 _HUNDREDTH = HOUR // 10_000
 
 
@@ -112,9 +113,9 @@ async def reading_series(
     some contracts have them, and a new record has few.
     """
     step = STEPS[days]
-    values = await _values(tx, "hour", contract, measure, (now // step * step - days * DAY, step))
+    values = await _points(tx, "hour", contract, measure, (now // step * step - days * DAY, step))
     if days == 1:
-        minutes = await _values(
+        minutes = await _points(
             tx, "minute", contract, measure, (now // FINE_STEP * FINE_STEP - DAY, FINE_STEP)
         )
         if minutes and 2 * len(minutes) * FINE_STEP >= len(values) * HOUR:
@@ -183,23 +184,23 @@ async def _regime_at(tx: Transaction, contract: str, instant: int) -> PastRegime
     return PastRegime(label, eight_hour_rate(rate_pct, interval_hours), hour)
 
 
-async def _values(
+async def _points(
     tx: Transaction, resolution: Resolution, contract: str, measure: Measure, grid: tuple[int, int]
-) -> _Values:
-    """The recorded values at the instants of a grid, given by its start and step."""
+) -> _Points:
+    """The recorded points at the instants of a grid, given by its start and step."""
     rows = await tx.fetch(_READINGS, resolution, contract, *grid)
-    return {row[0]: _value(measure, row) for row in rows}
+    return {row[0]: _point(measure, row) for row in rows}
 
 
-def _value(measure: Measure, row: Row) -> float | None:
-    _, price, rate_pct, interval_hours, open_interest_usd, long_account_pct = row
+def _point(measure: Measure, row: Row) -> Point:
+    at, price, rate_pct, interval_hours, open_interest_usd, long_account_pct = row
     values: dict[Measure, float | None] = {
         "price": price,
         "funding": eight_hour_rate(rate_pct, interval_hours),
         "open-interest": open_interest_usd,
         "long-accounts": long_account_pct,
     }
-    return values[measure]
+    return Point(at, values[measure])
 
 
 def _column(

@@ -147,6 +147,12 @@ def day(at: int) -> Markup:
     return _time(at, f"{when.day} {when:%B %Y}")
 
 
+def date_and_time(at: int) -> str:
+    """A date and time within a sentence: `6 Nov 2026, 16:39 UTC`."""
+    when = datetime.fromtimestamp(at / SECOND, UTC)
+    return f"{when.day} {when:%b %Y, %H:%M} UTC"
+
+
 def _time(at: int, text: str) -> Markup:
     return Markup('<time datetime="{}">{}</time>').format(iso_timestamp(at), text)
 
