@@ -27,7 +27,7 @@ from barograph.site.market_pages import (
     table_rows,
 )
 from support.clock import START
-from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading, shares
+from support.markets import BTC, ETH, MARKET, PEPE, changed, reading, shares
 
 FIELDS = Path(__file__).parents[2] / "docs/fields.md"
 LIMITS = FreshnessLimits(
@@ -161,6 +161,15 @@ def test_a_row_has_every_number_with_its_interval_and_a_dash_for_what_is_not_kno
     assert cells(found, "SOL")[-2:] == ["$0", "0.0 %"]
 
 
+def test_unknown_open_interest_is_a_dash_sorted_last_and_no_gap_in_the_scripts_values() -> None:
+    found = market_table(view_of((changed(BTC, open_interest_usd=None), ETH, PEPE)))
+
+    assert names(found)[-1] == names(found, sort="open-interest", order="asc")[-1] == "BTC"
+    assert cells(found, "BTC")[-2:] == ["—", "61.5 %"]
+    body = ET.fromstring(f"<tbody>{table_rows(found.rows, '', START)}</tbody>")
+    assert body[0].get("data-values") == "67000.5 0.01  61.5"
+
+
 def test_a_settlement_on_another_day_is_told_with_its_date() -> None:
     late = changed(BTC, next_funding_time=START + 25 * 3_600_000)
     gone = changed(ETH, next_funding_time=START - 1)
@@ -169,15 +178,6 @@ def test_a_settlement_on_another_day_is_told_with_its_date() -> None:
 
     assert cells(found, "BTC")[4] == "2026-11-07 22:20"
     assert cells(found, "ETH")[4] == "2026-11-06 21:19"
-
-
-def test_a_perpetual_without_open_interest_shows_a_dash_and_comes_last() -> None:
-    silent = changed(BTC, open_interest_usd=None)
-    found = market_table(view_of((silent, ETH, SOL)))
-
-    assert names(found) == ["ETH", "SOL", "BTC"]
-    assert names(found, order="asc") == ["SOL", "ETH", "BTC"]
-    assert cells(found, "BTC")[5:] == ["—", "61.5 %"]
 
 
 def test_contracts_that_are_not_crypto_are_counted_by_class() -> None:
@@ -193,7 +193,7 @@ def test_contracts_that_are_not_crypto_are_counted_by_class() -> None:
 
 
 def test_a_row_carries_what_a_script_sorts_by() -> None:
-    found = market_table(view_of((changed(BTC, open_interest_usd=None), ETH, SOL, PEPE)))
+    found = market_table(view_of())
 
     body = ET.fromstring(f"<tbody>{table_rows(found.rows, '', START)}</tbody>")
 

@@ -26,15 +26,15 @@ class Hour(NamedTuple):
 
     at: int
     last_price: float
-    open_interest_usd: float
+    open_interest_usd: float | None
     long_account_pct: float | None
     volatility_pct: float | None = None
     """Realised volatility of the 24 hours before; `TrailingRecord` fills it in."""
 
     @property
-    def open_interest_coins(self) -> float:
+    def open_interest_coins(self) -> float | None:
         """Open interest in coins, which a price change alone doesn't move."""
-        return self.open_interest_usd / self.last_price
+        return None if self.open_interest_usd is None else self.open_interest_usd / self.last_price
 
 
 class FundingSettlement(NamedTuple):
@@ -241,6 +241,14 @@ def percentile_rank(value: float, ordered: Sequence[float]) -> float:
 def change_pct(before: float, after: float) -> float:
     """The change from one value to another, in percent of the first."""
     return 100 * (after - before) / before
+
+
+def coins_change_pct(before: Hour | None, now: Perpetual | None) -> float | None:
+    """The change of open interest in coins, in percent; None if either value is unknown or zero."""
+    coins = None if before is None else before.open_interest_coins
+    if coins is None or coins <= 0 or now is None or now.open_interest_usd is None:
+        return None
+    return change_pct(coins, now.open_interest_usd / now.last_price)
 
 
 def _at(hour: Hour | LiquidationHour) -> int:

@@ -28,7 +28,7 @@ class ReadingRow(NamedTuple):
     last_price: float
     funding_rate_pct: float
     funding_interval_hours: float
-    open_interest_usd: float
+    open_interest_usd: float | None
     long_account_pct: float | None
 
 
