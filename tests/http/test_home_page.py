@@ -88,13 +88,16 @@ def test_liquidations_are_told_by_side_with_what_was_watched(service: Service) -
     assert "Shorts liquidated $100 25.0 % of the 24-hour total" in text
 
 
-def test_too_little_watched_is_no_amount(empty_service: Service) -> None:
+def test_a_countdown_takes_the_place_of_the_first_days_total(empty_service: Service) -> None:
     empty_service.judge.watched(START - DAY // 2, START)
     empty_service.publish(reading(), shares())
 
     text = look(empty_service).text
 
-    assert "Liquidated in 24 hours — only 50.0 % of the day covered; 95 % needed" in text
+    assert (
+        "Liquidated in 24 hours in 10 h 48 min The 24-hour total appears about 7 Nov 2026, 08:08 "
+        "UTC. We have watched for 12 h, since 09:20 UTC." in text
+    )
     assert "Longs liquidated" not in text
 
 

@@ -11,13 +11,20 @@ from barograph.briefs.records import ListedBrief
 from barograph.discovery.files import service_links
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
 from barograph.kit.database import DatabaseUnavailable
+from barograph.kit.timestamps import DAY, MINUTE
 from barograph.markets.documents import MARKET_STATE_PATH, citation, market_state_document
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import MAJORS, Perpetual
 from barograph.markets.regime import BASIS, Label, describe
 from barograph.markets.samples import DAYS, Measure, PastRegime
 from barograph.markets.settlements import bitcoin_contract
-from barograph.markets.view import LIQUIDATIONS, PERPETUALS, MarketView, is_fresh
+from barograph.markets.view import (
+    LIQUIDATIONS,
+    PERPETUALS,
+    FreshnessLimits,
+    MarketView,
+    is_fresh,
+)
 from barograph.signals.methods import DAILY
 from barograph.site.charts.gauge import gauge
 from barograph.site.paths import HOME_PATH
@@ -26,6 +33,7 @@ from barograph.site.series import ChartReader
 from barograph.site.series_charts import Chart, chosen_days
 from barograph.site.series_documents import days_query
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site
+from barograph.site.templating import duration_text, soon
 
 DAYS_AGO = {"Yesterday": 1, "7 days ago": 7, "30 days ago": 30}
 """The past instants whose regimes are shown."""
@@ -90,6 +98,9 @@ class MarketNow(NamedTuple):
     funding_8h_pct: float | None
     assets: tuple[Asset, ...]
     liquidated_usd: float | None
+    liquidated_in: str
+    """When the first total appears, such as `in 13 h 20 min`; empty if there is one."""
+
     liquidated_note: str
     """What the amount covers, or why it is missing."""
 
@@ -109,6 +120,7 @@ def market_now(view: MarketView, counted: LiquidationTotals | None) -> MarketNow
     if counted is not None:
         until = min(until, counted.as_of + view.limits.liquidations)
     regime, liquidated = view.regime, view.liquidations
+    ready_at = None if counted is None else _ready_at(counted, view.limits)
     label: Label = "unknown" if regime is None else regime.label
     return MarketNow(
         as_of=view.perpetuals.as_of,
@@ -121,7 +133,10 @@ def market_now(view: MarketView, counted: LiquidationTotals | None) -> MarketNow
         funding_8h_pct=None if regime is None else regime.funding_8h_pct,
         assets=tuple(_asset(view, symbol) for symbol in MAJORS),
         liquidated_usd=None if liquidated is None else liquidated.total_usd,
-        liquidated_note=_liquidated_note(counted, view),
+        liquidated_in=""
+        if ready_at is None
+        else f"in {duration_text(ready_at - view.now + MINUTE - 1)}",
+        liquidated_note=_liquidated_note(counted, ready_at, view),
         sides=_sides(view.liquidations),
         citation=citation(view.perpetuals.source, view.perpetuals.as_of),
     )
@@ -156,15 +171,32 @@ def _asset(view: MarketView, symbol: str) -> Asset:
     )
 
 
-def _liquidated_note(counted: LiquidationTotals | None, view: MarketView) -> str:
+def _liquidated_note(
+    counted: LiquidationTotals | None, ready_at: int | None, view: MarketView
+) -> str:
     if counted is None:
         return "no recent count"
+    if ready_at is not None and counted.watching_since is not None:
+        return (
+            f"The 24-hour total appears about {soon(ready_at, view.now)}. We have watched for "
+            f"{duration_text(round(counted.watched_pct / 100 * DAY))}, since "
+            f"{soon(counted.watching_since, view.now)}."
+        )
     # Truncated, not rounded: 94.97 must not look like the required 95.0.
     covered = Decimal(str(counted.watched_pct)).quantize(Decimal("0.1"), ROUND_DOWN)
     if view.liquidations is None:
         return f"only {covered} % of the day covered; {view.limits.min_coverage_pct:g} % needed"
     most = "" if counted.top_asset is None else f", most in {counted.top_asset}"
     return f"all contracts{most}; {covered} % of the day covered"
+
+
+def _ready_at(counted: LiquidationTotals, limits: FreshnessLimits) -> int | None:
+    missing_pct = limits.min_coverage_pct - counted.watched_pct
+    ready_at = counted.as_of + round(missing_pct / 100 * DAY)
+    since = counted.watching_since
+    if missing_pct <= 0 or since is None or ready_at > since + DAY + limits.liquidations:
+        return None
+    return -(-ready_at // MINUTE) * MINUTE
 
 
 def _sides(liquidated: LiquidationTotals | None) -> tuple[LiquidatedSide, ...]:

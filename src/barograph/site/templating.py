@@ -153,6 +153,22 @@ def date_and_time(at: int) -> str:
     return f"{when.day} {when:%b %Y, %H:%M} UTC"
 
 
+def soon(at: int, now: int) -> str:
+    """A time within a sentence, with its date if that is not today: `16:39 UTC`."""
+    return f"{utc_text(at)[11:16]} UTC" if at // DAY == now // DAY else date_and_time(at)
+
+
+def duration_text(milliseconds: int) -> str:
+    """A duration: `12 min`, `3 h 12 min`, `41 d 3 h`."""
+    minutes = milliseconds // MINUTE
+    days, hours, rest = minutes // (24 * 60), minutes // 60 % 24, minutes % 60
+    if days:
+        return f"{days} d {hours} h" if hours else f"{days} d"
+    if hours:
+        return f"{hours} h {rest} min" if rest else f"{hours} h"
+    return f"{rest} min"
+
+
 def _time(at: int, text: str) -> Markup:
     return Markup('<time datetime="{}">{}</time>').format(iso_timestamp(at), text)
 
