@@ -35,6 +35,7 @@ TITLES: Final[Mapping[str, str]] = {
     "collector": "Collector",
     "long-accounts": "Long-account shares",
     "liquidations": "Liquidations",
+    "backfill": "Back-fill from the exchange's history",
     "daily-figures": "Daily figures",
     "etf-flows": "ETF flows",
     "stances": "Stances",
