@@ -236,9 +236,8 @@ def test_a_caption_says_which_values_come_from_the_exchanges_history(
     shown = backfilled(history)
     for measure, kind in (("price", ""), ("funding", " (the last settled rate)")):
         source = f"come from the exchange's own history{kind}"
-        note = measure_chart(shown._replace(measure=measure), "BTC", "").note
-        said = note.partition("One sample per hour.")[2]
-        assert said == ("" if values is None else f" Dashed: {values.format(source)}")
+        said = measure_chart(shown._replace(measure=measure), "BTC", "").origin
+        assert said == ("" if values is None else f"Dashed: {values.format(source)}")
 
 
 def test_a_whole_line_has_no_gap() -> None:

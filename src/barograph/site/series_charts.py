@@ -54,6 +54,10 @@ class Chart(NamedTuple):
     json: str
     csv: str
     note: str
+    """Gives way to the value under the pointer."""
+
+    origin: str = ""
+    """Where the data comes from, if we did not measure all of it."""
 
 
 def chosen_days(asked: str | None) -> int:
@@ -76,11 +80,11 @@ def measure_chart(series: Series, symbol: str, root: str) -> Chart:
         signed=measure == "funding",
         data_url=json,
     )
-    note = f"{NOTES[measure]} {_sampled(series.interval)} {origin_note(series)}"
-    return Chart(title, drawing, json, csv, note.rstrip())
+    note = f"{NOTES[measure]} {_sampled(series.interval)}"
+    return Chart(title, drawing, json, csv, note, _origin_note(series))
 
 
-def origin_note(series: Series) -> str:
+def _origin_note(series: Series) -> str:
     """Which values come from the exchange's own history; empty if we measured all of them."""
     known = [each for each in series.points if each.value is not None]
     backfilled = [each.at for each in known if each.is_backfilled]
