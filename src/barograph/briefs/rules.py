@@ -98,10 +98,11 @@ def open_interest_move(evidence: MarketEvidence) -> Iterator[Draft]:
     at = evidence.reading.as_of
     for base, now in evidence.majors.items() if evidence.closed_hour is not None else ():
         before = evidence.trailing.hour_at(base, at - DAY)
-        if before is None or before.open_interest_coins <= 0:
+        coins_before = None if before is None else before.open_interest_coins
+        if before is None or coins_before is None or coins_before <= 0:
             continue
         moved = change_pct(before.last_price, now.last_price)
-        coins = change_pct(before.open_interest_coins, now.open_interest_usd / now.last_price)
+        coins = change_pct(coins_before, now.open_interest_usd / now.last_price)
         if abs(moved) > CONSTANT_PRICE_PCT or abs(coins) < OPEN_INTEREST_MOVE_PCT:
             continue
         way = "up" if coins > 0 else "down"

@@ -147,10 +147,11 @@ def btc_open_interest_trend(evidence: MarketEvidence, previous: str | None) -> S
     """
     bitcoin = evidence.majors.get("BTC")
     before = evidence.trailing.hour_at("BTC", evidence.reading.as_of - DAY)
-    if bitcoin is None or before is None or before.open_interest_coins <= 0:
+    coins_before = None if before is None else before.open_interest_coins
+    if bitcoin is None or coins_before is None or coins_before <= 0:
         return NOT_KNOWN
     coins = bitcoin.open_interest_usd / bitcoin.last_price
-    change = change_pct(before.open_interest_coins, coins)
+    change = change_pct(coins_before, coins)
     return SignalResult(TREND.label(change, previous), f"{change:+.1f} % in 24 h")
 
 
