@@ -34,17 +34,24 @@ def kept_seconds(service: Service) -> int:
     return int(found[1])
 
 
-def record_past(service: Service, days: int, rate_pct: float, interval_hours: float = 8) -> None:
-    """Measure the hour that was so many days ago."""
+def record_past(
+    service: Service,
+    days: int,
+    rate_pct: float,
+    interval_hours: float = 8,
+    origin: str = "measured",
+) -> None:
+    """Record the hour that was so many days ago."""
     service.execute(
-        "INSERT INTO readings VALUES ('hour', 'BTCUSDT', $1, 1.5, $2, $3, 2.5, NULL)",
-        *((START - days * DAY) // HOUR * HOUR, rate_pct, interval_hours),
+        "INSERT INTO readings VALUES ('bybit', 'hour', 'BTCUSDT', $1, 1.5, $2, $3, 2.5, NULL, "
+        "NULL, $4)",
+        *((START - days * DAY) // HOUR * HOUR, rate_pct, interval_hours, origin),
     )
 
 
 def record_label(service: Service, days: int, label: str) -> None:
     """Take a label so many days ago, by a rate that no later day had."""
-    sql = "INSERT INTO regime_changes (at, label, funding_8h_pct) VALUES ($1, $2, 9.75)"
+    sql = "INSERT INTO regime_changes VALUES ('bybit', $1, $2, 9.75, 'measured')"
     service.execute(sql, START - days * DAY, label)
 
 
@@ -98,6 +105,7 @@ def test_a_countdown_takes_the_place_of_the_first_days_total(empty_service: Serv
         "Liquidated in 24 hours in 10 h 48 min The 24-hour total appears about 7 Nov 2026, 08:08 "
         "UTC. We have watched for 12 h, since 09:20 UTC." in text
     )
+    assert "We have watched since 6 Nov 2026, 09:20 UTC. The exchange publishes no" in text
     assert "Longs liquidated" not in text
 
 
@@ -115,6 +123,18 @@ def test_a_past_day_has_the_rate_that_was_measured_then_not_that_of_its_label(
     assert "7 days ago not recorded funding unknown" in text
     assert "30 days ago not recorded -0.0200 % per 8 h, 21:00 UTC" in text
     assert "9.75" not in text
+
+
+def test_a_back_filled_past_says_where_it_comes_from(service: Service) -> None:
+    record_label(service, 20, "long-leaning")
+    for days in (1, 7):
+        record_past(service, days, 0.0075, origin="backfilled")
+
+    text = look(service).text
+
+    assert "Yesterday not judged +0.0075 % per 8 h, last settled by 21:00 UTC" in text
+    source = "come from the exchange's own history (the last settled rate); we measured the rest."
+    assert f"Dashed: values before 6 Nov 2026, 21:00 UTC {source}" in text
 
 
 @pytest.mark.parametrize("days", [1, 7, 30, 60])

@@ -39,10 +39,14 @@ PATHS = (
 
 @pytest.fixture
 def recorded(service: Service) -> Service:
-    """A service whose record knows a day of one contract, with an hour missing."""
+    """A service whose record knows a day of one contract, with an hour missing.
+
+    The older half of the day comes from the exchange's own history.
+    """
 
     async def work(tx: Transaction) -> None:
-        await record_rows(tx, readings=READINGS)
+        await record_rows(tx, readings=READINGS[:12])
+        await record_rows(tx, readings=READINGS[12:], origin="backfilled")
         await record_rows(tx, liquidation_hours=LIQUIDATED)
 
     asyncio.run(service.database.write(work))
@@ -76,6 +80,11 @@ def test_a_series_says_what_where_and_when(recorded: Service) -> None:
     assert list(answer.json()) == [*body, "points"]
     assert {"at": iso_timestamp(GAP), "value": None, "origin": None} in points
     assert {"at": iso_timestamp(GAP - HOUR), "value": -0.02, "origin": "measured"} in points
+    assert {
+        "at": iso_timestamp(READINGS[-1].at),
+        "value": -0.02,
+        "origin": "backfilled",
+    } in points
     assert len(points) == 25
 
 

@@ -234,7 +234,8 @@ def test_a_caption_says_which_values_come_from_the_exchanges_history(
     history: range, values: str | None
 ) -> None:
     shown = backfilled(history)
-    for measure, kind in (("price", ""), ("funding", " (the last settled rate)")):
+    kinds: dict[Measure, str] = {"price": "", "funding": " (the last settled rate)"}
+    for measure, kind in kinds.items():
         source = f"come from the exchange's own history{kind}"
         said = measure_chart(shown._replace(measure=measure), "BTC", "").origin
         assert said == ("" if values is None else f"Dashed: {values.format(source)}")

@@ -28,13 +28,21 @@ class Hour(NamedTuple):
     last_price: float
     open_interest_usd: float | None
     long_account_pct: float | None
+    recorded_coins: float | None = None
+    """Open interest in coins, if the exchange gave it."""
+
+    is_backfilled: bool = False
+    """Whether it comes from the exchange's history instead of our own measuring."""
+
     volatility_pct: float | None = None
     """Realised volatility of the 24 hours before; `TrailingRecord` fills it in."""
 
     @property
     def open_interest_coins(self) -> float | None:
         """Open interest in coins, which a price change alone doesn't move."""
-        return None if self.open_interest_usd is None else self.open_interest_usd / self.last_price
+        if self.recorded_coins is not None or self.open_interest_usd is None:
+            return self.recorded_coins
+        return self.open_interest_usd / self.last_price
 
 
 class FundingSettlement(NamedTuple):

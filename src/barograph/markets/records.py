@@ -13,7 +13,12 @@ from barograph.markets.regime import eight_hour_rate
 MAJORS = ("BTC", "ETH", "SOL")
 """The assets of `/api/agent/market`, sampled first and recorded every minute."""
 
+VENUE = "bybit"
+"""The venue of every row that we record: the name of the exchange's adapter."""
+
 Side = Literal["long", "short"]
+Origin = Literal["measured", "backfilled"]
+"""Whether we measured a row ourselves or filled it in later from the exchange's own history."""
 
 
 class Perpetual(Struct, frozen=True):

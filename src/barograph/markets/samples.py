@@ -85,6 +85,8 @@ class LiquidationSeries(NamedTuple):
     """The minute up to which liquidations are known."""
 
     columns: tuple[LiquidationColumn, ...]
+    watched_since: int | None = None
+    """When we began to watch, if that is after the first column began."""
 
 
 class PastRegime(NamedTuple):
@@ -94,6 +96,9 @@ class PastRegime(NamedTuple):
     funding_8h_pct: float | None
     at: int | None
     """The hour of the rate."""
+
+    is_backfilled: bool = False
+    """Whether the rate is the last settled one, from the exchange's own history."""
 
 
 NOT_RECORDED = PastRegime(None, None, None)

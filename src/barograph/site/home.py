@@ -61,7 +61,10 @@ class RegimeAt(NamedTuple):
     """What is shown without a label."""
 
     at: int | None = None
-    """When a past rate was measured."""
+    """The hour of a past rate."""
+
+    is_backfilled: bool = False
+    """Whether a past rate is the last settled one, from the exchange's own history."""
 
 
 class Asset(NamedTuple):
@@ -151,11 +154,15 @@ def regimes_over_time(now: MarketNow | None, past: Sequence[PastRegime] | None) 
         return [current, *(RegimeAt(when, None, None, "unavailable") for when in DAYS_AGO)]
     return [
         current,
-        *(
-            RegimeAt(when, regime.label, regime.funding_8h_pct, "not recorded", regime.at)
-            for when, regime in zip(DAYS_AGO, past, strict=True)
-        ),
+        *(_past(when, regime) for when, regime in zip(DAYS_AGO, past, strict=True)),
     ]
+
+
+def _past(when: str, regime: PastRegime) -> RegimeAt:
+    # Back-filled hours have a rate but were not judged when they were new.
+    otherwise = "not judged" if regime.is_backfilled else "not recorded"
+    label, rate, at, is_backfilled = regime
+    return RegimeAt(when, label, rate, otherwise, at, is_backfilled)
 
 
 def _asset(view: MarketView, symbol: str) -> Asset:

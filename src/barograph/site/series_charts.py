@@ -38,6 +38,7 @@ _LIQUIDATED = (
     "USD value of liquidated positions, all contracts. "
     "Hatched: less than {:g} % covered, or still in progress."
 )
+_SINCE = "We have watched since {}. The exchange publishes no history of liquidations."
 _SHOWN: Mapping[Measure, Callable[[float], str]] = {
     "price": price,
     "funding": rate,
@@ -114,4 +115,7 @@ def liquidations_chart(series: LiquidationSeries, min_coverage_pct: float, root:
     """The chart of all liquidations; intervals with less coverage are hatched."""
     json, csv = (root + liquidations_path(series.days, form) for form in ("json", "csv"))
     drawing = column_chart(series, prefix="chart-liquidations", name="Liquidations", data_url=json)
-    return Chart("Liquidations", drawing, json, csv, _LIQUIDATED.format(min_coverage_pct))
+    since = (
+        "" if series.watched_since is None else _SINCE.format(date_and_time(series.watched_since))
+    )
+    return Chart("Liquidations", drawing, json, csv, _LIQUIDATED.format(min_coverage_pct), since)

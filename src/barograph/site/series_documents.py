@@ -11,6 +11,7 @@ from barograph.kit.documents import JSON
 from barograph.kit.timestamps import SECOND, iso_timestamp
 from barograph.kit.wire import Notice, WireModel
 from barograph.markets.documents import Source, Symbol
+from barograph.markets.records import Origin
 from barograph.markets.samples import (
     DAYS,
     DEFAULT_DAYS,
@@ -26,7 +27,6 @@ from barograph.site.responses import Page
 LIQUIDATIONS = "liquidations"
 
 Form = Literal["json", "csv"]
-Origin = Literal["measured", "backfilled"]
 
 CSV = b"text/csv; charset=utf-8; header=present"
 INVALID_DAYS = f"days must be one of {', '.join(map(str, DAYS))}, given once"
