@@ -1,6 +1,7 @@
 """`/signals`: every signal now, and a page with the history of each."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from starlette.exceptions import HTTPException
@@ -8,9 +9,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.badges.documents import BADGE_FOLDER
+from barograph.history.records import NotIssuedYet
 from barograph.kit.database import DatabaseUnavailable
-from barograph.kit.timestamps import DAY
-from barograph.markets.view import PERPETUALS
+from barograph.kit.timestamps import DAY, HOUR
+from barograph.markets.evidence import WEEK_OF_HOURS
+from barograph.markets.view import LIQUIDATIONS, PERPETUALS
 from barograph.signals.judge import changes_since, last_changes
 from barograph.signals.methods import BY_KEY, DAILY, METHODS, Method
 from barograph.signals.records import NOT_KNOWN, SIGNALS, UNKNOWN, SignalChange, Signals
@@ -18,9 +21,14 @@ from barograph.site.charts.strips import Lane, Span, lanes
 from barograph.site.paths import SIGNALS_FOLDER, SIGNALS_PAGE
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import RETRY_MS, Site
+from barograph.site.templating import date_and_time
+from barograph.stances.etf import KIND as ETF_STANCE
+from barograph.stances.reader import STANCES
 
 HISTORY_DAYS = 60
 LISTED_CHANGES = 15
+LIQUIDATION_PRESSURE = "liquidation-pressure"
+ETF_FLOW = "btc-etf-flow"
 AGO = (("Yesterday", 1), ("7 days ago", 7), ("30 days ago", 30))
 
 
@@ -36,6 +44,9 @@ class CurrentSignals(NamedTuple):
     sources: Mapping[str, str]
     market_at: int | None
     """The time of the last market reading."""
+
+    expected: Mapping[str, str] = MappingProxyType({})
+    """When a signal that lacks data can be known, by key."""
 
 
 class ShownSignal(NamedTuple):
@@ -53,6 +64,8 @@ class ShownSignal(NamedTuple):
     """When it expires; None if it is not fresh."""
 
     is_daily: bool = False
+    expected: str = ""
+    """When an unknown signal will be known, if that can be said."""
 
     @property
     def is_known(self) -> bool:
@@ -99,7 +112,27 @@ def shown_signal(method: Method, current: CurrentSignals, last: SignalChange | N
         since=since,
         until=current.ends.get(method.key),
         is_daily=method.key in DAILY,
+        expected=current.expected.get(method.key, "") if label == UNKNOWN else "",
     )
+
+
+def expected_signals(
+    watching_since: int | None, waiting: NotIssuedYet | None, now: int
+) -> dict[str, str]:
+    """When signals of a young instance can be known, by key.
+
+    Liquidations count from when we began to watch; `waiting` says what the ETF flows lack.
+    """
+    expected = {}
+    pressure_at = 0 if watching_since is None else watching_since + (WEEK_OF_HOURS + 1) * HOUR
+    if now < pressure_at:
+        expected[LIQUIDATION_PRESSURE] = (
+            f"It needs {WEEK_OF_HOURS} hours of liquidations, about {date_and_time(pressure_at)}."
+        )
+    if waiting is not None:
+        until = "" if waiting.until is None else f"; complete about {date_and_time(waiting.until)}"
+        expected[ETF_FLOW] = f"{waiting.why[:1].upper()}{waiting.why[1:]}{until}."
+    return expected
 
 
 def label_at(changes: Sequence[SignalChange], at: int, held_until: int) -> SignalChange | None:
@@ -198,7 +231,13 @@ def _current(site: Site, now: int) -> CurrentSignals:
     signals, market = site.signals.fresh(site.board, now), site.board.latest(PERPETUALS)
     ends = site.signals.ends(site.board, now)
     market_at = None if market is None else market.as_of
-    return CurrentSignals(signals, ends, site.signals.sources, market_at)
+    counted, stances = site.board.latest(LIQUIDATIONS), site.board.latest(STANCES)
+    expected = expected_signals(
+        None if counted is None else counted.watching_since,
+        None if stances is None else stances.waiting.get(ETF_STANCE),
+        now,
+    )
+    return CurrentSignals(signals, ends, site.signals.sources, market_at, expected)
 
 
 def _until(site: Site, now: int, *, is_read: bool) -> int:
