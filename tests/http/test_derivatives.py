@@ -111,6 +111,16 @@ def test_a_live_perpetual_without_a_sampled_share_is_available_without_it(
     assert [body[member] for member in NUMBERS[:4]] == [0.012, 0.005, NEXT_FUNDING, 90_000_000]
 
 
+@pytest.mark.contract("derivatives.available")
+def test_a_perpetual_without_open_interest_keeps_its_price(service: Service) -> None:
+    service.publish(reading(contracts=(changed(BTC, open_interest_usd=None), *MARKET[1:])))
+
+    body = record(service)
+
+    assert (body["available"], body["lastPrice"]) == (True, 67_000.5)
+    assert body["openInterestUsd"] is None
+
+
 @pytest.mark.contract("free.derivatives-data", "derivatives.available")
 def test_every_live_perpetual_is_served_and_not_only_three(service: Service) -> None:
     contracts = [

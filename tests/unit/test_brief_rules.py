@@ -22,9 +22,16 @@ from barograph.briefs.rules import (
 )
 from barograph.kit.json import canonical
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
-from barograph.markets.evidence import FundingSettlement, MarketEvidence, Outage, TrailingRecord
+from barograph.markets.evidence import (
+    FundingSettlement,
+    Hour,
+    MarketEvidence,
+    Outage,
+    TrailingRecord,
+)
 from barograph.markets.records import Perpetual
 from barograph.markets.regime import Label
+from barograph.signals.methods import btc_open_interest_trend
 from support.clock import START
 from support.evidence import (
     AT,
@@ -187,6 +194,17 @@ def test_open_interest_is_looked_at_once_an_hour_and_against_the_day_before() ->
     assert spoken(open_interest_move(moving(1_200, 100, trailing=TrailingRecord()))) == []
     gap = add_hours(TrailingRecord(), 23)
     assert spoken(open_interest_move(moving(1_200, 100, trailing=gap))) == []
+
+
+def test_unknown_open_interest_is_neither_a_move_nor_a_trend() -> None:
+    known = moving(1_200, 100)
+    now = known._replace(majors={"BTC": changed(known.majors["BTC"], open_interest_usd=None)})
+    before = TrailingRecord()
+    before.add_hour("BTC", Hour(AT - DAY, 100.0, None, None))
+
+    for unknown in (now, moving(1_200, 100, trailing=before)):
+        assert spoken(open_interest_move(unknown)) == []
+        assert btc_open_interest_trend(unknown, None).label == "unknown"
 
 
 def test_a_major_that_is_not_listed_is_not_spoken_about() -> None:

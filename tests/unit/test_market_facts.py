@@ -159,6 +159,15 @@ def test_a_row_has_every_number_with_its_interval_and_a_dash_for_what_is_not_kno
     assert cells(found, "SOL")[-2:] == ["$0", "0.0 %"]
 
 
+def test_unknown_open_interest_is_a_dash_sorted_last_and_no_gap_in_the_scripts_values() -> None:
+    found = market_table(view_of((changed(BTC, open_interest_usd=None), ETH, PEPE)))
+
+    assert names(found)[-1] == names(found, sort="open-interest", order="asc")[-1] == "BTC"
+    assert cells(found, "BTC")[-2:] == ["—", "61.5 %"]
+    body = ET.fromstring(f"<tbody>{table_rows(found.rows, '', START)}</tbody>")
+    assert body[0].get("data-values") == "67000.5 0.01  61.5"
+
+
 def test_a_settlement_on_another_day_is_told_with_its_date() -> None:
     late = changed(BTC, next_funding_time=START + 25 * 3_600_000)
     gone = changed(ETH, next_funding_time=START - 1)

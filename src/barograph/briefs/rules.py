@@ -19,6 +19,7 @@ from barograph.markets.evidence import (
     WEEK_OF_HOURS,
     MarketEvidence,
     change_pct,
+    coins_change_pct,
     percentile_rank,
 )
 from barograph.markets.records import MAJORS
@@ -98,11 +99,10 @@ def open_interest_move(evidence: MarketEvidence) -> Iterator[Draft]:
     at = evidence.reading.as_of
     for base, now in evidence.majors.items() if evidence.closed_hour is not None else ():
         before = evidence.trailing.hour_at(base, at - DAY)
-        coins_before = None if before is None else before.open_interest_coins
-        if before is None or coins_before is None or coins_before <= 0:
+        coins = coins_change_pct(before, now)
+        if before is None or coins is None or now.open_interest_usd is None:
             continue
         moved = change_pct(before.last_price, now.last_price)
-        coins = change_pct(coins_before, now.open_interest_usd / now.last_price)
         if abs(moved) > CONSTANT_PRICE_PCT or abs(coins) < OPEN_INTEREST_MOVE_PCT:
             continue
         way = "up" if coins > 0 else "down"

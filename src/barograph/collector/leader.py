@@ -21,7 +21,7 @@ from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import SECOND
 from barograph.markets.exchange import Exchange
-from barograph.markets.records import MAJORS, Perpetuals
+from barograph.markets.records import MAJORS, Perpetual, Perpetuals
 from barograph.markets.store import forget_old
 from barograph.settings import Settings
 
@@ -131,7 +131,7 @@ class Collector:
 
     async def _list_contracts(self, reading: Perpetuals) -> None:
         """List the contracts, and sample the majors before anything is published."""
-        largest = sorted(reading.contracts, key=lambda each: -each.open_interest_usd)
+        largest = sorted(reading.contracts, key=_by_open_interest)
         majors = [each.contract for each in largest if each.base in MAJORS]
         others = [each.contract for each in largest if each.base not in MAJORS]
         # A contract whose values were rejected still has liquidations.
@@ -234,6 +234,11 @@ class Collector:
             await self._lease.release()
         except DatabaseUnavailable:
             log.warning("lease not released; it will expire")
+
+
+def _by_open_interest(each: Perpetual) -> float:
+    """Largest first, unknown last."""
+    return 1.0 if each.open_interest_usd is None else -each.open_interest_usd
 
 
 def collector_lease(settings: Settings, database: Database, clock: Clock) -> Lease:

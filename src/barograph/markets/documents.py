@@ -24,7 +24,10 @@ FundingRatePct = Annotated[
         "positive, longs pay shorts."
     ),
 ]
-OpenInterestUsd = Annotated[float | None, Field(description="Open interest in USD, single-sided.")]
+OpenInterestUsd = Annotated[
+    float | None,
+    Field(description="Open interest in USD, single-sided; null if the venue sent none."),
+]
 LongAccountPct = Annotated[
     float | None,
     Field(

@@ -44,6 +44,42 @@ class SettlementHistory(Protocol):
         """
 
 
+class PastValue(NamedTuple):
+    """A value at a full hour of the past."""
+
+    at: int
+    """The full hour, in milliseconds since the Unix epoch."""
+
+    value: float
+
+
+class MarketHistory(Protocol):
+    """An exchange's own record of the past, by the hour; raises as `Exchange` does.
+
+    Every method returns values with `start <= at < end`, oldest first, each hour at most once. It
+    reads page after page, and waits between requests, so that live polling keeps its share of the
+    rate limit. A value that can't be read or is implausible is left out.
+
+    Raises:
+        UnknownToUpstream: the exchange has no such contract.
+    """
+
+    async def past_prices(self, contract: str, start: int, end: int) -> Sequence[PastValue]:
+        """Read prices at the full hour, in USDT."""
+
+    async def past_open_interest(self, contract: str, start: int, end: int) -> Sequence[PastValue]:
+        """Read single-sided open interest in coins.
+
+        Empty unless a live reading proves whether the history counts one side or both.
+        """
+
+    async def past_long_accounts(self, contract: str, start: int, end: int) -> Sequence[PastValue]:
+        """Read long-account shares, in percent."""
+
+    async def past_settlements(self, contract: str, start: int, end: int) -> Sequence[SettledRate]:
+        """Read settled funding rates."""
+
+
 class LiquidationWatcher(Protocol):
     """Receives what a stream connection reports. Called from the event loop, never awaited."""
 
@@ -80,6 +116,9 @@ FUNDING_INTERVAL = PlausibleRange("fundingIntervalHours", 0.25, 24.0)
 
 OPEN_INTEREST = PlausibleRange("openInterestUsd", 0.0, 1e12)
 """In USD: more than ten times the open interest of bitcoin on all exchanges together."""
+
+OPEN_INTEREST_COINS = PlausibleRange("openInterestCoins", 0.0, 1e17)
+"""In coins: above the supply of the most numerous coins, which trade in units of 1000 or more."""
 
 LONG_ACCOUNTS = PlausibleRange("longAccountPct", 0.0, 100.0)
 

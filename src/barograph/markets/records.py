@@ -44,8 +44,13 @@ class Perpetual(Struct, frozen=True):
     next_funding_time: int
     """When the current rate is settled, in milliseconds since the Unix epoch."""
 
-    open_interest_usd: float
-    """Value of all open positions in USD, single-sided: a long and its short count once."""
+    open_interest_usd: float | None
+    """Value of all open positions in USD, single-sided: a long and its short count once. None if
+    the exchange sent no value that we can use."""
+
+    open_interest_coins: float | None = None
+    """Size of all open positions in coins of the base asset, single-sided; for a multiplier
+    contract such as `1000PEPE`, in units of 1000 coins. None if the exchange sent none."""
 
     @property
     def funding_8h_pct(self) -> float:
@@ -66,8 +71,15 @@ class Perpetuals(Struct, frozen=True):
 
     refused: dict[str, list[str]] = {}
     """For each field, the contracts whose value was out of range, listed once per bad value. Such
-    values are not published. If price, funding or open interest is out of range, `contracts` omits
-    the contract."""
+    values are not published. If price or funding is out of range, `contracts` omits the contract.
+    If open interest is out of range, the contract has none."""
+
+    left_out: dict[str, int] = {}
+    """How many contracts `contracts` omits because they are not crypto, by the exchange's own word
+    for their class, such as `stock`."""
+
+    unknown_classes: list[str] = []
+    """The words in `left_out` that this version doesn't know."""
 
 
 def majors_of(reading: Perpetuals) -> dict[str, Perpetual]:

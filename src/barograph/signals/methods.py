@@ -19,7 +19,7 @@ from barograph.markets.evidence import (
     FORTNIGHT_OF_HOURS,
     WEEK_OF_HOURS,
     MarketEvidence,
-    change_pct,
+    coins_change_pct,
     percentile_rank,
 )
 from barograph.markets.regime import EDGES_PCT
@@ -145,13 +145,10 @@ def btc_open_interest_trend(evidence: MarketEvidence, previous: str | None) -> S
     must pass the edge by more than 1 point. The reference is the full hour nearest to 24 hours ago;
     unknown without it.
     """
-    bitcoin = evidence.majors.get("BTC")
     before = evidence.trailing.hour_at("BTC", evidence.reading.as_of - DAY)
-    coins_before = None if before is None else before.open_interest_coins
-    if bitcoin is None or coins_before is None or coins_before <= 0:
+    change = coins_change_pct(before, evidence.majors.get("BTC"))
+    if change is None:
         return NOT_KNOWN
-    coins = bitcoin.open_interest_usd / bitcoin.last_price
-    change = change_pct(coins_before, coins)
     return SignalResult(TREND.label(change, previous), f"{change:+.1f} % in 24 h")
 
 

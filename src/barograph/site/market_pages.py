@@ -95,14 +95,14 @@ class MarketFacts(NamedTuple):
         countdown = Markup('<span data-until="{}"></span>').format(each.next_funding_time)
         long = UNKNOWN if share is None else f"{share.long_account_pct:.1f} %"
         stated = Markup("per {}, next settlement {} {}").format(every, settled, countdown)
-        interest = f"{each.open_interest_usd:,.0f} USD"
+        interest, exactly = _open_interest(each)
         sampled = None if share is None else share.sampled_at
         of_accounts = "no recent sample" if share is None else "of accounts with a position"
         return [
             _fact("last_price", price(each.last_price), "USDT", self.as_of),
             _fact("funding_rate_pct", exact_rate(each.funding_rate_pct), stated, self.as_of),
             _fact("funding_8h_pct", rate(each.funding_8h_pct), "per 8 h", self.as_of),
-            _fact("open_interest_usd", usd(each.open_interest_usd), interest, self.as_of),
+            _fact("open_interest_usd", interest, exactly, self.as_of),
             _fact("long_account_pct", long, of_accounts, sampled),
             _fact("next_funding_time", settled, f"every {every}", self.as_of),
         ]
@@ -119,6 +119,12 @@ def market_facts(view: MarketView, found: FoundPerpetual) -> MarketFacts:
         f"{SITE_NAME}, {found.symbol} perpetual as of {utc_text(as_of)}. Source: {source}. {NOTICE}"
     )
     return MarketFacts(found.perpetual, as_of, source, until, view.until, share, citation)
+
+
+def _open_interest(each: Perpetual) -> tuple[str, str]:
+    if each.open_interest_usd is None:
+        return UNKNOWN, "no recent value"
+    return usd(each.open_interest_usd), f"{each.open_interest_usd:,.0f} USD"
 
 
 def _fact(field: str, value: str, unit: str, read_at: int | None) -> MarketFact:
@@ -271,16 +277,18 @@ def _line(row: MarketRow, folder: str, settlement_time: str) -> str:
     base, share = str(escape(each.base)), row.long_account_pct
     name = base if row.symbol is None else f'<a href="{folder}{row.symbol}">{base}</a>'
     upper, contract = str(escape(each.base.upper())), str(escape(each.contract))
-    values = f"{each.last_price!r} {each.funding_8h_pct!r} {each.open_interest_usd!r}"
-    known = "" if share is None else repr(share)
+    interest = each.open_interest_usd
+    numbers = (each.last_price, each.funding_8h_pct, interest, share)
+    values = " ".join("" if number is None else repr(number) for number in numbers)
+    owned = _UNKNOWN_CELL if interest is None else f"<td>{usd(interest)}</td>"
     long = _UNKNOWN_CELL if share is None else f"<td>{share:.1f} %</td>"
     return (
         f'<tr data-name="{upper}" data-contract="{contract}" '
-        f'data-values="{values} {known}"><th scope="row">{name}</th>'
+        f'data-values="{values}"><th scope="row">{name}</th>'
         f"<td>{price(each.last_price)}</td>"
         f"<td>{exact_rate(each.funding_rate_pct)} / {each.funding_interval_hours:g} h</td>"
         f"<td>{rate(each.funding_8h_pct)}</td><td>{settlement_time}</td>"
-        f"<td>{usd(each.open_interest_usd)}</td>{long}</tr>"
+        f"{owned}{long}</tr>"
     )
 
 
