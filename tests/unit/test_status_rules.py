@@ -358,6 +358,18 @@ def test_too_little_coverage_is_said_with_what_is_needed() -> None:
     assert (status.status, status.feed.status) == ("degraded", "ok")
 
 
+def test_contracts_that_are_not_crypto_are_counted_without_being_a_failure() -> None:
+    left_out = {"commodity": 20, "stock": 180, "weather": 2}
+    found = replace(reading(START), left_out=left_out, unknown_classes=["weather"])
+    exchange = check(assess(WELL._replace(perpetuals=found)), "exchange")
+
+    assert exchange.status == "ok"
+    assert exchange.detail == (
+        "the last reading succeeded; left out 202 contracts that are not crypto: 180 stock, "
+        "20 commodity, 2 weather; this version does not know the class weather"
+    )
+
+
 def test_values_that_were_refused_are_counted_by_field() -> None:
     refused = {"lastPrice": ["BTCUSDT", "ETHUSDT"], "openInterestUsd": ["SOLUSDT"]}
     status = assess(WELL._replace(perpetuals=replace(reading(START), refused=refused)))

@@ -34,12 +34,12 @@ from barograph.upstream.bybit.wire import UnreadableError, moment, number, perce
 REPLIES = Path(__file__).parent / "bybit_replies"
 
 KEPT = {
-    "1000000BABYDOGEUSDT": Instrument("1000000BABYDOGEUSDT", "1000000BABYDOGE", 4.0),
-    "1000PEPEUSDT": Instrument("1000PEPEUSDT", "1000PEPE", 4.0),
-    "BTCUSDT": Instrument("BTCUSDT", "BTC", 8.0),
-    "ETHUSDT": Instrument("ETHUSDT", "ETH", 8.0),
-    "SHIB1000USDT": Instrument("SHIB1000USDT", "SHIB1000", 8.0),
-    "SOLUSDT": Instrument("SOLUSDT", "SOL", 8.0),
+    "1000000BABYDOGEUSDT": Instrument("1000000BABYDOGEUSDT", "1000000BABYDOGE", 4.0, ""),
+    "1000PEPEUSDT": Instrument("1000PEPEUSDT", "1000PEPE", 4.0, ""),
+    "BTCUSDT": Instrument("BTCUSDT", "BTC", 8.0, ""),
+    "ETHUSDT": Instrument("ETHUSDT", "ETH", 8.0, ""),
+    "SHIB1000USDT": Instrument("SHIB1000USDT", "SHIB1000", 8.0, ""),
+    "SOLUSDT": Instrument("SOLUSDT", "SOL", 8.0, ""),
 }
 
 
@@ -85,6 +85,7 @@ def test_every_kept_contract_becomes_a_perpetual() -> None:
         funding_interval_hours=4.0,
         next_funding_time=1794801600000,
         open_interest_usd=81234567.0912,
+        open_interest_coins=11379781059.214,
     )
     assert by_name["SHIB1000USDT"].funding_rate_pct == 0.0
     assert {"BIOUSDT", "BTC-25DEC26"} <= tickers.symbols
@@ -97,12 +98,33 @@ def test_open_interest_is_single_sided() -> None:
     assert float(row["openInterestValue"]) == pytest.approx(2 * perpetual.open_interest_usd)
 
 
-@pytest.mark.parametrize("value", [..., "", None])
-def test_without_the_single_sided_field_a_contract_is_left_out_rather_than_doubled(
+@pytest.mark.parametrize("value", [..., "", None, "n/a", "-1", "1000000000001"])
+def test_without_the_single_sided_value_open_interest_is_unknown_and_the_price_stays(
     value: object,
 ) -> None:
-    result = _tickers(BTCUSDT={"singleOpenInterestValue": value})
-    assert _names(result) == KEPT.keys() - {"BTCUSDT"}
+    found = decode_tickers(_tickers(BTCUSDT={"singleOpenInterestValue": value}), KEPT)
+    bitcoin = next(each for each in found.perpetuals if each.base == "BTC")
+    assert (bitcoin.last_price, bitcoin.open_interest_usd) == (94230.4, None)
+    assert found.refused.get("openInterestUsd", []) == ["BTCUSDT"] * (
+        value in ("-1", "1000000000001")
+    )
+
+
+@pytest.mark.parametrize(
+    ("both", "single", "sides"),
+    [
+        ("56641.919", "28320.96", 2),
+        ("28320.96", "28320.96", 1),
+        ("56641.919", "20000", None),
+        ("56641.919", ..., None),
+        ("0", "0", None),
+    ],
+)
+def test_only_the_live_pair_of_fields_proves_how_many_sides_are_counted(
+    both: str, single: object, sides: int | None
+) -> None:
+    fields = {"openInterest": both, "singleOpenInterest": single}
+    assert decode_tickers(_tickers(BTCUSDT=fields), KEPT).sides.get("BTCUSDT") == sides
 
 
 def test_the_funding_interval_comes_from_the_list_when_the_ticker_has_none() -> None:
@@ -131,7 +153,6 @@ def test_without_any_funding_interval_a_contract_is_left_out() -> None:
         ("lastPrice", "1\n"),
         ("lastPrice", "9" * 400),
         ("lastPrice", None),
-        ("singleOpenInterestValue", "-1"),
         ("nextFundingTime", "0"),
         ("nextFundingTime", "1794816000"),
         ("nextFundingTime", "soon"),
@@ -147,8 +168,9 @@ HUGE = "9" * 40 + "e99"
 
 
 @pytest.mark.outcome(
-    "The exchange sends a price, funding rate or open interest out of range",
-    "That contract is unavailable, and `/api/status` counts the value. Others are published.",
+    "The exchange sends a price or funding rate out of range",
+    "That contract is unavailable, and `/api/status` counts the value. Others are published. A "
+    "contract with an open interest out of range keeps its price.",
 )
 @pytest.mark.parametrize(
     ("field", "value", "named"),
@@ -161,7 +183,6 @@ HUGE = "9" * 40 + "e99"
         ("fundingIntervalHour", "1e-99", "fundingIntervalHours"),
         ("fundingIntervalHour", "25", "fundingIntervalHours"),
         ("singleOpenInterestValue", "1e12", None),
-        ("singleOpenInterestValue", "1000000000001", "openInterestUsd"),
     ],
 )
 def test_a_contract_with_a_value_out_of_range_is_left_out_and_counted(

@@ -43,6 +43,7 @@ class Venue:
         self.instruments: list[Any] = [_document("instruments.json")]
         self.tickers = _document("tickers.json")
         self.broken: set[str] = set()
+        self.seconds: dict[str, float] = {}
         self.asked: list[httpx2.Request] = []
         self.exchange = BybitExchange(
             Settings(**{"exchange_source": "a test", **settings}),
@@ -70,6 +71,7 @@ class Venue:
     def _answer(self, request: httpx2.Request) -> httpx2.Response:
         self.asked.append(request)
         endpoint = request.url.path.removeprefix("/v5/market/")
+        self.now += round(self.seconds.get(endpoint, 0) * SECOND)
         if endpoint in self.broken:
             return httpx2.Response(503)
         document = self.tickers
@@ -116,6 +118,93 @@ def test_the_list_is_read_page_by_page_with_the_cursor_encoded_once() -> None:
     queries = [request.url.query.decode() for request in venue.asked[:2]]
     assert queries[0] == "category=linear&limit=1000"
     assert queries[1].endswith("&cursor=first%3DBTCUSDT%26last%3DBTCUSDT")
+
+
+@pytest.mark.parametrize(
+    ("cursor", "sent"),
+    [
+        ("first%3DBTCUSDT%26last%3dETHUSDT", "first%3DBTCUSDT%26last%3dETHUSDT"),
+        ("a+b/c==", "a+b/c=="),
+        ("a&limit=1#b c", "a%26limit=1%23b%20c"),
+    ],
+)
+def test_the_cursor_goes_back_as_it_came(cursor: str, sent: str) -> None:
+    venue = Venue()
+    first = _document("instruments_first_page.json")
+    first["result"]["nextPageCursor"] = cursor
+    venue.instruments = [first, _document("instruments_last_page.json")]
+    asyncio.run(venue.read())
+    assert venue.asked[1].url.raw_path.decode().endswith(f"&limit=1000&cursor={sent}")
+
+
+def test_a_null_cursor_means_the_last_page() -> None:
+    venue = Venue()
+    venue.instruments[0]["result"]["nextPageCursor"] = None
+    assert names(asyncio.run(venue.read())) == KEPT
+
+
+def _classify(venue: Venue, **words: object) -> None:
+    """Change the class of some contracts; `...` takes the field away."""
+    for row in venue.rows(venue.instruments[0]):
+        word = words.get(str(row["symbol"]), row["symbolType"])
+        if word is ...:
+            del row["symbolType"]
+        else:
+            row["symbolType"] = word
+
+
+@pytest.mark.outcome(
+    "The exchange lists stocks, commodities, currencies or ETFs as perpetuals",
+    "They are unavailable and count nowhere. `/api/status` says how many of which class there are.",
+)
+def test_contracts_that_are_not_crypto_are_left_out_and_counted_by_class(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    venue = Venue()
+    _classify(venue, SOLUSDT="innovation", ETHUSDT="stock", SHIB1000USDT="weather")
+
+    async def hours() -> Perpetuals:
+        for _ in range(3):
+            found = await venue.read(HOUR)
+        return found
+
+    reading = asyncio.run(hours())
+    assert names(reading) == KEPT - {"ETHUSDT", "SHIB1000USDT"}
+    assert reading.left_out == {"stock": 1, "weather": 1}
+    assert reading.unknown_classes == ["weather"]
+    told = [each for each in caplog.records if "unknown class" in each.message]
+    assert [each.__dict__["classes"] for each in told] == [["weather"]]
+
+
+def test_a_list_that_is_older_than_classes_is_crypto() -> None:
+    venue, partly = Venue(), Venue()
+    _classify(venue, **{str(row["symbol"]): ... for row in venue.rows(venue.instruments[0])})
+    assert names(asyncio.run(venue.read())) == KEPT
+    _classify(partly, ETHUSDT=...)
+    reading = asyncio.run(partly.read())
+    assert names(reading) == KEPT - {"ETHUSDT"}
+    assert reading.left_out == {"unclassified": 1}
+
+
+def test_a_list_without_crypto_names_its_classes() -> None:
+    venue = Venue()
+    _classify(venue, **dict.fromkeys(KEPT, "coin"))
+    assert "6 of other classes: coin" in str(asyncio.run(failure(venue)))
+
+
+def test_a_slow_line_starts_late_and_later_calls_have_their_usual_time() -> None:
+    venue = Venue(request_seconds=4)
+    venue.seconds = {"instruments-info": 15, "tickers": 15}
+
+    async def start() -> UpstreamError:
+        assert names(await venue.read()) == KEPT
+        venue.broken = {"tickers"}
+        venue.seconds = {"tickers": 3}
+        error = await failure(venue, 5 * SECOND)
+        assert len(venue.asked) == 2 + 2  # a retry within four seconds
+        return error
+
+    assert type(asyncio.run(start())) is Unreachable
 
 
 def test_a_list_without_an_end_is_invalid() -> None:

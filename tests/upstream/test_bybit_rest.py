@@ -5,6 +5,7 @@ import gzip
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from random import Random
 from time import monotonic
@@ -43,6 +44,10 @@ def changed(name: str, change: Callable[[Any], None]) -> httpx2.Response:
     document = json.loads((REPLIES / name).read_bytes())
     change(document)
     return httpx2.Response(200, json=document)
+
+
+def coded(code: int) -> httpx2.Response:
+    return changed("server_error.json", lambda document: document.update(retCode=code))
 
 
 class Bybit:
@@ -160,10 +165,11 @@ FAILURES: dict[str, tuple[Callable[[], httpx2.Response], type[UpstreamError]]] =
         InvalidReply,
     ),
     "10006": (lambda: reply("too_many_visits.json"), Throttled),
-    "10009": (
-        lambda: changed("server_error.json", lambda d: d.update(retCode=10009)),
-        Forbidden,
+    "an illegal category": (
+        lambda: changed("symbol_invalid.json", lambda d: d.update(retMsg="Illegal category")),
+        InvalidReply,
     ),
+    **{f"{code}": (partial(coded, code), Forbidden) for code in (10009, 10024, 10029)},
     "10016": (lambda: reply("server_error.json"), Unreachable),
     "10000": (lambda: changed("server_error.json", lambda d: d.update(retCode=10000)), Unreachable),
     "another code": (

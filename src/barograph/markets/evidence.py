@@ -40,9 +40,7 @@ class Hour(NamedTuple):
     @property
     def open_interest_coins(self) -> float | None:
         """Open interest in coins, which a price change alone doesn't move."""
-        if self.recorded_coins is not None or self.open_interest_usd is None:
-            return self.recorded_coins
-        return self.open_interest_usd / self.last_price
+        return _coins(self.recorded_coins, self)
 
 
 class FundingSettlement(NamedTuple):
@@ -253,10 +251,18 @@ def change_pct(before: float, after: float) -> float:
 
 def coins_change_pct(before: Hour | None, now: Perpetual | None) -> float | None:
     """The change of open interest in coins, in percent; None if either value is unknown or zero."""
-    coins = None if before is None else before.open_interest_coins
-    if coins is None or coins <= 0 or now is None or now.open_interest_usd is None:
+    coins_before = None if before is None else before.open_interest_coins
+    coins = None if now is None else _coins(now.open_interest_coins, now)
+    if coins_before is None or coins_before <= 0 or coins is None:
         return None
-    return change_pct(coins, now.open_interest_usd / now.last_price)
+    return change_pct(coins_before, coins)
+
+
+def _coins(given: float | None, seen: Hour | Perpetual) -> float | None:
+    """Open interest in coins: as the exchange gave it, or from its value at the last price."""
+    if given is not None or seen.open_interest_usd is None:
+        return given
+    return seen.open_interest_usd / seen.last_price
 
 
 def _at(hour: Hour | LiquidationHour) -> int:

@@ -270,6 +270,7 @@ class MarketJudge:
             each.funding_interval_hours,
             each.open_interest_usd,
             self._fresh_share(each.contract, read_at),
+            each.open_interest_coins,
         )
 
 

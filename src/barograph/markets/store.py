@@ -77,7 +77,7 @@ async def recent_record(tx: Transaction, bases: Mapping[str, str], now: int) -> 
     since, until = now - TRAILING - DAY - 2 * HOUR, now + MINUTE
     for contract, base in bases.items():
         for row in await tx.fetch(_RECENT_HOURS, VENUE, contract, since, until):
-            trailing.add_hour(base, Hour(*row[:-1], row[-1] == "backfilled"))
+            trailing.add_hour(base, Hour(*row))
         for newest in (_LAST_SIGNED_SETTLEMENT, _LAST_SETTLEMENT):
             for row in await tx.fetch(newest, VENUE, contract, until):
                 trailing.add_settlement(FundingSettlement(*row))
@@ -193,7 +193,8 @@ INSERT INTO settlements (
 VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING
 """
 _RECENT_HOURS = """
-SELECT at, last_price, open_interest_usd, long_account_pct, open_interest_coins, origin
+SELECT at, last_price, open_interest_usd, long_account_pct, open_interest_coins,
+    origin = 'backfilled'
 FROM readings WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at >= $3 AND at <= $4
 ORDER BY at
 """

@@ -16,6 +16,8 @@ from barograph.stances.etf import KIND as ETF_STANCE
 
 DATABASE_SILENT_MS = 5 * SECOND
 
+_MAX_CLASSES = 8
+
 Condition = Literal["ok", "degraded", "down"]
 CheckStatus = Literal["ok", "degraded", "down", "not_configured", "warming_up"]
 
@@ -186,11 +188,27 @@ def _exchange(inputs: StatusInputs) -> Check:
     if not is_fresh(health.as_of, inputs.limits.perpetuals, inputs.now):
         silent = _seconds(inputs.now - health.as_of)
         return _check(name, "degraded", f"not called for {silent:g} s")
-    refused = {} if inputs.perpetuals is None else inputs.perpetuals.refused
-    if refused:
-        counts = ", ".join(f"{len(names)} of {field}" for field, names in sorted(refused.items()))
-        return _check(name, "degraded", f"values out of range are not shown: {counts}")
-    return _check(name, "ok", "the last reading succeeded")
+    reading = inputs.perpetuals
+    left_out = "" if reading is None else _left_out(reading)
+    if reading is not None and reading.refused:
+        refused = sorted(reading.refused.items())
+        counts = ", ".join(f"{len(names)} of {field}" for field, names in refused)
+        detail = f"values out of range are not shown: {counts}{left_out}"
+        return _check(name, "degraded", detail)
+    return _check(name, "ok", f"the last reading succeeded{left_out}")
+
+
+def _left_out(reading: Perpetuals) -> str:
+    """The contracts that are not crypto, which is no failure."""
+    if not reading.left_out:
+        return ""
+    largest = sorted(reading.left_out.items(), key=lambda each: (-each[1], each[0]))
+    counts = ", ".join(f"{count} {word}" for word, count in largest[:_MAX_CLASSES])
+    text = f"; left out {sum(reading.left_out.values())} contracts that are not crypto: {counts}"
+    if reading.unknown_classes:
+        words = ", ".join(reading.unknown_classes[:_MAX_CLASSES])
+        text += f"; this version does not know the class {words}"
+    return text
 
 
 def _collector(inputs: StatusInputs) -> Check:

@@ -81,8 +81,10 @@ class _Unpacker:
 class TimeBudget:
     """The time left for one reading, including its retries and pages."""
 
-    def __init__(self, seconds: float, clock: Clock) -> None:
+    def __init__(self, seconds: float, clock: Clock, *, patient: bool = False) -> None:
+        """`patient` lets one attempt use all of the time."""
         self._seconds = seconds
+        self._longest = seconds if patient else seconds / 2
         self._clock = clock
         self._end = clock() + round(seconds * SECOND)
 
@@ -95,8 +97,8 @@ class TimeBudget:
         return self.left() >= self._seconds / 2
 
     def attempt(self) -> float:
-        """The timeout of one attempt: at most half of the budget, so that a retry fits."""
-        return min(self.left(), self._seconds / 2)
+        """The timeout of one attempt: at most half of an ordinary budget, so that a retry fits."""
+        return min(self.left(), self._longest)
 
 
 class Retries(NamedTuple):

@@ -1,7 +1,8 @@
 """Caches the exchange's list of contracts between readings."""
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 
@@ -10,21 +11,59 @@ from msgspec import Struct
 from barograph.errors import InvalidReply, UpstreamError
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import HOUR, MINUTE, SECOND
-from barograph.upstream.bybit.decode import Instrument, TooFewContracts
+from barograph.upstream.bybit.decode import Instrument, InstrumentPage, TooFewContracts
 from barograph.upstream.http import TimeBudget
 
 log = logging.getLogger(__name__)
 
+_TEXT_LIMIT = 200
+
 USABLE = 6 * HOUR
 """How long we use a list when we can't read a newer one."""
+
+
+CRYPTO_CLASSES = frozenset({"", "innovation"})
+OTHER_CLASSES = frozenset({"stock", "commodity", "forex", "ETF"})
+"""The exchange's words for perpetuals that follow something else."""
+
+UNCLASSIFIED = "unclassified"
+"""A contract without a word in a list that has words for others."""
 
 
 class ContractList(Struct, frozen=True):
     """The complete list of contracts."""
 
     kept: Mapping[str, Instrument]
+    """The live crypto perpetuals against USDT."""
     symbols: AbstractSet[str]
     """Every name in the list, kept or not."""
+    left_out: Mapping[str, int] = {}
+    """How many live perpetuals against USDT are not crypto, by class."""
+
+    @classmethod
+    def of(cls, pages: Iterable[InstrumentPage]) -> "ContractList":
+        """Join the pages of a list.
+
+        A list without any class is older than the field, and all of it is crypto.
+        """
+        pages = list(pages)
+        usual = UNCLASSIFIED if any(page.names_classes for page in pages) else ""
+        kept: dict[str, Instrument] = {}
+        others: dict[str, str] = {}
+        for instrument in (each for page in pages for each in page.instruments):
+            name, word = instrument.contract, instrument.asset_class
+            word = usual if word is None else word
+            if word in CRYPTO_CLASSES:
+                kept[name] = instrument
+            else:
+                others[name] = word
+        symbols = frozenset().union(*(page.symbols for page in pages))
+        return cls(kept, symbols, dict(Counter(others.values()).most_common()))
+
+    @property
+    def unknown_classes(self) -> list[str]:
+        """The classes that this version doesn't know."""
+        return sorted(self.left_out.keys() - OTHER_CLASSES)
 
 
 class ContractCache:
@@ -48,18 +87,23 @@ class ContractCache:
         self._is_failing = False
         self._fits = True
 
-    async def kept(self, budget: TimeBudget) -> Mapping[str, Instrument]:
-        """The contracts to keep, by name.
+    @property
+    def is_empty(self) -> bool:
+        """Whether no usable list has been read yet."""
+        return self._listing is None or abs(self._clock() - self._read_at) > USABLE
+
+    async def current(self, budget: TimeBudget) -> ContractList:
+        """The list to use now.
 
         Raises:
             UpstreamError: there is no usable list, and we can't read one.
         """
-        if self._listing is None or abs(self._clock() - self._read_at) > USABLE:
+        if self._listing is None or self.is_empty:
             self._listing = None
             self._listing = await self._renewed(budget)
         elif not self._fits and abs(self._clock() - self._tried_at) >= MINUTE:
             await self._replace(budget)
-        return self._listing.kept
+        return self._listing
 
     @contextmanager
     def fitting(self) -> Iterator[None]:
@@ -108,7 +152,11 @@ class ContractCache:
         self._tried_at = self._clock()
         newer = await self._read(budget)
         if not newer.kept:
-            raise InvalidReply("the list of contracts has no USDT perpetual")
+            raise InvalidReply(
+                "the list of contracts has no crypto perpetual against USDT, and "
+                f"{sum(newer.left_out.values())} of other classes: "
+                f"{', '.join(newer.left_out)[:_TEXT_LIMIT] or 'none'}"
+            )
         if symbols is not None and self._listing is not None:
             _check(newer, self._listing, symbols)
         self._read_at = self._clock()

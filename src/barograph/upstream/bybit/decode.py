@@ -17,7 +17,9 @@ from barograph.markets.exchange import (
     LAST_PRICE,
     LONG_ACCOUNTS,
     OPEN_INTEREST,
+    OPEN_INTEREST_COINS,
     SETTLED_RATE,
+    PlausibleRange,
 )
 from barograph.markets.records import LongAccounts, Perpetual
 from barograph.markets.settlements import SettledRate
@@ -38,6 +40,8 @@ T = TypeVar("T")
 _NANOSECOND_DIGITS = 6
 _MINUTES = 60
 _SUM_TOLERANCE_PCT = 1.0
+_RATIO_TOLERANCE = 0.01
+_WORD_LIMIT = 40
 
 MAX_SETTLEMENTS = 200
 """The exchange reports this many settlements at once."""
@@ -57,17 +61,21 @@ class Instrument(Struct, frozen=True):
     contract: str
     base: str
     funding_interval_hours: float | None
+    asset_class: str | None = None
+    """The exchange's word for what it follows; None if the reply has none."""
 
 
 class InstrumentPage(Struct, frozen=True):
     """One page of the list of contracts."""
 
     instruments: tuple[Instrument, ...]
-    """The contracts we keep."""
+    """The live perpetuals against USDT, of every class."""
     symbols: frozenset[str]
-    """Every name on the page, kept or not."""
+    """Every name on the page."""
     cursor: str
     """Requests the next page; empty on the last one."""
+    names_classes: bool = False
+    """Whether any contract on the page has a class."""
 
 
 class Tickers(Struct, frozen=True):
@@ -77,7 +85,9 @@ class Tickers(Struct, frozen=True):
     symbols: frozenset[str]
     """Every name in the reading, kept or not."""
     refused: Mapping[str, Sequence[str]]
-    """Kept contracts that we leave out because a value is implausible, by its field."""
+    """Kept contracts with an implausible value, by its field."""
+    sides: Mapping[str, int]
+    """How many sides of a position the exchange's `openInterest` counts, where that is proved."""
 
 
 class Settlements(Struct, frozen=True):
@@ -95,11 +105,12 @@ class _InstrumentRow(Struct, rename="camel"):
     base_coin: str
     quote_coin: str
     funding_interval: Annotated[int, Meta(ge=0, lt=2**31)] | None = None
+    symbol_type: Cell = None
 
 
 class _InstrumentResult(Struct, rename="camel"):
     list: list[_InstrumentRow]
-    next_page_cursor: str = ""
+    next_page_cursor: str | None = None
 
 
 class _TickerRow(Struct, rename="camel"):
@@ -108,6 +119,8 @@ class _TickerRow(Struct, rename="camel"):
     funding_rate: Cell = None
     funding_interval_hour: Cell = None
     next_funding_time: Cell = None
+    open_interest: Cell = None
+    single_open_interest: Cell = None
     single_open_interest_value: Cell = None
 
 
@@ -151,21 +164,23 @@ def decode_time(result: bytes) -> int:
 def decode_instruments(result: bytes) -> InstrumentPage:
     """A page of contracts: https://bybit-exchange.github.io/docs/v5/market/instrument .
 
-    The list also holds USDC perpetuals, dated futures and contracts before their launch.
+    The list also holds USDC perpetuals, dated futures and contracts before their launch. About a
+    third of the live perpetuals follow stocks, commodities, currencies or ETFs.
     """
     page = parse(result, _INSTRUMENTS, "the list of contracts")
     return InstrumentPage(
-        instruments=tuple(_instrument(row) for row in page.list if _is_kept(row)),
+        instruments=tuple(_instrument(row) for row in page.list if _is_live(row)),
         symbols=frozenset(row.symbol for row in page.list),
-        cursor=page.next_page_cursor,
+        cursor=page.next_page_cursor or "",
+        names_classes=any(row.symbol_type is not None for row in page.list),
     )
 
 
 def decode_tickers(result: bytes, kept: Mapping[str, Instrument]) -> Tickers:
     """All contracts at once: https://bybit-exchange.github.io/docs/v5/market/tickers .
 
-    We leave out a kept contract whose row can't be read. If that is more than half of them, the
-    whole reading is invalid.
+    We leave out a kept contract whose row can't be read. If only its open interest can't be read,
+    that is unknown. If more than half are left out, the whole reading is invalid.
 
     Raises:
         TooFewContracts: fewer than half of the kept contracts can be read.
@@ -177,7 +192,7 @@ def decode_tickers(result: bytes, kept: Mapping[str, Instrument]) -> Tickers:
         if row.symbol not in kept:
             continue
         try:
-            perpetuals[row.symbol] = _perpetual(row, kept[row.symbol])
+            perpetuals[row.symbol] = _perpetual(row, kept[row.symbol], refused)
         except OutOfRangeError as error:
             refused[error.field].append(row.symbol)
         except UnreadableError:
@@ -188,7 +203,8 @@ def decode_tickers(result: bytes, kept: Mapping[str, Instrument]) -> Tickers:
             "can be read"
         )
     symbols = frozenset(row.symbol for row in rows)
-    return Tickers(tuple(perpetuals.values()), symbols, dict(refused))
+    sides = {row.symbol: sides for row in rows if (sides := _sides(row)) is not None}
+    return Tickers(tuple(perpetuals.values()), symbols, dict(refused), sides)
 
 
 def decode_long_accounts(result: bytes, contract: str) -> LongAccounts:
@@ -242,7 +258,7 @@ def decode_settlements(result: bytes, contract: str) -> Settlements:
     return Settlements(found, len(rates) - len(known))
 
 
-def _is_kept(row: _InstrumentRow) -> bool:
+def _is_live(row: _InstrumentRow) -> bool:
     return (
         row.contract_type == "LinearPerpetual"
         and row.quote_coin == "USDT"
@@ -253,10 +269,11 @@ def _is_kept(row: _InstrumentRow) -> bool:
 def _instrument(row: _InstrumentRow) -> Instrument:
     minutes = row.funding_interval
     hours = None if minutes is None or minutes <= 0 else minutes / _MINUTES
-    return Instrument(row.symbol, row.base_coin, hours)
+    word = None if row.symbol_type is None else str(row.symbol_type)[:_WORD_LIMIT]
+    return Instrument(row.symbol, row.base_coin, hours, word)
 
 
-def _perpetual(row: _TickerRow, instrument: Instrument) -> Perpetual:
+def _perpetual(row: _TickerRow, instrument: Instrument, refused: dict[str, list[str]]) -> Perpetual:
     return Perpetual(
         contract=row.symbol,
         base=instrument.base,
@@ -264,7 +281,12 @@ def _perpetual(row: _TickerRow, instrument: Instrument) -> Perpetual:
         funding_rate_pct=plausible(percent(row.funding_rate), FUNDING_RATE),
         funding_interval_hours=plausible(_interval(row, instrument), FUNDING_INTERVAL),
         next_funding_time=moment(row.next_funding_time),
-        open_interest_usd=_open_interest(row),
+        open_interest_usd=_open_interest(
+            row, row.single_open_interest_value, OPEN_INTEREST, refused
+        ),
+        open_interest_coins=_open_interest(
+            row, row.single_open_interest, OPEN_INTEREST_COINS, refused
+        ),
     )
 
 
@@ -277,9 +299,23 @@ def _interval(row: _TickerRow, instrument: Instrument) -> float:
         return instrument.funding_interval_hours
 
 
-def _open_interest(row: _TickerRow) -> float:
-    """Only the single-sided field: `openInterestValue` counts both sides of a position."""
-    value = number(row.single_open_interest_value)
-    if value < 0:
-        raise UnreadableError(f"{value} is not an open interest")
-    return plausible(value, OPEN_INTEREST)
+def _open_interest(
+    row: _TickerRow, cell: Cell, expected: PlausibleRange, refused: dict[str, list[str]]
+) -> float | None:
+    """Only the single-sided fields: `openInterestValue` counts both sides of a position."""
+    try:
+        return plausible(number(cell), expected)
+    except OutOfRangeError as error:
+        refused[error.field].append(row.symbol)
+    except UnreadableError:
+        pass
+    return None
+
+
+def _sides(row: _TickerRow) -> int | None:
+    """How many sides `openInterest` counts, by its ratio to the single-sided field."""
+    try:
+        ratio = above_zero(row.open_interest) / above_zero(row.single_open_interest)
+    except UnreadableError:
+        return None
+    return next((sides for sides in (1, 2) if abs(ratio / sides - 1) <= _RATIO_TOLERANCE), None)

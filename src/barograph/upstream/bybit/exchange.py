@@ -5,9 +5,9 @@ When the exchange hangs or fails, `rest.py` applies timeouts, retries and circui
 """
 
 import asyncio
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
 from random import Random
-from urllib.parse import unquote
 
 import httpx2
 from msgspec import structs
@@ -27,7 +27,6 @@ from barograph.settings import Settings
 from barograph.upstream.bybit.contract_cache import ContractCache, ContractList
 from barograph.upstream.bybit.decode import (
     MAX_SETTLEMENTS,
-    Instrument,
     InstrumentPage,
     Settlements,
     ShareOutOfRange,
@@ -43,11 +42,16 @@ from barograph.upstream.bybit.stream import LiquidationStream
 from barograph.upstream.bybit.wire import Envelope, check_clock
 from barograph.upstream.http import Sleep, TimeBudget
 
+log = logging.getLogger(__name__)
+
 _PAGES = 20
 _RATIO_PERIOD = 5 * MINUTE
 
 LISTING_SECONDS = 600.0
 """Seconds between two readings of the list of contracts."""
+
+START_SECONDS = 20.0
+"""The time budget of the first list of contracts, and again of the first tickers."""
 
 
 class BybitExchange:
@@ -74,6 +78,8 @@ class BybitExchange:
         self._last_time = 0
         self._last_as_of = 0
         self._refused: dict[str, list[str]] = {}
+        self._unknown_classes: list[str] = []
+        self._sides: Mapping[str, int] = {}
 
     @property
     def source(self) -> str:
@@ -81,24 +87,38 @@ class BybitExchange:
         return self._settings.exchange_source
 
     async def perpetuals(self) -> Perpetuals:
-        """Read every live USDT perpetual at once; raises `UpstreamError`."""
-        budget = self._rest.budget()
-        kept = await self._catalogue.kept(budget)
+        """Read every live crypto perpetual against USDT at once; raises `UpstreamError`."""
+        is_first = self._last_as_of == 0 or self._catalogue.is_empty
+        budget = self._rest.start_budget(START_SECONDS) if is_first else self._rest.budget()
+        listing = await self._catalogue.current(budget)
+        if is_first:
+            budget = self._rest.start_budget(START_SECONDS)
 
         def read(envelope: Envelope) -> tuple[int, Tickers]:
             time = self._time(envelope)
             with self._catalogue.fitting():
-                return time, decode_tickers(envelope.result, kept)
+                return time, decode_tickers(envelope.result, listing.kept)
 
         time, tickers = await self._rest.call("tickers", {"category": "linear"}, read, budget)
-        refused = {field: [*names] for field, names in tickers.refused.items()}
-        for field, names in self._refused.items():
-            if live := [name for name in names if name in kept]:
-                refused[field] = live
-        reading = Perpetuals(self._as_of(time), self.source, tickers.perpetuals, refused)
+        self._sides = tickers.sides
+        reading = self._reading(self._as_of(time), listing, tickers)
         if budget.is_half_left():
             await self._catalogue.review(tickers.symbols, budget)
         return reading
+
+    def _reading(self, as_of: int, listing: ContractList, tickers: Tickers) -> Perpetuals:
+        refused = {field: [*names] for field, names in tickers.refused.items()}
+        for field, names in self._refused.items():
+            if live := [name for name in names if name in listing.kept]:
+                refused[field] = live
+        unknown = listing.unknown_classes
+        if unknown != self._unknown_classes:
+            self._unknown_classes = unknown
+            if unknown:
+                log.warning("contracts of an unknown class left out", extra={"classes": unknown})
+        return Perpetuals(
+            as_of, self.source, tickers.perpetuals, refused, dict(listing.left_out), unknown
+        )
 
     async def long_accounts(self, contract: str) -> LongAccounts:
         """Read the newest long-account share of one contract; raises `UpstreamError`."""
@@ -148,16 +168,13 @@ class BybitExchange:
         await self._rest.close()
 
     async def _listing(self, budget: TimeBudget) -> ContractList:
-        kept: dict[str, Instrument] = {}
-        symbols: set[str] = set()
+        pages: list[InstrumentPage] = []
         cursor = ""
         for _ in range(_PAGES):
-            page = await self._page(cursor, budget)
-            kept.update({instrument.contract: instrument for instrument in page.instruments})
-            symbols |= page.symbols
-            cursor = page.cursor
+            pages.append(await self._page(cursor, budget))
+            cursor = pages[-1].cursor
             if not cursor:
-                return ContractList(kept, symbols)
+                return ContractList.of(pages)
         raise InvalidReply(f"the list of contracts has more than {_PAGES} pages")
 
     async def _page(self, cursor: str, budget: TimeBudget) -> InstrumentPage:
@@ -170,8 +187,7 @@ class BybitExchange:
 
         params = {"category": "linear", "limit": "1000"}
         if cursor:
-            # The exchange returns cursors percent-encoded; httpx would encode them twice.
-            params["cursor"] = unquote(cursor)
+            params["cursor"] = cursor
         return await self._rest.call("instruments-info", params, read, budget)
 
     def _note_refused(self, expected: PlausibleRange, contract: str, count: int) -> None:

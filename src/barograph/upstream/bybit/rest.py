@@ -2,6 +2,7 @@
 
 If the exchange hangs, each attempt times out after at most half of the call's time budget
 (`request_seconds`). The call is retried until the budget is spent, and then raises `Unreachable`.
+The first readings have a larger budget, so that a slow line starts late instead of never.
 After four failed calls in a row the endpoint's circuit breaker opens: further calls fail at once,
 and one call per pause tries again.
 """
@@ -10,7 +11,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from random import Random
-from typing import Literal, TypeVar
+from typing import Final, Literal, TypeVar
+from urllib.parse import quote, urlencode
 
 import httpx2
 
@@ -31,12 +33,21 @@ from barograph.upstream.http import Retries, Sleep, TimeBudget, read_body, tls_c
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Endpoint = Literal["time", "instruments-info", "tickers", "account-ratio", "funding/history"]
+Endpoint = Literal[
+    "time",
+    "instruments-info",
+    "tickers",
+    "account-ratio",
+    "funding/history",
+    "kline",
+    "open-interest",
+]
+Purpose = Literal["live", "history"]
 
 MAX_REPLY_BYTES = 16 * 1024 * 1024
 """All tickers take about 0.6 MB."""
 
-
+_IN_QUERIES: Final = "%=+/:;,?@!$'()*"
 _RETRIES = Retries(attempts=4, first_backoff=0.2, failures=(Unreachable, InvalidReply))
 
 
@@ -62,8 +73,8 @@ class RestClient:
         self._sleep = sleep
         self._random = random
         self._host = CircuitBreaker(clock, settings.breaker_seconds, (Throttled, Forbidden))
-        self._endpoints: dict[Endpoint, CircuitBreaker] = {}
-        self._failing: dict[Endpoint, str] = {}
+        self._endpoints: dict[tuple[Endpoint, Purpose], CircuitBreaker] = {}
+        self._failing: dict[tuple[Endpoint, Purpose], str] = {}
         self._http = httpx2.AsyncClient(
             base_url=settings.exchange_rest_url,
             transport=transport,
@@ -77,20 +88,27 @@ class RestClient:
         """Start the time budget of one reading."""
         return TimeBudget(self._seconds, self._clock)
 
+    def start_budget(self, seconds: float) -> TimeBudget:
+        """Start the time budget of a first reading, which may be on a slow line."""
+        return TimeBudget(max(seconds, self._seconds), self._clock, patient=True)
+
     async def call(
         self,
         endpoint: Endpoint,
         params: Mapping[str, str],
         read: Callable[[Envelope], T],
         budget: TimeBudget,
+        purpose: Purpose = "live",
     ) -> T:
         """Call `endpoint` and retry until `read` accepts the reply or the budget is spent.
+
+        Each purpose has its own breaker, so that a fault of the history doesn't stop live readings.
 
         Raises:
             UpstreamError: how the last attempt failed, or why a breaker allowed none.
         """
         breaker = self._endpoints.setdefault(
-            endpoint,
+            (endpoint, purpose),
             CircuitBreaker(self._clock, self._breaker_seconds, (Unreachable, InvalidReply)),
         )
 
@@ -105,12 +123,12 @@ class RestClient:
             with self._host.guard(), breaker.guard():
                 answer = await _RETRIES.run(attempt, budget, self._sleep, self._random)
         except UnknownToUpstream:
-            self._note_success(endpoint)
+            self._note_success(endpoint, purpose)
             raise
         except UpstreamError as error:
-            self._note_failure(endpoint, error)
+            self._note_failure(endpoint, purpose, error)
             raise
-        self._note_success(endpoint)
+        self._note_success(endpoint, purpose)
         return answer
 
     async def close(self) -> None:
@@ -120,10 +138,11 @@ class RestClient:
     async def _fetch(
         self, endpoint: Endpoint, params: Mapping[str, str], seconds: float
     ) -> HttpReply:
+        address = f"/v5/market/{endpoint}?{_query(params)}"
         try:
             async with (
                 asyncio.timeout(seconds) as limit,
-                self._http.stream("GET", f"/v5/market/{endpoint}", params=params) as response,
+                self._http.stream("GET", address, timeout=seconds) as response,
             ):
                 return HttpReply(
                     status=response.status_code,
@@ -136,15 +155,27 @@ class RestClient:
         except (httpx2.RequestError, OSError) as error:
             raise Unreachable(f"{endpoint}: {type(error).__name__} {error}".rstrip()) from error
 
-    def _note_failure(self, endpoint: Endpoint, error: UpstreamError) -> None:
+    def _note_failure(self, endpoint: Endpoint, purpose: Purpose, error: UpstreamError) -> None:
         """Log a failure when its kind changes, not at every poll."""
-        if self._failing.get(endpoint) != error.kind:
-            self._failing[endpoint] = error.kind
+        if self._failing.get((endpoint, purpose)) != error.kind:
+            self._failing[endpoint, purpose] = error.kind
             log.warning(
                 "exchange call failed",
-                extra={"endpoint": endpoint, "kind": error.kind, "detail": str(error)},
+                extra={
+                    "endpoint": endpoint,
+                    "purpose": purpose,
+                    "kind": error.kind,
+                    "detail": str(error),
+                },
             )
 
-    def _note_success(self, endpoint: Endpoint) -> None:
-        if self._failing.pop(endpoint, None) is not None:
-            log.info("exchange call recovered", extra={"endpoint": endpoint})
+    def _note_success(self, endpoint: Endpoint, purpose: Purpose) -> None:
+        if self._failing.pop((endpoint, purpose), None) is not None:
+            log.info("exchange call recovered", extra={"endpoint": endpoint, "purpose": purpose})
+
+
+def _query(params: Mapping[str, str]) -> str:
+    """The query string; a cursor goes back byte by byte, because it comes percent-encoded."""
+    query = urlencode({name: value for name, value in params.items() if name != "cursor"})
+    cursor = params.get("cursor")
+    return query if cursor is None else f"{query}&cursor={quote(cursor, safe=_IN_QUERIES)}"

@@ -132,7 +132,8 @@ def open_envelope(reply: HttpReply, now: int) -> Envelope:
 
     Raises:
         Throttled: HTTP 429, code 10006, or the ban that HTTP 403 "access too frequent" announces.
-        Forbidden: any other HTTP 403, or code 10009: the exchange doesn't serve our region.
+        Forbidden: any other HTTP 403, or codes 10009, 10024 and 10029: the exchange doesn't serve
+            our address or region.
         Unreachable: HTTP 5xx, or codes 10000 and 10016: the exchange's own failure.
         UnknownToUpstream: code 10001 about the symbol.
         InvalidReply: everything else that is not a success.
@@ -147,7 +148,7 @@ def open_envelope(reply: HttpReply, now: int) -> Envelope:
             raise UnknownToUpstream(detail)
         case 10006:
             raise Throttled(detail, _pause(reply, now))
-        case 10009:
+        case 10009 | 10024 | 10029:
             raise Forbidden(detail)
         case 10000 | 10016:
             raise Unreachable(detail)
