@@ -13,7 +13,7 @@ from barograph.errors import RecordUnavailable, UpstreamUnavailable
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.timestamps import DAY, MINUTE
 from barograph.markets.documents import MARKET_STATE_PATH, citation, market_state_document
-from barograph.markets.liquidations import LiquidationTotals
+from barograph.markets.liquidations import LiquidationTotals, ready_at
 from barograph.markets.records import MAJORS, Perpetual
 from barograph.markets.regime import BASIS, Label, describe
 from barograph.markets.samples import DAYS, Measure, PastRegime
@@ -123,7 +123,7 @@ def market_now(view: MarketView, counted: LiquidationTotals | None) -> MarketNow
     if counted is not None:
         until = min(until, counted.as_of + view.limits.liquidations)
     regime, liquidated = view.regime, view.liquidations
-    ready_at = None if counted is None else _ready_at(counted, view.limits)
+    first_at = None if counted is None else _first_total_at(counted, view.limits)
     label: Label = "unknown" if regime is None else regime.label
     return MarketNow(
         as_of=view.perpetuals.as_of,
@@ -139,7 +139,7 @@ def market_now(view: MarketView, counted: LiquidationTotals | None) -> MarketNow
         liquidated_in=""
         if ready_at is None
         else f"in {duration_text(ready_at - view.now + MINUTE - 1)}",
-        liquidated_note=_liquidated_note(counted, ready_at, view),
+        liquidated_note=_liquidated_note(counted, first_at, view),
         sides=_sides(view.liquidations),
         citation=citation(view.perpetuals.source, view.perpetuals.as_of),
     )
@@ -179,13 +179,13 @@ def _asset(view: MarketView, symbol: str) -> Asset:
 
 
 def _liquidated_note(
-    counted: LiquidationTotals | None, ready_at: int | None, view: MarketView
+    counted: LiquidationTotals | None, first_at: int | None, view: MarketView
 ) -> str:
     if counted is None:
         return "no recent count"
-    if ready_at is not None and counted.watching_since is not None:
+    if first_at is not None and counted.watching_since is not None:
         return (
-            f"The 24-hour total appears about {soon(ready_at, view.now)}. We have watched for "
+            f"The 24-hour total appears about {soon(first_at, view.now)}. We have watched for "
             f"{duration_text(round(counted.watched_pct / 100 * DAY))}, since "
             f"{soon(counted.watching_since, view.now)}."
         )
@@ -197,13 +197,10 @@ def _liquidated_note(
     return f"all contracts{most}; {covered} % of the day covered"
 
 
-def _ready_at(counted: LiquidationTotals, limits: FreshnessLimits) -> int | None:
-    missing_pct = limits.min_coverage_pct - counted.watched_pct
-    ready_at = counted.as_of + round(missing_pct / 100 * DAY)
-    since = counted.watching_since
-    if missing_pct <= 0 or since is None or ready_at > since + DAY + limits.liquidations:
-        return None
-    return -(-ready_at // MINUTE) * MINUTE
+def _first_total_at(counted: LiquidationTotals, limits: FreshnessLimits) -> int | None:
+    """The minute after which a young instance has covered enough of 24 hours."""
+    at = ready_at(counted, limits.min_coverage_pct, limits.liquidations)
+    return None if at is None else -(-at // MINUTE) * MINUTE
 
 
 def _sides(liquidated: LiquidationTotals | None) -> tuple[LiquidatedSide, ...]:
@@ -245,6 +242,7 @@ async def _home(site: Site, charts: ChartReader, days: int, at: int) -> Page:
         gauge=gauge(label, rate, prefix="regime"),
         regimes=regimes_over_time(now, past),
         charts=drawn,
+        backfill=site.backfill(at),
         days=days,
         all_days=DAYS,
         signals=signals,

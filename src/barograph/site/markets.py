@@ -121,6 +121,7 @@ async def _market(
         market=market,
         last=site.board.latest(PERPETUALS),
         charts=drawn,
+        backfill=site.backfill(now),
         days=days,
         all_days=DAYS,
         badge_path=f"{BADGE_FOLDER}funding/{found.symbol}.svg",

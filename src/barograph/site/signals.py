@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.badges.documents import BADGE_FOLDER
-from barograph.history.records import NotIssuedYet
+from barograph.board.board import Board
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.evidence import WEEK_OF_HOURS
@@ -64,8 +64,8 @@ class ShownSignal(NamedTuple):
     """When it expires; None if it is not fresh."""
 
     is_daily: bool = False
-    expected: str = ""
-    """When an unknown signal will be known, if that can be said."""
+    basis: str = ""
+    """What it rests on besides our own measuring, or why it is unknown and until when."""
 
     @property
     def is_known(self) -> bool:
@@ -98,9 +98,10 @@ class SignalHistory(NamedTuple):
 def shown_signal(method: Method, current: CurrentSignals, last: SignalChange | None) -> ShownSignal:
     """A signal now; unknown if it is not fresh."""
     signals = () if current.signals is None else current.signals.signals
-    label, value = next(
-        ((each.label, each.value) for each in signals if each.key == method.key), NOT_KNOWN
-    )
+    found = next((each for each in signals if each.key == method.key), None)
+    label, value = (UNKNOWN, NOT_KNOWN.value) if found is None else (found.label, found.value)
+    expected = current.expected.get(method.key) if found is not None and label == UNKNOWN else None
+    reasons = (None if found is None else found.basis, expected)
     since = last.at if last is not None and last.label == label else None
     sentence = " ".join(method.explanation.partition("\n\n")[0].split())
     return ShownSignal(
@@ -112,25 +113,21 @@ def shown_signal(method: Method, current: CurrentSignals, last: SignalChange | N
         since=since,
         until=current.ends.get(method.key),
         is_daily=method.key in DAILY,
-        expected=current.expected.get(method.key, "") if label == UNKNOWN else "",
+        basis=" ".join(each for each in reasons if each is not None),
     )
 
 
-def expected_signals(
-    watching_since: int | None, waiting: NotIssuedYet | None, now: int
-) -> dict[str, str]:
-    """When signals of a young instance can be known, by key.
-
-    Liquidations count from when we began to watch; `waiting` says what the ETF flows lack.
-    """
+def expected_signals(board: Board, now: int) -> dict[str, str]:
+    """When signals that lack data can be known, by key, as far as that can be said."""
     expected = {}
-    pressure_at = 0 if watching_since is None else watching_since + (WEEK_OF_HOURS + 1) * HOUR
-    if now < pressure_at:
-        expected[LIQUIDATION_PRESSURE] = (
-            f"It needs {WEEK_OF_HOURS} hours of liquidations, about {date_and_time(pressure_at)}."
-        )
+    counted, stances = board.latest(LIQUIDATIONS), board.latest(STANCES)
+    since = None if counted is None else counted.watching_since
+    week_at = 0 if since is None else since + (WEEK_OF_HOURS + 1) * HOUR
+    if now < week_at:
+        expected[LIQUIDATION_PRESSURE] = f"That takes until about {date_and_time(week_at)}."
+    waiting = None if stances is None else stances.waiting.get(ETF_STANCE)
     if waiting is not None:
-        until = "" if waiting.until is None else f"; complete about {date_and_time(waiting.until)}"
+        until = "" if waiting.until is None else f", until about {date_and_time(waiting.until)}"
         expected[ETF_FLOW] = f"{waiting.why[:1].upper()}{waiting.why[1:]}{until}."
     return expected
 
@@ -199,6 +196,7 @@ async def _list_page(site: Site, now: int) -> Page:
         stale=sum(each.until is None for each in signals),
         until=min((each.until for each in signals if each.until is not None), default=None),
         is_recorded=last is not None,
+        backfill=site.backfill(now),
         source=None if current.signals is None else current.signals.source,
         as_of=None if current.signals is None else current.signals.as_of,
         market_at=current.market_at,
@@ -231,12 +229,7 @@ def _current(site: Site, now: int) -> CurrentSignals:
     signals, market = site.signals.fresh(site.board, now), site.board.latest(PERPETUALS)
     ends = site.signals.ends(site.board, now)
     market_at = None if market is None else market.as_of
-    counted, stances = site.board.latest(LIQUIDATIONS), site.board.latest(STANCES)
-    expected = expected_signals(
-        None if counted is None else counted.watching_since,
-        None if stances is None else stances.waiting.get(ETF_STANCE),
-        now,
-    )
+    expected = expected_signals(site.board, now)
     return CurrentSignals(signals, ends, site.signals.sources, market_at, expected)
 
 
