@@ -1,12 +1,16 @@
 """The home page: the market at a glance, and what is missing is said."""
 
+import asyncio
 import re
 from pathlib import Path
 
 import pytest
 
+from barograph.board.board import publish
+from barograph.board.feeds import Publication
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.markets.records import Liquidation
+from barograph.markets.records import BackfillProgress, Liquidation
+from barograph.markets.view import BACKFILL
 from barograph.signals.methods import METHODS
 from support.clock import START
 from support.markets import ETH, PEPE, SOL, reading, shares
@@ -135,6 +139,40 @@ def test_a_back_filled_past_says_where_it_comes_from(service: Service) -> None:
     assert "Yesterday not judged +0.0075 % per 8 h, last settled by 21:00 UTC" in text
     source = "come from the exchange's own history (the last settled rate); we measured the rest."
     assert f"Dashed: values before 6 Nov 2026, 21:00 UTC {source}" in text
+
+
+FILLING = (
+    "We are filling in the past from the exchange's own history, BTC, ETH and SOL first: 120 of "
+    "1,467 contracts are done"
+)
+
+
+@pytest.mark.parametrize(
+    ("progress", "told"),
+    [
+        (BackfillProgress(START, 1_467, 1_467), None),
+        (BackfillProgress(START, 1_467, 120), f"{FILLING}."),
+        (
+            BackfillProgress(START, 1_467, 120, START + HOUR),
+            f"{FILLING}, the rest about 22:20 UTC.",
+        ),
+        (
+            BackfillProgress(START, 1_467, 120, START + HOUR, "throttled", START),
+            f"{FILLING}. The last request failed (throttled); we keep trying.",
+        ),
+    ],
+)
+def test_pages_say_how_far_the_past_is_filled_in(
+    service: Service, progress: BackfillProgress, told: str | None
+) -> None:
+    note = Publication.of(BACKFILL, progress)
+    asyncio.run(service.database.write(lambda tx: publish(tx, [note])))
+    service.refresh()
+
+    for path in ("/", "/markets/BTC", "/signals"):
+        text = look(service, path).text
+        assert ("We are filling in" in text) == (told is not None)
+        assert told is None or told in text
 
 
 @pytest.mark.parametrize("days", [1, 7, 30, 60])

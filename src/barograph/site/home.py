@@ -136,9 +136,7 @@ def market_now(view: MarketView, counted: LiquidationTotals | None) -> MarketNow
         funding_8h_pct=None if regime is None else regime.funding_8h_pct,
         assets=tuple(_asset(view, symbol) for symbol in MAJORS),
         liquidated_usd=None if liquidated is None else liquidated.total_usd,
-        liquidated_in=""
-        if ready_at is None
-        else f"in {duration_text(ready_at - view.now + MINUTE - 1)}",
+        liquidated_in=_countdown(first_at, view.now),
         liquidated_note=_liquidated_note(counted, first_at, view),
         sides=_sides(view.liquidations),
         citation=citation(view.perpetuals.source, view.perpetuals.as_of),
@@ -201,6 +199,10 @@ def _first_total_at(counted: LiquidationTotals, limits: FreshnessLimits) -> int 
     """The minute after which a young instance has covered enough of 24 hours."""
     at = ready_at(counted, limits.min_coverage_pct, limits.liquidations)
     return None if at is None else -(-at // MINUTE) * MINUTE
+
+
+def _countdown(first_at: int | None, now: int) -> str:
+    return "" if first_at is None else f"in {duration_text(first_at - now + MINUTE - 1)}"
 
 
 def _sides(liquidated: LiquidationTotals | None) -> tuple[LiquidatedSide, ...]:
