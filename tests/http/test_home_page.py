@@ -107,7 +107,7 @@ def test_a_countdown_takes_the_place_of_the_first_days_total(empty_service: Serv
 
     assert (
         "Liquidated in 24 hours in 10 h 48 min The 24-hour total appears about 7 Nov 2026, 08:08 "
-        "UTC. We have watched for 12 h, since 09:20 UTC." in text
+        "UTC. We have watched for 12 h, since 6 Nov 2026, 09:20 UTC." in text
     )
     assert "We have watched since 6 Nov 2026, 09:20 UTC. The exchange publishes no" in text
     assert "Longs liquidated" not in text
@@ -154,7 +154,7 @@ FILLING = (
         (BackfillProgress(START, 1_467, 120), f"{FILLING}."),
         (
             BackfillProgress(START, 1_467, 120, START + HOUR),
-            f"{FILLING}, the rest about 22:20 UTC.",
+            f"{FILLING}; all by about 22:20 UTC.",
         ),
         (
             BackfillProgress(START, 1_467, 120, START + HOUR, "throttled", START),

@@ -388,6 +388,11 @@ def test_longs_stand_below_shorts_and_what_was_hardly_watched_is_hatched() -> No
     assert "Total: longs $180, shorts $70." in description
 
 
+def test_hours_without_liquidations_have_a_scale_that_begins_at_zero() -> None:
+    root = parsed(column_chart(liquidations((0.0, 0.0, 100)), prefix="l", name="Liquidations"))
+    assert texts(root, "axis")[:1] == ["0"]
+
+
 def test_a_column_that_is_not_over_is_not_told_as_one_that_was_hardly_watched() -> None:
     shown = liquidations((1.0, 1.0, 100), (1.0, 1.0, 40), (1.0, 1.0, 50))
     drawn = column_chart(shown._replace(as_of=shown.as_of - 1), prefix="l", name="Liquidations")

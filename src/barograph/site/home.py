@@ -18,13 +18,7 @@ from barograph.markets.records import MAJORS, Perpetual
 from barograph.markets.regime import BASIS, Label, describe
 from barograph.markets.samples import DAYS, Measure, PastRegime
 from barograph.markets.settlements import bitcoin_contract
-from barograph.markets.view import (
-    LIQUIDATIONS,
-    PERPETUALS,
-    FreshnessLimits,
-    MarketView,
-    is_fresh,
-)
+from barograph.markets.view import LIQUIDATIONS, PERPETUALS, MarketView, is_fresh
 from barograph.signals.methods import DAILY
 from barograph.site.charts.gauge import gauge
 from barograph.site.paths import HOME_PATH
@@ -33,7 +27,7 @@ from barograph.site.series import ChartReader
 from barograph.site.series_charts import Chart, chosen_days
 from barograph.site.series_documents import days_query
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site
-from barograph.site.templating import duration_text, soon
+from barograph.site.templating import date_and_time, duration_text, soon
 
 DAYS_AGO = {"Yesterday": 1, "7 days ago": 7, "30 days ago": 30}
 """The past instants whose regimes are shown."""
@@ -123,7 +117,9 @@ def market_now(view: MarketView, counted: LiquidationTotals | None) -> MarketNow
     if counted is not None:
         until = min(until, counted.as_of + view.limits.liquidations)
     regime, liquidated = view.regime, view.liquidations
-    first_at = None if counted is None else _first_total_at(counted, view.limits)
+    first_at = None
+    if counted is not None:
+        first_at = ready_at(counted, view.limits.min_coverage_pct, view.limits.liquidations)
     label: Label = "unknown" if regime is None else regime.label
     return MarketNow(
         as_of=view.perpetuals.as_of,
@@ -185,7 +181,7 @@ def _liquidated_note(
         return (
             f"The 24-hour total appears about {soon(first_at, view.now)}. We have watched for "
             f"{duration_text(round(counted.watched_pct / 100 * DAY))}, since "
-            f"{soon(counted.watching_since, view.now)}."
+            f"{date_and_time(counted.watching_since)}."
         )
     # Truncated, not rounded: 94.97 must not look like the required 95.0.
     covered = Decimal(str(counted.watched_pct)).quantize(Decimal("0.1"), ROUND_DOWN)
@@ -193,12 +189,6 @@ def _liquidated_note(
         return f"only {covered} % of the day covered; {view.limits.min_coverage_pct:g} % needed"
     most = "" if counted.top_asset is None else f", most in {counted.top_asset}"
     return f"all contracts{most}; {covered} % of the day covered"
-
-
-def _first_total_at(counted: LiquidationTotals, limits: FreshnessLimits) -> int | None:
-    """The minute after which a young instance has covered enough of 24 hours."""
-    at = ready_at(counted, limits.min_coverage_pct, limits.liquidations)
-    return None if at is None else -(-at // MINUTE) * MINUTE
 
 
 def _countdown(first_at: int | None, now: int) -> str:

@@ -154,8 +154,11 @@ def date_and_time(at: int) -> str:
 
 
 def soon(at: int, now: int) -> str:
-    """A time within a sentence, with its date if that is not today: `16:39 UTC`."""
-    return f"{utc_text(at)[11:16]} UTC" if at // DAY == now // DAY else date_and_time(at)
+    """An expected time, rounded up to the minute, with its date if that is not today."""
+    minute = -(-at // MINUTE) * MINUTE
+    return (
+        f"{utc_text(minute)[11:16]} UTC" if minute // DAY == now // DAY else date_and_time(minute)
+    )
 
 
 def duration_text(milliseconds: int) -> str:

@@ -34,7 +34,7 @@ def column_chart(
     totals = [_total(column) for column in columns if column.long_usd is not None]
     if not totals:
         return empty_chart(prefix, name, f"Liquidations, {UNIT}: {NOTHING}.")
-    scale = value_scale([0.0, max(totals)])
+    scale = value_scale([0.0, max(*totals, 1.0)])  # a scale around zero would go below it
     box = plot_box(scale)
     span = (columns[0].at, columns[-1].at + series.interval)
     axes = Axes(box, scale, *span)
