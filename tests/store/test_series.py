@@ -224,6 +224,15 @@ def test_the_first_minutes_of_a_record_do_not_hide_its_hours(record: Record) -> 
     assert record.series(days=1).interval == HOUR
 
 
+def test_minutes_do_not_hide_the_hours_that_were_filled_in(record: Record) -> None:
+    past = hours_back(25)
+    record.keep(past[:14])
+    record.write(lambda tx: record_rows(tx, readings=past[14:], origin="backfilled"))
+    record.keep(a_reading(NOW - each * MINUTE, "minute") for each in range(14 * 60))
+    found = record.series(days=1)
+    assert (found.interval, missing(found)) == (HOUR, [])
+
+
 def test_an_unknown_contract_has_a_series_of_gaps(record: Record) -> None:
     record.keep(hours_back(25))
     found = record.series(contract="GONEUSDT")

@@ -111,17 +111,17 @@ async def reading_series(
     """One measure of one contract over the last `days`, which must be one of `DAYS`.
 
     One day uses readings by the minute if they cover about as much of it as the hourly ones: only
-    some contracts have them, and a new record has few.
+    some contracts have them, and a new record has few. Back-filled hours have no minutes.
     """
     step = STEPS[days]
-    values = await _points(tx, "hour", contract, measure, (now // step * step - days * DAY, step))
-    if days == 1:
+    points = await _points(tx, "hour", contract, measure, (now // step * step - days * DAY, step))
+    if days == 1 and not any(each.is_backfilled for each in points.values()):
         minutes = await _points(
             tx, "minute", contract, measure, (now // FINE_STEP * FINE_STEP - DAY, FINE_STEP)
         )
-        if minutes and 2 * len(minutes) * FINE_STEP >= len(values) * HOUR:
-            step, values = FINE_STEP, minutes
-    return Series(contract, measure, days, step, now, on_grid(values, days, step, now))
+        if minutes and 2 * len(minutes) * FINE_STEP >= len(points) * HOUR:
+            step, points = FINE_STEP, minutes
+    return Series(contract, measure, days, step, now, on_grid(points, days, step, now))
 
 
 async def liquidation_series(
