@@ -99,6 +99,10 @@ def test_liquidations_are_told_by_side_with_what_was_watched(service: Service) -
     assert "Shorts liquidated $100 25.0 % of the 24-hour total" in text
 
 
+@pytest.mark.outcome(
+    "A visitor reads the home page on the first day of an instance",
+    "A countdown takes the place of the 24-hour liquidation total, which can't be filled in.",
+)
 def test_a_countdown_takes_the_place_of_the_first_days_total(empty_service: Service) -> None:
     empty_service.judge.watched(START - DAY // 2, START)
     empty_service.publish(reading(), shares())
@@ -147,6 +151,10 @@ FILLING = (
 )
 
 
+@pytest.mark.outcome(
+    "A visitor reads a page while the collector fills in the past",
+    "Charts and signals show what is there, and a sentence says how much is done and until when.",
+)
 @pytest.mark.parametrize(
     ("progress", "told"),
     [
