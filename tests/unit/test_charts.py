@@ -388,6 +388,15 @@ def test_longs_stand_below_shorts_and_what_was_hardly_watched_is_hatched() -> No
     assert "Total: longs $180, shorts $70." in description
 
 
+@pytest.mark.parametrize(
+    ("since", "words"), [(None, "no data recorded"), (START, "watching has just begun")]
+)
+def test_an_empty_column_chart_says_whether_we_watch(since: int | None, words: str) -> None:
+    shown = liquidations((None, None, 0))._replace(watched_since=since)
+    root = parsed(column_chart(shown, prefix="l", name="Liquidations"))
+    assert texts(root, "axis") == [words]
+
+
 def test_hours_without_liquidations_have_a_scale_that_begins_at_zero() -> None:
     root = parsed(column_chart(liquidations((0.0, 0.0, 100)), prefix="l", name="Liquidations"))
     assert texts(root, "axis")[:1] == ["0"]

@@ -103,12 +103,12 @@ def plot_box(scale: Scale) -> Box:
     return Box(max(LEAST_LEFT, widest(scale.labels) + 6), TOP, RIGHT, BOTTOM)
 
 
-def empty_chart(prefix: str, name: str, description: str) -> Markup:
-    """A chart without data."""
+def empty_chart(prefix: str, name: str, description: str, words: str = NOTHING) -> Markup:
+    """A chart without data; `words` say so in its place."""
     return drawing(
         Frame(prefix, name, description, SIZE),
         path("gap", block(LEAST_LEFT, TOP, RIGHT - LEAST_LEFT, BOTTOM - TOP)),
-        text((LEAST_LEFT + RIGHT) / 2, (TOP + BOTTOM) / 2 + 4, NOTHING, "axis", "middle"),
+        text((LEAST_LEFT + RIGHT) / 2, (TOP + BOTTOM) / 2 + 4, words, "axis", "middle"),
         kind="empty",
     )
 
