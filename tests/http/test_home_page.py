@@ -159,7 +159,6 @@ FILLING = (
     ("progress", "told"),
     [
         (BackfillProgress(START, 1_467, 1_467), None),
-        (BackfillProgress(START, 1_467, 120), f"{FILLING}."),
         (
             BackfillProgress(START, 1_467, 120, START + HOUR),
             f"{FILLING}; all by about 22:20 UTC.",

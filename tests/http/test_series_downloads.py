@@ -80,11 +80,8 @@ def test_a_series_says_what_where_and_when(recorded: Service) -> None:
     assert list(answer.json()) == [*body, "points"]
     assert {"at": iso_timestamp(GAP), "value": None, "origin": None} in points
     assert {"at": iso_timestamp(GAP - HOUR), "value": -0.02, "origin": "measured"} in points
-    assert {
-        "at": iso_timestamp(READINGS[-1].at),
-        "value": -0.02,
-        "origin": "backfilled",
-    } in points
+    oldest = iso_timestamp(READINGS[-1].at)
+    assert {"at": oldest, "value": -0.02, "origin": "backfilled"} in points
     assert len(points) == 25
 
 

@@ -177,23 +177,17 @@ def test_each_measure_is_read_in_its_unit(record: Record) -> None:
 
 
 def test_a_back_filled_hour_says_so_of_the_values_it_has(record: Record) -> None:
-    past = [
-        a_reading(THIS_HOUR - HOUR),
-        a_reading(THIS_HOUR - 2 * HOUR)._replace(
-            funding_rate_pct=None, funding_interval_hours=None
-        ),
-    ]
-    record.write(lambda tx: record_rows(tx, readings=past, origin="backfilled"))
+    past = a_reading(THIS_HOUR - HOUR)._replace(funding_rate_pct=None)
+    record.write(lambda tx: record_rows(tx, readings=[past], origin="backfilled"))
     record.keep([a_reading(THIS_HOUR)])
 
-    assert [each.is_backfilled for each in record.series().points[-4:]] == [
-        *(False, True, True, False)
+    assert known(record.series()) == [
+        Point(THIS_HOUR - HOUR, 100.0, is_backfilled=True),
+        Point(THIS_HOUR, 100.0),
     ]
-    assert known(record.series("funding")) == [
-        Point(THIS_HOUR - HOUR, 0.01, is_backfilled=True),
-        Point(THIS_HOUR, 0.01),
-    ]
-    assert not any(each.is_backfilled for each in record.series("long-accounts").points)
+    assert record.series("funding").points[-2:] == (
+        *(Point(THIS_HOUR - HOUR, None), Point(THIS_HOUR, 0.01)),
+    )
 
 
 def test_zero_is_a_value_and_a_share_that_was_not_known_is_a_gap(record: Record) -> None:

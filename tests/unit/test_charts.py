@@ -388,18 +388,13 @@ def test_longs_stand_below_shorts_and_what_was_hardly_watched_is_hatched() -> No
     assert "Total: longs $180, shorts $70." in description
 
 
-@pytest.mark.parametrize(
-    ("since", "words"), [(None, "no data recorded"), (START, "watching has just begun")]
-)
-def test_an_empty_column_chart_says_whether_we_watch(since: int | None, words: str) -> None:
-    shown = liquidations((None, None, 0))._replace(watched_since=since)
-    root = parsed(column_chart(shown, prefix="l", name="Liquidations"))
-    assert texts(root, "axis") == [words]
-
-
-def test_hours_without_liquidations_have_a_scale_that_begins_at_zero() -> None:
-    root = parsed(column_chart(liquidations((0.0, 0.0, 100)), prefix="l", name="Liquidations"))
-    assert texts(root, "axis")[:1] == ["0"]
+def test_a_column_chart_without_liquidations_begins_at_zero_or_says_that_we_watch() -> None:
+    unwatched = liquidations((None, None, 0))
+    shown = (liquidations((0.0, 0.0, 100)), unwatched, unwatched._replace(watched_since=START))
+    drawn = [parsed(column_chart(each, prefix="l", name="Liquidations")) for each in shown]
+    assert [texts(root, "axis")[0] for root in drawn] == [
+        *("0", "no data recorded", "watching has just begun")
+    ]
 
 
 def test_a_column_that_is_not_over_is_not_told_as_one_that_was_hardly_watched() -> None:
