@@ -181,7 +181,11 @@ def test_a_settlement_on_another_day_is_told_with_its_date() -> None:
 
 
 def test_contracts_that_are_not_crypto_are_counted_by_class() -> None:
-    counts = ({}, {"stock": 1}, {"forex": 12, "stock": 1_180, "ETF": 12})
+    counts: tuple[dict[str, int], ...] = (
+        {},
+        {"stock": 1},
+        {"forex": 12, "stock": 1_180, "ETF": 12},
+    )
     assert [left_out_text(replace(reading(), left_out=each)) for each in counts] == [
         "",
         "We leave out 1 contract that is not crypto: 1 stock.",
