@@ -1,12 +1,16 @@
 """The home page: the market at a glance, and what is missing is said."""
 
+import asyncio
 import re
 from pathlib import Path
 
 import pytest
 
+from barograph.board.board import publish
+from barograph.board.feeds import Publication
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.markets.records import Liquidation
+from barograph.markets.records import BackfillProgress, Liquidation
+from barograph.markets.view import BACKFILL
 from barograph.signals.methods import METHODS
 from support.clock import START
 from support.markets import ETH, PEPE, SOL, reading, shares
@@ -34,17 +38,24 @@ def kept_seconds(service: Service) -> int:
     return int(found[1])
 
 
-def record_past(service: Service, days: int, rate_pct: float, interval_hours: float = 8) -> None:
-    """Measure the hour that was so many days ago."""
+def record_past(
+    service: Service,
+    days: int,
+    rate_pct: float,
+    interval_hours: float = 8,
+    origin: str = "measured",
+) -> None:
+    """Record the hour that was so many days ago."""
     service.execute(
-        "INSERT INTO readings VALUES ('hour', 'BTCUSDT', $1, 1.5, $2, $3, 2.5, NULL)",
-        *((START - days * DAY) // HOUR * HOUR, rate_pct, interval_hours),
+        "INSERT INTO readings VALUES ('bybit', 'hour', 'BTCUSDT', $1, 1.5, $2, $3, 2.5, NULL, "
+        "NULL, $4)",
+        *((START - days * DAY) // HOUR * HOUR, rate_pct, interval_hours, origin),
     )
 
 
 def record_label(service: Service, days: int, label: str) -> None:
     """Take a label so many days ago, by a rate that no later day had."""
-    sql = "INSERT INTO regime_changes (at, label, funding_8h_pct) VALUES ($1, $2, 9.75)"
+    sql = "INSERT INTO regime_changes VALUES ('bybit', $1, $2, 9.75, 'measured')"
     service.execute(sql, START - days * DAY, label)
 
 
@@ -88,13 +99,21 @@ def test_liquidations_are_told_by_side_with_what_was_watched(service: Service) -
     assert "Shorts liquidated $100 25.0 % of the 24-hour total" in text
 
 
-def test_too_little_watched_is_no_amount(empty_service: Service) -> None:
+@pytest.mark.outcome(
+    "A visitor reads the home page on the first day of an instance",
+    "A countdown takes the place of the 24-hour liquidation total, which can't be filled in.",
+)
+def test_a_countdown_takes_the_place_of_the_first_days_total(empty_service: Service) -> None:
     empty_service.judge.watched(START - DAY // 2, START)
     empty_service.publish(reading(), shares())
 
     text = look(empty_service).text
 
-    assert "Liquidated in 24 hours — only 50.0 % of the day covered; 95 % needed" in text
+    assert (
+        "Liquidated in 24 hours in 10 h 48 min The 24-hour total appears about 7 Nov 2026, 08:08 "
+        "UTC. We have watched for 12 h, since 6 Nov 2026, 09:20 UTC." in text
+    )
+    assert "We have watched since 6 Nov 2026, 09:20 UTC. The exchange publishes no" in text
     assert "Longs liquidated" not in text
 
 
@@ -112,6 +131,55 @@ def test_a_past_day_has_the_rate_that_was_measured_then_not_that_of_its_label(
     assert "7 days ago not recorded funding unknown" in text
     assert "30 days ago not recorded -0.0200 % per 8 h, 21:00 UTC" in text
     assert "9.75" not in text
+
+
+def test_a_back_filled_past_says_where_it_comes_from(service: Service) -> None:
+    record_label(service, 20, "long-leaning")
+    for days in (1, 7):
+        record_past(service, days, 0.0075, origin="backfilled")
+
+    text = look(service).text
+
+    assert "Yesterday not judged +0.0075 % per 8 h, last settled by 21:00 UTC" in text
+    source = "come from the exchange's own history (the last settled rate); we measured the rest."
+    assert f"Dashed: values before 6 Nov 2026, 21:00 UTC {source}" in text
+
+
+FILLING = (
+    "We are filling in the past from the exchange's own history, BTC, ETH and SOL first: 120 of "
+    "1,467 contracts are done"
+)
+
+
+@pytest.mark.outcome(
+    "A visitor reads a page while the collector fills in the past",
+    "Charts and signals show what is there, and a sentence says how much is done and until when.",
+)
+@pytest.mark.parametrize(
+    ("progress", "told"),
+    [
+        (BackfillProgress(START, 1_467, 1_467), None),
+        (
+            BackfillProgress(START, 1_467, 120, START + HOUR),
+            f"{FILLING}; all by about 22:20 UTC.",
+        ),
+        (
+            BackfillProgress(START, 1_467, 120, START + HOUR, "throttled", START),
+            f"{FILLING}. The last request failed (throttled); we keep trying.",
+        ),
+    ],
+)
+def test_pages_say_how_far_the_past_is_filled_in(
+    service: Service, progress: BackfillProgress, told: str | None
+) -> None:
+    note = Publication.of(BACKFILL, progress)
+    asyncio.run(service.database.write(lambda tx: publish(tx, [note])))
+    service.refresh()
+
+    for path in ("/", "/markets/BTC", "/signals"):
+        text = look(service, path).text
+        assert ("We are filling in" in text) == (told is not None)
+        assert told is None or told in text
 
 
 @pytest.mark.parametrize("days", [1, 7, 30, 60])

@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from msgspec.structs import replace
 
 from barograph import NOTICE
 from barograph.site.market_pages import MEANINGS, SORTS, MarketsQuery
@@ -155,6 +156,17 @@ def test_every_heading_that_sorts_is_a_link_that_turns_the_order(fresh: Service)
     assert f"{LIST}?q=e" in turned.targets
     assert turned.fields == {"q": "e", "sort": "price", "order": "desc"}
     assert usual.fields == {"q": ""}
+
+
+def test_contracts_that_are_not_crypto_have_no_page_and_are_only_counted(tmp_path: Path) -> None:
+    with fresh_service(tmp_path) as service:
+        service.publish(replace(reading(), left_out={"stock": 180, "commodity": 3}))
+
+        listed, gone = read(service, LIST), read(service, "/markets/ZS", 404)
+
+    told = "We leave out 183 contracts that are not crypto: 180 stock, 3 commodity."
+    assert f"Source: test venue. {told}" in listed.text
+    assert f"We list only crypto. {told}" in gone.text
 
 
 def test_a_search_shows_what_matches_and_how_many_there_are(fresh: Service) -> None:

@@ -39,10 +39,14 @@ PATHS = (
 
 @pytest.fixture
 def recorded(service: Service) -> Service:
-    """A service whose record knows a day of one contract, with an hour missing."""
+    """A service whose record knows a day of one contract, with an hour missing.
+
+    The older half of the day comes from the exchange's own history.
+    """
 
     async def work(tx: Transaction) -> None:
-        await record_rows(tx, readings=READINGS)
+        await record_rows(tx, readings=READINGS[:12])
+        await record_rows(tx, readings=READINGS[12:], origin="backfilled")
         await record_rows(tx, liquidation_hours=LIQUIDATED)
 
     asyncio.run(service.database.write(work))
@@ -74,8 +78,10 @@ def test_a_series_says_what_where_and_when(recorded: Service) -> None:
         "as_of": iso_timestamp(START),
     }
     assert list(answer.json()) == [*body, "points"]
-    assert {"at": iso_timestamp(GAP), "value": None} in points
-    assert {"at": iso_timestamp(GAP - HOUR), "value": -0.02} in points
+    assert {"at": iso_timestamp(GAP), "value": None, "origin": None} in points
+    assert {"at": iso_timestamp(GAP - HOUR), "value": -0.02, "origin": "measured"} in points
+    oldest = iso_timestamp(READINGS[-1].at)
+    assert {"at": oldest, "value": -0.02, "origin": "backfilled"} in points
     assert len(points) == 25
 
 
@@ -89,9 +95,9 @@ def test_a_table_has_a_header_with_units_and_nothing_where_nothing_is_known(
         == 'inline; filename="barograph-1000PEPE-funding-1d.csv"'
     )
     header, *rows = table(answer)
-    assert header == ["at", "funding_8h_pct", "source", "notice"]
-    assert [iso_timestamp(GAP), ""] in [row[:2] for row in rows]
-    assert [iso_timestamp(GAP - HOUR), "-0.02"] in [row[:2] for row in rows]
+    assert header == ["at", "funding_8h_pct", "origin", "source", "notice"]
+    assert [iso_timestamp(GAP), "", ""] in [row[:3] for row in rows]
+    assert [iso_timestamp(GAP - HOUR), "-0.02", "measured"] in [row[:3] for row in rows]
     lines = answer.body.split(b"\r\n")
     assert lines[-1] == b""
     assert not any(b"\n" in line or b"\r" in line for line in lines)
@@ -101,8 +107,11 @@ def test_the_table_holds_what_the_json_holds(recorded: Service) -> None:
     for measure, days in product(MEASURES, DAYS):
         points = recorded.ask(f"/data/1000PEPE/{measure}.json?days={days}").json()["points"]
         _, *rows = table(recorded.ask(f"/data/1000PEPE/{measure}.csv?days={days}"))
-        told = [(at, float(value) if value else None) for at, value, *_ in rows]
-        assert told == [(point["at"], point["value"]) for point in points]
+        told = [
+            {"at": at, "value": float(value) if value else None, "origin": origin or None}
+            for at, value, origin, *_ in rows
+        ]
+        assert told == points
         assert len(points) <= 361
 
 

@@ -10,6 +10,7 @@ from barograph.signals.methods import MACRO_METHODS, MARKET_METHODS, METHODS, Me
 from barograph.signals.reader import FIGURES
 from barograph.signals.records import SignalChange
 from support.clock import START
+from support.markets import reading, shares
 from support.pages import SiteService
 from support.service import BASE_URL
 
@@ -159,6 +160,21 @@ def test_what_was_not_judged_is_no_part_of_a_labels_time(site: SiteService) -> N
     for words in ("Yesterday", "7 days ago"):
         assert f"{words} — not recorded" in text
     assert "30 days ago calm & quiet since" in text
+
+
+def test_a_young_instance_says_when_its_unknown_signals_will_be_known(site: SiteService) -> None:
+    site.service.judge.watched(START - HOUR, START)
+    site.service.publish(reading(), shares())
+
+    listed, single = site.look("/signals").text, site.look("/signals/liquidation-pressure").text
+
+    told = (
+        "It needs 168 covered hours, which nobody can fill in later. We have 0. That takes until "
+        "about 13 Nov 2026, 21:20 UTC."
+    )
+    assert f"unknown n/a{told}" in listed
+    assert told in single
+    assert "unknown n/aIt needs 336 hours. We have 0." in listed
 
 
 def test_no_cache_keeps_a_signal_past_its_bound(site: SiteService) -> None:

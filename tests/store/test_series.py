@@ -176,6 +176,20 @@ def test_each_measure_is_read_in_its_unit(record: Record) -> None:
     assert found == [[Point(THIS_HOUR, value)] for value in (67_000.5, -0.02, 9e9, 61.5)]
 
 
+def test_a_back_filled_hour_says_so_of_the_values_it_has(record: Record) -> None:
+    past = a_reading(THIS_HOUR - HOUR)._replace(funding_rate_pct=None)
+    record.write(lambda tx: record_rows(tx, readings=[past], origin="backfilled"))
+    record.keep([a_reading(THIS_HOUR)])
+
+    assert known(record.series()) == [
+        Point(THIS_HOUR - HOUR, 100.0, is_backfilled=True),
+        Point(THIS_HOUR, 100.0),
+    ]
+    assert record.series("funding").points[-2:] == (
+        *(Point(THIS_HOUR - HOUR, None), Point(THIS_HOUR, 0.01)),
+    )
+
+
 def test_zero_is_a_value_and_a_share_that_was_not_known_is_a_gap(record: Record) -> None:
     record.keep([a_reading(THIS_HOUR, rate_pct=0.0, interest=0.0)])
     assert known(record.series("funding")) == [Point(THIS_HOUR, 0.0)]
@@ -202,6 +216,15 @@ def test_the_first_minutes_of_a_record_do_not_hide_its_hours(record: Record) -> 
     record.keep(hours_back(25))
     record.keep(a_reading(NOW - each * MINUTE, "minute") for each in range(60))
     assert record.series(days=1).interval == HOUR
+
+
+def test_minutes_do_not_hide_the_hours_that_were_filled_in(record: Record) -> None:
+    past = hours_back(25)
+    record.keep(past[:14])
+    record.write(lambda tx: record_rows(tx, readings=past[14:], origin="backfilled"))
+    record.keep(a_reading(NOW - each * MINUTE, "minute") for each in range(14 * 60))
+    found = record.series(days=1)
+    assert (found.interval, missing(found)) == (HOUR, [])
 
 
 def test_an_unknown_contract_has_a_series_of_gaps(record: Record) -> None:
@@ -318,6 +341,21 @@ def test_what_was_missed_of_the_running_hour_counts_against_what_has_passed(
     assert record.liquidations().columns[-1].watched_pct == 50.0
 
 
+def test_the_first_watched_moment_is_told_while_the_columns_reach_back_before_it(
+    record: Record,
+) -> None:
+    assert record.liquidations().watched_since is None
+    begun = NOW - 2 * DAY
+    record.watch((begun, NOW - DAY), (NOW - HOUR, NOW))
+    assert [record.liquidations(days).watched_since for days in (1, 7)] == [None, begun]
+    # Spans were once kept for two days only; the hours know more.
+    record.keep_hours(
+        LiquidationHour(THIS_HOUR - 4 * DAY, 0.0, 0.0, 0.0),
+        LiquidationHour(THIS_HOUR - 3 * DAY, 1.0, 1.0, 50.0),
+    )
+    assert record.liquidations(7).watched_since == THIS_HOUR - 3 * DAY
+
+
 def test_an_hour_that_has_ended_and_is_not_summed_up_yet_is_counted(record: Record) -> None:
     record.keep_hours(LiquidationHour(THIS_HOUR - 2 * HOUR, 1.0, 1.0, 100.0))
     record.watch((THIS_HOUR - 2 * HOUR, THIS_HOUR + MINUTE))
@@ -382,24 +420,37 @@ def test_a_label_tells_nothing_about_an_hour_that_nobody_measured(record: Record
     assert record.regimes(NOW, contract="ETHUSDT") == [PastRegime("long-leaning", 0.01, THIS_HOUR)]
 
 
+def test_a_label_tells_nothing_about_a_back_filled_hour(record: Record) -> None:
+    changes = [RegimeChange(NOW - 8 * DAY, "long-leaning", 0.02)]
+    record.write(lambda tx: record_rows(tx, regime_changes=changes))
+    past = [a_reading(THIS_HOUR - DAY)]
+    record.write(lambda tx: record_rows(tx, readings=past, origin="backfilled"))
+
+    assert record.regimes(NOW - DAY) == [
+        PastRegime(None, 0.01, THIS_HOUR - DAY, is_backfilled=True)
+    ]
+
+
 def test_every_statement_finds_its_rows_by_an_index(record: Record) -> None:
-    readings = record.plan(statements._READINGS, "hour", "BTCUSDT", 0, HOUR)
-    assert "(resolution=? AND contract=? AND at>?)" in readings
-    columns = record.plan(statements._COLUMNS, 0, NOW, HOUR)
+    readings = record.plan(statements._READINGS, "bybit", "hour", "BTCUSDT", 0, HOUR)
+    assert "(venue=? AND resolution=? AND contract=? AND at>?)" in readings
+    columns = record.plan(statements._COLUMNS, "bybit", 0, NOW, HOUR)
     assert "SEARCH liquidation_hours USING INDEX" in columns
-    assert "(at>? AND at<?)" in columns
-    hour = record.plan(statements._NEWEST_HOUR, NOW)
-    assert "(at<?)" in hour
-    events = record.plan(statements._EVENTS, 0, NOW)
+    assert "(venue=? AND at>? AND at<?)" in columns
+    hour = record.plan(statements._NEWEST_HOUR, "bybit", NOW)
+    assert "(venue=? AND at<?)" in hour
+    events = record.plan(statements._EVENTS, "bybit", 0, NOW)
     assert "SEARCH liquidations USING" in events
-    assert "(at>? AND at<?)" in events
-    regime = record.plan(statements._REGIME, NOW)
-    assert "(at<?)" in regime
-    rate = record.plan(statements._RATE, "hour", "BTCUSDT", THIS_HOUR)
-    assert "(resolution=? AND contract=? AND at=?)" in rate
-    for plan in (readings, columns, hour, regime, rate):
+    assert "(venue=? AND at>? AND at<?)" in events
+    regime = record.plan(statements._REGIME, "bybit", NOW)
+    assert "(venue=? AND at<?)" in regime
+    rate = record.plan(statements._RATE, "bybit", "BTCUSDT", THIS_HOUR)
+    assert "(venue=? AND resolution=? AND contract=? AND at=?)" in rate
+    begun = record.plan(statements._FIRST_SPAN, "bybit")
+    begun += record.plan(statements._FIRST_WATCHED_HOUR, "bybit")
+    for plan in (readings, columns, hour, regime, rate, begun):
         assert "SCAN" not in plan
-    for plan in (readings, regime):
+    for plan in (readings, regime, begun):
         assert "TEMP B-TREE" not in plan
 
 

@@ -49,6 +49,13 @@ def series(values: Sequence[float | None], interval: int = HOUR) -> Series:
     return Series("BTCUSDT", "funding", 7, interval, START, points)
 
 
+def backfilled(history: range, shown: Series | None = None) -> Series:
+    """A line with these values from the exchange's own history."""
+    line = series([0.01 * each for each in range(6)]) if shown is None else shown
+    points = (each._replace(is_backfilled=at in history) for at, each in enumerate(line.points))
+    return line._replace(points=tuple(points))
+
+
 def liquidations(*pairs: tuple[float | None, float | None, float]) -> LiquidationSeries:
     first = START // DAY * DAY
     columns = tuple(
@@ -200,6 +207,40 @@ def test_the_line_is_left_open_where_nothing_was_recorded() -> None:
     assert of_class(root, "gap")
 
 
+def test_values_from_the_exchanges_history_are_dashed_up_to_the_first_measured_one() -> None:
+    root = expect_sound(line_chart(backfilled(range(4)), prefix="c", name="x", unit="%", show=str))
+    measured, dashed = of_class(root, "line")
+    legend, line = 2, 5
+    assert len(list(places(measured.attrib["d"]))) == 2
+    assert len(list(places(dashed.attrib["d"]))) == legend + line
+    met = next(places(measured.attrib["d"]))
+    assert list(places(dashed.attrib["d"]))[-1] == pytest.approx(met)
+    assert dashed.attrib["class"] == "line dashed"
+    assert texts(root, "legend") == ["exchange history"]
+    assert "none missing, 4 from exchange history." in (root.findtext("desc") or "")
+    assert texts(parsed(draw([1.0, 2.0])), "legend") == []
+
+
+@pytest.mark.parametrize(
+    ("history", "values"),
+    [
+        (range(0), None),
+        (range(4), "values before 6 Nov 2026, 20:00 UTC {}; we measured the rest."),
+        (range(6), "all values {}."),
+        (range(2, 4), "2 of 6 values {}, for times when we did not measure."),
+    ],
+)
+def test_a_caption_says_which_values_come_from_the_exchanges_history(
+    history: range, values: str | None
+) -> None:
+    shown = backfilled(history)
+    kinds: dict[Measure, str] = {"price": "", "funding": " (the last settled rate)"}
+    for measure, kind in kinds.items():
+        source = f"come from the exchange's own history{kind}"
+        said = measure_chart(shown._replace(measure=measure), "BTC", "").origin
+        assert said == ("" if values is None else f"Dashed: {values.format(source)}")
+
+
 def test_a_whole_line_has_no_gap() -> None:
     root = parsed(draw([1.0, 2.0, 3.0]))
     assert not of_class(root, "gap")
@@ -235,9 +276,9 @@ def test_a_chart_of_360_points_has_at_most_5_kilobytes() -> None:
     wild = [(-1.0) ** each * 9e9 for each in range(361)]
     calm = [5e9 + 1e8 * sin(each / 9) for each in range(361)]
     torn = [None if each % 15 < 5 else value for each, value in enumerate(wild)]
-    for values in (wild, calm, torn):
+    for values, count in ((wild, 0), (calm, 300), (torn, 0), (wild, 180)):
         drawn = line_chart(
-            series(values, 4 * HOUR),
+            backfilled(range(count), series(values, 4 * HOUR)),
             prefix="interest",
             name="BTC open interest",
             unit="USD",
@@ -345,6 +386,15 @@ def test_longs_stand_below_shorts_and_what_was_hardly_watched_is_hatched() -> No
     assert description is not None
     assert "4 columns, 1 with too little coverage, 1 without coverage." in description
     assert "Total: longs $180, shorts $70." in description
+
+
+def test_a_column_chart_without_liquidations_begins_at_zero_or_says_that_we_watch() -> None:
+    unwatched = liquidations((None, None, 0))
+    shown = (liquidations((0.0, 0.0, 100)), unwatched, unwatched._replace(watched_since=START))
+    drawn = [parsed(column_chart(each, prefix="l", name="Liquidations")) for each in shown]
+    assert [texts(root, "axis")[0] for root in drawn] == [
+        *("0", "no data recorded", "watching has just begun")
+    ]
 
 
 def test_a_column_that_is_not_over_is_not_told_as_one_that_was_hardly_watched() -> None:

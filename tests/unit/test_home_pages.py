@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from barograph.errors import UpstreamUnavailable
-from barograph.kit.timestamps import DAY
+from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import LongAccounts, Perpetual
 from barograph.markets.regime import LABELS, Regime
@@ -130,6 +130,34 @@ def test_too_little_is_never_rounded_up_to_what_would_be_enough() -> None:
 
     assert (now.liquidated_usd, now.sides) == (None, ())
     assert now.liquidated_note == "only 94.9 % of the day covered; 95 % needed"
+
+
+@pytest.mark.parametrize(
+    ("hours", "big", "note"),
+    [
+        (21, "in 1 h 48 min", "about 23:08 UTC. We have watched for 21 h, since 6 Nov"),
+        (22.795, "in 1 min", "about 21:21 UTC. We have watched for 22 h 47 min, since 5 Nov"),
+    ],
+)
+def test_a_young_instance_counts_down_to_its_first_total(hours: float, big: str, note: str) -> None:
+    watched = round(hours * HOUR)
+    young = LiquidationTotals(
+        START, 10_000 * watched // DAY / 100, 10.0, 50.0, "BTC", START, START - watched
+    )
+    now = now_of(a_view(liquidations=None), young)
+
+    assert (now.liquidated_usd, now.liquidated_in) == (None, big)
+    assert now.liquidated_note.startswith(f"The 24-hour total appears {note}")
+
+
+def test_an_older_instance_with_a_gap_promises_no_time() -> None:
+    torn = LiquidationTotals(START, 50.0, 10.0, 50.0, "BTC", START, START - DAY)
+
+    now = now_of(a_view(liquidations=None), torn)
+
+    assert (now.liquidated_in, now.liquidated_note) == (
+        *("", "only 50.0 % of the day covered; 95 % needed"),
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
+from msgspec.structs import replace
 
 from barograph.markets.records import MAJORS, LongAccounts, Perpetual, majors_of
 from barograph.markets.symbols import index_of
@@ -20,6 +21,7 @@ from barograph.site.market_pages import (
     MarketsQuery,
     MarketTable,
     find_perpetual,
+    left_out_text,
     market_facts,
     market_table,
     table_rows,
@@ -178,6 +180,19 @@ def test_a_settlement_on_another_day_is_told_with_its_date() -> None:
     assert cells(found, "ETH")[4] == "2026-11-06 21:19"
 
 
+def test_contracts_that_are_not_crypto_are_counted_by_class() -> None:
+    counts: tuple[dict[str, int], ...] = (
+        {},
+        {"stock": 1},
+        {"forex": 12, "stock": 1_180, "ETF": 12},
+    )
+    assert [left_out_text(replace(reading(), left_out=each)) for each in counts] == [
+        "",
+        "We leave out 1 contract that is not crypto: 1 stock.",
+        "We leave out 1,204 contracts that are not crypto: 1,180 stock, 12 ETF, 12 forex.",
+    ]
+
+
 def test_a_row_carries_what_a_script_sorts_by() -> None:
     found = market_table(view_of())
 
@@ -283,6 +298,28 @@ def test_a_perpetuals_numbers_are_told_with_unit_interval_and_time() -> None:
     assert told["Long accounts"] == ("0.0 %", "of accounts with a position")
     assert facts["Long accounts"].read_at == START - MINUTE
     assert facts["Last price"].read_at == START
+
+
+@pytest.mark.parametrize(
+    ("base", "usd", "coins", "shown"),
+    [
+        ("BTC", 5e9, 74_627.4, ("$5.00B", "5,000,000,000 USD, 74,627 BTC")),
+        ("1000PEPE", 9e7, 7.5e9, ("$90.00M", "90,000,000 USD, 7,500,000,000 units of 1000PEPE")),
+        ("BTC", 0.0, 0.0, ("$0", "0 USD, 0 BTC")),
+        ("BTC", None, 3.0, ("—", "3 BTC")),
+        ("BTC", None, None, ("—", "not published by the exchange")),
+    ],
+)
+def test_open_interest_is_told_in_dollars_and_coins_as_far_as_known(
+    base: str, usd: float | None, coins: float | None, shown: tuple[str, str]
+) -> None:
+    perpetual = changed(BTC, base=base, open_interest_usd=usd, open_interest_coins=coins)
+    found = find_perpetual(index_of(reading(contracts=(perpetual,))), base)
+    assert found is not None
+
+    fact = market_facts(view_of((perpetual,)), found).facts[3]
+    assert (Markup(fact.value).striptags(), fact.unit) == shown
+    assert (fact.read_at is None) == (usd is None)
 
 
 def test_a_share_past_its_bound_is_not_known() -> None:

@@ -13,12 +13,12 @@ from barograph.site.status_pages import (
     TITLES,
     components,
     detail_html,
-    duration_text,
     incidents,
     percent_text,
     recorded_time,
     uptime_strips,
 )
+from barograph.site.templating import duration_text
 from barograph.status.incidents import ConditionCount, Incident, StatusHistory
 from barograph.status.rules import Check, Condition, ServiceStatus
 from support.clock import START

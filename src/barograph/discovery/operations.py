@@ -105,10 +105,10 @@ TEXTS: Mapping[str, str] = {
     "getHistoryEventsProof": "Proofs that an event is in the history and that nothing older was "
     f"changed. {_PROOF}",
     "getSeries": "Recent history of one measure of one perpetual. At most 361 evenly spaced "
-    "samples of one contract: price, funding per 8 hours, open interest or long accounts. A "
-    "sample that was not measured is null.",
-    "getSeriesTable": "The same as CSV. With a header. A sample that was not measured is an empty "
-    "cell.",
+    "samples of one contract: price, funding per 8 hours, open interest or long accounts. "
+    "`origin` says whether we measured a sample or took it from the exchange's own history. A "
+    "missing sample is null.",
+    "getSeriesTable": "The same as CSV. With a header. A missing sample is an empty cell.",
     "getLiquidations": "Recent liquidations of all perpetuals. USD value of "
     "liquidated long and short positions, all contracts combined, in intervals of 1, 6 or 24 "
     "hours, with the coverage of each. Intervals without coverage are null. The last interval is "

@@ -234,7 +234,13 @@ class MarketJudge:
     def _add_to_trailing(self, row: ReadingRow) -> None:
         base = self._bases.get(row.contract)
         if row.resolution == "hour" and base in MAJORS:
-            hour = Hour(row.at, row.last_price, row.open_interest_usd, row.long_account_pct)
+            hour = Hour(
+                row.at,
+                row.last_price,
+                row.open_interest_usd,
+                row.long_account_pct,
+                row.open_interest_coins,
+            )
             self._trailing.add_hour(base, hour)
 
     def _shares_of(self, live: Container[str]) -> LongAccountShares:
@@ -264,6 +270,7 @@ class MarketJudge:
             each.funding_interval_hours,
             each.open_interest_usd,
             self._fresh_share(each.contract, read_at),
+            each.open_interest_coins,
         )
 
 

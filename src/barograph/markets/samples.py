@@ -44,6 +44,8 @@ class Point(NamedTuple):
 
     at: int
     value: float | None
+    is_backfilled: bool = False
+    """Whether it comes from the exchange's own history; otherwise we measured it."""
 
 
 class Series(NamedTuple):
@@ -83,6 +85,8 @@ class LiquidationSeries(NamedTuple):
     """The minute up to which liquidations are known."""
 
     columns: tuple[LiquidationColumn, ...]
+    watched_since: int | None = None
+    """When we began to watch, if that is after the first column began."""
 
 
 class PastRegime(NamedTuple):
@@ -93,16 +97,18 @@ class PastRegime(NamedTuple):
     at: int | None
     """The hour of the rate."""
 
+    is_backfilled: bool = False
+    """Whether the rate is the last settled one, from the exchange's own history."""
+
 
 NOT_RECORDED = PastRegime(None, None, None)
 
 
-def on_grid(
-    values: Mapping[int, float | None], days: int, step: int, now: int
-) -> tuple[Point, ...]:
-    """Lay values on the grid of the last days; missing ones are None."""
+def on_grid(recorded: Mapping[int, Point], days: int, step: int, now: int) -> tuple[Point, ...]:
+    """Lay points on the grid of the last days; the values of missing ones are None."""
     newest = now // step * step
-    points = [Point(at, values.get(at)) for at in range(newest - days * DAY, newest + 1, step)]
+    instants = range(newest - days * DAY, newest + 1, step)
+    points = [recorded.get(at, Point(at, None)) for at in instants]
     if points[-1].value is None and now - newest < GRACE:
         points.pop()
     return tuple(points)

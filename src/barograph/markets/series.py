@@ -8,6 +8,7 @@ from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Row, Transaction
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.liquidations import WatchedSpans
+from barograph.markets.records import VENUE
 from barograph.markets.regime import eight_hour_rate
 from barograph.markets.samples import (
     COLUMN_HOURS,
@@ -19,6 +20,7 @@ from barograph.markets.samples import (
     LiquidationSeries,
     Measure,
     PastRegime,
+    Point,
     Series,
     column_starts,
     known_until,
@@ -30,7 +32,7 @@ T = TypeVar("T")
 
 KEPT_SERIES = 128
 
-_Values = dict[int, float | None]
+_Points = dict[int, Point]
 _HUNDREDTH = HOUR // 10_000
 
 
@@ -109,17 +111,17 @@ async def reading_series(
     """One measure of one contract over the last `days`, which must be one of `DAYS`.
 
     One day uses readings by the minute if they cover about as much of it as the hourly ones: only
-    some contracts have them, and a new record has few.
+    some contracts have them, and a new record has few. Back-filled hours have no minutes.
     """
     step = STEPS[days]
-    values = await _values(tx, "hour", contract, measure, (now // step * step - days * DAY, step))
-    if days == 1:
-        minutes = await _values(
+    points = await _points(tx, "hour", contract, measure, (now // step * step - days * DAY, step))
+    if days == 1 and not any(each.is_backfilled for each in points.values()):
+        minutes = await _points(
             tx, "minute", contract, measure, (now // FINE_STEP * FINE_STEP - DAY, FINE_STEP)
         )
-        if minutes and 2 * len(minutes) * FINE_STEP >= len(values) * HOUR:
-            step, values = FINE_STEP, minutes
-    return Series(contract, measure, days, step, now, on_grid(values, days, step, now))
+        if minutes and 2 * len(minutes) * FINE_STEP >= len(points) * HOUR:
+            step, points = FINE_STEP, minutes
+    return Series(contract, measure, days, step, now, on_grid(points, days, step, now))
 
 
 async def liquidation_series(
@@ -131,11 +133,11 @@ async def liquidation_series(
     """
     length = COLUMN_HOURS[days] * HOUR
     watch = WatchedSpans(await recent_watched(tx, now))
-    newest = await tx.fetch(_NEWEST_HOUR, now)
+    newest = await tx.fetch(_NEWEST_HOUR, VENUE, now)
     summed_until = newest[0][0] + HOUR if newest else None
     until = known_until(now, watch.until, summed_until)
     starts = column_starts(days, until)
-    rows = await tx.fetch(_COLUMNS, starts[0], starts[-1] + length, length)
+    rows = await tx.fetch(_COLUMNS, VENUE, starts[0], starts[-1] + length, length)
     found = {
         at: _Liquidated(at, longs, shorts, round(100 * watched_pct) * _HUNDREDTH)
         for at, longs, shorts, watched_pct in rows
@@ -144,7 +146,15 @@ async def liquidation_series(
         at = hour.at // length * length
         found[at] = found.get(at, _Liquidated(at, 0.0, 0.0, 0)).plus(hour)
     columns = (_column(at, found.get(at), length, min_watched_pct, until) for at in starts)
-    return LiquidationSeries(days, length, until, tuple(columns))
+    since = await _watched_since(tx)
+    begun = since if since is not None and since > starts[0] else None
+    return LiquidationSeries(days, length, until, tuple(columns), begun)
+
+
+async def _watched_since(tx: Transaction) -> int | None:
+    """When we first watched. The hours may reach further back than the spans that are kept."""
+    rows = [*await tx.fetch(_FIRST_SPAN, VENUE), *await tx.fetch(_FIRST_WATCHED_HOUR, VENUE)]
+    return min((row[0] for row in rows), default=None)
 
 
 async def _open_hours(
@@ -159,7 +169,7 @@ async def _open_hours(
 
 async def _counted(tx: Transaction, watch: WatchedSpans, hour: int, until: int) -> _Liquidated:
     end = min(hour + HOUR, until)
-    sums: dict[str, float] = dict(await tx.fetch(_EVENTS, hour, end))
+    sums: dict[str, float] = dict(await tx.fetch(_EVENTS, VENUE, hour, end))
     watched = sum(last - first for first, last in watch.within(hour, end))
     return _Liquidated(hour, sums.get("long", 0.0), sums.get("short", 0.0), watched)
 
@@ -167,39 +177,43 @@ async def _counted(tx: Transaction, watch: WatchedSpans, hour: int, until: int) 
 async def regimes_at(tx: Transaction, contract: str, instants: Sequence[int]) -> list[PastRegime]:
     """The label at each instant, with the contract's rate in that hour.
 
-    There is a regime only for hours with a reading: a label says nothing about a time without one.
+    There is a label only for hours that we measured: it says nothing about a time without a
+    reading, and back-filled hours were never judged.
     """
     return [await _regime_at(tx, contract, instant) for instant in instants]
 
 
 async def _regime_at(tx: Transaction, contract: str, instant: int) -> PastRegime:
     hour = instant // HOUR * HOUR
-    measured = await tx.fetch(_RATE, "hour", contract, hour)
-    if not measured:
+    recorded = await tx.fetch(_RATE, VENUE, contract, hour)
+    if not recorded:
         return NOT_RECORDED
-    changes = await tx.fetch(_REGIME, instant)
-    rate_pct, interval_hours = measured[0]
-    label = changes[0][0] if changes else None
-    return PastRegime(label, eight_hour_rate(rate_pct, interval_hours), hour)
+    rate_pct, interval_hours, origin = recorded[0]
+    rate = None if rate_pct is None else eight_hour_rate(rate_pct, interval_hours)
+    if origin == "backfilled":
+        return PastRegime(None, rate, hour, is_backfilled=True)
+    changes = await tx.fetch(_REGIME, VENUE, instant)
+    return PastRegime(changes[0][0] if changes else None, rate, hour)
 
 
-async def _values(
+async def _points(
     tx: Transaction, resolution: Resolution, contract: str, measure: Measure, grid: tuple[int, int]
-) -> _Values:
-    """The recorded values at the instants of a grid, given by its start and step."""
-    rows = await tx.fetch(_READINGS, resolution, contract, *grid)
-    return {row[0]: _value(measure, row) for row in rows}
+) -> _Points:
+    """The recorded points at the instants of a grid, given by its start and step."""
+    rows = await tx.fetch(_READINGS, VENUE, resolution, contract, *grid)
+    return {row[0]: _point(measure, row) for row in rows}
 
 
-def _value(measure: Measure, row: Row) -> float | None:
-    _, price, rate_pct, interval_hours, open_interest_usd, long_account_pct = row
+def _point(measure: Measure, row: Row) -> Point:
+    at, price, rate_pct, interval_hours, open_interest_usd, long_account_pct, origin = row
     values: dict[Measure, float | None] = {
         "price": price,
-        "funding": eight_hour_rate(rate_pct, interval_hours),
+        "funding": None if rate_pct is None else eight_hour_rate(rate_pct, interval_hours),
         "open-interest": open_interest_usd,
         "long-accounts": long_account_pct,
     }
-    return values[measure]
+    value = values[measure]
+    return Point(at, value, value is not None and origin == "backfilled")
 
 
 def _column(
@@ -217,21 +231,29 @@ def _column(
 
 _READINGS = """
 SELECT at, last_price, funding_rate_pct, funding_interval_hours, open_interest_usd,
-    long_account_pct
-FROM readings WHERE resolution = $1 AND contract = $2 AND at >= $3 AND at % $4 = 0 ORDER BY at
+    long_account_pct, origin
+FROM readings
+WHERE venue = $1 AND resolution = $2 AND contract = $3 AND at >= $4 AND at % $5 = 0 ORDER BY at
 """
 _RATE = """
-SELECT funding_rate_pct, funding_interval_hours FROM readings
-WHERE resolution = $1 AND contract = $2 AND at = $3
+SELECT funding_rate_pct, funding_interval_hours, origin FROM readings
+WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at = $3
 """
-_NEWEST_HOUR = "SELECT at FROM liquidation_hours WHERE at <= $1 ORDER BY at DESC LIMIT 1"
+_NEWEST_HOUR = """
+SELECT at FROM liquidation_hours WHERE venue = $1 AND at <= $2 ORDER BY at DESC LIMIT 1
+"""
+_FIRST_SPAN = "SELECT start_at FROM watched_spans WHERE venue = $1 ORDER BY start_at LIMIT 1"
+_FIRST_WATCHED_HOUR = """
+SELECT at FROM liquidation_hours WHERE venue = $1 AND watched_pct > 0 ORDER BY at LIMIT 1
+"""
 _EVENTS = """
-SELECT side, SUM(size * price) FROM liquidations WHERE at >= $1 AND at < $2 GROUP BY side
+SELECT side, SUM(size * price) FROM liquidations
+WHERE venue = $1 AND at >= $2 AND at < $3 GROUP BY side
 """
 _COLUMNS = """
-SELECT at - at % $3, SUM(long_usd), SUM(short_usd), SUM(watched_pct) FROM liquidation_hours
-WHERE at >= $1 AND at < $2 GROUP BY 1 ORDER BY 1
+SELECT at - at % $4, SUM(long_usd), SUM(short_usd), SUM(watched_pct) FROM liquidation_hours
+WHERE venue = $1 AND at >= $2 AND at < $3 GROUP BY 1 ORDER BY 1
 """
 _REGIME = """
-SELECT label FROM regime_changes WHERE at <= $1 ORDER BY at DESC LIMIT 1
+SELECT label FROM regime_changes WHERE venue = $1 AND at <= $2 ORDER BY at DESC LIMIT 1
 """

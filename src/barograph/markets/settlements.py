@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from barograph.kit.timestamps import HOUR, MINUTE
 from barograph.markets.evidence import FundingSettlement, TrailingRecord
-from barograph.markets.records import Perpetuals, majors_of
+from barograph.markets.records import Origin, Perpetuals, majors_of
 
 REVISION_DELAY = 2 * HOUR
 """How long a revised rate must stay unchanged before we use it."""
@@ -23,6 +23,10 @@ Without the wait, most settlements would change in the last digit a minute later
 
 LONGEST_INTERVAL_HOURS = 8.0
 """The interval we assume when none is known: exchanges settle at least this often."""
+
+LATE_REPORT = round(LONGEST_INTERVAL_HOURS * HOUR)
+"""A collector that follows a contract reads a report before the next settlement. What it reads
+later than this after a settlement comes from the exchange's history."""
 
 BTC_CONTRACT = "BTCUSDT"
 
@@ -44,6 +48,9 @@ class SettlementReport(NamedTuple):
     funding_rate_pct: float
     read_at: int
     """When this revision was first read."""
+
+    origin: Origin = "measured"
+    """Whether we followed the settlement, or read it later from the exchange's history."""
 
 
 class SettledFunding(NamedTuple):
@@ -130,6 +137,11 @@ def known_settlements(
         if not _is_contested(each, now)
     ]
     return sorted(found, key=lambda each: each.at)
+
+
+def report_origin(rate: SettledRate, read_at: int) -> Origin:
+    """Whether a report that was first read at `read_at` is back-filled."""
+    return "backfilled" if read_at - rate.at > LATE_REPORT else "measured"
 
 
 def bitcoin_contract(reading: Perpetuals | None) -> str:

@@ -11,8 +11,9 @@ from barograph.briefs.records import ListedBrief
 from barograph.discovery.files import service_links
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
 from barograph.kit.database import DatabaseUnavailable
+from barograph.kit.timestamps import DAY, MINUTE
 from barograph.markets.documents import MARKET_STATE_PATH, citation, market_state_document
-from barograph.markets.liquidations import LiquidationTotals
+from barograph.markets.liquidations import LiquidationTotals, ready_at
 from barograph.markets.records import MAJORS, Perpetual
 from barograph.markets.regime import BASIS, Label, describe
 from barograph.markets.samples import DAYS, Measure, PastRegime
@@ -26,6 +27,7 @@ from barograph.site.series import ChartReader
 from barograph.site.series_charts import Chart, chosen_days
 from barograph.site.series_documents import days_query
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site
+from barograph.site.templating import date_and_time, duration_text, soon
 
 DAYS_AGO = {"Yesterday": 1, "7 days ago": 7, "30 days ago": 30}
 """The past instants whose regimes are shown."""
@@ -53,7 +55,10 @@ class RegimeAt(NamedTuple):
     """What is shown without a label."""
 
     at: int | None = None
-    """When a past rate was measured."""
+    """The hour of a past rate."""
+
+    is_backfilled: bool = False
+    """Whether a past rate is the last settled one, from the exchange's own history."""
 
 
 class Asset(NamedTuple):
@@ -90,6 +95,9 @@ class MarketNow(NamedTuple):
     funding_8h_pct: float | None
     assets: tuple[Asset, ...]
     liquidated_usd: float | None
+    liquidated_in: str
+    """When the first total appears, such as `in 13 h 20 min`; empty if there is one."""
+
     liquidated_note: str
     """What the amount covers, or why it is missing."""
 
@@ -109,6 +117,9 @@ def market_now(view: MarketView, counted: LiquidationTotals | None) -> MarketNow
     if counted is not None:
         until = min(until, counted.as_of + view.limits.liquidations)
     regime, liquidated = view.regime, view.liquidations
+    first_at = None
+    if counted is not None:
+        first_at = ready_at(counted, view.limits.min_coverage_pct, view.limits.liquidations)
     label: Label = "unknown" if regime is None else regime.label
     return MarketNow(
         as_of=view.perpetuals.as_of,
@@ -121,7 +132,8 @@ def market_now(view: MarketView, counted: LiquidationTotals | None) -> MarketNow
         funding_8h_pct=None if regime is None else regime.funding_8h_pct,
         assets=tuple(_asset(view, symbol) for symbol in MAJORS),
         liquidated_usd=None if liquidated is None else liquidated.total_usd,
-        liquidated_note=_liquidated_note(counted, view),
+        liquidated_in=_countdown(first_at, view.now),
+        liquidated_note=_liquidated_note(counted, first_at, view),
         sides=_sides(view.liquidations),
         citation=citation(view.perpetuals.source, view.perpetuals.as_of),
     )
@@ -136,11 +148,15 @@ def regimes_over_time(now: MarketNow | None, past: Sequence[PastRegime] | None) 
         return [current, *(RegimeAt(when, None, None, "unavailable") for when in DAYS_AGO)]
     return [
         current,
-        *(
-            RegimeAt(when, regime.label, regime.funding_8h_pct, "not recorded", regime.at)
-            for when, regime in zip(DAYS_AGO, past, strict=True)
-        ),
+        *(_past(when, regime) for when, regime in zip(DAYS_AGO, past, strict=True)),
     ]
+
+
+def _past(when: str, regime: PastRegime) -> RegimeAt:
+    # Back-filled hours have a rate but were not judged when they were new.
+    otherwise = "not judged" if regime.is_backfilled else "not recorded"
+    label, rate, at, is_backfilled = regime
+    return RegimeAt(when, label, rate, otherwise, at, is_backfilled)
 
 
 def _asset(view: MarketView, symbol: str) -> Asset:
@@ -156,15 +172,27 @@ def _asset(view: MarketView, symbol: str) -> Asset:
     )
 
 
-def _liquidated_note(counted: LiquidationTotals | None, view: MarketView) -> str:
+def _liquidated_note(
+    counted: LiquidationTotals | None, first_at: int | None, view: MarketView
+) -> str:
     if counted is None:
         return "no recent count"
+    if first_at is not None and counted.watching_since is not None:
+        return (
+            f"The 24-hour total appears about {soon(first_at, view.now)}. We have watched for "
+            f"{duration_text(round(counted.watched_pct / 100 * DAY))}, since "
+            f"{date_and_time(counted.watching_since)}."
+        )
     # Truncated, not rounded: 94.97 must not look like the required 95.0.
     covered = Decimal(str(counted.watched_pct)).quantize(Decimal("0.1"), ROUND_DOWN)
     if view.liquidations is None:
         return f"only {covered} % of the day covered; {view.limits.min_coverage_pct:g} % needed"
     most = "" if counted.top_asset is None else f", most in {counted.top_asset}"
     return f"all contracts{most}; {covered} % of the day covered"
+
+
+def _countdown(first_at: int | None, now: int) -> str:
+    return "" if first_at is None else f"in {duration_text(first_at - now + MINUTE - 1)}"
 
 
 def _sides(liquidated: LiquidationTotals | None) -> tuple[LiquidatedSide, ...]:
@@ -206,6 +234,7 @@ async def _home(site: Site, charts: ChartReader, days: int, at: int) -> Page:
         gauge=gauge(label, rate, prefix="regime"),
         regimes=regimes_over_time(now, past),
         charts=drawn,
+        backfill=site.backfill(at),
         days=days,
         all_days=DAYS,
         signals=signals,

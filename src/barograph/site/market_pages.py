@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 from barograph import NOTICE
 from barograph.kit.text import price, usd
 from barograph.kit.timestamps import DAY, iso_timestamp
-from barograph.markets.records import LongAccounts, Perpetual
+from barograph.markets.records import LongAccounts, Perpetual, Perpetuals
 from barograph.markets.symbols import MAX_LENGTH, ContractIndex, contract_of, symbol_of
 from barograph.markets.view import MarketView
 from barograph.site.paths import MARKETS_FOLDER
@@ -95,14 +95,15 @@ class MarketFacts(NamedTuple):
         countdown = Markup('<span data-until="{}"></span>').format(each.next_funding_time)
         long = UNKNOWN if share is None else f"{share.long_account_pct:.1f} %"
         stated = Markup("per {}, next settlement {} {}").format(every, settled, countdown)
-        interest, exactly = _open_interest(each)
+        interest = UNKNOWN if each.open_interest_usd is None else usd(each.open_interest_usd)
+        counted = None if each.open_interest_usd is None else self.as_of
         sampled = None if share is None else share.sampled_at
         of_accounts = "no recent sample" if share is None else "of accounts with a position"
         return [
             _fact("last_price", price(each.last_price), "USDT", self.as_of),
             _fact("funding_rate_pct", exact_rate(each.funding_rate_pct), stated, self.as_of),
             _fact("funding_8h_pct", rate(each.funding_8h_pct), "per 8 h", self.as_of),
-            _fact("open_interest_usd", interest, exactly, self.as_of),
+            _fact("open_interest_usd", interest, _interest_in_full(each), counted),
             _fact("long_account_pct", long, of_accounts, sampled),
             _fact("next_funding_time", settled, f"every {every}", self.as_of),
         ]
@@ -121,14 +122,19 @@ def market_facts(view: MarketView, found: FoundPerpetual) -> MarketFacts:
     return MarketFacts(found.perpetual, as_of, source, until, view.until, share, citation)
 
 
-def _open_interest(each: Perpetual) -> tuple[str, str]:
-    if each.open_interest_usd is None:
-        return UNKNOWN, "no recent value"
-    return usd(each.open_interest_usd), f"{each.open_interest_usd:,.0f} USD"
-
-
 def _fact(field: str, value: str, unit: str, read_at: int | None) -> MarketFact:
     return MarketFact(NAMES[field], value, unit, read_at, MEANINGS[field])
+
+
+def _interest_in_full(perpetual: Perpetual) -> str:
+    """Open interest to the dollar, and in coins if the exchange gave them."""
+    dollars, coins = perpetual.open_interest_usd, perpetual.open_interest_coins
+    base = perpetual.base
+    # A multiplier contract such as 1000PEPE begins with a digit.
+    unit = f"units of {base}" if base[:1].isdigit() else base
+    parts = [f"{dollars:,.0f} USD"] if dollars is not None else []
+    parts += [f"{coins:,.0f} {unit}"] if coins is not None else []
+    return ", ".join(parts) or "not published by the exchange"
 
 
 def exact_rate(percent: float) -> str:
@@ -255,6 +261,17 @@ def market_table(view: MarketView) -> MarketTable:
     return MarketTable(reading.as_of, reading.source, until, view.until, tuple(rows))
 
 
+def left_out_text(reading: Perpetuals) -> str:
+    """How many contracts of which class are not listed; empty if none."""
+    if not reading.left_out:
+        return ""
+    counts = sorted(reading.left_out.items(), key=lambda each: (-each[1], each[0]))
+    total = sum(count for _, count in counts)
+    contracts = "1 contract that is" if total == 1 else f"{total:,} contracts that are"
+    classes = ", ".join(f"{count:,} {word}" for word, count in counts)
+    return f"We leave out {contracts} not crypto: {classes}."
+
+
 def table_rows(rows: Iterable[MarketRow], root: str, as_of: int) -> Markup:
     """The body of the table, without a template, which would be too slow for so many rows.
 
@@ -280,7 +297,7 @@ def _line(row: MarketRow, folder: str, settlement_time: str) -> str:
     interest = each.open_interest_usd
     numbers = (each.last_price, each.funding_8h_pct, interest, share)
     values = " ".join("" if number is None else repr(number) for number in numbers)
-    owned = _UNKNOWN_CELL if interest is None else f"<td>{usd(interest)}</td>"
+    held = _UNKNOWN_CELL if interest is None else f"<td>{usd(interest)}</td>"
     long = _UNKNOWN_CELL if share is None else f"<td>{share:.1f} %</td>"
     return (
         f'<tr data-name="{upper}" data-contract="{contract}" '
@@ -288,7 +305,7 @@ def _line(row: MarketRow, folder: str, settlement_time: str) -> str:
         f"<td>{price(each.last_price)}</td>"
         f"<td>{exact_rate(each.funding_rate_pct)} / {each.funding_interval_hours:g} h</td>"
         f"<td>{rate(each.funding_8h_pct)}</td><td>{settlement_time}</td>"
-        f"{owned}{long}</tr>"
+        f"{held}{long}</tr>"
     )
 
 

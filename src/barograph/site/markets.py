@@ -10,6 +10,7 @@ from barograph.badges.documents import BADGE_FOLDER
 from barograph.errors import UpstreamUnavailable
 from barograph.kit.database import DatabaseUnavailable
 from barograph.markets.documents import DERIVATIVES_PATH
+from barograph.markets.records import Perpetuals
 from barograph.markets.samples import DAYS, MEASURES
 from barograph.markets.symbols import DEFAULT_SYMBOL, MAX_LENGTH, normalized
 from barograph.markets.view import PERPETUALS, MarketView
@@ -19,6 +20,7 @@ from barograph.site.market_pages import (
     FoundPerpetual,
     MarketsQuery,
     find_perpetual,
+    left_out_text,
     market_facts,
     market_table,
     table_rows,
@@ -61,7 +63,7 @@ def market_page_routes(site: Site, charts: ChartReader) -> PageRouter:
             return site.unavailable(request)
         found = find_perpetual(contracts, symbol)
         if found is None:
-            return await _not_found(site, request, symbol, last.source)
+            return await _not_found(site, request, symbol, last)
         days = chosen_days(request.query_params.get("days"))
         if symbol != found.symbol:
             return _redirect(site, found.symbol, days)
@@ -85,12 +87,14 @@ async def _markets(site: Site, query: MarketsQuery, now: int) -> Page:
     await asyncio.sleep(0)  # several hundred rows take a while: let cached reads go in between
     rows = [] if table is None else table.select(query)
     body_rows = "" if table is None else table_rows(rows, site.templates.root, table.as_of)
+    last = site.board.latest(PERPETUALS)
     await asyncio.sleep(0)
     body = site.templates.render(
         "markets.html",
         here=MARKETS_PATH,
         table=table,
-        last=site.board.latest(PERPETUALS),
+        last=last,
+        left_out="" if last is None else left_out_text(last),
         query=query,
         columns=COLUMNS,
         numbers=NUMBERS,
@@ -117,6 +121,7 @@ async def _market(
         market=market,
         last=site.board.latest(PERPETUALS),
         charts=drawn,
+        backfill=site.backfill(now),
         days=days,
         all_days=DAYS,
         badge_path=f"{BADGE_FOLDER}funding/{found.symbol}.svg",
@@ -149,7 +154,7 @@ def _redirect(site: Site, symbol: str, days: int) -> Response:
     return response
 
 
-async def _not_found(site: Site, request: Request, symbol: str, source: str) -> Response:
+async def _not_found(site: Site, request: Request, symbol: str, last: Perpetuals) -> Response:
     """404: a page about the symbol for browsers, the usual JSON for programs."""
     if not accepts(request.scope["headers"], b"text/html"):
         raise HTTPException(404)
@@ -159,7 +164,8 @@ async def _not_found(site: Site, request: Request, symbol: str, source: str) -> 
             "market_not_found.html",
             here=MARKETS_PATH,
             symbol=symbol if len(symbol) <= MAX_ECHO else f"{symbol[:MAX_ECHO]}…",
-            source=source,
+            source=last.source,
+            left_out=left_out_text(last),
             is_symbol=normalized(symbol) is not None,
             max_symbol=MAX_LENGTH,
         )

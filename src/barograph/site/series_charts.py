@@ -19,7 +19,7 @@ from barograph.site.charts.columns import column_chart
 from barograph.site.charts.gauge import REGIME_BANDS
 from barograph.site.charts.lines import line_chart
 from barograph.site.series_documents import data_path, liquidations_path
-from barograph.site.templating import rate
+from barograph.site.templating import date_and_time, rate
 
 NOTES: Mapping[Measure, str] = {
     "price": "USDT, last trade.",
@@ -38,6 +38,7 @@ _LIQUIDATED = (
     "USD value of liquidated positions, all contracts. "
     "Hatched: less than {:g} % covered, or still in progress."
 )
+_SINCE = "We have watched since {}. The exchange publishes no history of liquidations."
 _SHOWN: Mapping[Measure, Callable[[float], str]] = {
     "price": price,
     "funding": rate,
@@ -54,6 +55,10 @@ class Chart(NamedTuple):
     json: str
     csv: str
     note: str
+    """Gives way to the value under the pointer."""
+
+    origin: str = ""
+    """Where the data comes from, if we did not measure all of it."""
 
 
 def chosen_days(asked: str | None) -> int:
@@ -76,7 +81,26 @@ def measure_chart(series: Series, symbol: str, root: str) -> Chart:
         signed=measure == "funding",
         data_url=json,
     )
-    return Chart(title, drawing, json, csv, f"{NOTES[measure]} {_sampled(series.interval)}")
+    note = f"{NOTES[measure]} {_sampled(series.interval)}"
+    return Chart(title, drawing, json, csv, note, _origin_note(series))
+
+
+def _origin_note(series: Series) -> str:
+    """Which values come from the exchange's own history; empty if we measured all of them."""
+    known = [each for each in series.points if each.value is not None]
+    backfilled = [each.at for each in known if each.is_backfilled]
+    measured = [each.at for each in known if not each.is_backfilled]
+    if not backfilled:
+        return ""
+    settled = " (the last settled rate)" if series.measure == "funding" else ""
+    source = f"come from the exchange's own history{settled}"
+    if not measured:
+        return f"Dashed: all values {source}."
+    if backfilled[-1] < measured[0]:
+        since = date_and_time(measured[0])
+        return f"Dashed: values before {since} {source}; we measured the rest."
+    values = f"{len(backfilled)} of {len(known)} values"
+    return f"Dashed: {values} {source}, for times when we did not measure."
 
 
 def _sampled(interval: int) -> str:
@@ -91,4 +115,7 @@ def liquidations_chart(series: LiquidationSeries, min_coverage_pct: float, root:
     """The chart of all liquidations; intervals with less coverage are hatched."""
     json, csv = (root + liquidations_path(series.days, form) for form in ("json", "csv"))
     drawing = column_chart(series, prefix="chart-liquidations", name="Liquidations", data_url=json)
-    return Chart("Liquidations", drawing, json, csv, _LIQUIDATED.format(min_coverage_pct))
+    since = (
+        "" if series.watched_since is None else _SINCE.format(date_and_time(series.watched_since))
+    )
+    return Chart("Liquidations", drawing, json, csv, _LIQUIDATED.format(min_coverage_pct), since)

@@ -11,12 +11,14 @@ from barograph.kit.documents import JSON
 from barograph.kit.timestamps import SECOND, iso_timestamp
 from barograph.kit.wire import Notice, WireModel
 from barograph.markets.documents import Source, Symbol
+from barograph.markets.records import Origin
 from barograph.markets.samples import (
     DAYS,
     DEFAULT_DAYS,
     MEASURES,
     LiquidationSeries,
     Measure,
+    Point,
     Series,
 )
 from barograph.site.paths import DATA_FOLDER
@@ -41,6 +43,13 @@ class SeriesPoint(WireModel):
 
     at: At
     value: Annotated[float | None, Field(description="Null if nothing was recorded.")]
+    origin: Annotated[
+        Origin | None,
+        Field(
+            description="`measured` by this service, or `backfilled` from the exchange's own "
+            "history. Null without a value. Back-filled funding is the last settled rate."
+        ),
+    ]
 
 
 class RecordedSeries(WireModel):
@@ -126,8 +135,11 @@ def series_document(series: Series, symbol: str, source: str, form: Form) -> Pag
     """One measure of one contract."""
     name = f"{symbol}-{series.measure}-{series.days}d"
     if form == "csv":
-        rows = [f"{iso_timestamp(at)},{_cell(value)}" for at, value in series.points]
-        return _table(name, f"at,{MEASURES[series.measure].column}", rows, source)
+        rows = [
+            f"{iso_timestamp(each.at)},{_cell(each.value)},{_origin(each) or ''}"
+            for each in series.points
+        ]
+        return _table(name, f"at,{MEASURES[series.measure].column},origin", rows, source)
     body = RecordedSeries(
         source=source,
         notice=NOTICE,
@@ -137,7 +149,10 @@ def series_document(series: Series, symbol: str, source: str, form: Form) -> Pag
         interval_seconds=series.interval // SECOND,
         days=series.days,
         as_of=iso_timestamp(series.as_of),
-        points=[SeriesPoint(at=iso_timestamp(at), value=value) for at, value in series.points],
+        points=[
+            SeriesPoint(at=iso_timestamp(each.at), value=each.value, origin=_origin(each))
+            for each in series.points
+        ],
     )
     return _download(body.encode(), JSON, f"{name}.json")
 
@@ -166,6 +181,12 @@ def liquidations_document(series: LiquidationSeries, source: str, form: Form) ->
         ],
     )
     return _download(body.encode(), JSON, f"{name}.json")
+
+
+def _origin(point: Point) -> Origin | None:
+    if point.value is None:
+        return None
+    return "backfilled" if point.is_backfilled else "measured"
 
 
 def _cell(value: float | None) -> str:

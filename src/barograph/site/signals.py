@@ -1,6 +1,7 @@
 """`/signals`: every signal now, and a page with the history of each."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from starlette.exceptions import HTTPException
@@ -8,9 +9,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.badges.documents import BADGE_FOLDER
+from barograph.board.board import Board
 from barograph.kit.database import DatabaseUnavailable
-from barograph.kit.timestamps import DAY
-from barograph.markets.view import PERPETUALS
+from barograph.kit.timestamps import DAY, HOUR
+from barograph.markets.evidence import WEEK_OF_HOURS
+from barograph.markets.view import LIQUIDATIONS, PERPETUALS
 from barograph.signals.judge import changes_since, last_changes
 from barograph.signals.methods import BY_KEY, DAILY, METHODS, Method
 from barograph.signals.records import NOT_KNOWN, SIGNALS, UNKNOWN, SignalChange, Signals
@@ -18,9 +21,14 @@ from barograph.site.charts.strips import Lane, Span, lanes
 from barograph.site.paths import SIGNALS_FOLDER, SIGNALS_PAGE
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import RETRY_MS, Site
+from barograph.site.templating import date_and_time
+from barograph.stances.etf import KIND as ETF_STANCE
+from barograph.stances.reader import STANCES
 
 HISTORY_DAYS = 60
 LISTED_CHANGES = 15
+LIQUIDATION_PRESSURE = "liquidation-pressure"
+ETF_FLOW = "btc-etf-flow"
 AGO = (("Yesterday", 1), ("7 days ago", 7), ("30 days ago", 30))
 
 
@@ -36,6 +44,9 @@ class CurrentSignals(NamedTuple):
     sources: Mapping[str, str]
     market_at: int | None
     """The time of the last market reading."""
+
+    expected: Mapping[str, str] = MappingProxyType({})
+    """When a signal that lacks data can be known, by key."""
 
 
 class ShownSignal(NamedTuple):
@@ -53,6 +64,8 @@ class ShownSignal(NamedTuple):
     """When it expires; None if it is not fresh."""
 
     is_daily: bool = False
+    basis: str = ""
+    """What it rests on besides our own measuring, or why it is unknown and until when."""
 
     @property
     def is_known(self) -> bool:
@@ -85,9 +98,10 @@ class SignalHistory(NamedTuple):
 def shown_signal(method: Method, current: CurrentSignals, last: SignalChange | None) -> ShownSignal:
     """A signal now; unknown if it is not fresh."""
     signals = () if current.signals is None else current.signals.signals
-    label, value = next(
-        ((each.label, each.value) for each in signals if each.key == method.key), NOT_KNOWN
-    )
+    found = next((each for each in signals if each.key == method.key), None)
+    label, value = (UNKNOWN, NOT_KNOWN.value) if found is None else (found.label, found.value)
+    expected = current.expected.get(method.key) if found is not None and label == UNKNOWN else None
+    reasons = (None if found is None else found.basis, expected)
     since = last.at if last is not None and last.label == label else None
     sentence = " ".join(method.explanation.partition("\n\n")[0].split())
     return ShownSignal(
@@ -99,7 +113,23 @@ def shown_signal(method: Method, current: CurrentSignals, last: SignalChange | N
         since=since,
         until=current.ends.get(method.key),
         is_daily=method.key in DAILY,
+        basis=" ".join(each for each in reasons if each is not None),
     )
+
+
+def expected_signals(board: Board, now: int) -> dict[str, str]:
+    """When signals that lack data can be known, by key, as far as that can be said."""
+    expected = {}
+    counted, stances = board.latest(LIQUIDATIONS), board.latest(STANCES)
+    since = None if counted is None else counted.watching_since
+    week_at = 0 if since is None else since + (WEEK_OF_HOURS + 1) * HOUR
+    if now < week_at:
+        expected[LIQUIDATION_PRESSURE] = f"That takes until about {date_and_time(week_at)}."
+    waiting = None if stances is None else stances.waiting.get(ETF_STANCE)
+    if waiting is not None:
+        until = "" if waiting.until is None else f", until about {date_and_time(waiting.until)}"
+        expected[ETF_FLOW] = f"{waiting.why[:1].upper()}{waiting.why[1:]}{until}."
+    return expected
 
 
 def label_at(changes: Sequence[SignalChange], at: int, held_until: int) -> SignalChange | None:
@@ -166,6 +196,7 @@ async def _list_page(site: Site, now: int) -> Page:
         stale=sum(each.until is None for each in signals),
         until=min((each.until for each in signals if each.until is not None), default=None),
         is_recorded=last is not None,
+        backfill=site.backfill(now),
         source=None if current.signals is None else current.signals.source,
         as_of=None if current.signals is None else current.signals.as_of,
         market_at=current.market_at,
@@ -198,7 +229,8 @@ def _current(site: Site, now: int) -> CurrentSignals:
     signals, market = site.signals.fresh(site.board, now), site.board.latest(PERPETUALS)
     ends = site.signals.ends(site.board, now)
     market_at = None if market is None else market.as_of
-    return CurrentSignals(signals, ends, site.signals.sources, market_at)
+    expected = expected_signals(site.board, now)
+    return CurrentSignals(signals, ends, site.signals.sources, market_at, expected)
 
 
 def _until(site: Site, now: int, *, is_read: bool) -> int:

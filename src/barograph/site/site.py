@@ -14,12 +14,14 @@ from barograph.kit.documents import HotKey
 from barograph.kit.http import DocumentResponse
 from barograph.kit.timestamps import SECOND
 from barograph.markets.reader import MarketReader
+from barograph.markets.records import BackfillProgress
 from barograph.markets.series import SeriesReader
+from barograph.markets.view import BACKFILL
 from barograph.signals.reader import SignalsReader
 from barograph.site.error_pages import RETRY_SECONDS, unavailable
 from barograph.site.render_queue import RenderQueue
 from barograph.site.responses import Page
-from barograph.site.templating import Templates
+from barograph.site.templating import Templates, soon
 from barograph.status.reader import StatusReader
 
 INCOMPLETE_PAGE_MS = 2 * SECOND
@@ -27,6 +29,22 @@ INCOMPLETE_PAGE_MS = 2 * SECOND
 
 RETRY_MS = RETRY_SECONDS * SECOND
 """How long to wait before reading an unavailable database again."""
+
+_FILLING = (
+    "We are filling in the past from the exchange's own history, BTC, ETH and SOL first: {:,} of "
+    "{:,} contracts are done{}."
+)
+
+
+def backfill_text(progress: BackfillProgress | None, now: int) -> str:
+    """How far the past is filled in, as a sentence; empty if nothing is left to fill."""
+    if progress is None or progress.done >= progress.total:
+        return ""
+    rest = "" if progress.ready_at is None else f"; all by about {soon(progress.ready_at, now)}"
+    if progress.failure is not None:
+        rest = f". The last request failed ({progress.failure}); we keep trying"
+    return _FILLING.format(progress.done, progress.total, rest)
+
 
 RenderPage = Callable[[int], Coroutine[Any, Any, Page]]
 """Renders a page for an instant."""
@@ -94,6 +112,10 @@ class Site:
         if is_cached:
             hot[key] = page
         return page
+
+    def backfill(self, now: int) -> str:
+        """How far the past is filled in; empty if nothing is left to fill."""
+        return backfill_text(self.board.latest(BACKFILL), now)
 
     def unavailable(self, request: Request) -> Response:
         """503: the database can't be read."""

@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.site.charts.strips import Cell, strip
-from barograph.site.templating import clock_time
+from barograph.site.templating import clock_time, duration_text
 from barograph.status.incidents import (
     API,
     DAYS_SHOWN,
@@ -35,6 +35,7 @@ TITLES: Final[Mapping[str, str]] = {
     "collector": "Collector",
     "long-accounts": "Long-account shares",
     "liquidations": "Liquidations",
+    "backfill": "Back-fill from the exchange's history",
     "daily-figures": "Daily figures",
     "etf-flows": "ETF flows",
     "stances": "Stances",
@@ -162,17 +163,6 @@ def uptime_strips(record: StatusHistory, names: Iterable[str]) -> dict[str, list
 def incidents(record: StatusHistory, now: int) -> list[ShownIncident]:
     """The recorded incidents, newest first."""
     return [_shown(each, record.last_at.get(each.name), now) for each in record.incidents]
-
-
-def duration_text(milliseconds: int) -> str:
-    """A duration: `12 min`, `3 h 12 min`, `41 d 3 h`."""
-    minutes = milliseconds // MINUTE
-    days, hours, rest = minutes // (24 * 60), minutes // 60 % 24, minutes % 60
-    if days:
-        return f"{days} d {hours} h" if hours else f"{days} d"
-    if hours:
-        return f"{hours} h {rest} min" if rest else f"{hours} h"
-    return f"{rest} min"
 
 
 def percent_text(part: int, whole: int) -> str:

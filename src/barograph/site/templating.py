@@ -152,6 +152,31 @@ def day(at: int) -> Markup:
     return _time(at, f"{when.day} {when:%B %Y}")
 
 
+def date_and_time(at: int) -> str:
+    """A date and time within a sentence: `6 Nov 2026, 16:39 UTC`."""
+    when = datetime.fromtimestamp(at / SECOND, UTC)
+    return f"{when.day} {when:%b %Y, %H:%M} UTC"
+
+
+def soon(at: int, now: int) -> str:
+    """An expected time, rounded up to the minute, with its date if that is not today."""
+    minute = -(-at // MINUTE) * MINUTE
+    return (
+        f"{utc_text(minute)[11:16]} UTC" if minute // DAY == now // DAY else date_and_time(minute)
+    )
+
+
+def duration_text(milliseconds: int) -> str:
+    """A duration: `12 min`, `3 h 12 min`, `41 d 3 h`."""
+    minutes = milliseconds // MINUTE
+    days, hours, rest = minutes // (24 * 60), minutes // 60 % 24, minutes % 60
+    if days:
+        return f"{days} d {hours} h" if hours else f"{days} d"
+    if hours:
+        return f"{hours} h {rest} min" if rest else f"{hours} h"
+    return f"{rest} min"
+
+
 def _time(at: int, text: str) -> Markup:
     return Markup('<time datetime="{}">{}</time>').format(iso_timestamp(at), text)
 

@@ -22,6 +22,7 @@ from barograph.site.charts.svg import (
 )
 
 UNIT = "USD"
+JUST_BEGUN = "watching has just begun"
 COLUMN_SHARE = 0.76
 """How much of its interval a column fills; the rest is space."""
 
@@ -33,8 +34,9 @@ def column_chart(
     columns = [_drawable(column) for column in series.columns]
     totals = [_total(column) for column in columns if column.long_usd is not None]
     if not totals:
-        return empty_chart(prefix, name, f"Liquidations, {UNIT}: {NOTHING}.")
-    scale = value_scale([0.0, max(totals)])
+        words = NOTHING if series.watched_since is None else JUST_BEGUN
+        return empty_chart(prefix, name, f"Liquidations, {UNIT}: {words}.", words)
+    scale = value_scale([0.0, max(*totals, 1.0)])  # a scale around zero would go below it
     box = plot_box(scale)
     span = (columns[0].at, columns[-1].at + series.interval)
     axes = Axes(box, scale, *span)

@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -36,6 +36,10 @@ BAND_WITH_NAME = 13
 
 MOST_GAPS = 24
 SEEN_GAP = 3
+LEGEND = "exchange history"
+LEGEND_DASH = 18
+LEGEND_LEFT = widest([LEGEND]) + LEGEND_DASH + 34
+"""Leaves room for the legend between the unit and "UTC"."""
 
 
 class Axes(NamedTuple):
@@ -70,8 +74,8 @@ def line_chart(
     data_url: str = "",
 ) -> Markup:
     """Draw one measure of one contract; a `signed` one always shows its sign."""
-    points = [Point(at, drawable(value)) for at, value in series.points]
-    values = [value for _, value in points if value is not None]
+    points = [each._replace(value=drawable(each.value)) for each in series.points]
+    values = [each.value for each in points if each.value is not None]
     if not values:
         return empty_chart(prefix, name, f"{series.contract}, {unit}: {NOTHING}.")
     scale = value_scale([*values, *edges_around(bands, values)])
@@ -87,7 +91,8 @@ def line_chart(
         *draw_bands(axes, bands),
         draw_gaps(axes, points),
         draw_axes(axes, unit),
-        path("line", trace(_places(axes, points))),
+        path("line", trace(_places(axes, _measured(points)))),
+        *_draw_backfilled(axes, points),
         _last_dot(axes, points),
         *_band_names(axes, bands, points),
     )
@@ -98,12 +103,12 @@ def plot_box(scale: Scale) -> Box:
     return Box(max(LEAST_LEFT, widest(scale.labels) + 6), TOP, RIGHT, BOTTOM)
 
 
-def empty_chart(prefix: str, name: str, description: str) -> Markup:
-    """A chart without data."""
+def empty_chart(prefix: str, name: str, description: str, words: str = NOTHING) -> Markup:
+    """A chart without data; `words` say so in its place."""
     return drawing(
         Frame(prefix, name, description, SIZE),
         path("gap", block(LEAST_LEFT, TOP, RIGHT - LEAST_LEFT, BOTTOM - TOP)),
-        text((LEAST_LEFT + RIGHT) / 2, (TOP + BOTTOM) / 2 + 4, NOTHING, "axis", "middle"),
+        text((LEAST_LEFT + RIGHT) / 2, (TOP + BOTTOM) / 2 + 4, words, "axis", "middle"),
         kind="empty",
     )
 
@@ -114,10 +119,13 @@ def described(series: Series, show: Show) -> str:
     values = [point.value for point in known if point.value is not None]
     first, last = series.points[0].at, series.points[-1].at
     missing = len(series.points) - len(known)
+    backfilled = sum(point.is_backfilled for point in known)
+    origin = f", {backfilled} from {LEGEND}" if backfilled else ""
     return (
         f"From {instant(first)} to {instant(last)}, one sample every {every(series.interval)}. "
         f"Lowest {show(min(values))}, highest {show(max(values))}, last {show(values[-1])} at "
-        f"{instant(known[-1].at)}. {_samples(len(series.points))}, {missing or 'none'} missing."
+        f"{instant(known[-1].at)}. {_samples(len(series.points))}, {missing or 'none'} missing"
+        f"{origin}."
     )
 
 
@@ -189,13 +197,35 @@ def _decimals(shown: str) -> int:
     return 0 if found is None else len(found[1])
 
 
-def _places(axes: Axes, points: Sequence[Point]) -> Iterator[Place | None]:
-    for at, value in points:
+def _places(axes: Axes, points: Iterable[Point]) -> Iterator[Place | None]:
+    for at, value, _ in points:
         yield None if value is None else (axes.x(at), axes.y(value))
 
 
+def _measured(points: Iterable[Point]) -> Iterator[Point]:
+    for each in points:
+        yield each._replace(value=None) if each.is_backfilled else each
+
+
+def _draw_backfilled(axes: Axes, points: Sequence[Point]) -> Iterator[str]:
+    """The values from the exchange's history, dashed up to their measured neighbours; a legend."""
+    if not any(each.is_backfilled and each.value is not None for each in points):
+        return
+    edge = Point(0, None)
+    dashed = (
+        each
+        if before.is_backfilled or each.is_backfilled or after.is_backfilled
+        else each._replace(value=None)
+        for before, each, after in zip([edge, *points], points, [*points[1:], edge], strict=False)
+    )
+    left = axes.box.right - LEGEND_LEFT
+    legend = f"M{number(left)} 6.5h{LEGEND_DASH}"
+    yield path("line dashed", legend + trace(_places(axes, dashed)))
+    yield text(left + LEGEND_DASH + 4, 10, LEGEND, "legend")
+
+
 def _last_dot(axes: Axes, points: Sequence[Point]) -> str:
-    at, value = next(each for each in reversed(points) if each.value is not None)
+    at, value, _ = next(each for each in reversed(points) if each.value is not None)
     assert value is not None
     return f'<circle class="last" cx="{number(axes.x(at))}" cy="{number(axes.y(value))}" r="2.5"/>'
 
@@ -233,7 +263,7 @@ def _gaps(points: Sequence[Point]) -> Iterator[tuple[int, int]]:
     """The last point before each gap, and the first after it."""
     before = points[0].at
     in_gap = False
-    for at, value in points:
+    for at, value, _ in points:
         if value is None:
             in_gap = True
             continue

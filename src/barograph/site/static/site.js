@@ -315,8 +315,8 @@ function readoutOf(chart) {
   return chart.closest("figure").querySelector(".readout");
 }
 
-function valueText({ at, ...values }, dataset) {
-  return Object.entries(values)
+function valueText({ at, origin, ...values }, dataset) {
+  const text = Object.entries(values)
     .filter(([, value]) => typeof value === "number" || value === null)
     .map(([name, value]) => [name.split("_"), value])
     .map(([[name, of], value]) => {
@@ -324,6 +324,7 @@ function valueText({ at, ...values }, dataset) {
       return name === "value" ? number : `${name} ${number}`;
     })
     .join(", ");
+  return origin === "backfilled" ? `${text}, from the exchange's own history` : text;
 }
 
 // As on the server: money is abbreviated, and a rate has its sign, which says who pays whom.
