@@ -227,6 +227,11 @@ KNOWN_DAYS = "days are known; the operator can add earlier days with `barograph 
         ),
     ],
 )
+@pytest.mark.outcome(
+    "Fewer than 20 days of ETF figures are known",
+    "No ETF stance is issued. `/api/status` shows `warming_up`, how many days are known, and how "
+    "the operator can import earlier ones.",
+)
 def test_a_stance_that_waits_for_a_source_or_for_more_days_is_no_failure(
     waiting: NotIssuedYet, etf: tuple[str, str]
 ) -> None:
