@@ -214,7 +214,7 @@ def test_a_stance_that_is_not_issued_or_not_recorded_is_named() -> None:
 NO_SOURCE = NotIssuedYet("no source is configured")
 
 
-KNOWN_DAYS = "days are known; the operator can add earlier days with `barograph macro import FILE`"
+KNOWN_DAYS = "days are known; the operator can add earlier days: barograph macro import FILE"
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 MAX_PROBLEMS = 20
 MAX_SOURCE = 200
+EVERY_DAY = 100_000
+"""More days than any fund has."""
 
 
 class _Outcome(NamedTuple):
@@ -141,12 +143,9 @@ def _store(settings: "Settings", figures: "Sequence[Figure]", *, dry_run: bool) 
         new = await new_figures(tx, figures)
         if not dry_run:
             await record_figures(tx, new, system_clock())
-        series = await etf_series(fund, lambda name: latest_figures(tx, name, _ALL_DAYS))
+        series = await etf_series(fund, lambda name: latest_figures(tx, name, EVERY_DAY))
         return _Outcome(len({each.day for each in new}), len(series.days), series.coverage)
 
     return run_on_database(
         settings, lambda database: database.read(work) if dry_run else database.write(work)
     )
-
-
-_ALL_DAYS = 100_000

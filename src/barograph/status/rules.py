@@ -15,7 +15,7 @@ from barograph.markets.view import FreshnessLimits, is_fresh
 from barograph.stances.etf import KIND as ETF_STANCE
 
 DATABASE_SILENT_MS = 5 * SECOND
-_IMPORT = "the operator can add earlier days with `barograph macro import FILE`"
+_IMPORT = "the operator can add earlier days: barograph macro import FILE"
 
 Condition = Literal["ok", "degraded", "down"]
 CheckStatus = Literal["ok", "degraded", "down", "not_configured", "warming_up"]
