@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from barograph.macro.records import NYFED_NOTICE, NYFED_TERMS
 from barograph.settings import Settings
+from barograph.upstream.etf import FLOW_COLUMNS, SHARE_COLUMNS, VALUE_COLUMNS
 
 DOCS = Path(__file__).parents[2] / "docs"
 _spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
@@ -25,3 +27,11 @@ def test_every_setting_is_documented() -> None:
     page = (DOCS / "settings.md").read_text("utf-8")
     for name in Settings.model_fields:
         assert f"BAROGRAPH_{name.upper()}" in page
+
+
+def test_the_page_of_daily_figures_has_the_notice_and_the_columns_of_the_import() -> None:
+    page = (DOCS / "daily-figures.md").read_text("utf-8")
+    assert NYFED_NOTICE in page
+    assert NYFED_TERMS in page
+    for name in (*FLOW_COLUMNS, *SHARE_COLUMNS, *VALUE_COLUMNS):
+        assert f"`{name}`" in page

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from barograph.history.digest import leg_document
 from barograph.history.records import LABELS, NotIssuedYet, Proposal
@@ -72,7 +73,8 @@ def test_a_leg_is_one_data_day_and_says_what_it_covers() -> None:
 
 def test_a_week_with_imported_days_says_so_and_still_covers_the_same_fund() -> None:
     own, given = fund(*[10e6] * 5), fund(*[10e6] * 5, source=imported_source("my file"))
-    mixed = judged(EtfSeries("IBIT only", (*given.days[:-2], *own.days[-2:]))).leg
+    first = replace(own.days[-2], source=f"issuer; {given.days[-3].source}")
+    mixed = judged(EtfSeries("IBIT only", (*given.days[:-2], first, own.days[-1]))).leg
     earlier = judged(EtfSeries("IBIT only", (*given.days[:-5], *own.days[-5:]))).leg
 
     assert "(IBIT only, from the operator's file)" in mixed.decision.rationale

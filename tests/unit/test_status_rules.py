@@ -222,7 +222,7 @@ def test_a_stance_that_is_not_issued_or_not_recorded_is_named() -> None:
 NO_SOURCE = NotIssuedYet("no source is configured")
 
 
-KNOWN_DAYS = "days are known; the operator can add earlier days with `barograph macro import FILE`"
+KNOWN_DAYS = "days are known; the operator can add earlier days: barograph macro import FILE"
 
 
 @pytest.mark.parametrize(
@@ -234,6 +234,11 @@ KNOWN_DAYS = "days are known; the operator can add earlier days with `barograph 
             ("warming_up", f"warming up until 2026-11-06T21:21:00.000Z: 3 of 20 {KNOWN_DAYS}"),
         ),
     ],
+)
+@pytest.mark.outcome(
+    "Fewer than 20 days of ETF figures are known",
+    "No ETF stance is issued. `/api/status` shows `warming_up`, how many days are known, and how "
+    "the operator can import earlier ones.",
 )
 def test_a_stance_that_waits_for_a_source_or_for_more_days_is_no_failure(
     waiting: NotIssuedYet, etf: tuple[str, str]

@@ -248,13 +248,14 @@ def test_a_reset_ends_the_connection() -> None:
     during(scenario)
 
 
-def test_a_hanging_request_is_answered_when_the_fault_ends() -> None:
+@pytest.mark.parametrize("fault", ["hang", "slow"])
+def test_a_request_that_waits_is_answered_when_the_fault_ends(fault: str) -> None:
     async def scenario(client: Client) -> tuple[bool, int]:
-        await client.fault("hang")
+        await client.fault(fault)
         request = asyncio.ensure_future(client.get("sofr"))
         await client.until_asked("sofr")
         hung = not request.done()
-        await client.fault("hang", on=False)
+        await client.fault(fault, on=False)
         return hung, (await request).status_code
 
     assert during(scenario) == (True, 200)

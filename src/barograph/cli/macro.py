@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,14 +19,8 @@ if TYPE_CHECKING:
 
 MAX_PROBLEMS = 20
 MAX_SOURCE = 200
-
-
-class _Outcome(NamedTuple):
-    new_days: int
-    known_days: int
-    """All days of the fund with figures, after the import."""
-
-    coverage: str
+EVERY_DAY = 100_000
+"""More days than any fund has."""
 
 
 def _one_line(_context: click.Context, _option: click.Parameter, text: str) -> str:
@@ -87,21 +81,21 @@ def import_history(
     except (InvalidReply, Unreachable) as error:
         _print_problems(file, error, as_json=as_json)
         raise click.exceptions.Exit(1) from error
-    outcome = _store(settings, figures, dry_run=dry_run)
     days = sorted({each.day for each in figures})
-    if as_json:
-        summary = {"ok": True, "days": len(days), "first": days[0], "last": days[-1]}
-        rest = {**outcome._asdict(), "source": published, "dry_run": dry_run}
-        click.echo(json.dumps(summary | rest))
-        return
-    verb = "would be" if dry_run else "are"
-    click.echo(
-        f"{file.name}: {len(days)} days of {settings.etf_fund} from {days[0]} to {days[-1]}; "
-        f"{outcome.new_days} {verb} new or corrected"
-    )
-    click.echo(f"known: {outcome.known_days} days ({outcome.coverage}); source: {published}")
+    summary = {"ok": True, "days": len(days), "first": days[0], "last": days[-1]}
+    summary |= _store(settings, figures, dry_run=dry_run)
+    summary |= {"source": published, "dry_run": dry_run}
+    click.echo(json.dumps(summary) if as_json else _in_words(file, settings.etf_fund, summary))
     if settings.etf_file is not None:
         click.echo("not used while BAROGRAPH_ETF_FILE is set: that file replaces them", err=True)
+
+
+def _in_words(file: Path, fund: str, summary: dict[str, object]) -> str:
+    verb = "would be" if summary["dry_run"] else "are"
+    return (
+        "{file}: {days} days of {fund} from {first} to {last}; {new_days} {verb} new or corrected\n"
+        "known: {known_days} days ({coverage}); source: {source}"
+    ).format(file=file.name, fund=fund, verb=verb, **summary)
 
 
 def _read(file: Path, fund: str, source: str) -> "Sequence[Figure]":
@@ -128,8 +122,10 @@ def _print_problems(file: Path, error: UpstreamError, *, as_json: bool) -> None:
     click.echo(f"nothing was stored{more}", err=True)
 
 
-def _store(settings: "Settings", figures: "Sequence[Figure]", *, dry_run: bool) -> _Outcome:
-    """Store what is new in one transaction.
+def _store(
+    settings: "Settings", figures: "Sequence[Figure]", *, dry_run: bool
+) -> dict[str, object]:
+    """Store what is new in one transaction; count it and the days that are known afterwards.
 
     This needs no lease: figures are only ever appended, each revision once.
     """
@@ -137,16 +133,17 @@ def _store(settings: "Settings", figures: "Sequence[Figure]", *, dry_run: bool) 
 
     fund = settings.model_copy(update={"etf_file": None})
 
-    async def work(tx: "Transaction") -> _Outcome:
+    async def work(tx: "Transaction") -> dict[str, object]:
         new = await new_figures(tx, figures)
         if not dry_run:
             await record_figures(tx, new, system_clock())
-        series = await etf_series(fund, lambda name: latest_figures(tx, name, _ALL_DAYS))
-        return _Outcome(len({each.day for each in new}), len(series.days), series.coverage)
+        series = await etf_series(fund, lambda name: latest_figures(tx, name, EVERY_DAY))
+        return {
+            "new_days": len({each.day for each in new}),
+            "known_days": len(series.days),
+            "coverage": series.coverage,
+        }
 
     return run_on_database(
         settings, lambda database: database.read(work) if dry_run else database.write(work)
     )
-
-
-_ALL_DAYS = 100_000

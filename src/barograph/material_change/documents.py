@@ -123,7 +123,11 @@ class AssessmentBody(WireModel):
         Field(description="Whether both have the same evidence digest; null if abstained."),
     ]
     numeric_changes: Annotated[
-        list[NumericChangeBody], Field(description="Always empty for funding and if abstained.")
+        list[NumericChangeBody],
+        Field(
+            description="Always empty for funding and if abstained. With `levels.sofr` and "
+            "`levels.effr`, show the New York Fed's notice from `leg.evidence.source`."
+        ),
     ]
     conditions: Annotated[
         list[ConditionBody] | Literal["unevaluated"],

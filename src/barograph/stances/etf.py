@@ -99,7 +99,8 @@ def _decide(found: str, share_pct: float, coverage: str) -> Decision:
 
 def _evidence(week: Sequence[EtfDay], coverage: str, previous: str | None) -> LegEvidence:
     return LegEvidence(
-        source="; ".join(sorted({each.source for each in week})),
+        # A day can name several publishers; each is named once.
+        source="; ".join(sorted({name for each in week for name in each.source.split("; ")})),
         observed_at=iso_timestamp(max(each.observed_at for each in week)),
         inputs={
             "coverage": coverage,

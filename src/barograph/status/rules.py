@@ -22,7 +22,8 @@ from barograph.stances.etf import KIND as ETF_STANCE
 from barograph.terms.sources import SELLING, SOURCES, Unconfirmed
 
 DATABASE_SILENT_MS = 5 * SECOND
-_IMPORT = "the operator can add earlier days with `barograph macro import FILE`"
+_IMPORT = "the operator can add earlier days: barograph macro import FILE"
+
 BACKFILL_FAILING_MS = 15 * MINUTE
 """How long the back-fill may fail before its check is degraded."""
 

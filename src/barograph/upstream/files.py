@@ -191,7 +191,8 @@ def _check_status(response: httpx2.Response) -> None:
         case 200:
             return
         case 401 | 403 | 451:
-            raise Forbidden(f"{detail}: the publisher does not serve this address")
+            why = "the publisher does not serve this address, or wants to know who asks"
+            raise Forbidden(f"{detail}: {why} (BAROGRAPH_CONTACT)")
         case 404 | 410:
             raise UnknownToUpstream(detail)
         case 429:

@@ -56,6 +56,7 @@ class MacroFault(StrEnum):
     RESET = "reset"
     OUTAGE = "outage"
     HTML = "html"
+    SLOW = "slow"
     LATE = "late"
     REVISED = "revised"
     INCOMPLETE = "missing-columns"
