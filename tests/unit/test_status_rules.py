@@ -372,6 +372,14 @@ def test_contracts_that_are_not_crypto_are_counted_without_being_a_failure() -> 
     )
 
 
+def test_contracts_without_a_liquidation_topic_are_counted() -> None:
+    found = replace(reading(START), unwatched=["1000PEPEUSDT", "SOLUSDT"])
+    liquidations = check(assess(WELL._replace(perpetuals=found)), "liquidations")
+
+    assert liquidations.status == "ok"
+    assert liquidations.detail.endswith("covered; 2 contracts have no liquidation topic")
+
+
 def test_values_that_were_refused_are_counted_by_field() -> None:
     refused = {"lastPrice": ["BTCUSDT", "ETHUSDT"], "openInterestUsd": ["SOLUSDT"]}
     status = assess(WELL._replace(perpetuals=replace(reading(START), refused=refused)))

@@ -27,7 +27,7 @@ from barograph.upstream.bybit.messages import (
     Pong,
     Subscribed,
     decode_message,
-    subscribe_requests,
+    topics_by_connection,
 )
 from barograph.upstream.bybit.wire import UnreadableError, moment, number, percent
 
@@ -325,7 +325,7 @@ def test_the_side_of_a_liquidation_is_that_of_the_position() -> None:
 
 def test_answers_of_the_stream_are_told_apart() -> None:
     read = {path.name: decode_message(path.read_bytes()) for path in REPLIES.glob("*.json")}
-    assert read["subscribed.json"] == Subscribed(accepted=True, detail="")
+    assert read["subscribed.json"] == Subscribed(accepted=True, detail="", request_id="")
     assert read["pong.json"] == Pong()
     refused = read["subscription_refused.json"]
     assert isinstance(refused, Subscribed)
@@ -363,22 +363,9 @@ def test_a_message_that_is_none_is_invalid(data: bytes) -> None:
         decode_message(data)
 
 
-def test_subscriptions_keep_their_order_in_requests_of_five_hundred() -> None:
-    contracts = [f"C{number}USDT" for number in range(650)]
-    (requests,) = subscribe_requests(contracts)
-    decoded = [json.loads(request) for request in requests]
-    assert [len(request["args"]) for request in decoded] == [500, 150]
-    assert {request["op"] for request in decoded} == {"subscribe"}
-    topics = [topic for request in decoded for topic in request["args"]]
-    assert topics == [f"allLiquidation.{contract}" for contract in contracts]
-
-
 def test_what_one_connection_cannot_carry_goes_to_another() -> None:
     contracts = [f"LONGNAME{number:04}USDT" for number in range(1000)]
-    connections = [
-        [topic for request in requests for topic in json.loads(request)["args"]]
-        for requests in subscribe_requests(contracts)
-    ]
+    connections = topics_by_connection(contracts)
     assert len(connections) == 2
     assert [topic for args in connections for topic in args] == [
         f"allLiquidation.{contract}" for contract in contracts
@@ -388,7 +375,7 @@ def test_what_one_connection_cannot_carry_goes_to_another() -> None:
 
 
 def test_no_contracts_need_no_connection() -> None:
-    assert subscribe_requests([]) == []
+    assert topics_by_connection([]) == []
 
 
 @pytest.mark.parametrize(

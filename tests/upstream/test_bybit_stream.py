@@ -9,6 +9,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
@@ -18,12 +20,13 @@ from barograph.markets.liquidations import WatchedSpans
 from barograph.markets.records import Liquidation
 from barograph.settings import Settings
 from barograph.upstream.bybit import BybitExchange
+from barograph.upstream.bybit.messages import Subscribed
 from barograph.upstream.bybit.stream import _GroupWatcher, _State, _StreamConnection
+from barograph.upstream.bybit.subscriptions import MAX_UNANSWERED, Subscriptions
 
 REPLIES = Path(__file__).parent / "bybit_replies"
 BATCH = (REPLIES / "liquidations.json").read_text()
-SUBSCRIBED = (REPLIES / "subscribed.json").read_text()
-REFUSED = (REPLIES / "subscription_refused.json").read_text()
+_SUBSCRIBED = json.loads((REPLIES / "subscribed.json").read_text())
 PONG = (REPLIES / "pong.json").read_text()
 
 STORED_AT = 1_794_787_212_345
@@ -34,6 +37,12 @@ _STARTED = system_clock()
 CONTRACTS = ["BTCUSDT", "ETHUSDT"]
 AT_ONCE = 0.04
 """Pings so often that silence is noticed soon."""
+
+
+def reply_to(request: dict[str, object], refusal: str | None = None) -> str:
+    """The exchange's reply to a subscribe request, which repeats its id."""
+    told = {"success": refusal is None, "ret_msg": refusal or "", "req_id": request["req_id"]}
+    return json.dumps({**_SUBSCRIBED, **told})
 
 
 def running_clock() -> int:
@@ -77,13 +86,17 @@ class Server:
         finally:
             self.open.discard(socket)
 
-    async def converse(self, socket: ServerConnection, answer: str = SUBSCRIBED) -> None:
+    async def converse(
+        self,
+        socket: ServerConnection,
+        refuse: Callable[[list[str]], str | None] = lambda _: None,
+    ) -> None:
         """Answer subscriptions and pings like the exchange."""
         async for text in socket:
             request = json.loads(text)
             if request["op"] == "subscribe":
                 self.requests.append(request["args"])
-                await socket.send(answer)
+                await socket.send(reply_to(request, refuse(request["args"])))
             else:
                 self.pings += 1
                 await socket.send(PONG)
@@ -96,7 +109,10 @@ class Server:
 class Listening:
     """An adapter that listens to a `Server`; `until` waits for what a test expects."""
 
-    def __init__(self, server: Server, watcher: Watcher, pauses: list[float]) -> None:
+    def __init__(
+        self, server: Server, watcher: Watcher, pauses: list[float], exchange: BybitExchange
+    ) -> None:
+        self.exchange = exchange
         self.server = server
         self.watcher = watcher
         self.pauses = pauses
@@ -129,7 +145,7 @@ async def listening(
         exchange = BybitExchange(settings, clock=clock, sleep=soon, random=Random(1))
         task = asyncio.create_task(exchange.listen(contracts, watcher))
         try:
-            yield Listening(server, watcher, pauses)
+            yield Listening(server, watcher, pauses, exchange)
         finally:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -174,15 +190,15 @@ def test_a_quiet_market_is_watched_by_pongs_without_a_gap() -> None:
 
 
 def test_nothing_counts_as_watched_before_every_subscription_is_accepted() -> None:
-    contracts = [f"C{number}USDT" for number in range(600)]
+    contracts = [f"C{number}USDT" for number in range(45)]
 
     async def half(server: Server, socket: ServerConnection, number: int) -> None:
         async for text in socket:
             request = json.loads(text)
             if request["op"] == "ping":
                 await socket.send(PONG)
-            elif len(request["args"]) == 500:
-                await socket.send(SUBSCRIBED)
+            elif request["req_id"] != "3":
+                await socket.send(reply_to(request))
                 await socket.send(BATCH)
 
     async def scene() -> None:
@@ -196,10 +212,8 @@ def test_nothing_counts_as_watched_before_every_subscription_is_accepted() -> No
 def test_a_dropped_connection_comes_back_and_subscribes_again() -> None:
     async def drop_first(server: Server, socket: ServerConnection, number: int) -> None:
         if number == 0:
-            async for text in socket:
-                assert json.loads(text)["op"] == "subscribe"
-                await socket.send(SUBSCRIBED)
-                return
+            await socket.send(reply_to(json.loads(await socket.recv())))
+            return
         await server.converse(socket)
 
     async def scene() -> None:
@@ -217,8 +231,9 @@ def test_a_silent_connection_is_dropped_and_its_silence_is_not_watched() -> None
         if number >= 2:
             await socket.wait_closed()
         async for text in socket:
-            if json.loads(text)["op"] == "subscribe":
-                await socket.send(SUBSCRIBED)
+            request = json.loads(text)
+            if request["op"] == "subscribe":
+                await socket.send(reply_to(request))
                 await asyncio.sleep(0.01)
                 await socket.send(BATCH)
 
@@ -237,8 +252,7 @@ def test_a_silent_connection_is_dropped_and_its_silence_is_not_watched() -> None
 def test_a_message_that_cannot_be_read_drops_the_connection_and_its_span() -> None:
     async def babble(server: Server, socket: ServerConnection, number: int) -> None:
         if number < 2:
-            await socket.recv()
-            await socket.send(SUBSCRIBED)
+            await socket.send(reply_to(json.loads(await socket.recv())))
             await asyncio.sleep(0.01)
             await socket.send(BATCH.replace('"Buy"', '"Up"'))
         await server.converse(socket)
@@ -257,7 +271,7 @@ def test_a_refused_subscription_is_logged_once_and_tried_again_more_and_more_slo
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def refuse(server: Server, socket: ServerConnection, number: int) -> None:
-        await server.converse(socket, REFUSED)
+        await server.converse(socket, lambda _: "error:no permission")
 
     async def scene() -> Listening:
         async with listening(refuse) as there:
@@ -271,6 +285,92 @@ def test_a_refused_subscription_is_logged_once_and_tried_again_more_and_more_slo
     assert {record.__dict__["kind"] for record in lost} == {"refused"}
     assert all(0.5 <= pause <= 30 for pause in there.pauses)
     assert max(there.pauses) > 14
+
+
+def naming(*unknown: str) -> Callable[[list[str]], str | None]:
+    """Refuse a request as the exchange does, by the first topic that it does not know."""
+
+    def refuse(topics: list[str]) -> str | None:
+        found = next((topic for topic in topics if topic in unknown), None)
+        return None if found is None else f"error:handler not found,topic:{found}"
+
+    return refuse
+
+
+def hiding(*unknown: str) -> Callable[[list[str]], str | None]:
+    """Refuse a request without a word about the topic."""
+    return lambda topics: "error:bad request" if set(unknown).intersection(topics) else None
+
+
+@pytest.mark.outcome(
+    "The exchange has no liquidation topic for a contract",
+    "The collector leaves that contract out and watches all others. `/api/status` counts it.",
+)
+@pytest.mark.parametrize("refusing", [naming, hiding])
+def test_unknown_topics_are_left_out_and_all_others_are_watched(
+    refusing: Callable[..., Callable[[list[str]], str | None]], caplog: pytest.LogCaptureFixture
+) -> None:
+    contracts = [f"C{number}USDT" for number in range(52)]
+    topics = {f"allLiquidation.{contract}" for contract in contracts}
+    unknown = ("allLiquidation.C7USDT", "allLiquidation.C8USDT", "allLiquidation.C51USDT")
+    refuse = refusing(*unknown)
+
+    async def partly(server: Server, socket: ServerConnection, number: int) -> None:
+        await server.converse(socket, refuse)
+
+    async def scene() -> Listening:
+        async with listening(partly, contracts, ping_seconds=0.1) as there:
+            await there.until(lambda: len(there.watcher.spans) >= 4)
+            return there
+
+    there = asyncio.run(scene())
+    assert there.server.connections == 2
+    assert max(len(args) for args in there.server.requests) == 10
+    accepted = [topic for args in there.server.requests if refuse(args) is None for topic in args]
+    assert sorted(accepted) == sorted(2 * list(topics - set(unknown)))
+    told = [each for each in caplog.records if "without a liquidation topic" in each.message]
+    assert [each.__dict__["contracts"] for each in told] == [["C51USDT", "C7USDT", "C8USDT"]]
+    assert there.exchange.unwatched == ["C51USDT", "C7USDT", "C8USDT"]
+
+
+def test_a_topic_that_is_subscribed_already_is_watched() -> None:
+    subscriptions = Subscriptions(["a", "b", "c"])
+    (first,) = subscriptions.next_requests()
+    refusal = "error:already subscribed,topic:b"
+    subscriptions.answered(Subscribed(False, refusal, json.loads(first)["req_id"]))
+    (second,) = subscriptions.next_requests()
+    assert json.loads(second)["args"] == ["a", "c"]
+    assert not subscriptions.is_complete
+    subscriptions.answered(Subscribed(True, "", "somebody else's"))
+    assert not subscriptions.is_complete
+    subscriptions.answered(Subscribed(True, "", json.loads(second)["req_id"]))
+    assert subscriptions.is_complete
+    assert subscriptions.left_out == []
+
+
+@given(
+    st.lists(st.integers(0, 99), unique=True, max_size=100),
+    st.sets(st.integers(0, 99), max_size=20),
+    st.booleans(),
+)
+def test_exactly_the_unknown_topics_are_left_out(
+    numbers: list[int], unknown: set[int], named: bool
+) -> None:
+    topics = [f"allLiquidation.C{number}" for number in numbers]
+    bad = {f"allLiquidation.C{number}" for number in unknown.intersection(numbers)}
+    assume(2 * len(bad) <= len(topics))
+    refuse = naming(*bad) if named else hiding(*bad)
+    subscriptions, accepted = Subscriptions(topics), list[str]()
+    while requests := [json.loads(text) for text in subscriptions.next_requests()]:
+        assert len(requests) <= MAX_UNANSWERED
+        for request in requests:
+            refusal = refuse(request["args"])
+            accepted += request["args"] if refusal is None else []
+            reply = Subscribed(refusal is None, refusal or "", request["req_id"])
+            subscriptions.answered(reply)
+    assert subscriptions.is_complete
+    assert set(subscriptions.left_out) == bad
+    assert sorted(accepted) == sorted(set(topics) - bad)
 
 
 def test_an_unanswered_subscription_is_given_up() -> None:
@@ -306,7 +406,7 @@ def test_what_one_connection_cannot_carry_is_heard_on_others() -> None:
 
     async def scene() -> list[list[str]]:
         async with listening(well, contracts) as there:
-            await there.until(lambda: len(there.server.requests) >= 6)
+            await there.until(lambda: len(there.server.requests) >= 2 * 100)
             return list(there.server.requests)
 
     heard = {topic for args in asyncio.run(scene()) for topic in args}
@@ -329,8 +429,9 @@ def test_time_counts_as_watched_only_when_every_part_was() -> None:
 def test_time_that_this_process_slept_through_is_not_watched() -> None:
     now = 1_000_000
     watcher = Watcher()
-    connection = _StreamConnection(watcher, lambda: now, 1, 30_000, _State(0))
-    connection.handle(SUBSCRIBED.encode())
+    connection = _StreamConnection(watcher, lambda: now, ["a"], 30_000, _State(0, set()))
+    (request,) = connection.subscriptions.next_requests()
+    connection.handle(reply_to(json.loads(request)).encode())
     now += 20_000
     connection.handle(PONG.encode())
     now += 7_200_000
@@ -341,7 +442,7 @@ def test_time_that_this_process_slept_through_is_not_watched() -> None:
 
 def test_a_liquidation_that_has_not_happened_yet_is_dropped() -> None:
     watcher = Watcher()
-    connection = _StreamConnection(watcher, lambda: STORED_AT, 1, 30_000, _State(0))
+    connection = _StreamConnection(watcher, lambda: STORED_AT, ["a"], 30_000, _State(0, set()))
     row = {"T": STORED_AT + 61_000, "s": "BTCUSDT", "S": "Buy", "v": "1", "p": "1"}
     connection.handle(json.dumps({"topic": "allLiquidation.BTCUSDT", "data": [row]}).encode())
     assert watcher.heard == []
@@ -381,8 +482,7 @@ def test_a_watcher_that_fails_ends_the_listening_with_its_own_error() -> None:
 
     async def talk(socket: ServerConnection) -> None:
         with contextlib.suppress(ConnectionClosed):
-            await socket.recv()
-            await socket.send(SUBSCRIBED)
+            await socket.send(reply_to(json.loads(await socket.recv())))
             await socket.send(BATCH)
             await socket.wait_closed()
 

@@ -14,6 +14,7 @@ from secrets import token_hex
 
 from barograph.collector.jobs import Job, Sleep
 from barograph.collector.judge import Conclusion, Judge, write_conclusions
+from barograph.collector.listening import Listening
 from barograph.errors import InvalidReply, LeaseLost, UnknownToUpstream, UpstreamError
 from barograph.keys.registration import forget_registrations
 from barograph.kit.clock import Clock
@@ -29,8 +30,6 @@ log = logging.getLogger(__name__)
 
 LEASE = "collector"
 HOUSEKEEPING_SECONDS = 600
-LASTING_POLLS = 3
-"""The collector subscribes again after the listing has changed for this many polls."""
 
 
 class Collector:
@@ -160,26 +159,10 @@ class Collector:
             log.debug("long-account share failed", extra={"kind": error.kind})
 
     async def _listen(self) -> None:
-        """Listen to liquidations, and subscribe again when contracts are added or removed."""
+        """Listen to liquidations, also of contracts that are added later."""
         await self._first_reading.wait()
-        while True:
-            known = set(self._contracts)
-            listening = asyncio.create_task(self._exchange.listen(self._contracts, self._judge))
-            try:
-                await self._until_listing_changes(known, listening)
-            finally:
-                listening.cancel()
-                await asyncio.wait([listening])
-
-    async def _until_listing_changes(self, known: set[str], listening: asyncio.Task[None]) -> None:
-        """Wait for a change that lasts; a contract can be missing from a single reading."""
-        changed = 0
-        while changed < LASTING_POLLS:
-            await asyncio.wait([listening], timeout=self._settings.poll_seconds)
-            if listening.done():
-                listening.result()
-                break
-            changed = changed + 1 if set(self._contracts) != known else 0
+        seconds = self._settings.poll_seconds
+        await Listening(self._exchange, self._judge, lambda: self._contracts, seconds).run()
 
     async def _keep_lease(self) -> None:
         """Renew the lease three times before it can expire."""

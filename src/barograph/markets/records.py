@@ -81,6 +81,9 @@ class Perpetuals(Struct, frozen=True):
     unknown_classes: list[str] = []
     """The words in `left_out` that this version doesn't know."""
 
+    unwatched: list[str] = []
+    """Contracts whose liquidations the exchange doesn't publish."""
+
 
 def majors_of(reading: Perpetuals) -> dict[str, Perpetual]:
     """BTC, ETH and SOL, if listed, by base asset; if two contracts share one, the first counts."""

@@ -249,6 +249,13 @@ def _long_accounts(inputs: StatusInputs) -> Check:
 
 
 def _liquidations(inputs: StatusInputs) -> Check:
+    found = _coverage(inputs)
+    count = 0 if inputs.perpetuals is None else len(inputs.perpetuals.unwatched)
+    unwatched = f"; {count} contracts have no liquidation topic" if count else ""
+    return _check(found.name, found.status, found.detail + unwatched)
+
+
+def _coverage(inputs: StatusInputs) -> Check:
     name, totals, limits = "liquidations", inputs.liquidations, inputs.limits
     if totals is None or not is_fresh(totals.as_of, limits.liquidations, inputs.now):
         return _check(name, "degraded", "not counted recently")

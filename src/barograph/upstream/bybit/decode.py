@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 _NANOSECOND_DIGITS = 6
 _MINUTES = 60
-_SUM_TOLERANCE_PCT = 1.0
+SUM_TOLERANCE_PCT = 1.0
 _RATIO_TOLERANCE = 0.01
 _WORD_LIMIT = 40
 
@@ -124,20 +124,26 @@ class _TickerRow(Struct, rename="camel"):
     single_open_interest_value: Cell = None
 
 
-class _RatioRow(Struct, rename="camel"):
+class RatioRow(Struct, rename="camel"):
+    """One sample of the account ratio."""
+
     symbol: str
     buy_ratio: Cell
     sell_ratio: Cell
     timestamp: Cell
 
 
-class _SettlementRow(Struct, rename="camel"):
+class SettlementRow(Struct, rename="camel"):
+    """One settled funding rate."""
+
     symbol: str
     funding_rate: Cell
     funding_rate_timestamp: Cell
 
 
-class _Rows(Struct, Generic[T]):
+class Rows(Struct, Generic[T]):
+    """The rows of a result."""
+
     list: list[T]
 
 
@@ -146,9 +152,9 @@ class _TimeResult(Struct, rename="camel"):
 
 
 _INSTRUMENTS = msgspec.json.Decoder(_InstrumentResult)
-_TICKERS = msgspec.json.Decoder(_Rows[_TickerRow])
-_RATIOS = msgspec.json.Decoder(_Rows[_RatioRow])
-_SETTLEMENTS = msgspec.json.Decoder(_Rows[_SettlementRow])
+_TICKERS = msgspec.json.Decoder(Rows[_TickerRow])
+_RATIOS = msgspec.json.Decoder(Rows[RatioRow])
+_SETTLEMENTS = msgspec.json.Decoder(Rows[SettlementRow])
 _TIME = msgspec.json.Decoder(_TimeResult)
 
 
@@ -226,7 +232,7 @@ def decode_long_accounts(result: bytes, contract: str) -> LongAccounts:
         raise InvalidReply(f"asked for the account ratio of {contract} and got {row.symbol[:40]}")
     if not (LONG_ACCOUNTS.contains(long_pct) and LONG_ACCOUNTS.contains(short_pct)):
         raise ShareOutOfRange(f"{long_pct:g} % long and {short_pct:g} % short accounts")
-    if abs(long_pct + short_pct - 100) > _SUM_TOLERANCE_PCT:
+    if abs(long_pct + short_pct - 100) > SUM_TOLERANCE_PCT:
         raise InvalidReply(f"{long_pct} % long and {short_pct} % short accounts are not 100 %")
     return LongAccounts(contract, long_pct, sampled_at)
 

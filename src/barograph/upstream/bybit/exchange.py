@@ -19,6 +19,7 @@ from barograph.markets.exchange import (
     LONG_ACCOUNTS,
     SETTLED_RATE,
     LiquidationWatcher,
+    PastValue,
     PlausibleRange,
 )
 from barograph.markets.records import LongAccounts, Perpetuals
@@ -37,6 +38,7 @@ from barograph.upstream.bybit.decode import (
     decode_tickers,
     decode_time,
 )
+from barograph.upstream.bybit.history import HISTORY_CALLS_PER_SECOND, BybitHistory
 from barograph.upstream.bybit.rest import RestClient
 from barograph.upstream.bybit.stream import LiquidationStream
 from barograph.upstream.bybit.wire import Envelope, check_clock
@@ -66,12 +68,20 @@ class BybitExchange:
         sleep: Sleep = asyncio.sleep,
         random: Random | None = None,
         listing_seconds: float = LISTING_SECONDS,
+        history_calls_per_second: float = HISTORY_CALLS_PER_SECOND,
     ) -> None:
         jitter = Random() if random is None else random
         self._settings = settings
         self._clock = clock
         self._rest = RestClient(
             settings, clock=clock, transport=transport, sleep=sleep, random=jitter
+        )
+        self._history = BybitHistory(
+            self._rest,
+            clock=clock,
+            sleep=sleep,
+            time_of=self._time,
+            calls_per_second=history_calls_per_second,
         )
         self._stream = LiquidationStream(settings, clock=clock, sleep=sleep, random=jitter)
         self._catalogue = ContractCache(self._listing, clock, listing_seconds)
@@ -85,6 +95,11 @@ class BybitExchange:
     def source(self) -> str:
         """The venue, in the words of every published `source`."""
         return self._settings.exchange_source
+
+    @property
+    def unwatched(self) -> list[str]:
+        """The contracts that have no liquidation topic, as far as the stream knows."""
+        return self._stream.left_out
 
     async def perpetuals(self) -> Perpetuals:
         """Read every live crypto perpetual against USDT at once; raises `UpstreamError`."""
@@ -117,7 +132,13 @@ class BybitExchange:
             if unknown:
                 log.warning("contracts of an unknown class left out", extra={"classes": unknown})
         return Perpetuals(
-            as_of, self.source, tickers.perpetuals, refused, dict(listing.left_out), unknown
+            as_of,
+            self.source,
+            tickers.perpetuals,
+            refused,
+            left_out=dict(listing.left_out),
+            unknown_classes=unknown,
+            unwatched=self.unwatched,
         )
 
     async def long_accounts(self, contract: str) -> LongAccounts:
@@ -153,6 +174,29 @@ class BybitExchange:
         found = await self._rest.call("funding/history", params, read, self._rest.budget())
         self._note_refused(SETTLED_RATE, contract, found.refused)
         return found.rates
+
+    async def past_prices(self, contract: str, start: int, end: int) -> list[PastValue]:
+        """Read prices at the full hour, in USDT; raises `UpstreamError`."""
+        return await self._history.prices(contract, start, end)
+
+    async def past_open_interest(self, contract: str, start: int, end: int) -> list[PastValue]:
+        """Read single-sided open interest in coins; raises `UpstreamError`.
+
+        The history counts like the live `openInterest`, so nothing is read until a live reading
+        has shown how many sides that is.
+        """
+        sides = self._sides.get(contract)
+        if sides is None:
+            return []
+        return await self._history.open_interest(contract, start, end, sides)
+
+    async def past_long_accounts(self, contract: str, start: int, end: int) -> list[PastValue]:
+        """Read long-account shares in percent; raises `UpstreamError`."""
+        return await self._history.long_accounts(contract, start, end)
+
+    async def past_settlements(self, contract: str, start: int, end: int) -> list[SettledRate]:
+        """Read settled funding rates; raises `UpstreamError`."""
+        return await self._history.settlements(contract, start, end)
 
     async def server_time(self) -> int:
         """Read the exchange's clock in Unix milliseconds, unchecked; raises `UpstreamError`."""

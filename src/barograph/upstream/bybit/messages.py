@@ -22,7 +22,6 @@ PING = '{"op":"ping"}'
 MAX_ARGS_CHARACTERS = 20_000
 """The exchange allows 21,000 for all subscriptions of one connection."""
 
-_ARGS_A_REQUEST = 500
 _TOPIC = "allLiquidation."
 _SIDES: dict[Cell, Side] = {"Buy": "long", "Sell": "short"}
 
@@ -38,6 +37,7 @@ class Subscribed(Struct, frozen=True):
 
     accepted: bool
     detail: str
+    request_id: str
 
 
 class Pong(Struct, frozen=True):
@@ -55,6 +55,7 @@ class _Message(Struct):
     op: str | None = None
     success: bool | None = None
     ret_msg: str | None = None
+    req_id: str | None = None
     topic: str | None = None
     data: msgspec.Raw = msgspec.Raw(b"null")
 
@@ -71,8 +72,8 @@ _MESSAGE = msgspec.json.Decoder(_Message)
 _ROWS = msgspec.json.Decoder(list[_LiquidationRow])
 
 
-def subscribe_requests(contracts: Sequence[str]) -> list[list[str]]:
-    """The subscribe requests, per connection, for all of `contracts`.
+def topics_by_connection(contracts: Sequence[str]) -> list[list[str]]:
+    """The liquidation topics of `contracts`, divided among connections.
 
     Limits: https://bybit-exchange.github.io/docs/v5/ws/connect#public-channel---args-limits .
     """
@@ -85,16 +86,18 @@ def subscribe_requests(contracts: Sequence[str]) -> list[list[str]]:
             connections.append([])
             characters = len(topic) + len('"",')
         connections[-1].append(topic)
-    return [_requests(topics) for topics in connections]
+    return connections
 
 
-def _requests(topics: list[str]) -> list[str]:
-    return [
-        msgspec.json.encode(
-            {"op": "subscribe", "args": topics[start : start + _ARGS_A_REQUEST]}
-        ).decode()
-        for start in range(0, len(topics), _ARGS_A_REQUEST)
-    ]
+def contract_of(topic: str) -> str:
+    """The contract that a topic is about."""
+    return topic.removeprefix(_TOPIC)
+
+
+def subscribe_request(number: int, topics: Sequence[str]) -> str:
+    """A request for some topics; the reply repeats its number."""
+    request = {"req_id": str(number), "op": "subscribe", "args": topics}
+    return msgspec.json.encode(request).decode()
 
 
 def decode_message(data: bytes) -> Message:
@@ -103,7 +106,8 @@ def decode_message(data: bytes) -> Message:
     if message.topic is not None and message.topic.startswith(_TOPIC):
         return Batch(_liquidations(message.data))
     if message.op == "subscribe":
-        return Subscribed(message.success is True, (message.ret_msg or "")[:200])
+        detail = (message.ret_msg or "")[:200]
+        return Subscribed(message.success is True, detail, message.req_id or "")
     if message.op == "pong" or message.ret_msg == "pong":
         return Pong()
     return Other()

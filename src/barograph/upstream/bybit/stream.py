@@ -2,7 +2,7 @@
 
 A connection that is silent for 1.5 ping intervals is dropped and reconnected with backoff. If there
 are more contracts than a connection carries, each group of contracts has two connections, and time
-counts as watched only if every group was.
+counts as watched only if every group was. Contracts that have no liquidation topic are left out.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from random import Random
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
-from barograph.errors import Forbidden, Unreachable, UpstreamError
+from barograph.errors import Unreachable, UpstreamError
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import SECOND
 from barograph.markets.exchange import LiquidationWatcher
@@ -25,9 +25,11 @@ from barograph.upstream.bybit.messages import (
     Batch,
     Pong,
     Subscribed,
+    contract_of,
     decode_message,
-    subscribe_requests,
+    topics_by_connection,
 )
+from barograph.upstream.bybit.subscriptions import Subscriptions
 from barograph.upstream.http import Sleep
 
 log = logging.getLogger(__name__)
@@ -50,18 +52,27 @@ class LiquidationStream:
         self._clock = clock
         self._sleep = sleep
         self._random = random
+        self._left_out: set[str] = set()
+
+    @property
+    def left_out(self) -> list[str]:
+        """The contracts of the newest subscription that have no liquidation topic."""
+        return sorted(self._left_out)
 
     async def listen(self, contracts: Sequence[str], watcher: LiquidationWatcher) -> None:
         """Receive the liquidations of `contracts` until cancelled, reconnecting as needed."""
-        parts = subscribe_requests(contracts)
+        parts = topics_by_connection(contracts)
         if not parts:
             await asyncio.Event().wait()
+        left_out = self._left_out = set()
         logs = [WatchedSpans() for _ in parts]
         tasks = [
             asyncio.create_task(
-                self._keep_open(number, requests, _GroupWatcher(watcher, logs, part))
+                self._keep_open(
+                    topics, _GroupWatcher(watcher, logs, part), _State(number, left_out)
+                )
             )
-            for part, requests in enumerate(parts)
+            for part, topics in enumerate(parts)
             for number in range(CONNECTIONS)
         ]
         try:
@@ -72,16 +83,16 @@ class LiquidationStream:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _keep_open(
-        self, number: int, requests: Sequence[str], watcher: LiquidationWatcher
+        self, topics: Sequence[str], watcher: LiquidationWatcher, state: "_State"
     ) -> None:
         failures = 0
-        state = _State(number)
+        number = state.number
         if number > 0:
             await self._sleep(self._pause(number, failures))
         while True:
             began = self._clock()
             try:
-                await self._connect(requests, watcher, state)
+                await self._connect(topics, watcher, state)
             except UpstreamError as error:
                 state.lost(error)
             # A connection that lasted resets the backoff.
@@ -90,7 +101,7 @@ class LiquidationStream:
             await self._sleep(self._pause(number, failures))
 
     async def _connect(
-        self, requests: Sequence[str], watcher: LiquidationWatcher, state: "_State"
+        self, topics: Sequence[str], watcher: LiquidationWatcher, state: "_State"
     ) -> None:
         """Connect and listen until the connection fails with an `UpstreamError`."""
         settings = self._settings
@@ -107,8 +118,8 @@ class LiquidationStream:
             )
             try:
                 silence = _SILENCE_PINGS * settings.stream_ping_seconds * SECOND
-                connection = _StreamConnection(watcher, self._clock, len(requests), silence, state)
-                await _run_connection(socket, requests, connection, settings.stream_ping_seconds)
+                connection = _StreamConnection(watcher, self._clock, topics, silence, state)
+                await _run_connection(socket, connection, settings.stream_ping_seconds)
             finally:
                 # Not a clean close: an interrupted one would leave the connection open for good.
                 socket.transport.abort()
@@ -153,21 +164,29 @@ class _GroupWatcher:
 class _State:
     """Logs changes in the state of one connection, not every attempt."""
 
-    def __init__(self, number: int) -> None:
-        self._number = number
+    def __init__(self, number: int, left_out: set[str]) -> None:
+        """`left_out` collects contracts without a topic; all connections of a listing share it."""
+        self.number = number
+        self._left_out = left_out
         self._last: str | None = None
+
+    def subscribed(self, left_out: Sequence[str]) -> None:
+        news = {contract_of(topic) for topic in left_out} - self._left_out
+        if news:
+            self._left_out |= news
+            log.warning("contracts without a liquidation topic", extra={"contracts": sorted(news)})
 
     def watching(self) -> None:
         if self._last != "watching":
             self._last = "watching"
-            log.info("liquidation stream watching", extra={"connection": self._number})
+            log.info("liquidation stream watching", extra={"connection": self.number})
 
     def lost(self, error: UpstreamError) -> None:
         if self._last != error.kind:
             self._last = error.kind
             log.warning(
                 "liquidation stream lost",
-                extra={"connection": self._number, "kind": error.kind, "detail": str(error)},
+                extra={"connection": self.number, "kind": error.kind, "detail": str(error)},
             )
 
 
@@ -178,29 +197,24 @@ class _StreamConnection:
         self,
         watcher: LiquidationWatcher,
         clock: Clock,
-        requests: int,
+        topics: Sequence[str],
         silence: float,
         state: _State,
     ) -> None:
         self._silence = silence
         self._watcher = watcher
         self._clock = clock
-        self._unanswered = requests
+        self.subscriptions = Subscriptions(topics)
         self._state = state
         self._proved_at: int | None = None
 
-    @property
-    def is_subscribed(self) -> bool:
-        """Whether the exchange has accepted every subscription."""
-        return self._unanswered <= 0
-
-    def handle(self, data: bytes) -> None:
-        """Handle one message.
+    def handle(self, data: bytes) -> bool:
+        """Handle one message, and return whether it answered a subscription.
 
         Raises:
             InvalidReply: it can't be read, so we may have missed something.
             Unreachable: too much time passed since the last message.
-            Forbidden: the exchange rejected a subscription.
+            Forbidden: the exchange rejected most subscriptions.
         """
         match decode_message(data):
             case Batch(liquidations):
@@ -210,14 +224,15 @@ class _StreamConnection:
                 self._prove()
             case Pong():
                 self._prove()
-            case Subscribed(accepted, detail):
-                if not accepted:
-                    raise Forbidden(f"the subscription: {detail}")
-                self._unanswered -= 1
-                if self._unanswered == 0:
+            case Subscribed() as reply:
+                self.subscriptions.answered(reply)
+                if self.subscriptions.is_complete and self._proved_at is None:
+                    self._state.subscribed(self.subscriptions.left_out)
                     self._proved_at = self._clock()
+                return True
             case _:
                 pass
+        return False
 
     def _prove(self) -> None:
         """Report the time since the last proof, unless this process slept through part of it."""
@@ -232,19 +247,15 @@ class _StreamConnection:
 
 
 async def _run_connection(
-    socket: ClientConnection,
-    requests: Sequence[str],
-    connection: _StreamConnection,
-    ping_seconds: float,
+    socket: ClientConnection, connection: _StreamConnection, ping_seconds: float
 ) -> None:
-    """Subscribe, then listen and ping until the connection breaks or is silent too long."""
-    for request in requests:
-        await socket.send(request)
+    """Subscribe, listen and ping until the connection breaks or is silent too long."""
     now = asyncio.get_running_loop().time
     heard_at = now()
     ping_at = heard_at + ping_seconds
     subscribed_by = heard_at + _SILENCE_PINGS * ping_seconds
     while True:
+        await _send(socket, connection.subscriptions.next_requests())
         silent_at = heard_at + _SILENCE_PINGS * ping_seconds
         try:
             async with asyncio.timeout_at(min(ping_at, silent_at)):
@@ -254,9 +265,15 @@ async def _run_connection(
                 raise Unreachable(f"silent for {_SILENCE_PINGS * ping_seconds:.0f} s") from None
         else:
             heard_at = now()
-            connection.handle(data)
-        if not connection.is_subscribed and now() >= subscribed_by:
+            if connection.handle(data):
+                subscribed_by = heard_at + _SILENCE_PINGS * ping_seconds
+        if not connection.subscriptions.is_complete and now() >= subscribed_by:
             raise Unreachable("the subscription was not answered")
         if now() >= ping_at:
-            await socket.send(PING)
+            await _send(socket, [PING])
             ping_at = now() + ping_seconds
+
+
+async def _send(socket: ClientConnection, requests: Sequence[str]) -> None:
+    for request in requests:
+        await socket.send(request)

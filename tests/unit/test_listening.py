@@ -1,0 +1,126 @@
+"""Listening to liquidations while contracts are added and removed: no second is unwatched."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+import pytest
+
+from barograph.collector.listening import OVERLAP_POLLS, Listening
+from barograph.markets.exchange import LiquidationWatcher
+from barograph.markets.liquidations import WatchedSpans
+from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
+
+POLL = 0.001
+
+
+class Stream:
+    """One subscription, which reports only while it is open."""
+
+    def __init__(self, contracts: Sequence[str], watcher: LiquidationWatcher) -> None:
+        self.contracts = list(contracts)
+        self.is_open = True
+        self._watcher = watcher
+
+    def proves(self, start: int, end: int) -> None:
+        if self.is_open:
+            self._watcher.watched(start, end)
+
+
+class Market:
+    """An exchange whose subscriptions are scripted, and who listens to it."""
+
+    def __init__(self) -> None:
+        self.listed = ["BTCUSDT"]
+        self.streams: list[Stream] = []
+        self.spans = WatchedSpans()
+
+    async def perpetuals(self) -> Perpetuals:
+        raise AssertionError
+
+    async def long_accounts(self, contract: str) -> LongAccounts:
+        raise AssertionError
+
+    async def listen(self, contracts: Sequence[str], watcher: LiquidationWatcher) -> None:
+        stream = Stream(contracts, watcher)
+        self.streams.append(stream)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stream.is_open = False
+
+    def liquidated(self, liquidations: Sequence[Liquidation]) -> None:
+        raise AssertionError
+
+    def watched(self, start: int, end: int) -> None:
+        self.spans.add(start, end)
+
+    async def until(self, expected: Callable[[], object]) -> None:
+        async with asyncio.timeout(30):
+            while not expected():  # noqa: ASYNC110 -- what is expected is said by no event
+                await asyncio.sleep(POLL)
+
+    async def polls(self, count: int) -> None:
+        for _ in range(count):
+            await asyncio.wait([asyncio.get_running_loop().create_future()], timeout=POLL)
+
+
+def play(scene: Callable[[Market], Awaitable[None]]) -> Market:
+    async def work() -> Market:
+        market = Market()
+        listening = Listening(market, market, lambda: market.listed, POLL)
+        running = asyncio.create_task(listening.run())
+        try:
+            await market.until(lambda: market.streams)
+            await scene(market)
+        finally:
+            running.cancel()
+            await asyncio.wait([running])
+        assert not any(stream.is_open for stream in market.streams)
+        return market
+
+    return asyncio.run(work())
+
+
+@pytest.mark.outcome(
+    "The exchange lists or removes a contract",
+    "The collector subscribes again and closes the old connections when the new ones are proved.",
+)
+def test_old_connections_stay_open_until_they_have_proved_the_time_before_the_new_ones() -> None:
+    async def scene(market: Market) -> None:
+        market.streams[0].proves(0, 100)
+        market.listed = ["BTCUSDT", "NEWUSDT"]
+        await market.until(lambda: len(market.streams) == 2)
+        old, new = market.streams
+        assert new.contracts == market.listed
+        await market.polls(3)
+        new.proves(105, 110)
+        await market.polls(3)
+        old.proves(100, 120)
+        await market.until(lambda: not old.is_open)
+        new.proves(110, 200)
+
+    assert play(scene).spans.within(0, 200) == [(0, 200)]
+
+
+def test_old_connections_that_died_are_closed_once_the_new_ones_watch() -> None:
+    async def scene(market: Market) -> None:
+        market.listed = ["NEWUSDT"]
+        await market.until(lambda: len(market.streams) == 2)
+        market.streams[1].proves(105, 110)
+        await market.until(lambda: not market.streams[0].is_open)
+        assert market.streams[1].is_open
+
+    play(scene)
+
+
+def test_new_connections_that_never_watch_do_not_end_the_old_ones() -> None:
+    async def scene(market: Market) -> None:
+        market.listed = ["NEWUSDT"]
+        await market.until(lambda: len(market.streams) == 2)
+        await market.polls(OVERLAP_POLLS)
+        await market.until(lambda: not market.streams[1].is_open)
+        assert market.streams[0].is_open
+        await market.until(lambda: len(market.streams) == 3)
+        assert sum(stream.is_open for stream in market.streams) == 2
+
+    play(scene)

@@ -1,0 +1,313 @@
+"""Bybit's own record of the past: every hour once, page by page, at a pace that leaves room."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from random import Random
+from typing import Any
+
+import httpx2
+import pytest
+
+from barograph.errors import Forbidden, InvalidReply, Throttled, UnknownToUpstream, UpstreamError
+from barograph.kit.timestamps import DAY, HOUR, SECOND
+from barograph.markets.exchange import MarketHistory, PastValue
+from barograph.markets.settlements import SettledRate
+from barograph.settings import Settings
+from barograph.upstream.bybit import BybitExchange
+
+NOW = 1_794_787_212_345
+END = NOW // HOUR * HOUR
+START = END - 30 * DAY
+ENDS = {"kline": ("start", "end")}
+MAX_ROWS = {"kline": 1000, "open-interest": 200, "account-ratio": 500, "funding/history": 200}
+
+Row = Any
+Answer = Callable[[Mapping[str, str]], Sequence[Row]]
+
+
+def row(endpoint: str, at: int) -> Row:
+    """A row whose value tells its hour."""
+    hour = at // HOUR % 1000
+    match endpoint:
+        case "kline":
+            return [str(at), f"{hour + 1}", "9999", "1", "5", "7.1", "35.5"]
+        case "open-interest":
+            return {"openInterest": f"{2 * hour}.00000000", "timestamp": str(at)}
+        case "account-ratio":
+            long = hour / 1000
+            shares = {"buyRatio": f"{long:.4f}", "sellRatio": f"{1 - long:.4f}"}
+            return {"symbol": "BTCUSDT", **shares, "timestamp": str(at)}
+        case _:
+            rate = {"fundingRate": f"{hour / 10**6:.8f}", "fundingRateTimestamp": str(at)}
+            return {"symbol": "BTCUSDT", **rate}
+
+
+class Past:
+    """Bybit with a past that began at `since`, whose answers can be replaced."""
+
+    def __init__(self, since: int = 0, every: int = HOUR, sides: str = "2") -> None:
+        self.now = NOW
+        self.since = since
+        self.every = every
+        self.sides = sides
+        self.asked: list[tuple[int, str, dict[str, str]]] = []
+        self.pauses: list[float] = []
+        self.answer: Answer | None = None
+        self.failures: list[httpx2.Response] = []
+        self.exchange = BybitExchange(
+            Settings(),
+            clock=lambda: self.now,
+            transport=httpx2.MockTransport(self._reply),
+            sleep=self._sleep,
+            random=Random(1),
+        )
+
+    def rows(self, endpoint: str, query: Mapping[str, str]) -> list[Row]:
+        """Newest first, at most as many as the endpoint gives."""
+        first, last = (int(query[name]) for name in ENDS.get(endpoint, ("startTime", "endTime")))
+        oldest = -(-max(first, self.since) // self.every) * self.every
+        found = range(oldest, min(last, self.now) + 1, self.every)
+        limit = min(int(query["limit"]), MAX_ROWS[endpoint])
+        return [row(endpoint, at) for at in reversed(found)][:limit]
+
+    async def _sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now += round(seconds * SECOND)
+
+    def _reply(self, request: httpx2.Request) -> httpx2.Response:
+        endpoint, query = request.url.path.removeprefix("/v5/market/"), dict(request.url.params)
+        self.asked.append((self.now, endpoint, query))
+        if self.failures:
+            return self.failures.pop(0)
+        if endpoint in {"tickers", "instruments-info"}:
+            rows: Sequence[Row] = [self._ticker() if endpoint == "tickers" else INSTRUMENT]
+        else:
+            rows = self.rows(endpoint, query) if self.answer is None else self.answer(query)
+        result = {"category": "linear", "symbol": "BTCUSDT", "list": rows, "nextPageCursor": "x"}
+        if endpoint == "instruments-info":
+            result["nextPageCursor"] = ""
+        return httpx2.Response(200, json={"retCode": 0, "result": result, "time": self.now})
+
+    def _ticker(self) -> Row:
+        return {
+            "symbol": "BTCUSDT",
+            "lastPrice": "1",
+            "fundingRate": "0",
+            "fundingIntervalHour": "8",
+            "nextFundingTime": str(END + HOUR),
+            "singleOpenInterest": "10",
+            "openInterest": str(10 * float(self.sides)),
+        }
+
+    def read(self, call: Callable[[BybitExchange], Awaitable[Any]]) -> Any:
+        async def work() -> Any:
+            await self.exchange.perpetuals()
+            self.asked.clear()
+            try:
+                return await call(self.exchange)
+            except UpstreamError as error:
+                return error
+            finally:
+                await self.exchange.close()
+
+        return asyncio.run(work())
+
+
+INSTRUMENT = {
+    "symbol": "BTCUSDT",
+    "contractType": "LinearPerpetual",
+    "status": "Trading",
+    "baseCoin": "BTC",
+    "quoteCoin": "USDT",
+    "symbolType": "",
+}
+
+
+def prices(start: int = START, end: int = END) -> Callable[[BybitExchange], Awaitable[Any]]:
+    return lambda exchange: exchange.past_prices("BTCUSDT", start, end)
+
+
+def interest(start: int = START, end: int = END) -> Callable[[BybitExchange], Awaitable[Any]]:
+    return lambda exchange: exchange.past_open_interest("BTCUSDT", start, end)
+
+
+def shares(start: int = START, end: int = END) -> Callable[[BybitExchange], Awaitable[Any]]:
+    return lambda exchange: exchange.past_long_accounts("BTCUSDT", start, end)
+
+
+def rates(start: int = START, end: int = END) -> Callable[[BybitExchange], Awaitable[Any]]:
+    return lambda exchange: exchange.past_settlements("BTCUSDT", start, end)
+
+
+@pytest.mark.parametrize(
+    ("call", "pages", "value"),
+    [
+        (prices, 1, lambda hour: hour + 1.0),
+        (interest, 4, float),
+        (shares, 2, lambda hour: hour / 10),
+    ],
+)
+def test_thirty_days_come_hour_by_hour_oldest_first_in_as_few_requests_as_possible(
+    call: Callable[[], Any], pages: int, value: Callable[[int], float]
+) -> None:
+    past = Past()
+    history: MarketHistory = past.exchange
+    assert history is past.exchange
+    found = past.read(call())
+    assert [each.at for each in found] == list(range(START, END, HOUR))
+    expected = [value(each.at // HOUR % 1000) for each in found]
+    assert [each.value for each in found] == pytest.approx(expected)
+    assert len(past.asked) == pages
+
+
+@pytest.mark.parametrize(("hours", "pages"), [(8, 1), (1, 4)])
+def test_settlements_come_once_whatever_their_interval(hours: int, pages: int) -> None:
+    past = Past(every=hours * HOUR)
+    found = past.read(rates())
+    first = -(-START // (hours * HOUR)) * hours * HOUR
+    assert [each.at for each in found] == list(range(first, END, hours * HOUR))
+    assert found[0] == SettledRate("BTCUSDT", first, first // HOUR % 1000 / 10**4)
+    assert len(past.asked) == pages
+
+
+def test_a_young_contract_has_only_its_own_hours_and_is_not_asked_further_back() -> None:
+    past = Past(since=END - 5 * HOUR)
+    assert [each.at for each in past.read(interest())] == list(range(END - 5 * HOUR, END, HOUR))
+    assert len(past.asked) == 2
+    empty = Past(since=NOW)
+    assert (empty.read(shares()), len(empty.asked)) == ([], 1)
+
+
+@pytest.mark.parametrize(("sides", "value"), [("1", 34.0), ("2", 17.0), ("1.5", None)])
+def test_open_interest_is_halved_only_where_the_live_fields_prove_both_sides(
+    sides: str, value: float | None
+) -> None:
+    past = Past(sides=sides)
+    past.answer = lambda _: [{"openInterest": "34", "timestamp": str(START)}]
+    found = past.read(interest(START, START + HOUR))
+    assert found == ([] if value is None else [PastValue(START, value)])
+    assert len(past.asked) == (0 if value is None else 1)
+
+
+def test_without_a_live_reading_no_open_interest_is_read() -> None:
+    assert asyncio.run(Past().exchange.past_open_interest("BTCUSDT", START, END)) == []
+
+
+def test_rows_that_no_hour_can_use_are_left_out_and_order_does_not_matter() -> None:
+    past = Past()
+    usable = [row("kline", at) for at in (START, START + 2 * HOUR, START + HOUR)]
+    past.answer = lambda _: [
+        *usable,
+        row("kline", START - HOUR),
+        row("kline", END),
+        row("kline", NOW // HOUR * HOUR + HOUR),
+        [str(START + 3 * HOUR + 1), "5"],
+        [str(START + 4 * HOUR), ""],
+        [str(START + 5 * HOUR), "1e9"],
+        [str(START + 6 * HOUR), "-1"],
+        [str(START + HOUR), "999999"],
+    ]
+    found = past.read(prices(START, START + 7 * HOUR))
+    assert [each.at for each in found] == [START, START + HOUR, START + 2 * HOUR]
+    assert [each.value for each in found] == [at // HOUR % 1000 + 1 for at, _ in found]
+
+
+@pytest.mark.parametrize(
+    ("call", "endpoint", "spoiled"),
+    [
+        (shares, "account-ratio", {"buyRatio": "0.9"}),
+        (shares, "account-ratio", {"buyRatio": "57.7"}),
+        (shares, "account-ratio", {"sellRatio": ""}),
+        (rates, "funding/history", {"fundingRate": "0.26"}),
+        (rates, "funding/history", {"fundingRate": ""}),
+        (interest, "open-interest", {"openInterest": "-1"}),
+        (interest, "open-interest", {"openInterest": None}),
+    ],
+)
+def test_a_value_that_cannot_be_true_is_unknown_and_no_other(
+    call: Callable[[int, int], Any], endpoint: str, spoiled: dict[str, object]
+) -> None:
+    past = Past()
+
+    def spoil(query: Mapping[str, str]) -> list[Row]:
+        newest, *others = past.rows(endpoint, query)
+        return [{**newest, **spoiled}, *others]
+
+    past.answer = spoil
+    found = past.read(call(END - 4 * HOUR, END))
+    assert [each.at for each in found] == [END - 4 * HOUR, END - 3 * HOUR, END - 2 * HOUR]
+
+
+@pytest.mark.parametrize(
+    ("call", "rows"),
+    [
+        (shares, [{**row("account-ratio", START), "symbol": "ETHUSDT"}]),
+        (rates, [{**row("funding/history", START), "symbol": "ETHUSDT"}]),
+        (prices, [["1794787200", "5"]]),
+        (prices, [["1794787200000"]]),
+        (prices, [row("kline", START + number * HOUR) for number in range(1001)]),
+        (interest, [{"timestamp": str(START)}]),
+        (rates, {}),
+    ],
+    ids=["share", "rate", "seconds", "short", "too many", "no field", "no list"],
+)
+def test_a_reply_of_another_contract_or_shape_is_invalid(
+    call: Callable[[], Any], rows: Sequence[Row]
+) -> None:
+    past = Past()
+    past.answer = lambda _: rows
+    assert type(past.read(call())) is InvalidReply
+
+
+@pytest.mark.parametrize("endless", [True, False])
+def test_an_exchange_that_ignores_the_span_ends_the_reading(endless: bool) -> None:
+    past = Past()
+    newest = [row("funding/history", END - number * HOUR) for number in range(1, 201)]
+    past.answer = lambda _: newest if endless else newest[:3]
+    found = past.read(rates())
+    assert len(found) == len(past.answer({}))
+    assert len(past.asked) == (2 if endless else 1)
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind"),
+    [
+        ({"retCode": 10001, "retMsg": "params error: symbol invalid"}, UnknownToUpstream),
+        ({"retCode": 10006, "retMsg": "Too many visits!"}, Throttled),
+        ({"retCode": 10024, "retMsg": "Compliance rules triggered"}, Forbidden),
+    ],
+)
+def test_failures_have_their_kinds(reply: dict[str, object], kind: type[UpstreamError]) -> None:
+    past = Past()
+
+    async def work(exchange: BybitExchange) -> Any:
+        past.failures = [httpx2.Response(200, json=reply)]
+        return await exchange.past_prices("NOPEUSDT", START, END)
+
+    assert type(past.read(work)) is kind
+
+
+def test_calls_keep_their_pace_also_when_made_at_once() -> None:
+    past = Past()
+
+    async def both(exchange: BybitExchange) -> Any:
+        await asyncio.gather(interest()(exchange), shares()(exchange), prices()(exchange))
+
+    past.read(both)
+    times = [at for at, *_ in past.asked]
+    assert len(times) == 7
+    assert times == [NOW + 100 * number for number in range(7)]
+
+
+def test_a_history_that_fails_does_not_stop_live_shares() -> None:
+    past = Past()
+
+    async def fail_and_go_on(exchange: BybitExchange) -> Any:
+        past.answer = lambda _: [{"symbol": "OTHER"}]
+        for _ in range(5):
+            with pytest.raises(InvalidReply):
+                await exchange.past_long_accounts("BTCUSDT", START, END)
+        past.answer = lambda _: [row("account-ratio", END)]
+        return await exchange.long_accounts("BTCUSDT")
+
+    assert past.read(fail_and_go_on).contract == "BTCUSDT"
