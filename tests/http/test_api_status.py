@@ -117,6 +117,7 @@ def test_before_the_first_reading_the_feed_is_down_and_nothing_is_made_up(
         "liquidation_coverage_pct": None,
     }
     assert bad_checks(body).keys() == set(CHECKS) - {
+        "backfill",
         "database",
         "limits",
         "daily-figures",

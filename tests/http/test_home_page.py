@@ -37,14 +37,15 @@ def kept_seconds(service: Service) -> int:
 def record_past(service: Service, days: int, rate_pct: float, interval_hours: float = 8) -> None:
     """Measure the hour that was so many days ago."""
     service.execute(
-        "INSERT INTO readings VALUES ('hour', 'BTCUSDT', $1, 1.5, $2, $3, 2.5, NULL)",
+        "INSERT INTO readings VALUES ('bybit', 'hour', 'BTCUSDT', $1, 1.5, $2, $3, 2.5, NULL, "
+        "NULL, 'measured')",
         *((START - days * DAY) // HOUR * HOUR, rate_pct, interval_hours),
     )
 
 
 def record_label(service: Service, days: int, label: str) -> None:
     """Take a label so many days ago, by a rate that no later day had."""
-    sql = "INSERT INTO regime_changes (at, label, funding_8h_pct) VALUES ($1, $2, 9.75)"
+    sql = "INSERT INTO regime_changes VALUES ('bybit', $1, $2, 9.75, 'measured')"
     service.execute(sql, START - days * DAY, label)
 
 

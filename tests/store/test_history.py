@@ -8,9 +8,9 @@ from barograph.collector.judge import Conclusion, Judge, write_conclusions
 from barograph.errors import LeaseLost, Unreachable
 from barograph.kit.database import ConstraintViolated, Database, Row, Transaction
 from barograph.kit.lease import Lease
-from barograph.kit.timestamps import DAY, MINUTE
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.liquidations import LiquidationTotals
-from barograph.markets.records import Liquidation
+from barograph.markets.records import Liquidation, Origin
 from barograph.markets.store import (
     FORGET_ROWS,
     ReadingRow,
@@ -55,9 +55,9 @@ class Record:
     def count(self, table: str, condition: str = "1 = 1") -> int:
         return int(self.fetch(f"SELECT count(*) FROM {table} WHERE {condition}")[0][0])
 
-    def readings(self, *rows: ReadingRow) -> None:
+    def readings(self, *rows: ReadingRow, origin: Origin = "measured") -> None:
         async def work(tx: Transaction) -> None:
-            await record_rows(tx, readings=rows)
+            await record_rows(tx, readings=rows, origin=origin)
 
         self.runner.run(self.database.write(work))
 
@@ -114,6 +114,16 @@ def test_the_first_reading_of_a_minute_stays_whoever_comes_later(record: Record)
     assert stored == [(START, 1.0), (START + MINUTE, 3.0)]
 
 
+def test_a_measured_reading_replaces_a_back_filled_one_and_never_the_reverse(
+    record: Record,
+) -> None:
+    record.readings(row(price=1.0), origin="backfilled")
+    record.readings(row(price=2.0))
+    record.readings(row(price=3.0), origin="backfilled")
+
+    assert record.fetch("SELECT last_price, origin FROM readings") == [(2.0, "measured")]
+
+
 def test_a_minute_and_an_hour_and_two_contracts_do_not_stand_in_each_others_way(
     record: Record,
 ) -> None:
@@ -123,12 +133,12 @@ def test_a_minute_and_an_hour_and_two_contracts_do_not_stand_in_each_others_way(
 
 
 def test_a_reading_is_stored_whole_with_null_for_what_is_not_known(record: Record) -> None:
-    known = ReadingRow("hour", "SOLUSDT", START, 180.1, -0.0125, 4, 0.0, 0.0)
-    record.readings(known, known._replace(contract="X", long_account_pct=None))
+    known = ReadingRow("hour", "SOLUSDT", START, 180.1, -0.0125, 4, 0.0, 0.0, 2.5)
+    record.readings(known, ReadingRow("hour", "X", START, 180.1, None, None, None, None))
 
     assert record.fetch("SELECT * FROM readings ORDER BY contract") == [
-        tuple(known),
-        ("hour", "X", START, 180.1, -0.0125, 4, 0.0, None),
+        ("bybit", "hour", "SOLUSDT", START, 180.1, -0.0125, 4, 0.0, 0.0, 2.5, "measured"),
+        ("bybit", "hour", "X", START, 180.1, None, None, None, None, None, "measured"),
     ]
 
 
@@ -162,8 +172,8 @@ def test_the_first_change_of_the_regime_at_an_instant_stays(record: Record) -> N
     record.regime_change(RegimeChange(START + 1, "unknown", None))
 
     assert record.fetch("SELECT * FROM regime_changes ORDER BY at") == [
-        (START, "neutral", 0.01),
-        (START + 1, "unknown", None),
+        ("bybit", START, "neutral", 0.01, "measured"),
+        ("bybit", START + 1, "unknown", None, "measured"),
     ]
 
 
@@ -207,16 +217,16 @@ def test_minutes_are_dropped_long_before_hours(record: Record) -> None:
     assert record.fetch("SELECT resolution FROM readings") == [("hour",)]
 
 
-def test_liquidations_and_spans_are_dropped_when_old(record: Record) -> None:
+def test_watched_spans_are_kept_as_long_as_the_liquidations_they_vouch_for(record: Record) -> None:
     oldest = START - 90 * DAY
     kept = [Liquidation(at, "BTCUSDT", "long", 1.0, 1.0) for at in (oldest, START)]
     record.liquidations(Liquidation(oldest - 1, "BTCUSDT", "long", 1.0, 1.0), *kept)
-    record.watched((START - 9 * DAY, START - 2 * DAY - 1), (START - 8 * DAY, START - 2 * DAY))
+    record.watched((oldest - DAY, oldest - 1), (oldest - HOUR, oldest))
 
     record.forget(START)
 
     assert record.fetch("SELECT at FROM liquidations ORDER BY at") == [(oldest,), (START,)]
-    assert record.fetch("SELECT start_at FROM watched_spans") == [(START - 8 * DAY,)]
+    assert record.fetch("SELECT start_at FROM watched_spans") == [(oldest - HOUR,)]
 
 
 def test_a_clean_up_drops_a_bounded_number_of_rows_and_the_next_goes_on(record: Record) -> None:

@@ -145,7 +145,8 @@ class Instance:
             ("BTCUSDT", first + n * step, rate, float(hours), first + n * step - SECOND)
             for n, rate in enumerate(rates)
         ]
-        self.execute("INSERT OR REPLACE INTO settlements VALUES ($1, $2, $3, $4, $5)", rows)
+        values = "('bybit', $1, $2, $3, $4, $5, 'measured')"
+        self.execute(f"INSERT OR REPLACE INTO settlements VALUES {values}", rows)
 
     def report(self, rate: float, at: int = SETTLED) -> None:
         """Take what the exchange says that a settlement was."""

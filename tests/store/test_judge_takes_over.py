@@ -22,12 +22,12 @@ from support.markets import BTC, ETH, PEPE, SOL, changed, reading
 
 SETTINGS = Settings.model_validate({})
 TABLES = {
-    "readings": "SELECT * FROM readings ORDER BY 1, 2, 3",
-    "hours": "SELECT * FROM liquidation_hours ORDER BY 1",
-    "settlements": "SELECT * FROM settlements ORDER BY 1, 2",
+    "readings": "SELECT * FROM readings ORDER BY 2, 3, 4",
+    "hours": "SELECT * FROM liquidation_hours ORDER BY 2",
+    "settlements": "SELECT * FROM settlements ORDER BY 2, 3",
     "signals": "SELECT * FROM signal_changes ORDER BY at, key",
     "briefs": "SELECT slug, inputs_digest FROM briefs ORDER BY 1",
-    "regimes": "SELECT * FROM regime_changes ORDER BY 1",
+    "regimes": "SELECT * FROM regime_changes ORDER BY 2",
 }
 
 
@@ -68,7 +68,8 @@ class Office:
 
     def rows(self, table: str) -> list[Row]:
         async def work(tx: Transaction) -> list[Row]:
-            return await tx.fetch(TABLES[table])
+            rows = await tx.fetch(TABLES[table])
+            return [row[1:-1] if row[0] == "bybit" else row for row in rows]
 
         return self._runner.run(self._database.read(work))
 

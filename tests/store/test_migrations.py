@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 
 from barograph.errors import ConfigurationError
-from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction
+from barograph.kit.database import (
+    ConstraintViolated,
+    Database,
+    DatabaseUnavailable,
+    Row,
+    Transaction,
+)
 from barograph.kit.migrations import (
     Migration,
     missing_migrations,
@@ -89,6 +95,63 @@ def test_the_packaged_migrations_make_the_schema(
     for table in ("snapshots", "leases", "readings", "liquidations", "watched_spans"):
         assert has_table(database, runner, table)
     assert runner.run(missing_migrations(database, packaged_migrations())) == []
+
+
+RECORDED_BEFORE_VENUES = {
+    "readings": ("hour", "BTCUSDT", START, 50_000.0, 0.01, 8.0, 5e9, None),
+    "liquidations": (START, "BTCUSDT", "long", 0.5, 50_000.0),
+    "watched_spans": (START, START + 1),
+    "regime_changes": (START, "unknown", None),
+    "liquidation_hours": (START, 1.5, 0.0, 99.9),
+    "settlements": ("BTCUSDT", START, 0.01, 8.0, START - 1),
+    "settlement_reports": ("BTCUSDT", START, 1, 0.01, START + 1),
+}
+
+
+def test_market_data_recorded_before_venues_is_kept_as_measured_at_bybit(
+    empty_database: Database, runner: asyncio.Runner
+) -> None:
+    steps = packaged_migrations()
+    runner.run(upgrade(empty_database, steps[:13], HandClock()))
+
+    async def record(tx: Transaction) -> None:
+        for table, row in RECORDED_BEFORE_VENUES.items():
+            places = ", ".join(f"${number + 1}" for number in range(len(row)))
+            await tx.execute(f"INSERT INTO {table} VALUES ({places})", *row)
+
+    async def recorded(tx: Transaction) -> dict[str, list[Row]]:
+        return {table: await tx.fetch(f"SELECT * FROM {table}") for table in RECORDED_BEFORE_VENUES}
+
+    runner.run(empty_database.write(record))
+    runner.run(upgrade(empty_database, steps, HandClock()))
+
+    expected = {
+        table: [("bybit", *row, "measured")] for table, row in RECORDED_BEFORE_VENUES.items()
+    }
+    (measured,) = expected["readings"]
+    expected["readings"] = [(*measured[:-1], None, "measured")]  # no open interest in coins
+    assert runner.run(empty_database.read(recorded)) == expected
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE settlement_reports SET origin = 'backfilled'",
+        "DELETE FROM settlement_reports",
+        "REPLACE INTO settlement_reports SELECT * FROM settlement_reports",
+    ],
+)
+def test_reports_of_settlements_stay_guarded_after_they_got_a_venue(
+    empty_database: Database, runner: asyncio.Runner, sql: str
+) -> None:
+    steps = packaged_migrations()
+    runner.run(upgrade(empty_database, steps[:13], HandClock()))
+    insert = "INSERT INTO settlement_reports VALUES ('BTCUSDT', 1, 1, 0.01, 2)"
+    runner.run(empty_database.write(lambda tx: tx.execute(insert)))
+    runner.run(upgrade(empty_database, steps, HandClock()))
+
+    with pytest.raises(ConstraintViolated, match="report"):
+        runner.run(empty_database.write(lambda tx: tx.execute(sql)))
 
 
 def test_an_edited_file_is_refused_with_a_remedy_and_nothing_is_applied(

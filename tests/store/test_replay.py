@@ -28,7 +28,8 @@ EPOCH = START // HOUR * HOUR - 3 * DAY
 TABLES = {
     "readings": "SELECT resolution, contract, at, last_price, long_account_pct FROM readings "
     "ORDER BY 1, 2, 3",
-    "liquidations": "SELECT * FROM liquidations ORDER BY 1, 2, 3, 4, 5",
+    "liquidations": "SELECT at, contract, side, size, price FROM liquidations "
+    "ORDER BY 1, 2, 3, 4, 5",
     "watched": "SELECT min(start_at), max(end_at), count(*) FROM watched_spans",
     "regimes": "SELECT at, label FROM regime_changes ORDER BY at",
     "reports": "SELECT contract, at, revision, funding_rate_pct, read_at FROM settlement_reports "

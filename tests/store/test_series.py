@@ -382,21 +382,30 @@ def test_a_label_tells_nothing_about_an_hour_that_nobody_measured(record: Record
     assert record.regimes(NOW, contract="ETHUSDT") == [PastRegime("long-leaning", 0.01, THIS_HOUR)]
 
 
+def test_a_label_tells_nothing_about_a_back_filled_hour(record: Record) -> None:
+    changes = [RegimeChange(NOW - 8 * DAY, "long-leaning", 0.02)]
+    record.write(lambda tx: record_rows(tx, regime_changes=changes))
+    past = [a_reading(THIS_HOUR - DAY)]
+    record.write(lambda tx: record_rows(tx, readings=past, origin="backfilled"))
+
+    assert record.regimes(NOW - DAY) == [NOT_RECORDED]
+
+
 def test_every_statement_finds_its_rows_by_an_index(record: Record) -> None:
-    readings = record.plan(statements._READINGS, "hour", "BTCUSDT", 0, HOUR)
-    assert "(resolution=? AND contract=? AND at>?)" in readings
-    columns = record.plan(statements._COLUMNS, 0, NOW, HOUR)
+    readings = record.plan(statements._READINGS, "bybit", "hour", "BTCUSDT", 0, HOUR)
+    assert "(venue=? AND resolution=? AND contract=? AND at>?)" in readings
+    columns = record.plan(statements._COLUMNS, "bybit", 0, NOW, HOUR)
     assert "SEARCH liquidation_hours USING INDEX" in columns
-    assert "(at>? AND at<?)" in columns
-    hour = record.plan(statements._NEWEST_HOUR, NOW)
-    assert "(at<?)" in hour
-    events = record.plan(statements._EVENTS, 0, NOW)
+    assert "(venue=? AND at>? AND at<?)" in columns
+    hour = record.plan(statements._NEWEST_HOUR, "bybit", NOW)
+    assert "(venue=? AND at<?)" in hour
+    events = record.plan(statements._EVENTS, "bybit", 0, NOW)
     assert "SEARCH liquidations USING" in events
-    assert "(at>? AND at<?)" in events
-    regime = record.plan(statements._REGIME, NOW)
-    assert "(at<?)" in regime
-    rate = record.plan(statements._RATE, "hour", "BTCUSDT", THIS_HOUR)
-    assert "(resolution=? AND contract=? AND at=?)" in rate
+    assert "(venue=? AND at>? AND at<?)" in events
+    regime = record.plan(statements._REGIME, "bybit", NOW)
+    assert "(venue=? AND at<?)" in regime
+    rate = record.plan(statements._RATE, "bybit", "BTCUSDT", THIS_HOUR)
+    assert "(venue=? AND resolution=? AND contract=? AND at=?)" in rate
     for plan in (readings, columns, hour, regime, rate):
         assert "SCAN" not in plan
     for plan in (readings, regime):

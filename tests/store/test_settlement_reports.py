@@ -7,6 +7,7 @@ import pytest
 from barograph.kit.database import ConstraintViolated, Database, Row, Transaction
 from barograph.kit.timestamps import HOUR
 from barograph.markets.evidence import FundingSettlement
+from barograph.markets.records import Origin
 from barograph.markets.settlements import SettledRate, SettlementReport
 from barograph.markets.store import (
     newest_settlement_reports,
@@ -25,7 +26,8 @@ def rate(value: float, at: int = AT, contract: str = "BTCUSDT") -> SettledRate:
 
 
 def kept(value: float, at: int = AT, revision: int = 1, read_at: int = START) -> SettlementReport:
-    return SettlementReport("BTCUSDT", at, revision, value, read_at)
+    origin: Origin = "measured" if at == AT else "backfilled"
+    return SettlementReport("BTCUSDT", at, revision, value, read_at, origin)
 
 
 class Reports:
@@ -81,6 +83,17 @@ def test_what_is_reported_is_kept_with_the_instant_it_was_first_read(reports: Re
     assert reports.newest() == [kept(0.0, AT - STEP), kept(0.01)]
 
 
+def test_a_report_is_back_filled_when_it_is_first_read_after_the_next_settlement(
+    reports: Reports,
+) -> None:
+    reports.record(rate(0.01, AT - STEP), at=AT)
+    reports.record(rate(0.02, AT - 2 * STEP), at=AT)
+    reports.record(rate(0.03, AT - STEP), at=AT + STEP)
+
+    found = [(each.revision, each.origin) for each in reports.newest()]
+    assert found == [(1, "backfilled"), (2, "measured")]
+
+
 def test_a_settlement_that_the_report_lacked_is_added_when_it_comes(reports: Reports) -> None:
     reports.record(rate(0.01), rate(0.03, AT - 2 * STEP))
 
@@ -97,7 +110,7 @@ def test_another_rate_is_the_next_revision_also_when_it_is_an_old_one(reports: R
     reports.record(rate(0.01), at=START + 2 * HOUR)
 
     assert reports.newest() == [kept(0.01, revision=3, read_at=START + 2 * HOUR)]
-    assert [row[2:4] for row in reports.rows()] == [(1, 0.01), (2, 0.012), (3, 0.01)]
+    assert [row[3:5] for row in reports.rows()] == [(1, 0.01), (2, 0.012), (3, 0.01)]
 
 
 def test_a_revision_is_never_older_than_what_it_revises(reports: Reports) -> None:
@@ -144,18 +157,18 @@ def test_a_report_is_kept_whole_or_not_at_all(reports: Reports) -> None:
     [
         "UPDATE settlement_reports SET funding_rate_pct = 9",
         "DELETE FROM settlement_reports",
-        f"REPLACE INTO settlement_reports VALUES ('BTCUSDT', {AT}, 1, 9, 0)",
+        f"REPLACE INTO settlement_reports VALUES ('bybit', 'BTCUSDT', {AT}, 1, 9, 0, 'measured')",
         (
-            f"INSERT INTO settlement_reports VALUES ('BTCUSDT', {AT}, 1, 9, 0) ON CONFLICT "
-            "(contract, at, revision) DO UPDATE SET funding_rate_pct = 9"
+            f"INSERT INTO settlement_reports VALUES ('bybit', 'BTCUSDT', {AT}, 1, 9, 0, 'measured')"
+            " ON CONFLICT (venue, contract, at, revision) DO UPDATE SET funding_rate_pct = 9"
         ),
         (
             "REPLACE INTO settlement_reports "
-            "(rowid, contract, at, revision, funding_rate_pct, read_at) "
-            f"VALUES (1, 'BTCUSDT', {AT + STEP}, 1, 9, 0)"
+            "(rowid, venue, contract, at, revision, funding_rate_pct, read_at, origin) "
+            f"VALUES (1, 'bybit', 'BTCUSDT', {AT + STEP}, 1, 9, 0, 'measured')"
         ),
-        f"INSERT INTO settlement_reports VALUES ('BTCUSDT', {AT}, 3, 9, 0)",
-        f"INSERT INTO settlement_reports VALUES ('BTCUSDT', {AT + STEP}, 0, 9, 0)",
+        f"INSERT INTO settlement_reports VALUES ('bybit', 'BTCUSDT', {AT}, 3, 9, 0, 'measured')",
+        f"INSERT INTO settlement_reports VALUES ('bybit', 'ETHUSDT', {AT}, 0, 9, 0, 'measured')",
     ],
 )
 def test_the_database_itself_refuses_whatever_is_not_the_next_revision(

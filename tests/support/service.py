@@ -49,6 +49,7 @@ CHECKS = [
     "collector",
     "long-accounts",
     "liquidations",
+    "backfill",
     "database",
     "limits",
     "daily-figures",

@@ -188,7 +188,7 @@ def test_daily_figure_signals_are_evaluated_while_the_exchange_fails() -> None:
             "+0.00 % of assets in 5 days to 2026-11-05 (IBIT only)",
             START + MINUTE,
         ),
-        Signal("us-rates", "US rates", *NOT_KNOWN, START + MINUTE),
+        Signal("us-rates", "US rates", "unknown", "n/a", START + MINUTE),
     )
     assert (failed.signals.as_of, failed.signals.source) == (START + MINUTE, f"a venue; {ISSUER}")
     assert [each.key for each in failed.changes] == ["us-rates"]

@@ -189,7 +189,7 @@ def test_a_row_holds_the_reading_and_a_share_only_where_one_is_known(judge: Mark
         row.contract: row for row in judge.conclude(reading()).readings if row.resolution == "hour"
     }
 
-    assert by_contract["BTCUSDT"][3:] == (67_000.5, 0.01, 8, 5_000_000_000.0, 61.5)
+    assert by_contract["BTCUSDT"][3:8] == (67_000.5, 0.01, 8, 5_000_000_000.0, 61.5)
     assert by_contract["SOLUSDT"].long_account_pct == 0.0
     assert by_contract[PEPE.contract].long_account_pct is None
 

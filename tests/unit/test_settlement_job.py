@@ -72,7 +72,7 @@ def test_the_report_is_read_once_a_minute_and_each_rate_kept_once(office: Office
 
     assert office.read(history, rounds=3) == [SETTLEMENT_SECONDS] * 3 == [60.0] * 3
     assert office.kept() == [
-        SettlementReport("BTCUSDT", AT - 8 * HOUR, 2, 0.025, START + 120 * SECOND),
+        SettlementReport("BTCUSDT", AT - 8 * HOUR, 2, 0.025, START + 120 * SECOND, "backfilled"),
         SettlementReport("BTCUSDT", AT, 1, 0.01, START),
     ]
 

@@ -9,7 +9,6 @@ from barograph.macro.evidence import NO_FIGURES
 from barograph.markets.evidence import MarketEvidence, TrailingRecord
 from barograph.signals.judge import SignalConclusion, SignalJudge
 from barograph.signals.methods import METHODS
-from barograph.signals.records import NOT_KNOWN
 from support.clock import START
 from support.evidence import AT, add_hours, evidence, regime
 from support.markets import BTC, ETH, changed
@@ -122,7 +121,7 @@ def test_a_method_that_fails_is_logged_and_stops_no_other(caplog: pytest.LogCapt
     assert conclusion is not None
     found = {each.key: (each.label, each.value) for each in conclusion.signals.signals}
     assert list(found) == [each.key for each in METHODS]
-    assert found[TREND] == NOT_KNOWN
+    assert found[TREND] == ("unknown", "n/a")
     assert found[REGIME] == ("neutral", "+0.0100 % per 8 h")
     assert found[BREADTH][0] == "shorts-pay"
     (logged,) = caplog.records

@@ -28,7 +28,7 @@ from barograph.signals.methods import (
     judge_all,
     liquidation_pressure,
 )
-from barograph.signals.records import NOT_KNOWN, SignalResult
+from barograph.signals.records import NOT_KNOWN, UNKNOWN, SignalResult
 from support.evidence import (
     AT,
     FORTNIGHT,
@@ -247,8 +247,8 @@ def test_pressure_needs_seven_days_of_watched_hours(hours: int, is_known: bool) 
     watched = add_liquidations(TrailingRecord(), hours)
     unwatched = add_liquidations(TrailingRecord(), WEEK, watched_pct=94.0)
 
-    assert (liquidation_pressure(pressed(1, trailing=watched), None) != NOT_KNOWN) == is_known
-    assert liquidation_pressure(pressed(1, trailing=unwatched), None) == NOT_KNOWN
+    assert (liquidation_pressure(pressed(1, trailing=watched), None).label != UNKNOWN) == is_known
+    assert liquidation_pressure(pressed(1, trailing=unwatched), None).label == UNKNOWN
 
 
 def positioned(share: float | None, hours: int = FORTNIGHT, base: str = "BTC") -> MarketEvidence:
@@ -284,14 +284,14 @@ def test_long_accounts_name_the_share_and_the_hours_that_it_was_compared_with(ho
 def test_long_accounts_need_a_share_of_btc_and_fourteen_days(
     seen: MarketEvidence, is_known: bool
 ) -> None:
-    assert (btc_long_accounts(seen, None) != NOT_KNOWN) == is_known
+    assert (btc_long_accounts(seen, None).label != UNKNOWN) == is_known
 
 
 def test_hours_without_a_share_are_no_history_of_shares() -> None:
     trailing = add_hours(TrailingRecord(), FORTNIGHT + 99)
 
     seen = evidence(trailing=trailing, long_account_pct={"BTC": 50.0})
-    assert btc_long_accounts(seen, "typical") == NOT_KNOWN
+    assert btc_long_accounts(seen, "typical").label == UNKNOWN
 
 
 def trended(coins: float, price: float = 100.0, before: float = 1_000.0) -> MarketEvidence:
@@ -364,9 +364,26 @@ def test_volatility_needs_fourteen_days_and_an_hour_of_the_last_two() -> None:
     def seen(trailing: TrailingRecord, as_of: int = AT) -> SignalResult:
         return btc_realised_volatility(evidence(trailing=trailing, as_of=as_of), None)
 
-    assert seen(short) == NOT_KNOWN
-    assert seen(enough, AT + HOUR) != NOT_KNOWN
+    assert seen(short) == NOT_KNOWN._replace(basis=f"It needs {FORTNIGHT} hours. We have 335.")
+    assert seen(enough, AT + HOUR).label != UNKNOWN
     assert seen(enough, AT + HOUR + 1) == NOT_KNOWN
+
+
+def test_signals_say_how_many_back_filled_hours_they_rest_on() -> None:
+    measured = add_hours(TrailingRecord(), FORTNIGHT + 24, share=float)
+    trailing = TrailingRecord()
+    for number, hour in enumerate(measured.hours("BTC")):
+        trailing.add_hour("BTC", hour._replace(is_backfilled=number < FORTNIGHT + 10))
+    seen = evidence(trailing=trailing, long_account_pct={"BTC": 50.0})
+
+    filled = "We filled in {} of the {} hours it is compared with from the exchange's own history."
+    assert btc_long_accounts(seen, None).basis == filled.format(FORTNIGHT + 10, FORTNIGHT + 24)
+    assert btc_realised_volatility(seen, None).basis == filled.format(FORTNIGHT - 14, FORTNIGHT)
+    assert btc_open_interest_trend(seen, None).basis == filled.format(1, 1)
+    ours = seen._replace(trailing=measured)
+    for method in (btc_long_accounts, btc_realised_volatility, btc_open_interest_trend):
+        found = method(ours, None)
+        assert (found.label != UNKNOWN, found.basis) == (True, None)
 
 
 def test_every_signal_is_judged_in_the_order_of_the_catalog_whatever_is_missing() -> None:

@@ -8,13 +8,14 @@ from msgspec.structs import replace
 from barograph import NOTICE
 from barograph.errors import Unreachable
 from barograph.history.records import CurrentStance, NotIssuedYet, Stances
-from barograph.kit.timestamps import HOUR, iso_timestamp
+from barograph.kit.timestamps import HOUR, MINUTE, iso_timestamp
 from barograph.macro.records import MacroHealth, SourceHealth
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.reader import freshness_limits
-from barograph.markets.records import ExchangeHealth, LongAccountShares
+from barograph.markets.records import BackfillProgress, ExchangeHealth, LongAccountShares
 from barograph.settings import Settings
 from barograph.status.rules import (
+    BACKFILL_FAILING_MS,
     DATABASE_SILENT_MS,
     Check,
     Reachability,
@@ -98,6 +99,7 @@ def test_before_anything_is_known_unknown_is_null_and_never_zero() -> None:
         "collector": "degraded",
         "long-accounts": "degraded",
         "liquidations": "degraded",
+        "backfill": "ok",
         "database": "down",
         "limits": "ok",
         "daily-figures": "ok",
@@ -426,3 +428,23 @@ def test_a_first_connection_that_is_never_heard_from_is_a_failure(
     totals = LiquidationTotals(NOW, 0.0, 0.0, None, None, watching_since=began)
 
     assert verdict(WELL._replace(liquidations=totals), "liquidations") == condition
+
+
+def test_a_backfill_warms_up_until_it_is_ready_and_degrades_only_when_it_keeps_failing() -> None:
+    def seen(progress: BackfillProgress, now: int = NOW) -> tuple[str, str]:
+        found = check(assess(WELL._replace(now=now, backfill=progress)), "backfill")
+        return found.status, found.detail
+
+    begun = BackfillProgress(NOW, total=467, done=120)
+    done = "120 of 467 contracts have their hourly history"
+    assert seen(begun) == ("warming_up", done)
+    paced = replace(begun, ready_at=NOW + MINUTE)
+    assert seen(paced) == ("warming_up", f"warming up until 2026-11-06T21:22:00.000Z: {done}")
+    failing = replace(paced, failure="throttled", failing_since=NOW)
+    assert seen(failing, NOW + BACKFILL_FAILING_MS - 1)[0] == "warming_up"
+    assert seen(failing, NOW + BACKFILL_FAILING_MS) == (
+        "degraded",
+        f"{done}; throttled since 2026-11-06T21:20:02.000Z",
+    )
+    whole = BackfillProgress(NOW, total=467, done=467)
+    assert seen(whole) == ("ok", "467 of 467 contracts have their hourly history")

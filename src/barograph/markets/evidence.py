@@ -28,13 +28,19 @@ class Hour(NamedTuple):
     last_price: float
     open_interest_usd: float | None
     long_account_pct: float | None
+    recorded_coins: float | None = None
+    """Open interest in coins, if the exchange gave it."""
+
+    is_backfilled: bool = False
+    """Whether it comes from the exchange's history instead of our own measuring."""
+
     volatility_pct: float | None = None
     """Realised volatility of the 24 hours before; `TrailingRecord` fills it in."""
 
     @property
     def open_interest_coins(self) -> float | None:
         """Open interest in coins, which a price change alone doesn't move."""
-        return None if self.open_interest_usd is None else self.open_interest_usd / self.last_price
+        return _coins(self.recorded_coins, self)
 
 
 class FundingSettlement(NamedTuple):
@@ -245,10 +251,18 @@ def change_pct(before: float, after: float) -> float:
 
 def coins_change_pct(before: Hour | None, now: Perpetual | None) -> float | None:
     """The change of open interest in coins, in percent; None if either value is unknown or zero."""
-    coins = None if before is None else before.open_interest_coins
-    if coins is None or coins <= 0 or now is None or now.open_interest_usd is None:
+    coins_before = None if before is None else before.open_interest_coins
+    coins = None if now is None else _coins(now.open_interest_coins, now)
+    if coins_before is None or coins_before <= 0 or coins is None:
         return None
-    return change_pct(coins, now.open_interest_usd / now.last_price)
+    return change_pct(coins_before, coins)
+
+
+def _coins(given: float | None, seen: Hour | Perpetual) -> float | None:
+    """Open interest in coins: as the exchange gave it, or from its value at the last price."""
+    if given is not None or seen.open_interest_usd is None:
+        return given
+    return seen.open_interest_usd / seen.last_price
 
 
 def _at(hour: Hour | LiquidationHour) -> int:

@@ -46,6 +46,21 @@ class LiquidationTotals(Struct, frozen=True):
     """When this instance first began to watch."""
 
 
+def ready_at(totals: LiquidationTotals, min_coverage_pct: float, grace: int) -> int | None:
+    """When a young instance will have covered enough of 24 hours, if it misses nothing until then.
+
+    During the first day no watched time leaves the window, so the missing part takes exactly its
+    own length. None if the coverage is sufficient, or if the instance is not young: one that needs
+    more than a day and `grace` milliseconds has missed too much.
+    """
+    missing_pct = min_coverage_pct - totals.watched_pct
+    at = totals.as_of + round(missing_pct / 100 * DAY)
+    since = totals.watching_since
+    if missing_pct <= 0 or since is None or at > since + DAY + grace:
+        return None
+    return at
+
+
 class LiquidationHour(NamedTuple):
     """What one venue liquidated in the hour from `at`."""
 

@@ -13,7 +13,12 @@ from barograph.markets.regime import eight_hour_rate
 MAJORS = ("BTC", "ETH", "SOL")
 """The assets of `/api/agent/market`, sampled first and recorded every minute."""
 
+VENUE = "bybit"
+"""The venue of every row that we record: the name of the exchange's adapter."""
+
 Side = Literal["long", "short"]
+Origin = Literal["measured", "backfilled"]
+"""Whether we measured a row ourselves or filled it in later from the exchange's own history."""
 
 
 class Perpetual(Struct, frozen=True):
@@ -89,6 +94,14 @@ def majors_of(reading: Perpetuals) -> dict[str, Perpetual]:
     return majors
 
 
+def majors_first(reading: Perpetuals) -> list[Perpetual]:
+    """All contracts: BTC, ETH and SOL, then the others, the largest open interest first."""
+    return sorted(
+        reading.contracts,
+        key=lambda each: (each.base not in MAJORS, -(each.open_interest_usd or 0.0)),
+    )
+
+
 class LongAccounts(Struct, frozen=True):
     """The share of accounts that are net long in one contract."""
 
@@ -143,3 +156,29 @@ class ExchangeHealth(Struct, frozen=True):
 
     failing_since: int | None = None
     """When the current run of failures began."""
+
+
+class BackfillProgress(Struct, frozen=True):
+    """How far the collector has filled the record from the exchange's own history."""
+
+    as_of: int
+    """When this was found, in milliseconds since the Unix epoch."""
+
+    total: int
+    """How many contracts the newest reading had."""
+
+    done: int
+    """How many of them lack no hour that the exchange's history could fill."""
+
+    ready_at: int | None = None
+    """When the rest will be filled, at the pace so far; None if nothing is left or no pace is
+    known."""
+
+    failure: str | None = None
+    """The kind of the last failure, as in `barograph.errors`; None after a success."""
+
+    failing_since: int | None = None
+    """When the current run of failures began."""
+
+    majors_filled_at: int | None = None
+    """When hours of BTC, ETH or SOL were last filled in and none was left to fill."""

@@ -8,6 +8,7 @@ from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Row, Transaction
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.liquidations import WatchedSpans
+from barograph.markets.records import VENUE
 from barograph.markets.regime import eight_hour_rate
 from barograph.markets.samples import (
     COLUMN_HOURS,
@@ -131,11 +132,11 @@ async def liquidation_series(
     """
     length = COLUMN_HOURS[days] * HOUR
     watch = WatchedSpans(await recent_watched(tx, now))
-    newest = await tx.fetch(_NEWEST_HOUR, now)
+    newest = await tx.fetch(_NEWEST_HOUR, VENUE, now)
     summed_until = newest[0][0] + HOUR if newest else None
     until = known_until(now, watch.until, summed_until)
     starts = column_starts(days, until)
-    rows = await tx.fetch(_COLUMNS, starts[0], starts[-1] + length, length)
+    rows = await tx.fetch(_COLUMNS, VENUE, starts[0], starts[-1] + length, length)
     found = {
         at: _Liquidated(at, longs, shorts, round(100 * watched_pct) * _HUNDREDTH)
         for at, longs, shorts, watched_pct in rows
@@ -159,7 +160,7 @@ async def _open_hours(
 
 async def _counted(tx: Transaction, watch: WatchedSpans, hour: int, until: int) -> _Liquidated:
     end = min(hour + HOUR, until)
-    sums: dict[str, float] = dict(await tx.fetch(_EVENTS, hour, end))
+    sums: dict[str, float] = dict(await tx.fetch(_EVENTS, VENUE, hour, end))
     watched = sum(last - first for first, last in watch.within(hour, end))
     return _Liquidated(hour, sums.get("long", 0.0), sums.get("short", 0.0), watched)
 
@@ -167,17 +168,18 @@ async def _counted(tx: Transaction, watch: WatchedSpans, hour: int, until: int) 
 async def regimes_at(tx: Transaction, contract: str, instants: Sequence[int]) -> list[PastRegime]:
     """The label at each instant, with the contract's rate in that hour.
 
-    There is a regime only for hours with a reading: a label says nothing about a time without one.
+    There is a regime only for hours that we measured: a label says nothing about a time without a
+    reading, and back-filled hours were never judged.
     """
     return [await _regime_at(tx, contract, instant) for instant in instants]
 
 
 async def _regime_at(tx: Transaction, contract: str, instant: int) -> PastRegime:
     hour = instant // HOUR * HOUR
-    measured = await tx.fetch(_RATE, "hour", contract, hour)
+    measured = await tx.fetch(_RATE, VENUE, contract, hour)
     if not measured:
         return NOT_RECORDED
-    changes = await tx.fetch(_REGIME, instant)
+    changes = await tx.fetch(_REGIME, VENUE, instant)
     rate_pct, interval_hours = measured[0]
     label = changes[0][0] if changes else None
     return PastRegime(label, eight_hour_rate(rate_pct, interval_hours), hour)
@@ -187,7 +189,7 @@ async def _values(
     tx: Transaction, resolution: Resolution, contract: str, measure: Measure, grid: tuple[int, int]
 ) -> _Values:
     """The recorded values at the instants of a grid, given by its start and step."""
-    rows = await tx.fetch(_READINGS, resolution, contract, *grid)
+    rows = await tx.fetch(_READINGS, VENUE, resolution, contract, *grid)
     return {row[0]: _value(measure, row) for row in rows}
 
 
@@ -195,7 +197,7 @@ def _value(measure: Measure, row: Row) -> float | None:
     _, price, rate_pct, interval_hours, open_interest_usd, long_account_pct = row
     values: dict[Measure, float | None] = {
         "price": price,
-        "funding": eight_hour_rate(rate_pct, interval_hours),
+        "funding": None if rate_pct is None else eight_hour_rate(rate_pct, interval_hours),
         "open-interest": open_interest_usd,
         "long-accounts": long_account_pct,
     }
@@ -218,20 +220,24 @@ def _column(
 _READINGS = """
 SELECT at, last_price, funding_rate_pct, funding_interval_hours, open_interest_usd,
     long_account_pct
-FROM readings WHERE resolution = $1 AND contract = $2 AND at >= $3 AND at % $4 = 0 ORDER BY at
+FROM readings
+WHERE venue = $1 AND resolution = $2 AND contract = $3 AND at >= $4 AND at % $5 = 0 ORDER BY at
 """
 _RATE = """
 SELECT funding_rate_pct, funding_interval_hours FROM readings
-WHERE resolution = $1 AND contract = $2 AND at = $3
+WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at = $3 AND origin = 'measured'
 """
-_NEWEST_HOUR = "SELECT at FROM liquidation_hours WHERE at <= $1 ORDER BY at DESC LIMIT 1"
+_NEWEST_HOUR = """
+SELECT at FROM liquidation_hours WHERE venue = $1 AND at <= $2 ORDER BY at DESC LIMIT 1
+"""
 _EVENTS = """
-SELECT side, SUM(size * price) FROM liquidations WHERE at >= $1 AND at < $2 GROUP BY side
+SELECT side, SUM(size * price) FROM liquidations
+WHERE venue = $1 AND at >= $2 AND at < $3 GROUP BY side
 """
 _COLUMNS = """
-SELECT at - at % $3, SUM(long_usd), SUM(short_usd), SUM(watched_pct) FROM liquidation_hours
-WHERE at >= $1 AND at < $2 GROUP BY 1 ORDER BY 1
+SELECT at - at % $4, SUM(long_usd), SUM(short_usd), SUM(watched_pct) FROM liquidation_hours
+WHERE venue = $1 AND at >= $2 AND at < $3 GROUP BY 1 ORDER BY 1
 """
 _REGIME = """
-SELECT label FROM regime_changes WHERE at <= $1 ORDER BY at DESC LIMIT 1
+SELECT label FROM regime_changes WHERE venue = $1 AND at <= $2 ORDER BY at DESC LIMIT 1
 """

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from barograph.kit.timestamps import HOUR, MINUTE
 from barograph.markets.evidence import FundingSettlement, TrailingRecord
-from barograph.markets.records import Perpetuals, majors_of
+from barograph.markets.records import Origin, Perpetuals, majors_of
 
 REVISION_DELAY = 2 * HOUR
 """How long a revised rate must stay unchanged before we use it."""
@@ -23,6 +23,10 @@ Without the wait, most settlements would change in the last digit a minute later
 
 LONGEST_INTERVAL_HOURS = 8.0
 """The interval we assume when none is known: exchanges settle at least this often."""
+
+LATE_REPORT = round(LONGEST_INTERVAL_HOURS * HOUR)
+"""A collector that follows a contract reads a report before the next settlement. What it reads
+later than this after a settlement comes from the exchange's history."""
 
 BTC_CONTRACT = "BTCUSDT"
 
@@ -44,6 +48,9 @@ class SettlementReport(NamedTuple):
     funding_rate_pct: float
     read_at: int
     """When this revision was first read."""
+
+    origin: Origin = "measured"
+    """Whether we followed the settlement, or read it later from the exchange's history."""
 
 
 class SettledFunding(NamedTuple):
@@ -116,7 +123,7 @@ def known_settlements(
     """
     read = {each.at: each for each in own}
     reported = {each.at: each for each in reports if each.at <= now}
-    hours = _hours(sorted(reported.keys() | read.keys()), read)
+    hours = interval_hours(sorted(reported.keys() | read.keys()), read)
     found = [
         SettledFunding(*each, is_reported=False)
         for each in own
@@ -132,6 +139,11 @@ def known_settlements(
     return sorted(found, key=lambda each: each.at)
 
 
+def report_origin(rate: SettledRate, read_at: int) -> Origin:
+    """Whether a report that was first read at `read_at` is back-filled."""
+    return "backfilled" if read_at - rate.at > LATE_REPORT else "measured"
+
+
 def bitcoin_contract(reading: Perpetuals | None) -> str:
     """The name of the BTC perpetual, from the newest reading if there is one."""
     bitcoin = None if reading is None else majors_of(reading).get("BTC")
@@ -142,12 +154,15 @@ def _is_contested(report: SettlementReport, now: int) -> bool:
     return report.revision > 1 and now - report.read_at < REVISION_DELAY
 
 
-def _hours(times: Sequence[int], read: Mapping[int, FundingSettlement]) -> dict[int, float]:
-    """The interval of each settlement, in hours.
+def interval_hours(
+    times: Sequence[int], read: Mapping[int, FundingSettlement] | None = None
+) -> dict[int, float]:
+    """The interval of each settlement, in hours; `times` are in order.
 
     If it was not read with the rate, it is the time since the settlement before, or else until the
     next one. A gap longer than any interval means that a settlement is missing.
     """
+    known = {} if read is None else read
     after = {at: (later - at) / HOUR for at, later in pairwise(times)}
     before = {at: (at - earlier) / HOUR for earlier, at in pairwise(times)}
     found = {}
@@ -155,5 +170,5 @@ def _hours(times: Sequence[int], read: Mapping[int, FundingSettlement]) -> dict[
         gaps = (before.get(at), after.get(at))
         usable = [gap for gap in gaps if gap is not None and gap <= LONGEST_INTERVAL_HOURS]
         guess = usable[0] if usable else LONGEST_INTERVAL_HOURS
-        found[at] = read[at].funding_interval_hours if at in read else guess
+        found[at] = known[at].funding_interval_hours if at in known else guess
     return found

@@ -9,8 +9,8 @@ from barograph.kit.database import Transaction
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.evidence import TRAILING, FundingSettlement, Hour, TrailingRecord
 from barograph.markets.liquidations import LiquidationHour, Span
-from barograph.markets.records import Liquidation
-from barograph.markets.settlements import SettledRate, SettlementReport
+from barograph.markets.records import VENUE, Liquidation, Origin
+from barograph.markets.settlements import SettledRate, SettlementReport, report_origin
 from barograph.settings import Settings
 
 Resolution = Literal["minute", "hour"]
@@ -20,16 +20,17 @@ FORGET_ROWS = 2_000
 
 
 class ReadingRow(NamedTuple):
-    """One contract at one minute or hour, in the order of the table's columns."""
+    """One contract at one minute or hour; None for what is not known."""
 
     resolution: Resolution
     contract: str
     at: int
     last_price: float
-    funding_rate_pct: float
-    funding_interval_hours: float
+    funding_rate_pct: float | None
+    funding_interval_hours: float | None
     open_interest_usd: float | None
     long_account_pct: float | None
+    open_interest_coins: float | None = None
 
 
 class RegimeChange(NamedTuple):
@@ -49,17 +50,22 @@ async def record_rows(
     regime_changes: Sequence[RegimeChange] = (),
     liquidation_hours: Sequence[LiquidationHour] = (),
     settlements: Sequence[FundingSettlement] = (),
+    origin: Origin = "measured",
 ) -> None:
-    """Store market data. Known rows stay as they are, but a longer watched span replaces a shorter.
+    """Store market data. Known rows stay as they are, with two exceptions.
 
-    A span is known by its start, a reading by its contract and its minute or hour.
+    A longer watched span replaces a shorter, and a measured reading replaces a back-filled one. A
+    span is known by its start, a reading by its contract and its minute or hour.
     """
-    await tx.execute_many(_READING, readings)
-    await tx.execute_many(_LIQUIDATION, [astuple(each) for each in liquidations])
-    await tx.execute_many(_SPAN, watched)
-    await tx.execute_many(_REGIME_CHANGE, regime_changes)
-    await tx.execute_many(_LIQUIDATION_HOUR, liquidation_hours)
-    await tx.execute_many(_SETTLEMENT, settlements)
+    for sql, rows in (
+        (_READING, readings),
+        (_LIQUIDATION, [astuple(each) for each in liquidations]),
+        (_SPAN, watched),
+        (_REGIME_CHANGE, regime_changes),
+        (_LIQUIDATION_HOUR, liquidation_hours),
+        (_SETTLEMENT, settlements),
+    ):
+        await tx.execute_many(sql, [(VENUE, origin, *row) for row in rows])
 
 
 async def recent_record(tx: Transaction, bases: Mapping[str, str], now: int) -> TrailingRecord:
@@ -70,24 +76,25 @@ async def recent_record(tx: Transaction, bases: Mapping[str, str], now: int) -> 
     trailing = TrailingRecord()
     since, until = now - TRAILING - DAY - 2 * HOUR, now + MINUTE
     for contract, base in bases.items():
-        for row in await tx.fetch(_RECENT_HOURS, contract, since, until):
+        for row in await tx.fetch(_RECENT_HOURS, VENUE, contract, since, until):
             trailing.add_hour(base, Hour(*row))
         for newest in (_LAST_SIGNED_SETTLEMENT, _LAST_SETTLEMENT):
-            for row in await tx.fetch(newest, contract, until):
+            for row in await tx.fetch(newest, VENUE, contract, until):
                 trailing.add_settlement(FundingSettlement(*row))
-    for row in await tx.fetch(_RECENT_LIQUIDATION_HOURS, since, until):
+    for row in await tx.fetch(_RECENT_LIQUIDATION_HOURS, VENUE, since, until):
         trailing.add_liquidation_hour(LiquidationHour(*row))
     return trailing
 
 
 async def recent_liquidations(tx: Transaction, now: int) -> list[Liquidation]:
     """The liquidations of the last 24 hours."""
-    return [Liquidation(*row) for row in await tx.fetch(_RECENT_LIQUIDATIONS, now - DAY)]
+    rows = await tx.fetch(_RECENT_LIQUIDATIONS, VENUE, now - DAY)
+    return [Liquidation(*row) for row in rows]
 
 
 async def recent_watched(tx: Transaction, now: int) -> list[Span]:
     """The spans that reach into the last 24 hours."""
-    return [(row[0], row[1]) for row in await tx.fetch(_RECENT_SPANS, now - DAY)]
+    return [(row[0], row[1]) for row in await tx.fetch(_RECENT_SPANS, VENUE, now - DAY)]
 
 
 async def forget_old(tx: Transaction, settings: Settings, now: int) -> None:
@@ -97,10 +104,29 @@ async def forget_old(tx: Transaction, settings: Settings, now: int) -> None:
         ("hour", settings.hour_history_days),
     ):
         await tx.execute(_FORGET_READINGS, resolution, now - days * DAY, FORGET_ROWS)
-    await tx.execute(
-        _FORGET_LIQUIDATIONS, now - settings.liquidation_history_days * DAY, FORGET_ROWS
-    )
-    await tx.execute("DELETE FROM watched_spans WHERE end_at < $1", now - 2 * DAY)
+    await tx.execute(_FORGET_BACKFILLS, now - settings.hour_history_days * DAY)
+    oldest = now - settings.liquidation_history_days * DAY
+    await tx.execute(_FORGET_LIQUIDATIONS, VENUE, oldest, FORGET_ROWS)
+    await tx.execute(_FORGET_SPANS, VENUE, oldest, FORGET_ROWS)
+
+
+async def hours_to_fill(tx: Transaction, contract: str, start: int, end: int) -> list[int]:
+    """The hours of a contract from `start` up to `end` without a row, unless we asked for them."""
+    recorded = {row[0] for row in await tx.fetch(_RECORDED_HOURS, VENUE, contract, start, end)}
+    asked = await tx.fetch(_BACKFILLS, VENUE, contract, start)
+    return [
+        at
+        for at in range(start, end, HOUR)
+        if at not in recorded and not any(since <= at < until for since, until in asked)
+    ]
+
+
+async def record_backfill(
+    tx: Transaction, contract: str, readings: Sequence[ReadingRow], asked: Span, now: int
+) -> None:
+    """Store hours from an exchange's history, and which span we asked for."""
+    await record_rows(tx, readings=readings, origin="backfilled")
+    await tx.execute(_BACKFILL, VENUE, contract, *asked, now)
 
 
 async def record_settlement_reports(
@@ -113,14 +139,14 @@ async def record_settlement_reports(
     if not rates:
         return []
     first = min(each.at for each in rates)
-    rows = await tx.fetch(_REPORTS_SINCE, rates[0].contract, first)
+    rows = await tx.fetch(_REPORTS_SINCE, VENUE, rates[0].contract, first)
     known = {each.at: each for each in (SettlementReport(*row) for row in rows)}
     added = [
         _following(each, known.get(each.at), read_at)
         for each in rates
         if each.at not in known or known[each.at].funding_rate_pct != each.funding_rate_pct
     ]
-    await tx.execute_many(_SETTLEMENT_REPORT, added)
+    await tx.execute_many(_SETTLEMENT_REPORT, [(VENUE, *each) for each in added])
     return added
 
 
@@ -128,92 +154,128 @@ async def newest_settlement_reports(
     tx: Transaction, contract: str, count: int
 ) -> list[SettlementReport]:
     """The newest revision of each of the newest `count` reports, oldest first."""
-    rows = await tx.fetch(_NEWEST_REPORTS, contract, count)
+    rows = await tx.fetch(_NEWEST_REPORTS, VENUE, contract, count)
     return [SettlementReport(*row) for row in reversed(rows)]
 
 
 async def newest_settlements(tx: Transaction, contract: str, count: int) -> list[FundingSettlement]:
     """The newest `count` settlements by our own readings, oldest first."""
-    rows = await tx.fetch(_NEWEST_SETTLEMENTS, contract, count)
+    rows = await tx.fetch(_NEWEST_SETTLEMENTS, VENUE, contract, count)
     return [FundingSettlement(*row) for row in reversed(rows)]
 
 
 def _following(rate: SettledRate, known: SettlementReport | None, read_at: int) -> SettlementReport:
     if known is None:
-        return SettlementReport(rate.contract, rate.at, 1, rate.funding_rate_pct, read_at)
+        return SettlementReport(
+            rate.contract, rate.at, 1, rate.funding_rate_pct, read_at, report_origin(rate, read_at)
+        )
     # A clock that was set back must not make a revision older than what it revises.
     since = max(read_at, known.read_at)
-    return SettlementReport(
-        rate.contract, rate.at, known.revision + 1, rate.funding_rate_pct, since
+    return known._replace(
+        revision=known.revision + 1, funding_rate_pct=rate.funding_rate_pct, read_at=since
     )
 
 
 _READING = """
-INSERT INTO readings (resolution, contract, at, last_price, funding_rate_pct,
-    funding_interval_hours, open_interest_usd, long_account_pct)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT DO NOTHING
+INSERT INTO readings (venue, origin, resolution, contract, at, last_price, funding_rate_pct,
+    funding_interval_hours, open_interest_usd, long_account_pct, open_interest_coins)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+ON CONFLICT (venue, resolution, contract, at) DO UPDATE
+SET origin = excluded.origin, last_price = excluded.last_price,
+    funding_rate_pct = excluded.funding_rate_pct,
+    funding_interval_hours = excluded.funding_interval_hours,
+    open_interest_usd = excluded.open_interest_usd, long_account_pct = excluded.long_account_pct,
+    open_interest_coins = excluded.open_interest_coins
+WHERE readings.origin = 'backfilled' AND excluded.origin = 'measured'
 """
 _LIQUIDATION = """
-INSERT INTO liquidations (at, contract, side, size, price)
-VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING
+INSERT INTO liquidations (venue, origin, at, contract, side, size, price)
+VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING
 """
 _SPAN = """
-INSERT INTO watched_spans (start_at, end_at) VALUES ($1, $2) ON CONFLICT (start_at) DO UPDATE
+INSERT INTO watched_spans (venue, origin, start_at, end_at) VALUES ($1, $2, $3, $4)
+ON CONFLICT (venue, start_at) DO UPDATE
 SET end_at = CASE WHEN excluded.end_at > watched_spans.end_at
              THEN excluded.end_at ELSE watched_spans.end_at END
 """
 _REGIME_CHANGE = """
-INSERT INTO regime_changes (at, label, funding_8h_pct) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING
-"""
-_LIQUIDATION_HOUR = """
-INSERT INTO liquidation_hours (at, long_usd, short_usd, watched_pct)
-VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING
-"""
-_SETTLEMENT = """
-INSERT INTO settlements (contract, at, funding_rate_pct, funding_interval_hours, read_at)
+INSERT INTO regime_changes (venue, origin, at, label, funding_8h_pct)
 VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING
 """
+_LIQUIDATION_HOUR = """
+INSERT INTO liquidation_hours (venue, origin, at, long_usd, short_usd, watched_pct)
+VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING
+"""
+_SETTLEMENT = """
+INSERT INTO settlements (
+    venue, origin, contract, at, funding_rate_pct, funding_interval_hours, read_at
+)
+VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING
+"""
 _RECENT_HOURS = """
-SELECT at, last_price, open_interest_usd, long_account_pct FROM readings
-WHERE resolution = 'hour' AND contract = $1 AND at >= $2 AND at <= $3 ORDER BY at
+SELECT at, last_price, open_interest_usd, long_account_pct, open_interest_coins,
+    origin = 'backfilled'
+FROM readings WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at >= $3 AND at <= $4
+ORDER BY at
 """
-_LAST_SETTLEMENT = """
+_SETTLEMENTS = """
 SELECT contract, at, funding_rate_pct, funding_interval_hours, read_at FROM settlements
-WHERE contract = $1 AND at <= $2 ORDER BY at DESC LIMIT 1
+WHERE venue = $1 AND contract = $2
 """
-_LAST_SIGNED_SETTLEMENT = """
-SELECT contract, at, funding_rate_pct, funding_interval_hours, read_at FROM settlements
-WHERE contract = $1 AND at <= $2 AND funding_rate_pct <> 0 ORDER BY at DESC LIMIT 1
+_RECORDED_HOURS = """
+SELECT at FROM readings
+WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at >= $3 AND at < $4
 """
+_BACKFILLS = """
+SELECT start_at, end_at FROM backfills WHERE venue = $1 AND contract = $2 AND end_at > $3
+"""
+_BACKFILL = """
+INSERT INTO backfills (venue, contract, start_at, end_at, filled_at) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (venue, contract, start_at) DO UPDATE
+SET end_at = excluded.end_at, filled_at = excluded.filled_at
+WHERE excluded.end_at > backfills.end_at
+"""
+_FORGET_BACKFILLS = "DELETE FROM backfills WHERE end_at < $1"
+_LAST_SETTLEMENT = f"{_SETTLEMENTS} AND at <= $3 ORDER BY at DESC LIMIT 1"
+_LAST_SIGNED_SETTLEMENT = (
+    f"{_SETTLEMENTS} AND at <= $3 AND funding_rate_pct <> 0 ORDER BY at DESC LIMIT 1"
+)
+_NEWEST_SETTLEMENTS = f"{_SETTLEMENTS} ORDER BY at DESC LIMIT $3"
 _RECENT_LIQUIDATION_HOURS = """
 SELECT at, long_usd, short_usd, watched_pct FROM liquidation_hours
-WHERE at >= $1 AND at <= $2 ORDER BY at
+WHERE venue = $1 AND at >= $2 AND at <= $3 ORDER BY at
 """
-_RECENT_LIQUIDATIONS = (
-    "SELECT at, contract, side, size, price FROM liquidations WHERE at >= $1 ORDER BY at"
-)
-_RECENT_SPANS = "SELECT start_at, end_at FROM watched_spans WHERE end_at >= $1 ORDER BY start_at"
+_RECENT_LIQUIDATIONS = """
+SELECT at, contract, side, size, price FROM liquidations
+WHERE venue = $1 AND at >= $2 ORDER BY at
+"""
+_RECENT_SPANS = """
+SELECT start_at, end_at FROM watched_spans WHERE venue = $1 AND end_at >= $2 ORDER BY start_at
+"""
 _FORGET_READINGS = """
-DELETE FROM readings WHERE (resolution, contract, at) IN (
-    SELECT resolution, contract, at FROM readings WHERE resolution = $1 AND at < $2 LIMIT $3)
+DELETE FROM readings WHERE (venue, resolution, contract, at) IN (
+    SELECT venue, resolution, contract, at FROM readings
+    WHERE resolution = $1 AND at < $2 LIMIT $3)
 """
 _FORGET_LIQUIDATIONS = """
-DELETE FROM liquidations WHERE (at, contract, side, size, price) IN (
-    SELECT at, contract, side, size, price FROM liquidations WHERE at < $1 LIMIT $2)
+DELETE FROM liquidations WHERE (venue, at, contract, side, size, price) IN (
+    SELECT venue, at, contract, side, size, price FROM liquidations
+    WHERE venue = $1 AND at < $2 LIMIT $3)
+"""
+_FORGET_SPANS = """
+DELETE FROM watched_spans WHERE (venue, start_at) IN (
+    SELECT venue, start_at FROM watched_spans WHERE venue = $1 AND end_at < $2 LIMIT $3)
 """
 _SETTLEMENT_REPORT = """
-INSERT INTO settlement_reports (contract, at, revision, funding_rate_pct, read_at)
-VALUES ($1, $2, $3, $4, $5)
+INSERT INTO settlement_reports (venue, contract, at, revision, funding_rate_pct, read_at, origin)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
 """
 _REPORTS = """
-SELECT contract, at, revision, funding_rate_pct, read_at FROM settlement_reports
-WHERE contract = $1 AND revision = (
+SELECT contract, at, revision, funding_rate_pct, read_at, origin FROM settlement_reports
+WHERE venue = $1 AND contract = $2 AND revision = (
     SELECT max(revision) FROM settlement_reports AS other
-    WHERE other.contract = settlement_reports.contract AND other.at = settlement_reports.at)
+    WHERE other.venue = settlement_reports.venue
+        AND other.contract = settlement_reports.contract AND other.at = settlement_reports.at)
 """
-_REPORTS_SINCE = f"{_REPORTS} AND at >= $2"
-_NEWEST_REPORTS = f"{_REPORTS} ORDER BY at DESC LIMIT $2"
-_NEWEST_SETTLEMENTS = """
-SELECT contract, at, funding_rate_pct, funding_interval_hours, read_at FROM settlements
-WHERE contract = $1 ORDER BY at DESC LIMIT $2
-"""
+_REPORTS_SINCE = f"{_REPORTS} AND at >= $3"
+_NEWEST_REPORTS = f"{_REPORTS} ORDER BY at DESC LIMIT $3"

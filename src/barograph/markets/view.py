@@ -5,7 +5,13 @@ from typing import NamedTuple
 
 from barograph.board.feeds import Feed
 from barograph.markets.liquidations import LiquidationTotals
-from barograph.markets.records import ExchangeHealth, LongAccounts, LongAccountShares, Perpetuals
+from barograph.markets.records import (
+    BackfillProgress,
+    ExchangeHealth,
+    LongAccounts,
+    LongAccountShares,
+    Perpetuals,
+)
 from barograph.markets.regime import Regime
 from barograph.markets.symbols import ContractIndex
 
@@ -57,4 +63,5 @@ LONG_ACCOUNTS = Feed("long-accounts", LongAccountShares)
 LIQUIDATIONS = Feed("liquidations", LiquidationTotals)
 REGIME = Feed("regime", Regime)
 EXCHANGE_HEALTH = Feed("exchange-health", ExchangeHealth)
-FEEDS = (PERPETUALS, LONG_ACCOUNTS, LIQUIDATIONS, REGIME, EXCHANGE_HEALTH)
+BACKFILL = Feed("backfill", BackfillProgress)
+FEEDS = (PERPETUALS, LONG_ACCOUNTS, LIQUIDATIONS, REGIME, EXCHANGE_HEALTH, BACKFILL)

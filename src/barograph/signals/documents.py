@@ -85,4 +85,6 @@ def signals_document(
 
 def unknown_signals(as_of: int) -> tuple[Signal, ...]:
     """Every signal as `unknown`."""
-    return tuple(Signal(each.key, each.name, *NOT_KNOWN, as_of) for each in METHODS)
+    return tuple(
+        Signal(each.key, each.name, NOT_KNOWN.label, NOT_KNOWN.value, as_of) for each in METHODS
+    )

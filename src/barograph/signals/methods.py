@@ -18,6 +18,7 @@ from barograph.macro.evidence import MacroEvidence, flow_regime, flow_week, yiel
 from barograph.markets.evidence import (
     FORTNIGHT_OF_HOURS,
     WEEK_OF_HOURS,
+    Hour,
     MarketEvidence,
     coins_change_pct,
     percentile_rank,
@@ -113,7 +114,9 @@ def liquidation_pressure(evidence: MarketEvidence, previous: str | None) -> Sign
     too little of the last hour, or have less than seven days of hourly data.
     """
     known = evidence.trailing.liquidation_totals(evidence.min_watched_pct)
-    if evidence.last_hour.watched_pct < evidence.min_watched_pct or len(known) < WEEK_OF_HOURS:
+    if len(known) < WEEK_OF_HOURS:
+        return _too_few(known, WEEK_OF_HOURS, "covered hours, which nobody can fill in later")
+    if evidence.last_hour.watched_pct < evidence.min_watched_pct:
         return NOT_KNOWN
     total = evidence.last_hour.total_usd
     rank = percentile_rank(total, known)
@@ -131,11 +134,16 @@ def btc_long_accounts(evidence: MarketEvidence, previous: str | None) -> SignalR
     """
     share = evidence.long_account_pct.get("BTC")
     known = evidence.trailing.long_accounts("BTC")
-    if share is None or len(known) < FORTNIGHT_OF_HOURS:
+    if len(known) < FORTNIGHT_OF_HOURS:
+        return _too_few(known, FORTNIGHT_OF_HOURS)
+    if share is None:
         return NOT_KNOWN
     rank = percentile_rank(share, known)
     value = f"{share:.1f} % of accounts, {ordinal(rank)} percentile of {len(known)} hours"
-    return SignalResult(POSITIONING.label(rank, previous), value)
+    compared = [
+        each for each in evidence.trailing.hours("BTC") if each.long_account_pct is not None
+    ]
+    return SignalResult(POSITIONING.label(rank, previous), value, _basis(compared))
 
 
 def btc_open_interest_trend(evidence: MarketEvidence, previous: str | None) -> SignalResult:
@@ -149,7 +157,8 @@ def btc_open_interest_trend(evidence: MarketEvidence, previous: str | None) -> S
     change = coins_change_pct(before, evidence.majors.get("BTC"))
     if change is None:
         return NOT_KNOWN
-    return SignalResult(TREND.label(change, previous), f"{change:+.1f} % in 24 h")
+    basis = _basis([] if before is None else [before])
+    return SignalResult(TREND.label(change, previous), f"{change:+.1f} % in 24 h", basis)
 
 
 def btc_realised_volatility(evidence: MarketEvidence, previous: str | None) -> SignalResult:
@@ -163,12 +172,30 @@ def btc_realised_volatility(evidence: MarketEvidence, previous: str | None) -> S
     """
     hours = evidence.trailing.hours("BTC", since=evidence.reading.as_of - 2 * HOUR)
     known = evidence.trailing.volatility("BTC")
-    if not hours or hours[-1].volatility_pct is None or len(known) < FORTNIGHT_OF_HOURS:
+    if len(known) < FORTNIGHT_OF_HOURS:
+        return _too_few(known, FORTNIGHT_OF_HOURS)
+    if not hours or hours[-1].volatility_pct is None:
         return NOT_KNOWN
     swing = hours[-1].volatility_pct
     rank = percentile_rank(swing, known)
     value = f"{swing:.0f} % annualised, {ordinal(rank)} percentile of {len(known)} hours"
-    return SignalResult(VOLATILITY.label(rank, previous), value)
+    compared = [each for each in evidence.trailing.hours("BTC") if each.volatility_pct is not None]
+    return SignalResult(VOLATILITY.label(rank, previous), value, _basis(compared))
+
+
+def _too_few(known: Sequence[float], needed: int, what: str = "hours") -> SignalResult:
+    return NOT_KNOWN._replace(basis=f"It needs {needed} {what}. We have {len(known)}.")
+
+
+def _basis(compared: Sequence[Hour]) -> str | None:
+    """Which of the hours that a value is compared with we did not measure ourselves."""
+    filled = sum(each.is_backfilled for each in compared)
+    if not filled:
+        return None
+    return (
+        f"We filled in {filled} of the {len(compared)} hours it is compared with from the "
+        "exchange's own history."
+    )
 
 
 # Figures change once per day and are judged every minute, so the result is cached.
@@ -260,10 +287,7 @@ def judge_all(
 def judge_macro(macro: MacroEvidence, venue: str, last: Signals | None) -> Signals:
     """Judge the signals from daily figures; the market's signals stay as they were."""
     known = {} if last is None else {each.key: each for each in last.signals}
-    market = [
-        known.get(each.key, Signal(each.key, each.name, *NOT_KNOWN, macro.at))
-        for each in MARKET_METHODS
-    ]
+    market = [known.get(each.key, _signal(each, NOT_KNOWN, macro.at)) for each in MARKET_METHODS]
     return _signals(macro.at, venue, macro, market)
 
 
@@ -281,4 +305,8 @@ def _judge(method: Method, at: int, *seen: object) -> Signal:
         # A bug in one method must not stop the measuring or the other signals.
         log.exception("signal cannot be judged", extra={"signal": method.key})
         finding = NOT_KNOWN
-    return Signal(method.key, method.name, *finding, at)
+    return _signal(method, finding, at)
+
+
+def _signal(method: Method, found: SignalResult, at: int) -> Signal:
+    return Signal(method.key, method.name, found.label, found.value, at, found.basis)

@@ -14,6 +14,8 @@ class SignalResult(NamedTuple):
 
     label: str
     value: str
+    basis: str | None = None
+    """What it rests on besides our own measuring, or why it is unknown, as a sentence."""
 
 
 NOT_KNOWN = SignalResult(UNKNOWN, "n/a")
@@ -30,6 +32,10 @@ class Signal(Struct, frozen=True):
     as_of: int
     """The time of the reading it was judged by, in Unix milliseconds. While the exchange fails, a
     signal from daily figures has the time it was judged."""
+
+    basis: str | None = None
+    """What it rests on besides our own measuring, or why it is unknown, as a sentence. It is not
+    part of the API's signal object."""
 
 
 class Signals(Struct, frozen=True):

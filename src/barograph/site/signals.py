@@ -86,7 +86,8 @@ def shown_signal(method: Method, current: CurrentSignals, last: SignalChange | N
     """A signal now; unknown if it is not fresh."""
     signals = () if current.signals is None else current.signals.signals
     label, value = next(
-        ((each.label, each.value) for each in signals if each.key == method.key), NOT_KNOWN
+        ((each.label, each.value) for each in signals if each.key == method.key),
+        (NOT_KNOWN.label, NOT_KNOWN.value),
     )
     since = last.at if last is not None and last.label == label else None
     sentence = " ".join(method.explanation.partition("\n\n")[0].split())

@@ -8,6 +8,7 @@ from barograph.history.guards import SignedHeads
 from barograph.kit.dependency_health import DependencyHealth
 from barograph.macro.records import MACRO_HEALTH
 from barograph.markets.view import (
+    BACKFILL,
     EXCHANGE_HEALTH,
     LIQUIDATIONS,
     LONG_ACCOUNTS,
@@ -60,6 +61,7 @@ class StatusReader:
                 stances=board.latest(STANCES),
                 identity=None if self._identity is None else reachability(self._identity, now),
                 payments=None if self._payments is None else reachability(self._payments, now),
+                backfill=board.latest(BACKFILL),
                 unsigned=self._signed.failure,
             )
         )

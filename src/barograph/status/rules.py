@@ -6,15 +6,23 @@ from pydantic import Field
 
 from barograph import NOTICE
 from barograph.history.records import Stances
-from barograph.kit.timestamps import DAY, MINUTE, SECOND, iso_timestamp
+from barograph.kit.timestamps import MINUTE, SECOND, iso_timestamp
 from barograph.kit.wire import WireModel
 from barograph.macro.records import MacroHealth
-from barograph.markets.liquidations import LiquidationTotals
-from barograph.markets.records import MAJORS, ExchangeHealth, LongAccountShares, Perpetuals
+from barograph.markets.liquidations import LiquidationTotals, ready_at
+from barograph.markets.records import (
+    MAJORS,
+    BackfillProgress,
+    ExchangeHealth,
+    LongAccountShares,
+    Perpetuals,
+)
 from barograph.markets.view import FreshnessLimits, is_fresh
 from barograph.stances.etf import KIND as ETF_STANCE
 
 DATABASE_SILENT_MS = 5 * SECOND
+BACKFILL_FAILING_MS = 15 * MINUTE
+"""How long the back-fill may fail before its check is degraded."""
 
 _MAX_CLASSES = 8
 
@@ -94,6 +102,7 @@ class StatusInputs(NamedTuple):
     payments: Reachability | None = None
     """The facilitator; None if none is configured."""
 
+    backfill: BackfillProgress | None = None
     unsigned: str | None = None
     """Why checkpoints cannot be signed, and since when; None while they can."""
 
@@ -106,6 +115,7 @@ def assess(inputs: StatusInputs) -> ServiceStatus:
         _collector(inputs),
         _long_accounts(inputs),
         _liquidations(inputs),
+        _backfill(inputs),
         _database(inputs),
         _limits(inputs),
         _macro(inputs),
@@ -257,28 +267,30 @@ def _coverage(inputs: StatusInputs) -> Check:
     if totals.watched_pct >= limits.min_coverage_pct:
         return _check(name, "ok", watched)
     detail = f"{watched}, {limits.min_coverage_pct:g} % needed"
-    ready_at = _covered_at(totals, limits)
-    if ready_at is None:
+    covered_at = ready_at(totals, limits.min_coverage_pct, limits.liquidations)
+    if covered_at is None:
         return _check(name, "degraded", detail)
-    return _warming_up(name, ready_at, detail)
-
-
-def _covered_at(totals: LiquidationTotals, limits: FreshnessLimits) -> int | None:
-    """When the first day can reach its coverage; None if the instance is not warming up.
-
-    During the first day no watched time leaves the window, so the missing part takes exactly its
-    own length. An instance that needs more than the day has missed too much.
-    """
-    ready_at = totals.as_of + round((limits.min_coverage_pct - totals.watched_pct) / 100 * DAY)
-    since = totals.watching_since
-    if since is None or ready_at > since + DAY + limits.liquidations:
-        return None
-    return ready_at
+    return _warming_up(name, covered_at, detail)
 
 
 def _warming_up(name: str, ready_at: int, why: str) -> Check:
     whole_minute = -(-ready_at // MINUTE) * MINUTE
     return _check(name, "warming_up", f"warming up until {iso_timestamp(whole_minute)}: {why}")
+
+
+def _backfill(inputs: StatusInputs) -> Check:
+    """The hours that are filled in from the exchange's own history."""
+    name, progress = "backfill", inputs.backfill
+    if progress is None:
+        return _check(name, "ok", "not started yet")
+    done = f"{progress.done} of {progress.total} contracts have their hourly history"
+    failing_since = progress.failing_since
+    if failing_since is not None and inputs.now - failing_since >= BACKFILL_FAILING_MS:
+        since = iso_timestamp(failing_since)
+        return _check(name, "degraded", f"{done}; {progress.failure} since {since}")
+    if progress.done < progress.total and progress.ready_at is not None:
+        return _warming_up(name, progress.ready_at, done)
+    return _check(name, "warming_up" if progress.done < progress.total else "ok", done)
 
 
 def _database(inputs: StatusInputs) -> Check:
