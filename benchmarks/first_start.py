@@ -7,6 +7,7 @@ settings. The simulated servers count the requests.
 import asyncio
 import math
 import os
+import subprocess
 import time
 from collections import Counter
 from pathlib import Path
@@ -17,7 +18,6 @@ from barograph.demo.servers.control import ServerAddress, send_command
 from barograph.demo.servers.exchange import LIMIT_MS, LIMIT_REQUESTS, ExchangeAddress
 from barograph.kit.clock import system_clock
 from barograph.kit.database import SQLiteDatabase, Transaction, Work
-from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.timestamps import SECOND
 from barograph.markets.records import MAJORS
 from barograph.markets.samples import MEASURES
@@ -78,22 +78,20 @@ def measure(plan: Plan, folder: Path) -> Section:
     command = (*command, "--macro-port", str(upstreams.macro.port))
     with running(command, log=folder / "exchange.log") as world:
         until(lambda: answers(upstreams.exchange.port, "/v5/market/time"), world)
-        macro = {"treasury_url": upstreams.macro.url, "nyfed_url": upstreams.macro.url}
-        settings = live_settings(folder, upstreams.exchange).model_copy(update=macro)
+        settings = live_settings(folder, upstreams.exchange).model_copy(
+            update={
+                "poll_seconds": Settings.model_fields["poll_seconds"].default,
+                "treasury_url": upstreams.macro.url,
+                "nyfed_url": upstreams.macro.url,
+            }
+        )
         collect = (*BAROGRAPH, "collect", f"--child={os.getpid()}")
         environment = settings.to_environment()
-        asyncio.run(_create_database(settings))
+        upgrade = (*BAROGRAPH, "db", "upgrade")
+        subprocess.run(upgrade, env=os.environ | environment, check=True, capture_output=True)
         started = time.monotonic()
         with running(collect, log=folder / "collector.log", environment=environment) as child:
             return Section(TITLE, _figures(plan, settings, upstreams, child, started))
-
-
-async def _create_database(settings: Settings) -> None:
-    database = SQLiteDatabase(settings.database_path)
-    try:
-        await upgrade(database, packaged_migrations(), system_clock)
-    finally:
-        await database.close()
 
 
 def _figures(

@@ -285,6 +285,7 @@ def test_second_demo_in_the_same_folder_is_refused(demo: Demo, tmp_path: Path) -
     assert "in use by another process" in (tmp_path / "log").read_text()
 
 
+@pytest.mark.thorough
 def test_fresh_demo_starts_over_and_fills_its_past_over_the_wire(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
