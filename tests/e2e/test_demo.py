@@ -20,6 +20,8 @@ import httpx2
 import pytest
 
 from barograph.demo.servers.wallets import load_or_create_wallets
+from barograph.markets.regime import LABELS
+from barograph.signals.methods import BREADTH, POSITIONING, PRESSURE, TREND, VOLATILITY
 from support.browsing import Demo, running_demo, started_demo
 from support.payers import Wallet, stock_payer
 from support.processes import (
@@ -92,6 +94,19 @@ def test_replay_writes_briefs_by_many_rules(demo: Demo) -> None:
     assert written.total() >= 50
     assert len(written) >= 4
     assert _json(demo, "/api/agent/briefs?limit=50")["count"] == 50
+
+
+def test_past_shows_every_label_of_the_markets_signals(demo: Demo) -> None:
+    expected = {
+        "btc-funding-regime": LABELS,
+        "funding-breadth": BREADTH.labels,
+        "liquidation-pressure": PRESSURE.labels,
+        "btc-long-accounts": POSITIONING.labels,
+        "btc-open-interest-trend": TREND.labels,
+        "btc-realised-volatility": VOLATILITY.labels,
+    }
+    seen = _rows(demo.data, "SELECT key, label FROM signal_changes")
+    assert {(key, label) for key, labels in expected.items() for label in labels} <= seen
 
 
 @pytest.mark.contract("brief.url", "signals.docs", "signals.signal", "index.site")
@@ -285,6 +300,7 @@ def test_second_demo_in_the_same_folder_is_refused(demo: Demo, tmp_path: Path) -
     assert "in use by another process" in (tmp_path / "log").read_text()
 
 
+@pytest.mark.thorough
 def test_fresh_demo_starts_over_and_fills_its_past_over_the_wire(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
@@ -372,9 +388,13 @@ def _json(demo: Demo, path: str) -> Any:
 
 
 def _record(data: Path) -> set[tuple[object, ...]]:
+    return _rows(data, _HOURLY)
+
+
+def _rows(data: Path, query: str) -> set[tuple[object, ...]]:
     database = apsw.Connection(str(data / "barograph.sqlite3"), flags=apsw.SQLITE_OPEN_READONLY)
     with closing(database):
-        return set(database.execute(_HOURLY))
+        return set(database.execute(query))
 
 
 def _evidence(version: dict[str, Any]) -> str:

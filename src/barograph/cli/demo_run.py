@@ -58,7 +58,10 @@ from barograph.supervisor import Child, Supervisor
 READY_SECONDS = 60
 PERIOD_DAYS = 30
 
-RECORDED = ("*.sqlite3", "*.sqlite3-*", "history.aside*", "history-key", "mailbox.jsonl")
+RECORDED = (
+    *(f"{name}.sqlite3*" for name in ("barograph", "history", "limits")),
+    *("history.aside*", "history-key", "mailbox.jsonl"),
+)
 """The files that a fresh demo deletes. Wallets and the identity provider's key stay."""
 
 EXPIRED = "expired"

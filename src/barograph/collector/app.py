@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from barograph.collector.backfill import BackfillJob
 from barograph.collector.jobs import (
     Job,
     MacroJob,
@@ -63,6 +64,7 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
         jobs: list[Job] = [
             MacroJob(sources, database, seconds=settings.macro_seconds, clock=clock),
             SettlementJob(exchange, database, clock=clock),
+            BackfillJob(exchange, database, clock=clock),
             StanceJob(StanceIssuer(settings, database, ledger, clock), ledger),
         ]
         if mail is not None:

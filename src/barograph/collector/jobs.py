@@ -92,11 +92,11 @@ class MacroJob(Job):
     async def run_once(self, lease: Lease) -> None:
         """Read every source once."""
         if not self._sources:
-            with _logged("figures not stored"):
+            with logged("figures not stored"):
                 await self._publish_none(lease)
         for source in self._sources:
             readings, failure = await _read(source)
-            with _logged("figures not stored", source=source.name):
+            with logged("figures not stored", source=source.name):
                 await self._store(source.name, readings, failure, lease)
                 if isinstance(source, RemembersDays):
                     source.kept(readings)
@@ -185,7 +185,7 @@ class SettlementJob(Job):
 
     async def run_once(self, lease: Lease) -> None:
         """Read the report once and store what is new in it."""
-        with _logged("settlements not read"):
+        with logged("settlements not read"):
             newest = await self._database.read(lambda tx: latest_snapshot(tx, PERPETUALS))
             rates = await self._history.settlements(bitcoin_contract(newest))
             now = self._clock()
@@ -211,9 +211,9 @@ class StanceJob(Job):
     async def run_once(self, lease: Lease) -> None:
         """Announce a new leader to the history, then issue every kind once."""
         if self._announced != lease.token:
-            with _logged("the history cannot be written"):
+            with logged("the history cannot be written"):
                 await self._announce(lease)
-        with _logged("stances not issued"):
+        with logged("stances not issued"):
             try:
                 await self._issuer.issue(lease)
             except LeaseLost:
@@ -247,7 +247,7 @@ class ReconcileJob(Job):
 
     async def run_once(self, lease: Lease) -> None:
         """Go through all unfinished payments once."""
-        with _logged("payments not reconciled"):
+        with logged("payments not reconciled"):
             await self._build(_FencedDatabase(self._database, lease)).once()
 
 
@@ -290,12 +290,12 @@ class MailJob(Job):
 
     async def run_once(self, lease: Lease) -> None:
         """Send every mail that is due."""
-        with _logged("mails cannot be sent"):
+        with logged("mails cannot be sent"):
             await deliver_due(self._database, lease, self._sender, self._clock)
 
 
 @contextmanager
-def _logged(event: str, **fields: str) -> Iterator[None]:
+def logged(event: str, **fields: str) -> Iterator[None]:
     """Log any failure and go on, unless the lease is lost."""
     try:
         yield

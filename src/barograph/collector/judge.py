@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from barograph.board.board import latest_snapshot
 from barograph.briefs.records import Brief
 from barograph.briefs.store import record_briefs
 from barograph.briefs.writer import BriefWriter
@@ -20,6 +21,7 @@ from barograph.macro.store import as_known_at, etf_series
 from barograph.markets.judge import MarketConclusion, MarketJudge, record_market
 from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
 from barograph.markets.regime import DWELL
+from barograph.markets.view import BACKFILL
 from barograph.settings import Settings
 from barograph.signals.judge import SignalConclusion, SignalJudge, record_signals
 
@@ -52,6 +54,7 @@ class Judge:
         self._signals = SignalJudge()
         self._briefs = BriefWriter()
         self._macro = NO_FIGURES
+        self._filled_at: int | None = None
 
     async def load(self, database: Database, now: int) -> None:
         """Load what earlier collectors stored."""
@@ -60,23 +63,28 @@ class Judge:
             await self._market.load(tx, now)
             await self._signals.load(tx)
             await self._briefs.load(tx)
+            self._filled_at = await _majors_filled_at(tx)
             self._macro = await known_figures(tx, self._settings, now)
 
         await database.read(work)
 
     async def refresh(self, database: Database, now: int) -> None:
-        """Read the daily figures again, once per minute.
+        """Read the daily figures again, once per minute, and hours that were filled in meanwhile.
 
         While they can't be read, the last ones count until they are too old.
         """
         if now // MINUTE == self._macro.at // MINUTE:
             return
 
-        async def work(tx: Transaction) -> MacroEvidence:
-            return await known_figures(tx, self._settings, now)
+        async def work(tx: Transaction) -> None:
+            self._macro = await known_figures(tx, self._settings, now)
+            filled_at = await _majors_filled_at(tx)
+            if filled_at != self._filled_at:
+                await self._market.load_trailing(tx, now)
+                self._filled_at = filled_at
 
         try:
-            self._macro = await database.read(work)
+            await database.read(work)
         except DatabaseUnavailable as error:
             log.warning("daily figures not read", extra={"reason": str(error)})
 
@@ -121,6 +129,11 @@ class Judge:
         self._briefs.written(conclusion.briefs)
         if conclusion.signals is not None:
             self._signals.written(conclusion.signals)
+
+
+async def _majors_filled_at(tx: Transaction) -> int | None:
+    progress = await latest_snapshot(tx, BACKFILL)
+    return None if progress is None else progress.majors_filled_at
 
 
 async def known_figures(tx: Transaction, settings: Settings, at: int) -> MacroEvidence:

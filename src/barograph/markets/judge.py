@@ -93,11 +93,15 @@ class MarketJudge:
         self._reading = await latest_snapshot(tx, PERPETUALS)
         self._bases = {} if self._reading is None else _bases(self._reading)
         self._detector = SettlementDetector(self._reading)
-        self._trailing = await store.recent_record(tx, _majors_of(self._bases), now)
+        await self.load_trailing(tx, now)
         self._regime = await latest_snapshot(tx, REGIME)
         shares = await latest_snapshot(tx, LONG_ACCOUNTS)
         self._shares = {} if shares is None else dict(shares.shares)
         self._health = await latest_snapshot(tx, EXCHANGE_HEALTH) or self._health
+
+    async def load_trailing(self, tx: Transaction, now: int) -> None:
+        """Load the record that rules look back on; hours may have been filled in since."""
+        self._trailing = await store.recent_record(tx, _majors_of(self._bases), now)
 
     def sampled(self, share: LongAccounts) -> None:
         """Take a long-account share."""

@@ -94,6 +94,14 @@ def majors_of(reading: Perpetuals) -> dict[str, Perpetual]:
     return majors
 
 
+def majors_first(reading: Perpetuals) -> list[Perpetual]:
+    """All contracts: BTC, ETH and SOL, then the others, the largest open interest first."""
+    return sorted(
+        reading.contracts,
+        key=lambda each: (each.base not in MAJORS, -(each.open_interest_usd or 0.0)),
+    )
+
+
 class LongAccounts(Struct, frozen=True):
     """The share of accounts that are net long in one contract."""
 

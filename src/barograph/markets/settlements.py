@@ -123,7 +123,7 @@ def known_settlements(
     """
     read = {each.at: each for each in own}
     reported = {each.at: each for each in reports if each.at <= now}
-    hours = _hours(sorted(reported.keys() | read.keys()), read)
+    hours = interval_hours(sorted(reported.keys() | read.keys()), read)
     found = [
         SettledFunding(*each, is_reported=False)
         for each in own
@@ -154,12 +154,15 @@ def _is_contested(report: SettlementReport, now: int) -> bool:
     return report.revision > 1 and now - report.read_at < REVISION_DELAY
 
 
-def _hours(times: Sequence[int], read: Mapping[int, FundingSettlement]) -> dict[int, float]:
-    """The interval of each settlement, in hours.
+def interval_hours(
+    times: Sequence[int], read: Mapping[int, FundingSettlement] | None = None
+) -> dict[int, float]:
+    """The interval of each settlement, in hours; `times` are in order.
 
     If it was not read with the rate, it is the time since the settlement before, or else until the
     next one. A gap longer than any interval means that a settlement is missing.
     """
+    known = {} if read is None else read
     after = {at: (later - at) / HOUR for at, later in pairwise(times)}
     before = {at: (at - earlier) / HOUR for earlier, at in pairwise(times)}
     found = {}
@@ -167,5 +170,5 @@ def _hours(times: Sequence[int], read: Mapping[int, FundingSettlement]) -> dict[
         gaps = (before.get(at), after.get(at))
         usable = [gap for gap in gaps if gap is not None and gap <= LONGEST_INTERVAL_HOURS]
         guess = usable[0] if usable else LONGEST_INTERVAL_HOURS
-        found[at] = read[at].funding_interval_hours if at in read else guess
+        found[at] = known[at].funding_interval_hours if at in known else guess
     return found

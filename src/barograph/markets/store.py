@@ -104,9 +104,29 @@ async def forget_old(tx: Transaction, settings: Settings, now: int) -> None:
         ("hour", settings.hour_history_days),
     ):
         await tx.execute(_FORGET_READINGS, resolution, now - days * DAY, FORGET_ROWS)
+    await tx.execute(_FORGET_BACKFILLS, now - settings.hour_history_days * DAY)
     oldest = now - settings.liquidation_history_days * DAY
     await tx.execute(_FORGET_LIQUIDATIONS, VENUE, oldest, FORGET_ROWS)
     await tx.execute(_FORGET_SPANS, VENUE, oldest, FORGET_ROWS)
+
+
+async def hours_to_fill(tx: Transaction, contract: str, start: int, end: int) -> list[int]:
+    """The hours of a contract from `start` up to `end` without a row, unless we asked for them."""
+    recorded = {row[0] for row in await tx.fetch(_RECORDED_HOURS, VENUE, contract, start, end)}
+    asked = await tx.fetch(_BACKFILLS, VENUE, contract, start)
+    return [
+        at
+        for at in range(start, end, HOUR)
+        if at not in recorded and not any(since <= at < until for since, until in asked)
+    ]
+
+
+async def record_backfill(
+    tx: Transaction, contract: str, readings: Sequence[ReadingRow], asked: Span, now: int
+) -> None:
+    """Store hours from an exchange's history, and which span we asked for."""
+    await record_rows(tx, readings=readings, origin="backfilled")
+    await tx.execute(_BACKFILL, VENUE, contract, *asked, now)
 
 
 async def record_settlement_reports(
@@ -202,6 +222,20 @@ _SETTLEMENTS = """
 SELECT contract, at, funding_rate_pct, funding_interval_hours, read_at FROM settlements
 WHERE venue = $1 AND contract = $2
 """
+_RECORDED_HOURS = """
+SELECT at FROM readings
+WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at >= $3 AND at < $4
+"""
+_BACKFILLS = """
+SELECT start_at, end_at FROM backfills WHERE venue = $1 AND contract = $2 AND end_at > $3
+"""
+_BACKFILL = """
+INSERT INTO backfills (venue, contract, start_at, end_at, filled_at) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (venue, contract, start_at) DO UPDATE
+SET end_at = excluded.end_at, filled_at = excluded.filled_at
+WHERE excluded.end_at > backfills.end_at
+"""
+_FORGET_BACKFILLS = "DELETE FROM backfills WHERE end_at < $1"
 _LAST_SETTLEMENT = f"{_SETTLEMENTS} AND at <= $3 ORDER BY at DESC LIMIT 1"
 _LAST_SIGNED_SETTLEMENT = (
     f"{_SETTLEMENTS} AND at <= $3 AND funding_rate_pct <> 0 ORDER BY at DESC LIMIT 1"

@@ -1,0 +1,336 @@
+"""Fills the record from the exchange's own history: at the first start, and after any gap.
+
+Only hours without a row are filled, and each span of a contract is asked for once. One transaction
+stores one contract, so the next leader goes on where a killed one stopped.
+"""
+
+import asyncio
+import logging
+from bisect import bisect_right
+from collections.abc import Awaitable, Sequence
+from typing import NamedTuple, TypeVar
+
+from barograph.board.board import latest_snapshot, publish
+from barograph.board.feeds import Publication
+from barograph.collector.jobs import Job, Sleep, logged
+from barograph.errors import LeaseLost, UnknownToUpstream, UpstreamError
+from barograph.kit.clock import Clock
+from barograph.kit.database import Database, DatabaseUnavailable, Transaction
+from barograph.kit.lease import Lease
+from barograph.kit.timestamps import DAY, HOUR, SECOND
+from barograph.markets.exchange import MarketHistory, PastValue
+from barograph.markets.records import (
+    MAJORS,
+    BackfillProgress,
+    Perpetual,
+    Perpetuals,
+    majors_first,
+)
+from barograph.markets.settlements import LONGEST_INTERVAL_HOURS, SettledRate, interval_hours
+from barograph.markets.store import (
+    ReadingRow,
+    hours_to_fill,
+    record_backfill,
+    record_settlement_reports,
+)
+from barograph.markets.view import BACKFILL, EXCHANGE_HEALTH, PERPETUALS
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+BACKFILL_DAYS = 30
+"""How far back the record is filled, by the hour."""
+
+CHECK_SECONDS = 5.0
+ATTEMPTS = 2
+"""How often a contract is tried before the next one."""
+
+MAX_FAILED_IN_A_ROW = 3
+"""If so many contracts fail, the exchange is at fault, and we start over with the majors."""
+
+PAUSES = (5.0, 15.0, 60.0, 300.0)
+"""Seconds to wait after the first, second, third and any further failure in a row."""
+
+
+class PastHours(NamedTuple):
+    """What an exchange's history says about one contract."""
+
+    prices: Sequence[PastValue]
+    open_interest: Sequence[PastValue]
+    long_accounts: Sequence[PastValue]
+    settlements: Sequence[SettledRate]
+
+
+class BackfillState(NamedTuple):
+    """How far one pass over the contracts has come."""
+
+    total: int
+    lacking: frozenset[str]
+    """The contracts that still lack hours."""
+
+    lacking_majors: frozenset[str]
+    started_at: int
+    majors_filled_at: int | None
+    filled_contracts: int = 0
+    filled_rows: int = 0
+    failure: str | None = None
+    failing_since: int | None = None
+
+    @classmethod
+    def begun(
+        cls,
+        contracts: Sequence[Perpetual],
+        lacking: Sequence[Perpetual],
+        last: BackfillProgress | None,
+        now: int,
+    ) -> "BackfillState":
+        """The state at the start of a pass; a run of failures goes on from the pass before."""
+        majors = frozenset(each.contract for each in lacking if each.base in MAJORS)
+        state = cls(len(contracts), frozenset(each.contract for each in lacking), majors, now, None)
+        if last is None:
+            return state
+        state = state._replace(majors_filled_at=last.majors_filled_at)
+        if not lacking:
+            return state
+        return state._replace(failure=last.failure, failing_since=last.failing_since)
+
+    def filled(self, perpetual: Perpetual, rows: int, now: int) -> "BackfillState":
+        """The state after a contract was filled."""
+        majors = self.lacking_majors - {perpetual.contract}
+        are_majors_done = bool(self.lacking_majors) and not majors
+        return self._replace(
+            lacking=self.lacking - {perpetual.contract},
+            lacking_majors=majors,
+            majors_filled_at=now if are_majors_done else self.majors_filled_at,
+            filled_contracts=self.filled_contracts + 1,
+            filled_rows=self.filled_rows + rows,
+            failure=None,
+            failing_since=None,
+        )
+
+    def failed(self, failure: str, now: int) -> "BackfillState":
+        """The state after a contract could not be filled."""
+        since = now if self.failing_since is None else self.failing_since
+        return self._replace(failure=failure, failing_since=since)
+
+    def progress(self, now: int) -> BackfillProgress:
+        """What is published."""
+        left, ready_at = len(self.lacking), None
+        if left and self.filled_contracts:
+            ready_at = now + round((now - self.started_at) / self.filled_contracts * left)
+        return BackfillProgress(
+            as_of=now,
+            total=self.total,
+            done=self.total - left,
+            ready_at=ready_at,
+            failure=self.failure,
+            failing_since=self.failing_since,
+            majors_filled_at=self.majors_filled_at,
+        )
+
+    def counts(self, now: int) -> dict[str, object]:
+        """What is logged."""
+        return {
+            "contracts": self.filled_contracts,
+            "rows": self.filled_rows,
+            "left": len(self.lacking),
+            "seconds": round((now - self.started_at) / SECOND, 1),
+        }
+
+
+class BackfillJob(Job):
+    """Fills the hours that every contract of the newest reading lacks, the majors first."""
+
+    def __init__(
+        self,
+        history: MarketHistory,
+        database: Database,
+        *,
+        clock: Clock,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        super().__init__(CHECK_SECONDS, sleep)
+        self._history = history
+        self._database = database
+        self._clock = clock
+        self._led_since = 0
+        self._complete_hour: int | None = None
+        self._failures = 0
+        self._state = BackfillState(0, frozenset(), frozenset(), 0, None)
+
+    async def __call__(self, lease: Lease) -> None:
+        """Run until the lease is lost."""
+        self._led_since, self._complete_hour = self._clock(), None
+        await super().__call__(lease)
+
+    async def run_once(self, lease: Lease) -> None:
+        """Fill what is missing; once per hour, unless something failed."""
+        hour = self._clock() // HOUR
+        if hour == self._complete_hour:
+            return
+        with logged("the record is not back-filled"):
+            reading = await self._database.read(self._live_reading)
+            if reading is not None and await self._fill(reading, lease):
+                self._complete_hour = hour
+
+    async def _live_reading(self, tx: Transaction) -> Perpetuals | None:
+        """The newest reading, unless live polling fails or this collector has not read yet.
+
+        Only a reading of this process can prove how the exchange counts open interest.
+        """
+        health = await latest_snapshot(tx, EXCHANGE_HEALTH)
+        if health is None or health.failure is not None or health.as_of < self._led_since:
+            return None
+        return await latest_snapshot(tx, PERPETUALS)
+
+    async def _fill(self, reading: Perpetuals, lease: Lease) -> bool:
+        """Try every contract that lacks hours; return whether nothing is left to fill."""
+        contracts = majors_first(reading)
+        lacking = [each for each in contracts if await self._missing(each.contract)]
+        last = await self._database.read(lambda tx: latest_snapshot(tx, BACKFILL))
+        self._state = BackfillState.begun(contracts, lacking, last, self._clock())
+        if lacking:
+            log.info("back-fill starts", extra={"contracts": len(lacking)})
+        await self._publish(self._state.progress(self._clock()), lease)
+        failed_in_a_row = 0
+        for each in lacking:
+            failed_in_a_row = 0 if await self._try(each, lease) else failed_in_a_row + 1
+            if failed_in_a_row == MAX_FAILED_IN_A_ROW:
+                return False
+        if lacking:
+            log.info("back-fill ends", extra=self._state.counts(self._clock()))
+        return not self._state.lacking
+
+    async def _try(self, perpetual: Perpetual, lease: Lease) -> bool:
+        """Fill one contract; wait after each failure."""
+        for _ in range(ATTEMPTS):
+            failure = await self._attempt(perpetual, lease)
+            if failure is None:
+                self._failures = 0
+                return True
+            self._failures += 1
+            now = self._clock()
+            self._state = self._state.failed(failure, now)
+            with logged("progress not published"):
+                await self._publish(self._state.progress(now), lease)
+            await self._sleep(PAUSES[min(self._failures, len(PAUSES)) - 1])
+        return False
+
+    async def _attempt(self, perpetual: Perpetual, lease: Lease) -> str | None:
+        """Fill one contract; return the kind of its failure."""
+        why = {"contract": perpetual.contract}
+        try:
+            await self._fill_contract(perpetual, lease)
+        except LeaseLost:
+            raise
+        except UpstreamError as error:
+            log.warning("not back-filled", extra=why | {"kind": error.kind, "why": str(error)})
+            return error.kind
+        except DatabaseUnavailable as error:
+            log.warning("not back-filled", extra=why | {"reason": str(error)})
+        except Exception:
+            log.exception("not back-filled", extra=why)
+        else:
+            return None
+        return UpstreamError.kind
+
+    async def _fill_contract(self, perpetual: Perpetual, lease: Lease) -> None:
+        contract = perpetual.contract
+        hours = await self._missing(contract)
+        if not hours:  # they have left the window, or were measured meanwhile
+            self._state = self._state.filled(perpetual, 0, self._clock())
+            return
+        asked = (hours[0], hours[-1] + HOUR)
+        past = await self._ask(contract, *asked)
+        rows = past_rows(contract, hours, past)
+        now = self._clock()
+        state = self._state.filled(perpetual, len(rows), now)
+
+        async def work(tx: Transaction) -> None:
+            await lease.fence(tx)
+            await record_backfill(tx, contract, rows, asked, now)
+            if perpetual.base in MAJORS:
+                await record_settlement_reports(tx, past.settlements, now)
+            await publish(tx, [Publication.of(BACKFILL, state.progress(now))])
+
+        await self._database.write(work)
+        if state.majors_filled_at != self._state.majors_filled_at:
+            log.info("majors are back-filled", extra=state.counts(now))
+        self._state = state
+
+    async def _missing(self, contract: str) -> list[int]:
+        end = self._clock() // HOUR * HOUR
+        start = end - BACKFILL_DAYS * DAY
+        return await self._database.read(lambda tx: hours_to_fill(tx, contract, start, end))
+
+    async def _ask(self, contract: str, start: int, end: int) -> PastHours:
+        """Read everything about a span of hours; the exchange's adapter paces the requests.
+
+        Settlements are read from a day earlier, because the first hour needs the rate before it.
+        """
+        history = self._history
+        failed: list[Exception] = []
+        try:
+            async with asyncio.TaskGroup() as group:
+                prices = group.create_task(_known(history.past_prices(contract, start, end)))
+                interest = group.create_task(
+                    _known(history.past_open_interest(contract, start, end))
+                )
+                shares = group.create_task(_known(history.past_long_accounts(contract, start, end)))
+                rates = group.create_task(
+                    _known(history.past_settlements(contract, start - DAY, self._clock()))
+                )
+        except* UpstreamError as errors:
+            failed += errors.exceptions
+        for error in failed:
+            raise error
+        return PastHours(prices.result(), interest.result(), shares.result(), rates.result())
+
+    async def _publish(self, progress: BackfillProgress, lease: Lease) -> None:
+        async def work(tx: Transaction) -> None:
+            await lease.fence(tx)
+            await publish(tx, [Publication.of(BACKFILL, progress)])
+
+        await self._database.write(work)
+
+
+async def _known(asked: Awaitable[Sequence[T]]) -> Sequence[T]:
+    """What the exchange knows; a contract without such a history has none of it."""
+    try:
+        return await asked
+    except UnknownToUpstream:
+        return ()
+
+
+def past_rows(contract: str, hours: Sequence[int], past: PastHours) -> list[ReadingRow]:
+    """The rows of the hours that have a price; None for what the history lacks (pure)."""
+    prices = {each.at: each.value for each in past.prices}
+    interest = {each.at: each.value for each in past.open_interest}
+    shares = {each.at: each.value for each in past.long_accounts}
+    rates = _SettledRates(past.settlements)
+    rows = []
+    for at in hours:
+        price, coins = prices.get(at), interest.get(at)
+        if price is not None:
+            usd = None if coins is None else coins * price
+            row = ReadingRow("hour", contract, at, price, *rates.at(at), usd, shares.get(at), coins)
+            rows.append(row)
+    return rows
+
+
+class _SettledRates:
+    """The settled rate that was known at an hour, with its interval."""
+
+    def __init__(self, settlements: Sequence[SettledRate]) -> None:
+        self._rates = {each.at: each.funding_rate_pct for each in settlements}
+        self._times = sorted(self._rates)
+        self._intervals = interval_hours(self._times)
+
+    def at(self, hour: int) -> tuple[float | None, float | None]:
+        """The last rate settled at or before an hour; None if a later one must be missing."""
+        place = bisect_right(self._times, hour) - 1
+        if place < 0 or hour - self._times[place] >= LONGEST_INTERVAL_HOURS * HOUR:
+            return None, None
+        settled_at = self._times[place]
+        return self._rates[settled_at], self._intervals[settled_at]

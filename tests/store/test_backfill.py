@@ -1,0 +1,325 @@
+"""Filling the record from the exchange's own history: once, in order, and never over a reading."""
+
+import asyncio
+import logging
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from barograph.board.board import latest_snapshot, publish
+from barograph.board.feeds import Publication
+from barograph.collector.backfill import BACKFILL_DAYS, CHECK_SECONDS, PAUSES, BackfillJob
+from barograph.collector.judge import Judge
+from barograph.collector.leader import LEASE
+from barograph.errors import InvalidReply, LeaseLost, Throttled, UnknownToUpstream, Unreachable
+from barograph.kit.database import Database, Row, Transaction
+from barograph.kit.lease import Lease
+from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
+from barograph.markets.records import BackfillProgress, ExchangeHealth, LongAccounts, Perpetual
+from barograph.markets.store import ReadingRow, newest_settlement_reports, record_rows
+from barograph.markets.view import BACKFILL, EXCHANGE_HEALTH, PERPETUALS
+from barograph.settings import Settings
+from support.clock import START, HandClock
+from support.jobs import Rounds, Stopped
+from support.markets import BTC, ETH, MARKET, PEPE, SOL, reading
+from support.past import SETTLED_EVERY, ScriptedHistory, hour_number, rate_at
+
+THIS_HOUR = START // HOUR * HOUR
+OLDEST = THIS_HOUR - BACKFILL_DAYS * DAY
+HOURS = BACKFILL_DAYS * 24
+FROM_BTC_TO_PEPE = [each.contract for each in (BTC, ETH, SOL, PEPE)]
+
+
+class Record:
+    """A leader that fills its record."""
+
+    def __init__(self, database: Database, runner: asyncio.Runner) -> None:
+        self.database = database
+        self.clock = HandClock()
+        self.run = runner.run
+        self.lease = self.lead()
+        self.read()
+
+    def lead(self) -> Lease:
+        lease = Lease(self.database, LEASE, "leader", clock=self.clock, milliseconds=SECOND)
+        self.run(lease.release())
+        assert self.run(lease.acquire())
+        return lease
+
+    def read(self, *contracts: Perpetual, failure: str | None = None) -> None:
+        """Publish a live reading of now."""
+
+        async def work(tx: Transaction) -> None:
+            now = self.clock()
+            market = reading(now, contracts or MARKET)
+            health = ExchangeHealth(now, failure, None if failure is None else now)
+            found = [Publication.of(PERPETUALS, market), Publication.of(EXCHANGE_HEALTH, health)]
+            await publish(tx, found)
+
+        self.run(self.database.write(work))
+
+    def keep(self, *rows: ReadingRow) -> None:
+        self.run(self.database.write(lambda tx: record_rows(tx, readings=rows)))
+
+    def fill(self, history: ScriptedHistory, rounds: int = 1) -> list[float]:
+        """Run the job until it has paused so often, the last time between two checks."""
+        pause = Rounds(rounds, self.clock)
+        job = BackfillJob(history, self.database, clock=self.clock, sleep=pause)
+        with pytest.raises(Stopped):
+            self.run(job(self.lease))
+        return pause.pauses
+
+    def fetch(self, sql: str) -> list[Row]:
+        return self.run(self.database.read(lambda tx: tx.fetch(sql)))
+
+    def counts(self, origin: str = "backfilled") -> dict[str, int]:
+        sql = f"SELECT contract, count(*) FROM readings WHERE origin = '{origin}' GROUP BY 1"
+        return dict(self.fetch(sql))
+
+    def progress(self) -> BackfillProgress:
+        found = self.run(self.database.read(lambda tx: latest_snapshot(tx, BACKFILL)))
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+def record(database: Database, runner: asyncio.Runner) -> Iterator[Record]:
+    return Record(database, runner)
+
+
+def measured(at: int, contract: str = "BTCUSDT") -> ReadingRow:
+    return ReadingRow("hour", contract, at, 1.0, 0.5, 4, 2.0, 3.0, 4.0)
+
+
+@pytest.mark.outcome(
+    "A new instance starts",
+    "The collector fills 30 days of hours from the exchange's own history, BTC, ETH and SOL first, "
+    "and marks them as back-filled.",
+)
+def test_a_new_record_gets_thirty_days_of_every_contract_the_majors_first(record: Record) -> None:
+    history = ScriptedHistory()
+
+    record.fill(history)
+
+    assert history.asked == [(each, OLDEST, THIS_HOUR) for each in FROM_BTC_TO_PEPE]
+    assert record.counts() == dict.fromkeys(FROM_BTC_TO_PEPE, HOURS)
+    done = BackfillProgress(START, total=4, done=4, majors_filled_at=START)
+    assert record.progress() == done
+    record.fill(history, rounds=3)
+    assert len(history.asked) == 4
+
+
+def test_a_back_filled_hour_says_only_what_was_known_at_that_hour(record: Record) -> None:
+    record.fill(ScriptedHistory())
+
+    at = THIS_HOUR - 3 * HOUR
+    (row,) = record.fetch(f"SELECT * FROM readings WHERE contract = 'ETHUSDT' AND at = {at}")
+    coins, price = 10 + hour_number(at), 100 + hour_number(at)
+    settled = at // SETTLED_EVERY * SETTLED_EVERY
+    figures = (price, rate_at(settled), 8.0, coins * price, 50 + hour_number(at), coins)
+    assert row == ("bybit", "hour", "ETHUSDT", at, *figures, "backfilled")
+
+
+def test_the_majors_get_ninety_settlements_which_are_marked(record: Record) -> None:
+    record.fill(ScriptedHistory())
+
+    for contract, least in (("BTCUSDT", 90), ("SOLUSDT", 90), ("1000PEPEUSDT", 0)):
+        reports = record.run(
+            record.database.read(
+                lambda tx, contract=contract: newest_settlement_reports(tx, contract, 500)
+            )
+        )
+        assert least <= len(reports) <= least + 4
+        late = [each for each in reports if START - each.at > SETTLED_EVERY]
+        assert all((each.origin == "backfilled") == (each in late) for each in reports)
+
+
+def test_hours_lost_in_a_gap_are_filled_and_measured_ones_stay(record: Record) -> None:
+    gap = range(THIS_HOUR - 30 * HOUR, THIS_HOUR - 20 * HOUR, HOUR)
+    hours = [at for at in range(OLDEST, THIS_HOUR, HOUR) if at not in gap]
+    record.keep(*(measured(at) for at in hours))
+    record.read(BTC)
+    history = ScriptedHistory()
+
+    record.fill(history)
+
+    assert history.asked == [("BTCUSDT", gap.start, gap.stop)]
+    filled = record.fetch("SELECT at FROM readings WHERE origin = 'backfilled' ORDER BY at")
+    assert filled == [(at,) for at in gap]
+    kept = record.fetch("SELECT DISTINCT last_price FROM readings WHERE origin = 'measured'")
+    assert (kept, record.counts("measured")) == ([(1.0,)], {"BTCUSDT": len(hours)})
+
+
+def test_an_hour_that_a_running_collector_missed_is_filled_at_the_next_hour(
+    record: Record,
+) -> None:
+    history = ScriptedHistory()
+    record.read(BTC)
+    pause = Rounds(2 * 3600 // int(CHECK_SECONDS), record.clock)
+    job = BackfillJob(history, record.database, clock=record.clock, sleep=pause)
+
+    with pytest.raises(Stopped):
+        record.run(job(record.lease))
+
+    later = [(THIS_HOUR + each * HOUR, THIS_HOUR + (each + 1) * HOUR) for each in (0, 1)]
+    assert [asked[1:] for asked in history.asked] == [(OLDEST, THIS_HOUR), *later]
+
+
+def test_what_the_history_lacks_is_unknown_and_not_asked_for_again(record: Record) -> None:
+    history = ScriptedHistory(SOLUSDT=[UnknownToUpstream("no such contract")])
+    history.launches["ETHUSDT"] = THIS_HOUR - 50 * HOUR
+    history.unproven.add("BTCUSDT")
+
+    record.fill(history)
+    record.fill(history)
+
+    assert history.contracts == FROM_BTC_TO_PEPE
+    assert record.counts() == {"BTCUSDT": HOURS, "ETHUSDT": 50, "1000PEPEUSDT": HOURS}
+    sql = "SELECT count(open_interest_usd), count(open_interest_coins), count(last_price)"
+    assert record.fetch(f"{sql} FROM readings WHERE contract = 'BTCUSDT'") == [(0, 0, HOURS)]
+
+
+@pytest.mark.outcome(
+    "The exchange throttles the back-fill",
+    "The collector waits longer after each failure and then goes on. Live polling is not affected.",
+)
+def test_a_throttled_backfill_waits_and_goes_on(record: Record) -> None:
+    history = ScriptedHistory(ETHUSDT=[Throttled("slow down", 1.0)])
+
+    pauses = record.fill(history, rounds=2)
+
+    assert history.contracts == ["BTCUSDT", "ETHUSDT", "ETHUSDT", "SOLUSDT", "1000PEPEUSDT"]
+    assert pauses == [PAUSES[0], CHECK_SECONDS]
+    assert (record.progress().done, record.progress().failure) == (4, None)
+
+
+@pytest.mark.parametrize("failure", [InvalidReply("odd"), RuntimeError("a defect")])
+def test_a_contract_that_keeps_failing_stops_no_other(record: Record, failure: Exception) -> None:
+    history = ScriptedHistory(BTCUSDT=[failure])
+    history.fails_for_ever.add("BTCUSDT")
+
+    record.fill(history, rounds=3)
+
+    assert history.contracts == ["BTCUSDT", *FROM_BTC_TO_PEPE]
+    assert record.counts() == dict.fromkeys(FROM_BTC_TO_PEPE[1:], HOURS)
+    record.read()
+    record.fill(history, rounds=3)
+    progress = record.progress()
+    assert (progress.done, progress.total, progress.majors_filled_at) == (3, 4, None)
+    assert (progress.failure, progress.failing_since is None) == (
+        getattr(failure, "kind", "failed"),
+        False,
+    )
+
+
+def test_an_exchange_that_fails_altogether_is_asked_for_the_majors_again_when_it_is_back(
+    record: Record,
+) -> None:
+    away = {each: [Unreachable("away")] * 2 for each in FROM_BTC_TO_PEPE}
+    history = ScriptedHistory(**away)
+
+    pauses = record.fill(history, rounds=10)
+
+    first_pass = ["BTCUSDT"] * 2 + ["ETHUSDT"] * 2 + ["SOLUSDT"] * 2
+    assert history.contracts[:9] == [*first_pass, "BTCUSDT", "ETHUSDT", "SOLUSDT"]
+    assert pauses[:7] == [*PAUSES[:3], *[PAUSES[3]] * 3, CHECK_SECONDS]
+
+
+def test_nothing_is_asked_before_a_live_reading_or_while_live_readings_fail(
+    record: Record,
+) -> None:
+    history = ScriptedHistory()
+    record.clock.pass_seconds(1)
+    record.fill(history)
+    record.read(failure="unreachable")
+    record.fill(history)
+
+    assert history.asked == []
+
+
+def test_a_leader_that_lost_its_lease_fills_nothing(record: Record) -> None:
+    lost, record.lease = record.lease, record.lead()
+    job = BackfillJob(ScriptedHistory(), record.database, clock=record.clock)
+
+    with pytest.raises(LeaseLost):
+        record.run(job(lost))
+
+    assert record.counts() == {}
+
+
+DIES_AT_SOL = f"""
+import asyncio, os, signal, sys
+sys.path[:0] = ["tests"]
+from barograph.collector.backfill import BackfillJob
+from barograph.kit.lease import Lease
+from support.past import ScriptedHistory
+
+class Dying(ScriptedHistory):
+    async def past_long_accounts(self, contract, start, end):
+        if contract == "SOLUSDT":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return await super().past_long_accounts(contract, start, end)
+
+async def main():
+    clock = lambda: {START}
+    lease = Lease(database, "{LEASE}", "dying", clock=clock, milliseconds=1000)
+    assert await lease.acquire()
+    await BackfillJob(Dying(), database, clock=clock)(lease)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.outcome(
+    "The collector is killed during the back-fill",
+    "The next one goes on with the contract that was not finished.",
+)
+def test_a_killed_backfill_goes_on_where_it_stopped(
+    record: Record,
+    start_python: Callable[[str], "subprocess.Popen[str]"],
+    assert_sound: Callable[[], None],
+) -> None:
+    record.run(record.lease.release())
+    assert start_python(DIES_AT_SOL).wait(60) == -signal.SIGKILL
+    assert record.counts() == {"BTCUSDT": HOURS, "ETHUSDT": HOURS}
+    record.clock.pass_seconds(2)
+    record.lease = record.lead()
+    record.read()
+    history = ScriptedHistory()
+
+    record.fill(history)
+
+    assert history.contracts == ["SOLUSDT", "1000PEPEUSDT"]
+    assert record.counts() == dict.fromkeys(FROM_BTC_TO_PEPE, HOURS)
+    assert_sound()
+
+
+def test_signals_are_known_in_the_minute_after_the_majors_are_filled(
+    record: Record, caplog: pytest.LogCaptureFixture
+) -> None:
+    judge = Judge(Settings.model_validate({}))
+    record.run(judge.load(record.database, START))
+
+    def labels(at: int) -> dict[str, str]:
+        record.run(judge.refresh(record.database, at))
+        judge.sampled(LongAccounts("BTCUSDT", 61.5, at))
+        conclusion = judge.conclude(reading(at), at)
+        assert conclusion.signals is not None
+        judge.written(conclusion)
+        return {each.key: each.label for each in conclusion.signals.signals.signals}
+
+    young = {"btc-long-accounts", "btc-open-interest-trend", "btc-realised-volatility"}
+    before = labels(START)
+    with caplog.at_level(logging.INFO):
+        record.fill(ScriptedHistory())
+    after = labels(START + MINUTE)
+
+    assert {key for key, label in before.items() if label == "unknown"} >= young
+    assert not {key for key, label in after.items() if label == "unknown"} & young
+    assert [each.message for each in caplog.records] == [
+        "back-fill starts",
+        "majors are back-filled",
+        "back-fill ends",
+    ]
