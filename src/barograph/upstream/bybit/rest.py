@@ -79,7 +79,7 @@ class RestClient:
             base_url=settings.exchange_rest_url,
             transport=transport,
             timeout=settings.request_seconds,
-            headers={"User-Agent": "barograph", "Accept-Encoding": "gzip"},
+            headers={"User-Agent": settings.user_agent, "Accept-Encoding": "gzip"},
             trust_env=False,
             verify=tls_context(),
         )

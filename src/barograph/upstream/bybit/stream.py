@@ -109,7 +109,7 @@ class LiquidationStream:
             socket = await connect(
                 settings.exchange_stream_url,
                 compression=None,
-                user_agent_header="barograph",
+                user_agent_header=settings.user_agent,
                 proxy=None,
                 open_timeout=_OPEN_SECONDS,
                 # The exchange has its own ping messages, which prove the connection alive.
