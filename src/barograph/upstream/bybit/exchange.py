@@ -38,7 +38,13 @@ from barograph.upstream.bybit.decode import (
     decode_tickers,
     decode_time,
 )
-from barograph.upstream.bybit.history import HISTORY_CALLS_PER_SECOND, BybitHistory
+from barograph.upstream.bybit.history import (
+    HISTORY_CALLS_PER_SECOND,
+    LONG_SHARES,
+    OPEN_INTEREST,
+    PRICES,
+    BybitHistory,
+)
 from barograph.upstream.bybit.rest import RestClient
 from barograph.upstream.bybit.stream import LiquidationStream
 from barograph.upstream.bybit.wire import Envelope, check_clock
@@ -177,7 +183,7 @@ class BybitExchange:
 
     async def past_prices(self, contract: str, start: int, end: int) -> list[PastValue]:
         """Read prices at the full hour, in USDT; raises `UpstreamError`."""
-        return await self._history.prices(contract, start, end)
+        return await self._history.hours(PRICES, contract, start, end)
 
     async def past_open_interest(self, contract: str, start: int, end: int) -> list[PastValue]:
         """Read single-sided open interest in coins; raises `UpstreamError`.
@@ -188,11 +194,12 @@ class BybitExchange:
         sides = self._sides.get(contract)
         if sides is None:
             return []
-        return await self._history.open_interest(contract, start, end, sides)
+        counted = await self._history.hours(OPEN_INTEREST, contract, start, end)
+        return [PastValue(at, coins / sides) for at, coins in counted]
 
     async def past_long_accounts(self, contract: str, start: int, end: int) -> list[PastValue]:
         """Read long-account shares in percent; raises `UpstreamError`."""
-        return await self._history.long_accounts(contract, start, end)
+        return await self._history.hours(LONG_SHARES, contract, start, end)
 
     async def past_settlements(self, contract: str, start: int, end: int) -> list[SettledRate]:
         """Read settled funding rates; raises `UpstreamError`."""

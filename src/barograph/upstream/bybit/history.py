@@ -1,12 +1,12 @@
 """The exchange's own record of the past, by the hour.
 
-Each request asks for a span of hours that fits on one page, newest first, so no cursor is needed.
+Each request asks for a span of hours that fits on one page, so no cursor is needed.
 Requests are paced, so that live readings keep their share of the exchange's rate limit.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -46,16 +46,23 @@ from barograph.upstream.http import Sleep
 HISTORY_CALLS_PER_SECOND = 10.0
 """The exchange allows 120 calls per second in total."""
 
-KLINE_HOURS = 1000
-OPEN_INTEREST_HOURS = 200
-RATIO_HOURS = 500
-"""How many hours each endpoint reports at once, at most."""
-
 _MAX_PAGES = 100
 
 T = TypeVar("T")
 Page = Mapping[int, float | None]
 """The values of one reply by their time; None where a value can't be read or is implausible."""
+
+
+class PastSeries(NamedTuple):
+    """How to ask for the past of a contract."""
+
+    endpoint: Endpoint
+    params: Mapping[str, str]
+    max_rows: int
+    """How many rows the exchange reports at once."""
+    decode: Callable[[bytes, str], Page]
+    span: tuple[str, str] = ("startTime", "endTime")
+    """The names of the parameters for the first and the last time."""
 
 
 class BybitHistory:
@@ -75,47 +82,28 @@ class BybitHistory:
         self._pace = _Pace(clock, sleep, calls_per_second)
         self._time_of = time_of
 
-    async def prices(self, contract: str, start: int, end: int) -> list[PastValue]:
-        """The opening prices of hourly klines."""
-        params = {"symbol": contract, "interval": "60", "limit": str(KLINE_HOURS)}
-
-        async def read(first: int, last: int) -> Page:
-            span = {"start": str(first), "end": str(last)}
-            return await self._page("kline", params | span, decode_klines, contract)
-
-        return await _hours(read, KLINE_HOURS, start, end)
-
-    async def open_interest(
-        self, contract: str, start: int, end: int, sides: int
+    async def hours(
+        self, series: PastSeries, contract: str, start: int, end: int
     ) -> list[PastValue]:
-        """Single-sided open interest in coins; `sides` is how many the exchange counts."""
-        params = {"symbol": contract, "intervalTime": "1h", "limit": str(OPEN_INTEREST_HOURS)}
-
-        async def read(first: int, last: int) -> Page:
-            span = {"startTime": str(first), "endTime": str(last)}
-            page = await self._page("open-interest", params | span, decode_open_interest, contract)
-            return {at: None if coins is None else coins / sides for at, coins in page.items()}
-
-        return await _hours(read, OPEN_INTEREST_HOURS, start, end)
-
-    async def long_accounts(self, contract: str, start: int, end: int) -> list[PastValue]:
-        """Long-account shares in percent."""
-        params = {"symbol": contract, "period": "1h", "limit": str(RATIO_HOURS)}
-
-        async def read(first: int, last: int) -> Page:
-            span = {"startTime": str(first), "endTime": str(last)}
-            return await self._page("account-ratio", params | span, decode_ratios, contract)
-
-        return await _hours(read, RATIO_HOURS, start, end)
+        """The values at full hours, page by page until one is empty: there is none before it."""
+        values: dict[int, float] = {}
+        until = end
+        while until > start:
+            first = max(start, until - series.max_rows * HOUR)
+            page = await self._page(series, contract, first, until)
+            within = {at: value for at, value in page.items() if first <= at < until}
+            if not within:
+                break
+            values |= {at: each for at, each in within.items() if each is not None}
+            until = first
+        return [PastValue(at, values[at]) for at in sorted(values) if at % HOUR == 0]
 
     async def settlements(self, contract: str, start: int, end: int) -> list[SettledRate]:
         """Settled funding rates; the interval between them varies, so pages end where they end."""
-        params = {"symbol": contract, "limit": str(MAX_SETTLEMENTS), "startTime": str(start)}
         rates: dict[int, float] = {}
         until = end
         for _ in range(_MAX_PAGES):
-            span = {"endTime": str(until - 1)}
-            page = await self._page("funding/history", params | span, decode_rates, contract)
+            page = await self._page(_SETTLEMENTS, contract, start, until)
             rates |= {at: rate for at, rate in page.items() if rate is not None}
             oldest = min(page, default=start)
             if len(page) < MAX_SETTLEMENTS or not start < oldest < until:
@@ -123,40 +111,28 @@ class BybitHistory:
             until = oldest
         return [SettledRate(contract, at, rates[at]) for at in sorted(rates) if start <= at < end]
 
-    async def _page(
-        self,
-        endpoint: Endpoint,
-        params: Mapping[str, str],
-        decode: Callable[[bytes, str], Page],
-        contract: str,
-    ) -> Page:
+    async def _page(self, series: PastSeries, contract: str, start: int, end: int) -> Page:
+        """Ask for one page of a series; rows from the future are left out."""
+
         def read(envelope: Envelope) -> Page:
             now = self._time_of(envelope)
-            page = decode(envelope.result, contract)
-            if len(page) > int(params["limit"]):
-                raise InvalidReply(f"{endpoint} has {len(page)} rows, more than asked for")
+            page = series.decode(envelope.result, contract)
+            if len(page) > series.max_rows:
+                raise InvalidReply(f"{series.endpoint} has {len(page)} rows, more than asked for")
             return {at: value for at, value in page.items() if at <= now}
 
+        first, last = series.span
+        params = {
+            "category": "linear",
+            "symbol": contract,
+            **series.params,
+            "limit": str(series.max_rows),
+            first: str(start),
+            last: str(end - 1),
+        }
         await self._pace.wait()
-        query = {"category": "linear", **params}
-        return await self._rest.call(endpoint, query, read, self._rest.budget(), "history")
-
-
-async def _hours(
-    read: Callable[[int, int], Awaitable[Page]], size: int, start: int, end: int
-) -> list[PastValue]:
-    """Read the full hours of a span, page by page, until a page has none: there is no older one."""
-    values: dict[int, float] = {}
-    until = end
-    while until > start:
-        first = max(start, until - size * HOUR)
-        page = await read(first, until - 1)
-        if not any(first <= at < until for at in page):
-            break
-        hours = {at: each for at, each in page.items() if at % HOUR == 0 and first <= at < until}
-        values |= {at: each for at, each in hours.items() if each is not None}
-        until = first
-    return [PastValue(at, values[at]) for at in sorted(values)]
+        budget = self._rest.budget()
+        return await self._rest.call(series.endpoint, params, read, budget, "history")
 
 
 class _Pace:
@@ -271,3 +247,9 @@ def _long_pct(row: RatioRow) -> float:
     if abs(long_pct + short_pct - 100) > SUM_TOLERANCE_PCT:
         raise UnreadableError(f"{long_pct} % and {short_pct} % are not 100 %")
     return long_pct
+
+
+PRICES = PastSeries("kline", {"interval": "60"}, 1000, decode_klines, ("start", "end"))
+OPEN_INTEREST = PastSeries("open-interest", {"intervalTime": "1h"}, 200, decode_open_interest)
+LONG_SHARES = PastSeries("account-ratio", {"period": "1h"}, 500, decode_ratios)
+_SETTLEMENTS = PastSeries("funding/history", {}, MAX_SETTLEMENTS, decode_rates)

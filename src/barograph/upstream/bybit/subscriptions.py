@@ -1,4 +1,4 @@
-"""Subscribes to topics in small batches, and leaves out those the exchange doesn't know (pure).
+"""Subscribes to topics in small batches, and leaves out those the exchange doesn't know.
 
 The exchange refuses a whole request if it doesn't know one of the topics. The refusal usually names
 the topic, and we request the others again. If it names none, we halve the batch until one is left.

@@ -1,0 +1,206 @@
+"""The samples of Bybit: read through the adapter, and no field or word is undecided."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+
+from barograph.errors import (
+    Forbidden,
+    InvalidReply,
+    Throttled,
+    UnknownToUpstream,
+    Unreachable,
+    UpstreamError,
+)
+from barograph.kit.timestamps import HOUR
+from barograph.markets.exchange import PastValue
+from barograph.markets.records import Liquidation, Perpetual
+from barograph.markets.settlements import SettledRate
+from barograph.settings import Settings
+from barograph.upstream.bybit import BybitExchange, contract_cache, decode, history, messages, wire
+from support.bybit_fields import ENVELOPE, READ, REST, STREAM, WORDS
+from support.shapes import fields_of
+
+SAMPLES = Path(__file__).parent / "samples/bybit"
+NOW = 1_794_787_212_345
+END = NOW // HOUR * HOUR
+ERRORS: dict[str, Any] = json.loads((SAMPLES / "errors.json").read_text())
+FRAMES = [json.loads(line) for line in (SAMPLES / "stream.jsonl").read_text().splitlines()]
+FILES = {
+    "instruments-info": "instruments",
+    "open-interest": "open_interest",
+    "account-ratio": "account_ratio",
+    "funding/history": "funding_history",
+}
+
+
+def sample(name: str) -> Any:
+    return json.loads((SAMPLES / f"{name}.json").read_text())
+
+
+def ask(
+    call: Callable[[BybitExchange], Awaitable[Any]], answers: dict[str, Any] | None = None
+) -> Any:
+    """Make a call to an exchange that answers with the samples."""
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        endpoint = request.url.path.removeprefix("/v5/market/")
+        found = (answers or {}).get(endpoint) or sample(FILES.get(endpoint, endpoint))
+        return httpx2.Response(200, json=found)
+
+    async def no_pause(seconds: float) -> None:
+        pass
+
+    async def work() -> Any:
+        exchange = BybitExchange(
+            Settings(),
+            clock=lambda: NOW,
+            transport=httpx2.MockTransport(answer),
+            sleep=no_pause,
+            random=Random(1),
+        )
+        try:
+            return await call(exchange)
+        except UpstreamError as error:
+            return error
+        finally:
+            await exchange.close()
+
+    return asyncio.run(work())
+
+
+def test_a_reading_of_the_samples_is_the_crypto_perpetuals_against_usdt() -> None:
+    reading = ask(lambda exchange: exchange.perpetuals())
+    found = {each.contract: each for each in reading.contracts}
+    assert set(found) == {
+        *("1000PEPEUSDT", "ARKUSDT", "AVNTUSDT", "BTCUSDT", "ETHUSDT", "KAVAUSDT"),
+    }
+    assert found["BTCUSDT"] == Perpetual(
+        contract="BTCUSDT",
+        base="BTC",
+        last_price=94230.4,
+        funding_rate_pct=0.005747,
+        funding_interval_hours=8.0,
+        next_funding_time=END + 8 * HOUR,
+        open_interest_usd=2686430068.73,
+        open_interest_coins=28509.1655,
+    )
+    assert [each.funding_interval_hours for each in reading.contracts] == [4, 1, 4, 8, 8, 8]
+    assert (found["KAVAUSDT"].last_price, found["KAVAUSDT"].open_interest_usd) == (0.4112, None)
+    assert reading.left_out == {"forex": 1, "ETF": 1, "commodity": 1, "stock": 1}
+    assert (reading.unknown_classes, reading.refused) == ([], {})
+
+
+def test_the_history_in_the_samples_is_read_and_open_interest_is_single_sided() -> None:
+    async def read(exchange: BybitExchange) -> list[Any]:
+        await exchange.perpetuals()
+        span = ("BTCUSDT", END - 3 * HOUR, END + HOUR)
+        return [
+            await exchange.past_prices(*span),
+            await exchange.past_open_interest(*span),
+            await exchange.past_long_accounts(*span),
+            await exchange.past_settlements("BTCUSDT", END - 16 * HOUR, END + HOUR),
+        ]
+
+    prices, interest, shares, rates = ask(read)
+    assert prices[-2:] == [PastValue(END - HOUR, 94198.9), PastValue(END, 94230.4)]
+    assert interest[-1] == PastValue(END, 28509.1655)
+    assert shares[0] == PastValue(END - 3 * HOUR, 57.14)
+    assert [len(each) for each in (prices, interest, shares)] == [4, 4, 4]
+    assert rates == [
+        SettledRate("BTCUSDT", END - 16 * HOUR, -0.000057),
+        SettledRate("BTCUSDT", END - 8 * HOUR, 0.01),
+        SettledRate("BTCUSDT", END, 0.005747),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("symbol_invalid", UnknownToUpstream),
+        ("symbol_invalid_with_list", UnknownToUpstream),
+        ("illegal_category", InvalidReply),
+        ("too_many_visits", Throttled),
+        ("address_refused", Forbidden),
+        ("compliance_rules", Forbidden),
+        ("not_on_whitelist", Forbidden),
+        ("server_error", Unreachable),
+    ],
+)
+def test_every_error_in_the_samples_has_its_kind(name: str, kind: type[UpstreamError]) -> None:
+    answers = {"account-ratio": ERRORS[name]}
+    assert type(ask(lambda exchange: exchange.long_accounts("BTCUSDT"), answers)) is kind
+
+
+def test_every_frame_in_the_samples_is_told_apart() -> None:
+    batch, confirmed, pong, unknown, known = (
+        messages.decode_message(msgspec.json.encode(frame)) for frame in FRAMES
+    )
+    assert batch == messages.Batch(
+        (
+            Liquidation(NOW - 400, "BTCUSDT", "long", 0.35, 93810.2),
+            Liquidation(NOW - 120, "BTCUSDT", "short", 0.002, 94991.0),
+        )
+    )
+    assert confirmed == messages.Subscribed(accepted=True, detail="", request_id="1")
+    assert pong == messages.Pong()
+    assert unknown == messages.Subscribed(False, FRAMES[3]["ret_msg"], "2")
+    assert known == messages.Subscribed(False, FRAMES[4]["ret_msg"], "3")
+
+
+def _decided(found: dict[str, Any], decisions: dict[str, str]) -> set[str]:
+    """The fields of a reply, without those inside an object that we ignore as a whole."""
+    ignored = tuple(f"{field}." for field, what in decisions.items() if what != READ)
+    return {field for field in found if not field.startswith(ignored)}
+
+
+@pytest.mark.parametrize("name", REST)
+def test_every_field_of_the_samples_is_read_or_ignored_on_purpose(name: str) -> None:
+    reply = sample(name)
+    assert reply.keys() == ENVELOPE.keys()
+    cells = {"list[]", "list[][]"}
+    assert _decided(fields_of(reply["result"]), REST[name]) - cells == REST[name].keys()
+
+
+def test_every_field_of_the_stream_is_read_or_ignored_on_purpose() -> None:
+    found = fields_of(FRAMES)
+    assert {field.removeprefix("[].") for field in found} - {"[]", "data[]"} == STREAM.keys()
+
+
+def test_every_word_that_decides_about_a_contract_is_known() -> None:
+    rows = sample("instruments")["result"]["list"]
+    for field, words in WORDS.items():
+        assert {row[field.removeprefix("list[].")] for row in rows} == words
+    known = contract_cache.CRYPTO_CLASSES | contract_cache.OTHER_CLASSES
+    assert WORDS["list[].symbolType"] == known
+
+
+def _names(*shapes: Any) -> set[str]:
+    return {field.encode_name for shape in shapes for field in msgspec.structs.fields(shape)}
+
+
+@pytest.mark.parametrize(
+    ("decisions", "shapes"),
+    [
+        (ENVELOPE, [wire.Envelope]),
+        (REST["tickers"], [decode._TickerRow, decode.Rows]),
+        (REST["instruments"], [decode._InstrumentRow, decode._InstrumentResult]),
+        (REST["kline"], [history._Klines]),
+        (REST["open_interest"], [history._OpenInterestRow, history._OpenInterests]),
+        (REST["account_ratio"], [decode.RatioRow, decode.Rows]),
+        (REST["funding_history"], [decode.SettlementRow, decode.Rows]),
+        (STREAM, [messages._Message, messages._LiquidationRow]),
+    ],
+)
+def test_the_fields_listed_as_read_are_those_the_decoders_read(
+    decisions: dict[str, str], shapes: list[Any]
+) -> None:
+    listed = {field.rpartition(".")[2] for field, what in decisions.items() if what == READ}
+    assert listed == _names(*shapes)
