@@ -48,7 +48,7 @@ POLL = 5
 LIQUIDATION = Liquidation(START - 1_000, "BTCUSDT", "long", 2.0, 50_000.0)
 LATER = Liquidation(START - 500, "ETHUSDT", "short", 1.0, 3_000.0)
 NEW = changed(PEPE, contract="NEWUSDT", base="NEW")
-JUDGED = {*FEEDS, SIGNALS} - {BACKFILL}
+JUDGED = [SIGNALS.name, *(each.name for each in FEEDS if each is not BACKFILL)]
 """The feeds of a reading."""
 
 
@@ -293,7 +293,7 @@ def test_the_majors_are_sampled_before_anything_is_published(play: Play) -> None
         await world.start()
 
         assert world.exchange.calls == ["perpetuals", "BTCUSDT", "ETHUSDT", "SOLUSDT"]
-        assert await world.versions() == {feed.name: 1 for feed in JUDGED}
+        assert await world.versions() == dict.fromkeys(JUDGED, 1)
         shares = await world.published(LONG_ACCOUNTS)
         assert shares is not None
         assert sorted(shares.shares) == ["BTCUSDT", "ETHUSDT", "SOLUSDT"]
@@ -652,7 +652,7 @@ def test_a_collector_that_starts_without_a_database_leads_once_it_is_there(play:
         world.database.pulled = False
         await world.pass_seconds(20, sleepers)
 
-        assert await world.versions() == {feed.name: 1 for feed in JUDGED}
+        assert await world.versions() == dict.fromkeys(JUDGED, 1)
 
     play(scenario)
 
