@@ -3,6 +3,7 @@
 import json
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from typing import Any
 
@@ -340,6 +341,29 @@ def test_volatility_at_the_high_of_its_past_is_told() -> None:
     assert draft.window == (AT - HOUR - DAY, AT - HOUR)
     assert f"of {FORTNIGHT} hourly values" in draft.sentence
     assert draft.headline.endswith("% annualised, near the 14-day high")
+
+
+@pytest.mark.parametrize(
+    ("rule", "seen"),
+    [
+        (open_interest_move, moving(1_200, 100)),
+        (positioning_extreme, positioned(100.0)),
+        (volatility_extreme, evidence(trailing=swinging(5), closed_hour=closed())),
+    ],
+)
+def test_a_brief_that_compares_with_back_filled_hours_says_so(
+    rule: Callable[[MarketEvidence], Iterator[Draft]], seen: MarketEvidence
+) -> None:
+    trailing = TrailingRecord()
+    for hour in seen.trailing.hours("BTC"):
+        trailing.add_hour("BTC", hour._replace(is_backfilled=True))
+
+    (measured,) = rule(seen)
+    (filled,) = rule(seen._replace(trailing=trailing))
+
+    assert filled.sentence.startswith(f"{measured.sentence} We filled in ")
+    assert filled.sentence.endswith(" it is compared with from the exchange's own history.")
+    assert filled.inputs == measured.inputs
 
 
 def test_volatility_is_silent_at_rest_without_history_and_within_the_hour() -> None:

@@ -35,7 +35,7 @@ from barograph.markets.records import (
     Perpetual,
     Perpetuals,
 )
-from barograph.markets.view import EXCHANGE_HEALTH, FEEDS, LONG_ACCOUNTS, PERPETUALS
+from barograph.markets.view import BACKFILL, EXCHANGE_HEALTH, FEEDS, LONG_ACCOUNTS, PERPETUALS
 from barograph.settings import Settings
 from barograph.signals.records import SIGNALS
 from support.clock import START, HandClock
@@ -48,6 +48,8 @@ POLL = 5
 LIQUIDATION = Liquidation(START - 1_000, "BTCUSDT", "long", 2.0, 50_000.0)
 LATER = Liquidation(START - 500, "ETHUSDT", "short", 1.0, 3_000.0)
 NEW = changed(PEPE, contract="NEWUSDT", base="NEW")
+JUDGED = [SIGNALS.name, *(each.name for each in FEEDS if each is not BACKFILL)]
+"""The feeds of a reading."""
 
 
 class ScriptedExchange:
@@ -291,7 +293,7 @@ def test_the_majors_are_sampled_before_anything_is_published(play: Play) -> None
         await world.start()
 
         assert world.exchange.calls == ["perpetuals", "BTCUSDT", "ETHUSDT", "SOLUSDT"]
-        assert await world.versions() == {feed.name: 1 for feed in (*FEEDS, SIGNALS)}
+        assert await world.versions() == dict.fromkeys(JUDGED, 1)
         shares = await world.published(LONG_ACCOUNTS)
         assert shares is not None
         assert sorted(shares.shares) == ["BTCUSDT", "ETHUSDT", "SOLUSDT"]
@@ -650,7 +652,7 @@ def test_a_collector_that_starts_without_a_database_leads_once_it_is_there(play:
         world.database.pulled = False
         await world.pass_seconds(20, sleepers)
 
-        assert await world.versions() == {feed.name: 1 for feed in (*FEEDS, SIGNALS)}
+        assert await world.versions() == dict.fromkeys(JUDGED, 1)
 
     play(scenario)
 

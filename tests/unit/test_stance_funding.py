@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from barograph.history.digest import leg_document
 from barograph.history.records import LABELS, Proposal
@@ -57,6 +58,18 @@ def test_a_leg_is_the_interval_from_a_settlement_to_the_next() -> None:
     assert (proposed.issued_at, proposed.expires_at) == (START, AT + 8 * HOUR + GRACE)
     assert proposed.leg.evidence.source == "test venue"
     assert proposed.leg.evidence.observed_at == "2026-11-06T15:59:59.000Z"
+
+
+def test_rates_from_the_exchanges_history_are_counted_in_the_source_and_nowhere_else() -> None:
+    measured = settled(*(number / 1000 for number in range(93)))
+    past = [each._replace(is_backfilled=True) for each in measured[:-10]]
+
+    ours, mixed = judged(measured).leg, judged(past + measured[-10:]).leg
+
+    counted = "test venue; 80 of 90 rates from the exchange's own history"
+    assert mixed.evidence.source == counted
+    assert mixed.evidence.digest == ours.evidence.digest
+    assert mixed == replace(ours, evidence=replace(ours.evidence, source=counted))
 
 
 def test_a_leg_is_as_long_as_the_contracts_own_interval() -> None:

@@ -485,3 +485,14 @@ def test_a_backfill_warms_up_until_it_is_ready_and_degrades_only_when_it_keeps_f
     )
     whole = BackfillProgress(NOW, total=467, done=467)
     assert seen(whole) == ("ok", "467 of 467 contracts have their hourly history")
+
+
+def test_a_new_instance_has_a_minute_to_read_what_its_first_stances_need() -> None:
+    new = WELL._replace(
+        started_at=NOW - 59_999, stances=Stances(NOW, (), {"rates-desk": "no yields"})
+    )
+    found = check(assess(new), "stances")
+
+    assert found.status == "warming_up"
+    assert found.detail == "warming up until 2026-11-06T21:21:00.000Z: rates-desk: no yields"
+    assert verdict(new._replace(started_at=NOW - 60_000), "stances") == "degraded"

@@ -6,7 +6,7 @@ once per cooldown. Daily figures stay the newest for days, so their rules write 
 cooldown after the figures were read. The docstrings are printed in the briefs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from barograph.briefs.records import Citation, Draft, Rule
 from barograph.kit.text import ordinal, price, usd
@@ -17,7 +17,9 @@ from barograph.markets.evidence import (
     HOURS_PER_DAY,
     TRAILING,
     WEEK_OF_HOURS,
+    Hour,
     MarketEvidence,
+    backfill_basis,
     change_pct,
     coins_change_pct,
     percentile_rank,
@@ -112,7 +114,7 @@ def open_interest_move(evidence: MarketEvidence) -> Iterator[Draft]:
             "near-constant price",
             sentence=f"Measured in coins, {base} open interest changed by {coins:+.1f} % in 24 "
             f"hours; it is now {usd(now.open_interest_usd)} (single-sided). The last price changed "
-            f"by {moved:+.2f} % to {price(now.last_price)} USDT.",
+            f"by {moved:+.2f} % to {price(now.last_price)} USDT.{_basis([before])}",
             coins=[base],
             window=(before.at, at),
             inputs={
@@ -183,7 +185,8 @@ def positioning_extreme(evidence: MarketEvidence) -> Iterator[Draft]:
             f"{len(known) // HOURS_PER_DAY}-day {end}",
             sentence=f"{share:.1f} % of accounts with a position in {base} were net long, the "
             f"{ordinal(rank, 1)} percentile of {len(known)} hourly values, which ranged from "
-            f"{known[0]:.1f} % to {known[-1]:.1f} %.",
+            f"{known[0]:.1f} % to {known[-1]:.1f} %."
+            f"{_basis([each for each in hours if each.long_account_pct is not None])}",
             coins=[base],
             window=(max(hours[0].at, at - TRAILING), at),
             inputs={
@@ -211,13 +214,15 @@ def volatility_extreme(evidence: MarketEvidence) -> Iterator[Draft]:
         rank = percentile_rank(swing, known)
         if rank < EXTREME_PERCENTILE:
             continue
+        past = evidence.trailing.hours(base)
+        compared = [each for each in past if each.volatility_pct is not None]
         yield Draft(
             subject=base.lower(),
             headline=f"{base} realised volatility at {swing:.0f} % annualised, near the "
             f"{len(known) // HOURS_PER_DAY}-day high",
             sentence=f"{base}'s hourly returns over the 24 hours to {iso_timestamp(last.at)} had "
             f"an annualised volatility of {swing:.1f} %, the {ordinal(rank, 1)} percentile of "
-            f"{len(known)} hourly values.",
+            f"{len(known)} hourly values.{_basis(compared)}",
             coins=[base],
             window=(last.at - DAY, last.at),
             inputs={
@@ -338,6 +343,12 @@ def curve_turn_of_sign(evidence: MacroEvidence) -> Iterator[Draft]:
         },
         cited=Citation(after.source, after.day, after.observed_at),
     )
+
+
+def _basis(compared: Sequence[Hour]) -> str:
+    """A sentence about the hours that were filled in later; empty if there are none."""
+    basis = backfill_basis(compared)
+    return "" if basis is None else f" {basis}"
 
 
 def _rate(funding_rate_pct: float, interval_hours: float) -> str:

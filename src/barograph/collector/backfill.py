@@ -69,9 +69,8 @@ class BackfillState(NamedTuple):
     lacking: frozenset[str]
     """The contracts that still lack hours."""
 
-    lacking_majors: frozenset[str]
     started_at: int
-    majors_filled_at: int | None
+    majors_filled_at: int | None = None
     filled_contracts: int = 0
     filled_rows: int = 0
     failure: str | None = None
@@ -86,8 +85,7 @@ class BackfillState(NamedTuple):
         now: int,
     ) -> "BackfillState":
         """The state at the start of a pass; a run of failures goes on from the pass before."""
-        majors = frozenset(each.contract for each in lacking if each.base in MAJORS)
-        state = cls(len(contracts), frozenset(each.contract for each in lacking), majors, now, None)
+        state = cls(len(contracts), frozenset(each.contract for each in lacking), now)
         if last is None:
             return state
         state = state._replace(majors_filled_at=last.majors_filled_at)
@@ -97,12 +95,9 @@ class BackfillState(NamedTuple):
 
     def filled(self, perpetual: Perpetual, rows: int, now: int) -> "BackfillState":
         """The state after a contract was filled."""
-        majors = self.lacking_majors - {perpetual.contract}
-        are_majors_done = bool(self.lacking_majors) and not majors
         return self._replace(
             lacking=self.lacking - {perpetual.contract},
-            lacking_majors=majors,
-            majors_filled_at=now if are_majors_done else self.majors_filled_at,
+            majors_filled_at=now if perpetual.base in MAJORS else self.majors_filled_at,
             filled_contracts=self.filled_contracts + 1,
             filled_rows=self.filled_rows + rows,
             failure=None,
@@ -157,7 +152,7 @@ class BackfillJob(Job):
         self._led_since = 0
         self._complete_hour: int | None = None
         self._failures = 0
-        self._state = BackfillState(0, frozenset(), frozenset(), 0, None)
+        self._state = BackfillState(0, frozenset(), 0)
 
     async def __call__(self, lease: Lease) -> None:
         """Run until the lease is lost."""
@@ -193,11 +188,14 @@ class BackfillJob(Job):
         if lacking:
             log.info("back-fill starts", extra={"contracts": len(lacking)})
         await self._publish(self._state.progress(self._clock()), lease)
+        majors = sum(each.base in MAJORS for each in lacking)
         failed_in_a_row = 0
-        for each in lacking:
+        for number, each in enumerate(lacking, start=1):
             failed_in_a_row = 0 if await self._try(each, lease) else failed_in_a_row + 1
             if failed_in_a_row == MAX_FAILED_IN_A_ROW:
                 return False
+            if number == majors:
+                log.info("majors are back-filled", extra=self._state.counts(self._clock()))
         if lacking:
             log.info("back-fill ends", extra=self._state.counts(self._clock()))
         return not self._state.lacking
@@ -255,8 +253,6 @@ class BackfillJob(Job):
             await publish(tx, [Publication.of(BACKFILL, state.progress(now))])
 
         await self._database.write(work)
-        if state.majors_filled_at != self._state.majors_filled_at:
-            log.info("majors are back-filled", extra=state.counts(now))
         self._state = state
 
     async def _missing(self, contract: str) -> list[int]:

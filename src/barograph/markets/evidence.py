@@ -258,6 +258,15 @@ def coins_change_pct(before: Hour | None, now: Perpetual | None) -> float | None
     return change_pct(coins_before, coins)
 
 
+def backfill_basis(compared: Sequence[Hour]) -> str | None:
+    """Which of the hours that a value is compared with we did not measure; None if none."""
+    filled = sum(each.is_backfilled for each in compared)
+    if not filled:
+        return None
+    hours = "the hour" if len(compared) == 1 else f"{filled} of the {len(compared)} hours"
+    return f"We filled in {hours} it is compared with from the exchange's own history."
+
+
 def _coins(given: float | None, seen: Hour | Perpetual) -> float | None:
     """Open interest in coins: as the exchange gave it, or from its value at the last price."""
     if given is not None or seen.open_interest_usd is None:

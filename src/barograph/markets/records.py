@@ -181,4 +181,4 @@ class BackfillProgress(Struct, frozen=True):
     """When the current run of failures began."""
 
     majors_filled_at: int | None = None
-    """When hours of BTC, ETH or SOL were last filled in and none was left to fill."""
+    """When hours of BTC, ETH or SOL were last filled in."""

@@ -64,6 +64,9 @@ class SettledFunding(NamedTuple):
     is_reported: bool
     """Whether the rate is the exchange's report rather than our last reading before it."""
 
+    is_backfilled: bool = False
+    """Whether we read that report later, from the exchange's history."""
+
 
 class SettlementDetector:
     """Remembers the newest rate of each major, and reports it once its settlement has passed."""
@@ -131,7 +134,13 @@ def known_settlements(
     ]
     found += [
         SettledFunding(
-            each.contract, at, each.funding_rate_pct, hours[at], each.read_at, is_reported=True
+            each.contract,
+            at,
+            each.funding_rate_pct,
+            hours[at],
+            each.read_at,
+            is_reported=True,
+            is_backfilled=each.origin == "backfilled",
         )
         for at, each in reported.items()
         if not _is_contested(each, now)

@@ -18,8 +18,8 @@ from barograph.macro.evidence import MacroEvidence, flow_regime, flow_week, yiel
 from barograph.markets.evidence import (
     FORTNIGHT_OF_HOURS,
     WEEK_OF_HOURS,
-    Hour,
     MarketEvidence,
+    backfill_basis,
     coins_change_pct,
     percentile_rank,
 )
@@ -143,7 +143,7 @@ def btc_long_accounts(evidence: MarketEvidence, previous: str | None) -> SignalR
     compared = [
         each for each in evidence.trailing.hours("BTC") if each.long_account_pct is not None
     ]
-    return SignalResult(POSITIONING.label(rank, previous), value, _basis(compared))
+    return SignalResult(POSITIONING.label(rank, previous), value, backfill_basis(compared))
 
 
 def btc_open_interest_trend(evidence: MarketEvidence, previous: str | None) -> SignalResult:
@@ -157,7 +157,7 @@ def btc_open_interest_trend(evidence: MarketEvidence, previous: str | None) -> S
     change = coins_change_pct(before, evidence.majors.get("BTC"))
     if change is None:
         return NOT_KNOWN
-    basis = _basis([] if before is None else [before])
+    basis = backfill_basis([] if before is None else [before])
     return SignalResult(TREND.label(change, previous), f"{change:+.1f} % in 24 h", basis)
 
 
@@ -180,22 +180,11 @@ def btc_realised_volatility(evidence: MarketEvidence, previous: str | None) -> S
     rank = percentile_rank(swing, known)
     value = f"{swing:.0f} % annualised, {ordinal(rank)} percentile of {len(known)} hours"
     compared = [each for each in evidence.trailing.hours("BTC") if each.volatility_pct is not None]
-    return SignalResult(VOLATILITY.label(rank, previous), value, _basis(compared))
+    return SignalResult(VOLATILITY.label(rank, previous), value, backfill_basis(compared))
 
 
 def _too_few(known: Sequence[float], needed: int, what: str = "hours") -> SignalResult:
     return NOT_KNOWN._replace(basis=f"It needs {needed} {what}. We have {len(known)}.")
-
-
-def _basis(compared: Sequence[Hour]) -> str | None:
-    """Which of the hours that a value is compared with we did not measure ourselves."""
-    filled = sum(each.is_backfilled for each in compared)
-    if not filled:
-        return None
-    return (
-        f"We filled in {filled} of the {len(compared)} hours it is compared with from the "
-        "exchange's own history."
-    )
 
 
 # Figures change once per day and are judged every minute, so the result is cached.

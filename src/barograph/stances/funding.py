@@ -87,6 +87,10 @@ def _evidence(
     settlements: Sequence[SettledFunding], source: str, rates: Sequence[float], score: Levels
 ) -> LegEvidence:
     newest, before = settlements[-1], _settled_before(settlements)
+    compared = settlements[-WINDOW:]
+    backfilled = sum(each.is_backfilled for each in compared)
+    if backfilled:
+        source += f"; {backfilled} of {len(compared)} rates from the exchange's own history"
     return LegEvidence(
         source=source,
         observed_at=iso_timestamp(newest.read_at),

@@ -29,6 +29,9 @@ BACKFILL_FAILING_MS = 15 * MINUTE
 
 _MAX_CLASSES = 8
 
+FIRST_STANCES_MS = MINUTE
+"""A new instance reads all of its sources once before it can issue its first stances."""
+
 Condition = Literal["ok", "degraded", "down"]
 CheckStatus = Literal["ok", "degraded", "down", "not_configured", "warming_up"]
 
@@ -368,6 +371,9 @@ def _stances(inputs: StatusInputs) -> Check:
     ]
     waiting = [f"{kind}: {each.why}" for kind, each in sorted(inputs.stances.waiting.items())]
     detail = "; ".join([*(problems or ["issued and recorded"]), *waiting])
+    first_at = inputs.started_at + FIRST_STANCES_MS
+    if problems and not stances and inputs.now < first_at:
+        return _warming_up("stances", first_at, detail)
     return _check("stances", "degraded" if problems else "ok", detail)
 
 
