@@ -34,4 +34,11 @@ def test_no_token_without_a_known_tier_and_a_running_demo(
 def test_the_faults_of_the_identity_provider_are_listed() -> None:
     command = ["fault", "identity", "on", "--kind", "list"]
     printed = CliRunner().invoke(demo, command, catch_exceptions=False).stdout
-    assert set(printed.split()) == {"outage", "hang", "redirect", "html", "lying"}
+    assert set(printed.split()) == {
+        "outage",
+        "hang",
+        "redirect",
+        "html",
+        "lying",
+        "empty-key-set",
+    }

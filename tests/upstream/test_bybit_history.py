@@ -296,7 +296,7 @@ def test_calls_keep_their_pace_also_when_made_at_once() -> None:
     past.read(both)
     times = [at for at, *_ in past.asked]
     assert len(times) == 7
-    assert times == [NOW + 100 * number for number in range(7)]
+    assert times == [NOW + 50 * number for number in range(7)]
 
 
 def test_a_history_that_fails_does_not_stop_live_shares() -> None:

@@ -218,7 +218,7 @@ def test_faults_are_switched_by_command_and_unknown_ones_are_named(tmp_path: Pat
         [],
     ]
     assert [each["ok"] for each in said] == [True] * 4 + [False] * 3
-    assert counted == {"requests": {"/verify": 1}}
+    assert counted["requests"] == {"/verify": 1}
 
 
 def test_every_fault_is_known_by_name() -> None:

@@ -11,7 +11,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from secrets import token_bytes
+from secrets import randbelow, token_bytes
 
 from barograph.errors import ConfigurationError
 
@@ -63,11 +63,16 @@ def require_free_port(host: str, port: int) -> None:
 
 
 def free_port(host: str) -> int:
-    """Find a free port."""
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Find a free port.
+
+    It is below the range from which the system takes ports for outgoing connections, so no
+    connection takes it before the server that it is for.
+    """
+    while True:
+        port = 15_000 + randbelow(17_000)
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind((host, port))
+            return port
 
 
 @contextlib.contextmanager

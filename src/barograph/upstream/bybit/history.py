@@ -43,7 +43,7 @@ from barograph.upstream.bybit.wire import (
 )
 from barograph.upstream.http import Sleep
 
-HISTORY_CALLS_PER_SECOND = 15.0
+HISTORY_CALLS_PER_SECOND = 20.0
 """The exchange allows 120 calls per second in total."""
 
 _MAX_PAGES = 100
