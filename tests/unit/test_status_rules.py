@@ -463,7 +463,7 @@ def test_source_that_is_read_without_confirmation_for_now_says_until_when() -> N
     assert status.status == "ok"
     for name in ("exchange", "daily-figures"):
         assert checks[name].status == "ok"
-        assert f"a start after {iso_timestamp(NOW + HOUR)} needs" in checks[name].detail
+        assert f"starts after {iso_timestamp(NOW + HOUR)} need" in checks[name].detail
     assert [*checks] == [*CHECKS, "ishares"]
 
 
