@@ -132,7 +132,7 @@ def utc_text(at: int) -> str:
 
 def moment(at: int) -> Markup:
     """A date and time: `2026-11-06 16:39 UTC`."""
-    return _time(at, f"{utc_text(at)[:16]} UTC")
+    return _time(at, date_and_time(at))
 
 
 def clock_time(at: int, *, with_day: bool = False) -> Markup:
@@ -153,9 +153,8 @@ def day(at: int) -> Markup:
 
 
 def date_and_time(at: int) -> str:
-    """A date and time within a sentence: `6 Nov 2026, 16:39 UTC`."""
-    when = datetime.fromtimestamp(at / SECOND, UTC)
-    return f"{when.day} {when:%b %Y, %H:%M} UTC"
+    """A date and time as plain text: `2026-11-06 16:39 UTC`."""
+    return f"{utc_text(at)[:16]} UTC"
 
 
 def soon(at: int, now: int) -> str:
