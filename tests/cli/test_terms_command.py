@@ -33,7 +33,7 @@ def states(data: Path, **environment: str) -> dict[str, str]:
 
 @pytest.mark.outcome(
     "No exchange's terms are confirmed",
-    "`collect` and `serve --collect` end with exit code 3 before they call any exchange, and name "
+    "`collect` and `serve --collect` exit with code 3 before they call any exchange, and name "
     "the command that confirms them.",
 )
 @pytest.mark.parametrize("command", [["collect"], ["serve", "--collect"]])

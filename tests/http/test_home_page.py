@@ -133,7 +133,7 @@ def test_a_past_day_has_the_rate_that_was_measured_then_not_that_of_its_label(
     assert "9.75" not in text
 
 
-def test_a_back_filled_past_says_where_it_comes_from(service: Service) -> None:
+def test_a_backfilled_past_says_where_it_comes_from(service: Service) -> None:
     record_label(service, 20, "long-leaning")
     for days in (1, 7):
         record_past(service, days, 0.0075, origin="backfilled")

@@ -369,7 +369,7 @@ def test_volatility_needs_fourteen_days_and_an_hour_of_the_last_two() -> None:
     assert seen(enough, AT + HOUR + 1) == NOT_KNOWN
 
 
-def test_signals_say_how_many_back_filled_hours_they_rest_on() -> None:
+def test_signals_say_how_many_backfilled_hours_they_use() -> None:
     measured = add_hours(TrailingRecord(), FORTNIGHT + 24, share=float)
     trailing = TrailingRecord()
     for number, hour in enumerate(measured.hours("BTC")):

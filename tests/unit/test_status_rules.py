@@ -152,10 +152,10 @@ def test_allowances_that_are_not_counted_together_are_said() -> None:
             * 2,
         ),
         (
-            Reachability(START, START, NOW, "no key"),
+            Reachability(START, START, NOW, "empty"),
             "degraded",
-            "no key; failing since 2026-11-06T21:20:00.000Z, last tried at 2026-11-06T21:20:02.000Z",
-            "no key; failing since 2026-11-06T21:20:00.000Z, last tried at 2026-11-06T21:20:02.000Z",
+            "empty; failing since 2026-11-06T21:20:00.000Z, last tried at 2026-11-06T21:20:02.000Z",
+            "empty; failing since 2026-11-06T21:20:00.000Z, last tried at 2026-11-06T21:20:02.000Z",
         ),
     ],
 )

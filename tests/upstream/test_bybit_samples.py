@@ -139,7 +139,7 @@ def test_every_error_in_the_samples_has_its_kind(name: str, kind: type[UpstreamE
     assert type(ask(lambda exchange: exchange.long_accounts("BTCUSDT"), answers)) is kind
 
 
-def test_every_frame_in_the_samples_is_told_apart() -> None:
+def test_every_frame_in_the_samples_is_distinguished() -> None:
     batch, confirmed, pong, unknown, known = (
         messages.decode_message(msgspec.json.encode(frame)) for frame in FRAMES
     )
