@@ -1,4 +1,4 @@
-"""What a database was made for, and which terms its operator has confirmed."""
+"""What a database was created for, and which terms its operator has confirmed."""
 
 import asyncio
 

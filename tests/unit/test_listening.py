@@ -1,4 +1,4 @@
-"""Listening to liquidations while contracts are added and removed: no second is unwatched."""
+"""Listening to liquidations without a gap while contracts are added and removed."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

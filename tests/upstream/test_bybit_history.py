@@ -1,4 +1,4 @@
-"""Bybit's own record of the past: every hour once, page by page, at a pace that leaves room."""
+"""Bybit's history: every hour once, page by page, at a pace that leaves room for live calls."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence

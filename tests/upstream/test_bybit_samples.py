@@ -1,4 +1,4 @@
-"""The samples of Bybit: read through the adapter, and no field or word is undecided."""
+"""The adapter reads the samples of Bybit, and accounts for every field and word in them."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What real facilitators say, and what we make of every word and field of it."""
+"""What real facilitators send, and how we read every reason and field of it."""
 
 import asyncio
 import json

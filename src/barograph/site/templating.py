@@ -1,7 +1,6 @@
 """Render page templates, and format numbers and times for them (pure)."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from decimal import Decimal
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -13,7 +12,7 @@ from markupsafe import Markup
 from barograph import NOTICE
 from barograph.discovery.files import LLMS_PATH, OPENAPI_PATH
 from barograph.kit.text import price, usd
-from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND, iso_timestamp
+from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.limits.rate_limits import RateLimit
 from barograph.macro.records import NYFED_NOTICE, NYFED_TERMS
 from barograph.signals.documents import SIGNALS_PATH
@@ -147,9 +146,8 @@ def hour(at: int) -> Markup:
 
 
 def day(at: int) -> Markup:
-    """A date: `6 November 2026`."""
-    when = datetime.fromtimestamp(at / SECOND, UTC)
-    return _time(at, f"{when.day} {when:%B %Y}")
+    """A date: `2026-11-06`."""
+    return _time(at, utc_text(at)[:10])
 
 
 def date_and_time(at: int) -> str:
