@@ -33,10 +33,9 @@ log = logging.getLogger(__name__)
 def doctor(data: Path | None, as_json: bool) -> None:
     """Check what could keep this instance from working.
 
-    \b
-    Checks this machine and every service that is configured: the exchange, the publishers of
-    daily figures, the identity provider, payments and the mail server. docs/doctor.md explains each
-    line. Exits with 1 if a check fails, and with 3 if the configuration is wrong.
+    Checks this machine and every configured service: the exchange, the publishers of daily figures,
+    the identity provider, payments and the mail server. docs/doctor.md explains each line. Exits
+    with 1 if a check fails, and with 3 if the configuration is wrong.
 
     \b
     Example:

@@ -200,7 +200,7 @@ async def _clock(settings: Settings) -> Diagnosis:
             skew = await _skew(exchange)
         except UpstreamError:
             detail = "not compared, because the exchange's clock can't be read"
-            return note("clock", detail, "fix the `exchange` line first")
+            return note("clock", detail, "fix the exchange check first")
     detail = f"{skew / 1000:+.1f} s compared with the exchange"
     return failed("clock", detail, CLOCK) if abs(skew) > MAX_SKEW_MS else ok("clock", detail)
 

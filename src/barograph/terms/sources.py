@@ -70,7 +70,7 @@ SOURCES: Final[Mapping[str, Source]] = {
         "The ETF issuer's holdings file (iShares)",
         "https://www.blackrock.com/corporate/compliance/terms-and-conditions",
         "2026-11-16",
-        "The website terms forbid programs to copy data without BlackRock's permission.",
+        "The website terms forbid programs from copying data without BlackRock's permission.",
         "etf-flows",
         "consent",
     ),
