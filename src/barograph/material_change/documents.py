@@ -126,7 +126,7 @@ class AssessmentBody(WireModel):
         list[NumericChangeBody],
         Field(
             description="Always empty for funding and if abstained. If you show `levels.sofr` or "
-            "`levels.effr`, show the New York Fed's notice from `leg.evidence.source` too."
+            "`levels.effr`, show the New York Fed's notice from `leg.evidence.source`."
         ),
     ]
     conditions: Annotated[
