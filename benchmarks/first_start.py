@@ -47,7 +47,7 @@ COMPLETE = 0.97
 """The share of a chart's points that must have a value: the newest come from live readings."""
 
 NEED_TIME = frozenset({"liquidation-pressure", "btc-etf-flow"})
-"""The signals whose past nobody publishes."""
+"""The signals whose history is not published."""
 
 LIMIT_PER_MINUTE = LIMIT_REQUESTS * 60 * SECOND // LIMIT_MS
 LONGEST_SECONDS = 1800
@@ -134,10 +134,10 @@ def _rates(when: str, calls: Counter[tuple[str, str]], minutes: float) -> list[F
 
 
 def _wait(settings: Settings, look: Look, child: Child) -> None:
-    """Look into the record until something is there.
+    """Wait until the record contains what `look` looks for.
 
     Raises:
-        BenchmarkFailed: it never is, or the collector ended.
+        BenchmarkFailed: it never does, or the collector ended.
     """
 
     async def work() -> None:

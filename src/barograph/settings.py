@@ -119,7 +119,7 @@ class Settings(BaseModel):
 
     accept_terms: str = Field(
         "",
-        description="Sources of data whose terms you have read and confirm, separated by commas: "
+        description="Data sources whose terms you have read and confirm, separated by commas: "
         "`bybit`, `treasury`, `nyfed`, `ishares`, and `selling` if you sell access by x402. The "
         "service stores each confirmation and doesn't read an unconfirmed source. `barograph "
         "terms accept` does the same. See [the first day live](live.md).",
@@ -300,14 +300,14 @@ class Settings(BaseModel):
     etf_url: FileAddress = Field(
         IBIT_URL,
         description="URL of the newest holdings file of a BTC ETF in iShares' layout. The "
-        "collector reads it once per reading and takes the day that the file names. If this and "
-        "`BAROGRAPH_ETF_FILE` are empty, no ETF stance is issued.",
+        "collector takes the date from the file. If this and `BAROGRAPH_ETF_FILE` are empty, no "
+        "ETF stance is issued.",
     )
     etf_fund: str = Field(
         IBIT,
         pattern="^[A-Z0-9]{1,10}$",
         description="Ticker of the fund in the holdings file. The ETF stance names it as the "
-        "fund that it covers. With another fund, set `BAROGRAPH_ETF_URL` too.",
+        "fund that it covers. If you change it, set `BAROGRAPH_ETF_URL` too.",
     )
     etf_file: Path | None = Field(
         None,
@@ -352,9 +352,9 @@ class Settings(BaseModel):
     identity_audience_claim: str = Field(
         "aud",
         min_length=1,
-        description="Claim of a bearer token that must have that audience. Set it to `client_id` "
-        "for a provider whose access tokens have no `aud`, such as AWS Cognito; the claim must "
-        "then be exactly the audience.",
+        description="Claim of a bearer token that must name that audience. Set it to `client_id` "
+        "for a provider whose access tokens have no `aud`, such as AWS Cognito. That claim must "
+        "be exactly the audience.",
     )
     identity_api_key: SecretStr = Field(
         SecretStr(""),
@@ -526,8 +526,8 @@ class Settings(BaseModel):
             )
         if any(key) and self.x402_facilitator_token.get_secret_value():
             raise ValueError(
-                "BAROGRAPH_X402_FACILITATOR_TOKEN and BAROGRAPH_X402_CDP_KEY_ID exclude each "
-                "other: a facilitator takes either a fixed token or signed requests"
+                "BAROGRAPH_X402_FACILITATOR_TOKEN and BAROGRAPH_X402_CDP_KEY_ID can't both be set: "
+                "a facilitator takes either a fixed token or signed requests"
             )
         for price in (self.feed_price_usd, self.stance_price_usd):
             if price.scaleb(self.x402_asset_decimals) % 1:
@@ -652,7 +652,7 @@ class Settings(BaseModel):
 
     @property
     def user_agent(self) -> str:
-        """How the collector introduces itself to publishers."""
+        """How the collector identifies itself to publishers."""
         contact = self.contact.removeprefix("mailto:") or self.base_url
         return f"barograph/{__version__} (+{contact})"
 

@@ -133,12 +133,12 @@ FAULTS = [
     ("exchange", "502", "exchange", "unreachable: HTTP 502", "wait"),
     ("exchange", "10016", "exchange", "unreachable: code 10016", "wait"),
     ("exchange", "hang", "exchange", "does not answer in time", "firewall"),
-    ("exchange", "reset", "exchange", "breaks", "firewall"),
+    ("exchange", "reset", "exchange", "was closed", "firewall"),
     ("exchange", "stale-clock", "exchange", "the clocks differ", "synchronise"),
     ("exchange", "stale-clock", "clock", "compared with the exchange", "synchronise"),
     ("exchange", "stream-silence", "stream", "does not confirm", "try again later"),
     ("macro", "html", "treasury", "got an HTML page", "BAROGRAPH_TREASURY_URL in a browser"),
-    ("macro", "outage", "nyfed", "unreachable: HTTP 503", "asks again by itself"),
+    ("macro", "outage", "nyfed", "unreachable: HTTP 503", "the collector retries"),
     ("macro", "missing-columns", "etf", "invalid reply", "the publisher changed the file"),
     ("identity", "empty-key-set", "identity", "legacy HS256 secret", "JWT signing keys"),
     ("identity", "redirect", "identity", "HTTP 302 and redirects to /auth", "new address"),
@@ -220,7 +220,7 @@ def test_each_wrong_setting_is_named(tmp_path: Path) -> None:
         f"fail {free} refuses the connection",
         "fail unreachable: the name nowhere.invalid can't be resolved",
         "note not configured: no bearer token is accepted",
-        f"fail it takes no exact payments of x402 v2 on eip155:1; its networks: {network}",
+        f"fail it supports no exact payments of x402 v2 on eip155:1; its networks: {network}",
         f"fail the node belongs to another chain, {network}",
         f"fail there is no token at 0x{'12' * 20} on {network}",
         "note nothing resolves a payment whose result the facilitator doesn't report",
@@ -238,8 +238,8 @@ def test_each_wrong_setting_is_named(tmp_path: Path) -> None:
     [
         (9, "not valid at this machine's time"),
         (10, "not valid at this machine's time"),
-        (62, "belongs to another host"),
-        (20, "not from a known authority"),
+        (62, "is for another host"),
+        (20, "not from a trusted authority"),
     ],
 )
 def test_a_certificate_that_is_not_trusted_is_explained(code: int, detail: str) -> None:
@@ -272,7 +272,7 @@ def lines(settings: Settings) -> dict[str, str]:
 
 
 @pytest.mark.outcome(
-    "A database is damaged, of an older version or of the demo, or the history is missing",
+    "A database is damaged, from an older version or a demo's, or the history is missing",
     "`doctor` fails and says what to do.",
 )
 def test_a_database_that_cannot_be_served_is_named(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def test_invalid_lines_are_all_named_and_nothing_is_stored(importer: Importer) -
     assert importer.flows() == ("IBIT only", [])
 
 
-def test_a_day_to_come_and_a_source_of_two_lines_are_refused(importer: Importer) -> None:
+def test_a_future_day_and_a_source_of_two_lines_are_refused(importer: Importer) -> None:
     ahead = importer.run(HEADER + "2199-01-02,1,1,1\n")
 
     assert (ahead.exit_code, "in the future" in ahead.stderr) == (1, True)

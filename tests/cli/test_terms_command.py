@@ -33,7 +33,7 @@ def states(data: Path, **environment: str) -> dict[str, str]:
 
 @pytest.mark.outcome(
     "No exchange's terms are confirmed",
-    "`collect` and `serve --collect` end with exit code 3 before they call any exchange, and name "
+    "`collect` and `serve --collect` exit with code 3 before they call any exchange, and name "
     "the command that confirms them.",
 )
 @pytest.mark.parametrize("command", [["collect"], ["serve", "--collect"]])
@@ -79,7 +79,7 @@ def test_each_source_is_confirmed_by_its_own_name(tmp_path: Path, word: str) -> 
     assert "bybit, treasury, nyfed, ishares, selling" in refused.stderr.replace("\n", " ")
     started = run(tmp_path, "collect", BAROGRAPH_ACCEPT_TERMS=f"bybit,{word}")
     assert isinstance(started.exception, ConfigurationError)
-    assert f"{word!r} is not a source" in str(started.exception)
+    assert f"{word!r} is not a data source" in str(started.exception)
 
 
 def test_unconfirmed_sources_of_daily_figures_are_not_read() -> None:

@@ -101,7 +101,7 @@ def test_liquidations_are_told_by_side_with_what_was_watched(service: Service) -
 
 @pytest.mark.outcome(
     "A visitor reads the home page on the first day of an instance",
-    "A countdown takes the place of the 24-hour liquidation total, which can't be filled in.",
+    "A countdown takes the place of the 24-hour liquidation total, which can't be back-filled.",
 )
 def test_a_countdown_takes_the_place_of_the_first_days_total(empty_service: Service) -> None:
     empty_service.judge.watched(START - DAY // 2, START)
@@ -110,10 +110,10 @@ def test_a_countdown_takes_the_place_of_the_first_days_total(empty_service: Serv
     text = look(empty_service).text
 
     assert (
-        "Liquidated in 24 hours in 10 h 48 min The 24-hour total appears about 7 Nov 2026, 08:08 "
-        "UTC. We have watched for 12 h, since 6 Nov 2026, 09:20 UTC." in text
+        "Liquidated in 24 hours in 10 h 48 min The 24-hour total appears at about 2026-11-07 08:08 "
+        "UTC. We have watched for 12 h, since 2026-11-06 09:20 UTC." in text
     )
-    assert "We have watched since 6 Nov 2026, 09:20 UTC. The exchange publishes no" in text
+    assert "We have watched since 2026-11-06 09:20 UTC. The exchange publishes no" in text
     assert "Longs liquidated" not in text
 
 
@@ -133,27 +133,28 @@ def test_a_past_day_has_the_rate_that_was_measured_then_not_that_of_its_label(
     assert "9.75" not in text
 
 
-def test_a_back_filled_past_says_where_it_comes_from(service: Service) -> None:
+def test_a_backfilled_past_says_where_it_comes_from(service: Service) -> None:
     record_label(service, 20, "long-leaning")
     for days in (1, 7):
         record_past(service, days, 0.0075, origin="backfilled")
 
     text = look(service).text
 
-    assert "Yesterday not judged +0.0075 % per 8 h, last settled by 21:00 UTC" in text
+    assert "Yesterday not classified +0.0075 % per 8 h, settled rate as of 21:00 UTC" in text
     source = "come from the exchange's own history (the last settled rate); we measured the rest."
-    assert f"Dashed: values before 6 Nov 2026, 21:00 UTC {source}" in text
+    assert f"Dashed: values before 2026-11-06 21:00 UTC {source}" in text
 
 
 FILLING = (
-    "We are filling in the past from the exchange's own history, BTC, ETH and SOL first: 120 of "
-    "1,467 contracts are done"
+    "We are back-filling missing hours from the exchange's own history, BTC, ETH and SOL first. "
+    "120 of 1,467 contracts are done"
 )
 
 
 @pytest.mark.outcome(
-    "A visitor reads a page while the collector fills in the past",
-    "Charts and signals show what is there, and a sentence says how much is done and until when.",
+    "A visitor reads a page during the back-fill",
+    "Charts and signals show what is known so far. A sentence says how much is done, and by when "
+    "the rest is expected.",
 )
 @pytest.mark.parametrize(
     ("progress", "told"),
@@ -161,15 +162,15 @@ FILLING = (
         (BackfillProgress(START, 1_467, 1_467), None),
         (
             BackfillProgress(START, 1_467, 120, START + HOUR),
-            f"{FILLING}; all by about 22:20 UTC.",
+            f"{FILLING}, all by about 22:20 UTC.",
         ),
         (
             BackfillProgress(START, 1_467, 120, START + HOUR, "throttled", START),
-            f"{FILLING}. The last request failed (throttled); we keep trying.",
+            f"{FILLING}. The last request failed (throttled); we are retrying.",
         ),
     ],
 )
-def test_pages_say_how_far_the_past_is_filled_in(
+def test_pages_show_the_progress_of_the_backfill(
     service: Service, progress: BackfillProgress, told: str | None
 ) -> None:
     note = Publication.of(BACKFILL, progress)
@@ -178,7 +179,7 @@ def test_pages_say_how_far_the_past_is_filled_in(
 
     for path in ("/", "/markets/BTC", "/signals"):
         text = look(service, path).text
-        assert ("We are filling in" in text) == (told is not None)
+        assert ("We are back-filling" in text) == (told is not None)
         assert told is None or told in text
 
 

@@ -166,7 +166,7 @@ def test_contracts_that_are_not_crypto_have_no_page_and_are_only_counted(tmp_pat
 
     told = "We leave out 183 contracts that are not crypto: 180 stock, 3 commodity."
     assert f"Source: test venue. {told}" in listed.text
-    assert f"We list only crypto. {told}" in gone.text
+    assert f"or may have delisted it. {told}" in gone.text
 
 
 def test_a_search_shows_what_matches_and_how_many_there_are(fresh: Service) -> None:

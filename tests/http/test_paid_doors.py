@@ -316,7 +316,7 @@ def test_catalogs_of_facilitators_list_the_four_paid_doors(shop: Shop) -> None:
 
 
 @pytest.mark.outcome(
-    "A paid stance is lost on its way",
+    "The response with a paid stance is lost",
     "The same proof gets the same version again, at any time and at no charge.",
 )
 @pytest.mark.parametrize("first_key", [None, KEY])

@@ -169,8 +169,8 @@ def test_a_young_instance_says_when_its_unknown_signals_will_be_known(site: Site
     listed, single = site.look("/signals").text, site.look("/signals/liquidation-pressure").text
 
     told = (
-        "It needs 168 covered hours, which nobody can fill in later. We have 0. That takes until "
-        "about 13 Nov 2026, 21:20 UTC."
+        "It needs 168 covered hours, which can't be back-filled. We have 0. Expected by about "
+        "2026-11-13 21:20 UTC."
     )
     assert f"unknown n/a{told}" in listed
     assert told in single

@@ -99,7 +99,7 @@ def measured(at: int, contract: str = "BTCUSDT") -> ReadingRow:
 
 @pytest.mark.outcome(
     "A new instance starts",
-    "The collector fills 30 days of hours from the exchange's own history, BTC, ETH and SOL first, "
+    "The collector back-fills 30 days from the exchange's own history, BTC, ETH and SOL first, "
     "and marks them as back-filled.",
 )
 def test_a_new_record_gets_thirty_days_of_every_contract_the_majors_first(record: Record) -> None:
@@ -115,7 +115,7 @@ def test_a_new_record_gets_thirty_days_of_every_contract_the_majors_first(record
     assert len(history.asked) == 4
 
 
-def test_a_back_filled_hour_says_only_what_was_known_at_that_hour(record: Record) -> None:
+def test_a_backfilled_hour_says_only_what_was_known_at_that_hour(record: Record) -> None:
     record.fill(ScriptedHistory())
 
     at = THIS_HOUR - 3 * HOUR
@@ -167,7 +167,7 @@ def test_an_hour_that_a_running_collector_missed_is_filled_at_the_next_hour(
     assert [asked[1:] for asked in history.asked] == [(OLDEST, THIS_HOUR), *later]
 
 
-def test_what_the_history_lacks_is_unknown_and_not_asked_for_again(record: Record) -> None:
+def test_hours_that_the_history_lacks_are_unknown_and_not_requested_again(record: Record) -> None:
     history = ScriptedHistory(SOLUSDT=[UnknownToUpstream("no such contract")])
     history.launches["ETHUSDT"] = THIS_HOUR - 50 * HOUR
     history.unproven.add("BTCUSDT")
@@ -183,9 +183,9 @@ def test_what_the_history_lacks_is_unknown_and_not_asked_for_again(record: Recor
 
 @pytest.mark.outcome(
     "The exchange throttles the back-fill",
-    "The collector waits longer after each failure and then goes on. Live polling is not affected.",
+    "The collector waits longer after each failure, then continues. Live polling is not affected.",
 )
-def test_a_throttled_backfill_waits_and_goes_on(record: Record) -> None:
+def test_a_throttled_backfill_waits_and_continues(record: Record) -> None:
     history = ScriptedHistory(ETHUSDT=[Throttled("slow down", 1.0)])
 
     pauses = record.fill(history, rounds=2)
@@ -214,7 +214,7 @@ def test_a_contract_that_keeps_failing_stops_no_other(record: Record, failure: E
     )
 
 
-def test_an_exchange_that_fails_altogether_is_asked_for_the_majors_again_when_it_is_back(
+def test_after_an_outage_the_backfill_starts_again_with_the_majors(
     record: Record,
 ) -> None:
     away: dict[str, list[Exception]] = {
@@ -276,9 +276,9 @@ asyncio.run(main())
 
 @pytest.mark.outcome(
     "The collector is killed during the back-fill",
-    "The next one goes on with the contract that was not finished.",
+    "The next collector continues with the contract that was not finished.",
 )
-def test_a_killed_backfill_goes_on_where_it_stopped(
+def test_a_killed_backfill_continues_where_it_stopped(
     record: Record,
     start_python: Callable[[str], "subprocess.Popen[str]"],
     assert_sound: Callable[[], None],

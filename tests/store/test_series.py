@@ -176,7 +176,7 @@ def test_each_measure_is_read_in_its_unit(record: Record) -> None:
     assert found == [[Point(THIS_HOUR, value)] for value in (67_000.5, -0.02, 9e9, 61.5)]
 
 
-def test_a_back_filled_hour_says_so_of_the_values_it_has(record: Record) -> None:
+def test_a_backfilled_hour_says_so_of_the_values_it_has(record: Record) -> None:
     past = a_reading(THIS_HOUR - HOUR)._replace(funding_rate_pct=None)
     record.write(lambda tx: record_rows(tx, readings=[past], origin="backfilled"))
     record.keep([a_reading(THIS_HOUR)])
@@ -218,7 +218,7 @@ def test_the_first_minutes_of_a_record_do_not_hide_its_hours(record: Record) -> 
     assert record.series(days=1).interval == HOUR
 
 
-def test_minutes_do_not_hide_the_hours_that_were_filled_in(record: Record) -> None:
+def test_minutes_do_not_hide_backfilled_hours(record: Record) -> None:
     past = hours_back(25)
     record.keep(past[:14])
     record.write(lambda tx: record_rows(tx, readings=past[14:], origin="backfilled"))
@@ -341,7 +341,7 @@ def test_what_was_missed_of_the_running_hour_counts_against_what_has_passed(
     assert record.liquidations().columns[-1].watched_pct == 50.0
 
 
-def test_the_first_watched_moment_is_told_while_the_columns_reach_back_before_it(
+def test_the_series_says_when_watching_began_if_its_columns_start_earlier(
     record: Record,
 ) -> None:
     assert record.liquidations().watched_since is None
@@ -420,7 +420,7 @@ def test_a_label_tells_nothing_about_an_hour_that_nobody_measured(record: Record
     assert record.regimes(NOW, contract="ETHUSDT") == [PastRegime("long-leaning", 0.01, THIS_HOUR)]
 
 
-def test_a_label_tells_nothing_about_a_back_filled_hour(record: Record) -> None:
+def test_a_backfilled_hour_has_no_label(record: Record) -> None:
     changes = [RegimeChange(NOW - 8 * DAY, "long-leaning", 0.02)]
     record.write(lambda tx: record_rows(tx, regime_changes=changes))
     past = [a_reading(THIS_HOUR - DAY)]

@@ -83,7 +83,7 @@ def test_what_is_reported_is_kept_with_the_instant_it_was_first_read(reports: Re
     assert reports.newest() == [kept(0.0, AT - STEP), kept(0.01)]
 
 
-def test_a_report_is_back_filled_when_it_is_first_read_after_the_next_settlement(
+def test_a_report_is_backfilled_when_it_is_first_read_after_the_next_settlement(
     reports: Reports,
 ) -> None:
     reports.record(rate(0.01, AT - STEP), at=AT)

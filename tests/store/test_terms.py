@@ -1,4 +1,4 @@
-"""What a database was made for, and which terms its operator has confirmed."""
+"""What a database was created for, and which terms its operator has confirmed."""
 
 import asyncio
 
@@ -70,7 +70,7 @@ def test_newer_terms_are_confirmed_beside_the_older_confirmation(
     assert runner.run(database.read(lambda tx: tx.fetch(count))) == [(2,)]
 
 
-def test_an_instance_from_before_has_30_days_except_for_what_needs_consent(
+def test_an_upgraded_instance_has_30_days_to_confirm_except_where_consent_is_needed(
     database: Database, runner: asyncio.Runner
 ) -> None:
     runner.run(measure(database))

@@ -351,7 +351,7 @@ def test_volatility_at_the_high_of_its_past_is_told() -> None:
         (volatility_extreme, evidence(trailing=swinging(5), closed_hour=closed())),
     ],
 )
-def test_a_brief_that_compares_with_back_filled_hours_says_so(
+def test_a_brief_that_compares_with_backfilled_hours_says_so(
     rule: Callable[[MarketEvidence], Iterator[Draft]], seen: MarketEvidence
 ) -> None:
     trailing = TrailingRecord()
@@ -361,8 +361,8 @@ def test_a_brief_that_compares_with_back_filled_hours_says_so(
     (measured,) = rule(seen)
     (filled,) = rule(seen._replace(trailing=trailing))
 
-    assert filled.sentence.startswith(f"{measured.sentence} We filled in ")
-    assert filled.sentence.endswith(" it is compared with from the exchange's own history.")
+    assert filled.sentence.startswith(f"{measured.sentence} We back-filled ")
+    assert filled.sentence.endswith(" in this comparison from the exchange's own history.")
     assert filled.inputs == measured.inputs
 
 

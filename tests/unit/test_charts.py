@@ -225,7 +225,7 @@ def test_values_from_the_exchanges_history_are_dashed_up_to_the_first_measured_o
     ("history", "values"),
     [
         (range(0), None),
-        (range(4), "values before 6 Nov 2026, 20:00 UTC {}; we measured the rest."),
+        (range(4), "values before 2026-11-06 20:00 UTC {}; we measured the rest."),
         (range(6), "all values {}."),
         (range(2, 4), "2 of 6 values {}, for times when we did not measure."),
     ],

@@ -135,8 +135,8 @@ def test_too_little_is_never_rounded_up_to_what_would_be_enough() -> None:
 @pytest.mark.parametrize(
     ("hours", "big", "note"),
     [
-        (21, "in 1 h 48 min", "about 23:08 UTC. We have watched for 21 h, since 6 Nov"),
-        (22.795, "in 1 min", "about 21:21 UTC. We have watched for 22 h 47 min, since 5 Nov"),
+        (21, "in 1 h 48 min", "about 23:08 UTC. We have watched for 21 h, since 2026-11-06"),
+        (22.795, "in 1 min", "about 21:21 UTC. We have watched for 22 h 47 min, since 2026-11-05"),
     ],
 )
 def test_a_young_instance_counts_down_to_its_first_total(hours: float, big: str, note: str) -> None:
@@ -147,7 +147,7 @@ def test_a_young_instance_counts_down_to_its_first_total(hours: float, big: str,
     now = now_of(a_view(liquidations=None), young)
 
     assert (now.liquidated_usd, now.liquidated_in) == (None, big)
-    assert now.liquidated_note.startswith(f"The 24-hour total appears {note}")
+    assert now.liquidated_note.startswith(f"The 24-hour total appears at {note}")
 
 
 def test_an_older_instance_with_a_gap_promises_no_time() -> None:

@@ -1,4 +1,4 @@
-"""Listening to liquidations while contracts are added and removed: no second is unwatched."""
+"""Listening to liquidations without a gap while contracts are added and removed."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -83,7 +83,7 @@ def play(scene: Callable[[Market], Awaitable[None]]) -> Market:
 
 @pytest.mark.outcome(
     "The exchange lists or removes a contract",
-    "The collector subscribes again and closes the old connections when the new ones are proved.",
+    "The collector opens new connections, and closes the old ones once there is no gap.",
 )
 def test_old_connections_stay_open_until_they_have_proved_the_time_before_the_new_ones() -> None:
     async def scene(market: Market) -> None:

@@ -109,7 +109,7 @@ def test_a_share_split_is_not_a_flow() -> None:
     assert issuer_series(fund("ibit", days), "ibit").days[1].net_flow_usd is None
 
 
-def test_an_imported_flow_is_used_where_shares_do_not_tell_it() -> None:
+def test_an_imported_flow_is_used_where_shares_give_none() -> None:
     known = fund("ibit", {MONDAY: (1010.0, 50.0, 10.2), TUESDAY: (1020.0, 50.0, 10.3)})
     for name, value in (("flow", 7.0), ("btc", 10.0), ("aum", 50_000.0)):
         series = f"etf-ibit-{name}"

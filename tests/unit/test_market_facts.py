@@ -310,7 +310,7 @@ def test_a_perpetuals_numbers_are_told_with_unit_interval_and_time() -> None:
         ("BTC", None, None, ("—", "not published by the exchange")),
     ],
 )
-def test_open_interest_is_told_in_dollars_and_coins_as_far_as_known(
+def test_open_interest_is_shown_in_dollars_and_coins_if_they_are_known(
     base: str, usd: float | None, coins: float | None, shown: tuple[str, str]
 ) -> None:
     perpetual = changed(BTC, base=base, open_interest_usd=usd, open_interest_coins=coins)

@@ -59,7 +59,7 @@ def test_the_facilitator_gets_a_fixed_token_or_signed_requests_but_not_both() ->
     assert read(**key).x402_cdp_key_secret.get_secret_value() == "secret"
     for name, value in key.items():
         assert "are needed together" in refusal(**{name: value})
-    assert "exclude each other" in refusal(**key, x402_facilitator_token="token")
+    assert "can't both be set" in refusal(**key, x402_facilitator_token="token")
 
 
 def test_a_stance_that_costs_as_much_as_feed_is_refused() -> None:

@@ -76,7 +76,7 @@ def test_the_file_of_one_fund_is_not_taken_for_another() -> None:
     assert read(etf_fund="FBTC", etf_url="https://issuer.example/fbtc.csv").etf_fund == "FBTC"
 
 
-def test_publishers_learn_who_asks() -> None:
+def test_requests_to_publishers_say_who_asks() -> None:
     assert read(base_url="https://barograph.example").user_agent == (
         f"barograph/{__version__} (+https://barograph.example)"
     )

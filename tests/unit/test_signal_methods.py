@@ -369,14 +369,14 @@ def test_volatility_needs_fourteen_days_and_an_hour_of_the_last_two() -> None:
     assert seen(enough, AT + HOUR + 1) == NOT_KNOWN
 
 
-def test_signals_say_how_many_back_filled_hours_they_rest_on() -> None:
+def test_signals_say_how_many_backfilled_hours_they_use() -> None:
     measured = add_hours(TrailingRecord(), FORTNIGHT + 24, share=float)
     trailing = TrailingRecord()
     for number, hour in enumerate(measured.hours("BTC")):
         trailing.add_hour("BTC", hour._replace(is_backfilled=number < FORTNIGHT + 10))
     seen = evidence(trailing=trailing, long_account_pct={"BTC": 50.0})
 
-    filled = "We filled in {} it is compared with from the exchange's own history."
+    filled = "We back-filled {} in this comparison from the exchange's own history."
     assert btc_long_accounts(seen, None).basis == filled.format("346 of the 360 hours")
     assert btc_realised_volatility(seen, None).basis == filled.format("322 of the 336 hours")
     assert btc_open_interest_trend(seen, None).basis == filled.format("the hour")

@@ -152,9 +152,10 @@ def test_allowances_that_are_not_counted_together_are_said() -> None:
             * 2,
         ),
         (
-            Reachability(START, START, NOW, "no key"),
+            Reachability(START, START, NOW, "empty"),
             "degraded",
-            *["no key; since 2026-11-06T21:20:00.000Z, last tried at 2026-11-06T21:20:02.000Z"] * 2,
+            "empty; failing since 2026-11-06T21:20:00.000Z, last tried at 2026-11-06T21:20:02.000Z",
+            "empty; failing since 2026-11-06T21:20:00.000Z, last tried at 2026-11-06T21:20:02.000Z",
         ),
     ],
 )
@@ -391,7 +392,7 @@ def test_contracts_without_a_liquidation_topic_are_counted() -> None:
     liquidations = check(assess(WELL._replace(perpetuals=found)), "liquidations")
 
     assert liquidations.status == "ok"
-    assert liquidations.detail.endswith("covered; 2 contracts have no liquidation topic")
+    assert liquidations.detail.endswith("covered; contracts without a liquidation topic: 2")
 
 
 def test_values_that_were_refused_are_counted_by_field() -> None:
@@ -463,7 +464,7 @@ def test_source_that_is_read_without_confirmation_for_now_says_until_when() -> N
     assert status.status == "ok"
     for name in ("exchange", "daily-figures"):
         assert checks[name].status == "ok"
-        assert f"a start after {iso_timestamp(NOW + HOUR)} needs" in checks[name].detail
+        assert f"starts after {iso_timestamp(NOW + HOUR)} need" in checks[name].detail
     assert [*checks] == [*CHECKS, "ishares"]
 
 
@@ -473,7 +474,7 @@ def test_a_backfill_warms_up_until_it_is_ready_and_degrades_only_when_it_keeps_f
         return found.status, found.detail
 
     begun = BackfillProgress(NOW, total=467, done=120)
-    done = "120 of 467 contracts have their hourly history"
+    done = "120 of 467 contracts are back-filled"
     assert seen(begun) == ("warming_up", done)
     paced = replace(begun, ready_at=NOW + MINUTE)
     assert seen(paced) == ("warming_up", f"warming up until 2026-11-06T21:22:00.000Z: {done}")
@@ -484,7 +485,7 @@ def test_a_backfill_warms_up_until_it_is_ready_and_degrades_only_when_it_keeps_f
         f"{done}; throttled since 2026-11-06T21:20:02.000Z",
     )
     whole = BackfillProgress(NOW, total=467, done=467)
-    assert seen(whole) == ("ok", "467 of 467 contracts have their hourly history")
+    assert seen(whole) == ("ok", "467 of 467 contracts are back-filled")
 
 
 def test_a_new_instance_has_a_minute_to_read_what_its_first_stances_need() -> None:

@@ -1,4 +1,4 @@
-"""Bybit's own record of the past: every hour once, page by page, at a pace that leaves room."""
+"""Bybit's history: every hour once, page by page, at a pace that leaves room for live calls."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -224,7 +224,7 @@ def test_rows_that_no_hour_can_use_are_left_out_and_order_does_not_matter() -> N
         (interest, "open-interest", {"openInterest": None}),
     ],
 )
-def test_a_value_that_cannot_be_true_is_unknown_and_no_other(
+def test_an_implausible_value_is_unknown_and_all_others_are_read(
     call: Callable[[int, int], Any], endpoint: str, spoiled: dict[str, object]
 ) -> None:
     past = Past()

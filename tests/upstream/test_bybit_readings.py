@@ -155,7 +155,7 @@ def _classify(venue: Venue, **words: object) -> None:
 
 @pytest.mark.outcome(
     "The exchange lists stocks, commodities, currencies or ETFs as perpetuals",
-    "They are unavailable and count nowhere. `/api/status` says how many of which class there are.",
+    "The collector leaves them out. `/api/status` counts them by class.",
 )
 def test_contracts_that_are_not_crypto_are_left_out_and_counted_by_class(
     caplog: pytest.LogCaptureFixture,
@@ -189,7 +189,7 @@ def test_a_list_that_is_older_than_classes_is_crypto() -> None:
 def test_a_list_without_crypto_names_its_classes() -> None:
     venue = Venue()
     _classify(venue, **dict.fromkeys(KEPT, "coin"))
-    assert "6 of other classes: coin" in str(asyncio.run(failure(venue)))
+    assert "6 contracts of other classes: coin" in str(asyncio.run(failure(venue)))
 
 
 def test_a_slow_line_starts_late_and_later_calls_have_their_usual_time() -> None:

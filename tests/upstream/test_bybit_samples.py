@@ -1,4 +1,4 @@
-"""The samples of Bybit: read through the adapter, and no field or word is undecided."""
+"""The adapter reads the samples of Bybit, and accounts for every field and word in them."""
 
 import asyncio
 import json
@@ -139,7 +139,7 @@ def test_every_error_in_the_samples_has_its_kind(name: str, kind: type[UpstreamE
     assert type(ask(lambda exchange: exchange.long_accounts("BTCUSDT"), answers)) is kind
 
 
-def test_every_frame_in_the_samples_is_told_apart() -> None:
+def test_every_frame_in_the_samples_is_distinguished() -> None:
     batch, confirmed, pong, unknown, known = (
         messages.decode_message(msgspec.json.encode(frame)) for frame in FRAMES
     )

@@ -1,4 +1,4 @@
-"""What real facilitators say, and what we make of every word and field of it."""
+"""What real facilitators send, and how we read every reason and field of it."""
 
 import asyncio
 import json
@@ -29,8 +29,8 @@ REASONS: dict[str, tuple[str, str]] = json.loads((SAMPLES / "reasons.json").read
 URL = "https://facilitator.example/x402"
 ELSEWHERE = "it redirects to another address (HTTP {})"
 WWW = (
-    "it redirects to https://www.facilitator.example/x402 (HTTP {}), and we follow no redirect; "
-    "set BAROGRAPH_X402_FACILITATOR_URL to that address"
+    "it redirects to https://www.facilitator.example/x402 (HTTP {}), and we don't follow "
+    "redirects; set BAROGRAPH_X402_FACILITATOR_URL to that address"
 )
 NO_CHAIN: dict[str, Any] = {}
 CHAIN: dict[str, Any] = {"x402_chain_url": "https://node.example"}
@@ -192,10 +192,10 @@ def test_simulated_facilitator_replies_in_the_shape_of_the_samples(tmp_path: Pat
 
 @pytest.mark.parametrize(("reason", "meaning"), REASONS.items(), ids=REASONS)
 @pytest.mark.outcome(
-    "The facilitator blames this instance's payment terms",
+    "The facilitator rejects this instance's payment terms",
     "503 and an error in the log that names the reason. The payer is not asked to pay again.",
 )
-def test_each_reason_is_blamed_on_whom_it_is_about(
+def test_each_reason_is_attributed_to_the_payer_to_us_or_to_nobody(
     reason: str, meaning: tuple[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     fault, settled = meaning

@@ -372,7 +372,7 @@ def test_duplicate_batches_count_once(results: dict[str, Result]) -> None:
 
 @pytest.mark.outcome(
     "The liquidation stream refuses the topic of one contract",
-    "That contract is left out. The others are watched.",
+    "The collector leaves that contract out and watches all others.",
 )
 def test_refused_topic_leaves_the_others_watched(results: dict[str, Result]) -> None:
     assert results["unknown-topic"].seen["state"]["liq24h"]["available"] is True
@@ -380,7 +380,7 @@ def test_refused_topic_leaves_the_others_watched(results: dict[str, Result]) -> 
 
 @pytest.mark.outcome(
     "The exchange gives contracts a class that we don't know",
-    "They are not crypto until a new version knows the word. `/api/status` names it.",
+    "The collector leaves them out until a new version knows the class. `/api/status` names it.",
 )
 def test_contract_of_an_unknown_class_is_unavailable(results: dict[str, Result]) -> None:
     assert results["unknown-class"].seen["EURUSD"]["available"] is False

@@ -154,8 +154,8 @@ def test_a_provider_that_is_broken_from_the_start_is_unavailable(fault: str) -> 
 
 @pytest.mark.outcome(
     "A Supabase project signs tokens with the legacy HS256 secret, so its key set is empty",
-    "Tokens get 503, HS256 ones too. The log (once), `/api/status` and `doctor` name the cause and "
-    "the fix.",
+    "Every token gets 503, including HS256 ones. The log (once), `/api/status` and `doctor` name "
+    "the cause and the fix.",
 )
 def test_a_project_with_the_legacy_secret_admits_no_caller_and_is_named(
     caplog: pytest.LogCaptureFixture,

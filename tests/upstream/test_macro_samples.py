@@ -87,10 +87,10 @@ def test_a_cell_without_a_yield_costs_only_that_yield() -> None:
 
 
 @pytest.mark.outcome(
-    "The New York Fed publishes `NA` in place of a rate",
+    "The New York Fed publishes `NA` instead of a rate",
     "That day has no rate. All other days are read.",
 )
-def test_a_rate_that_is_not_available_costs_only_that_value() -> None:
+def test_an_unavailable_rate_costs_only_that_value() -> None:
     assert values(decode_sofr(sample("nyfed_sofr.json"), "")) == [
         ("sofr", "2026-06-12", 3.66),
         ("sofr", "2026-06-16", 3.63),
@@ -114,7 +114,7 @@ def test_a_fund_is_read_without_stated_assets_and_with_an_empty_cash_row() -> No
     ]
 
 
-def test_we_know_of_every_field_whether_we_read_it() -> None:
+def test_every_field_of_the_samples_is_read_or_ignored_on_purpose() -> None:
     named = {cell.strip('"') for cell in treasury_fields(sample("treasury_2026.csv"))}
 
     assert named == set(TREASURY_FIELDS)

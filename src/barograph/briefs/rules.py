@@ -346,7 +346,7 @@ def curve_turn_of_sign(evidence: MacroEvidence) -> Iterator[Draft]:
 
 
 def _basis(compared: Sequence[Hour]) -> str:
-    """A sentence about the hours that were filled in later; empty if there are none."""
+    """A sentence about the back-filled hours; empty if there are none."""
     basis = backfill_basis(compared)
     return "" if basis is None else f" {basis}"
 

@@ -95,7 +95,7 @@ def warn_if_world_writable(folder: Path) -> None:
 def upgrade_database(settings: "Settings", kind: "Kind | None" = None) -> list[str]:
     """Bring the schema of the service's database up to date; return the applied migrations.
 
-    A database without a mark becomes one of this kind, or of the kind that its folder shows.
+    A database without a mark gets this kind, or the kind that its folder shows.
     """
     from barograph.kit.migrations import packaged_migrations, upgrade
     from barograph.terms.store import mark_instance
@@ -132,7 +132,7 @@ def require_kind(settings: "Settings", kind: "Kind") -> None:
 
 
 def database_kind(settings: "Settings") -> "Kind | None":
-    """What the data folder was made for; None if it has nothing yet."""
+    """What the data folder was created for; None if it is empty."""
     from barograph.terms.store import read_instance
 
     path = settings.database_path
@@ -145,7 +145,7 @@ def database_kind(settings: "Settings") -> "Kind | None":
 
 
 def _kind_of_folder(data: Path) -> "Kind":
-    """What an unmarked database was made for: only the demo stores a world beside its database."""
+    """The kind of an unmarked database: only the demo stores a world beside its database."""
     from barograph.demo.files import FILE_NAME
 
     return "demo" if (data / FILE_NAME).exists() else "live"

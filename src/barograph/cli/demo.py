@@ -45,8 +45,8 @@ _data_option = click.option(
 @click.option(
     "--fresh",
     is_flag=True,
-    help="Start over as a live service does: with an empty record, which the collector fills from "
-    "the exchange's history. Deletes the demo in the data folder.",
+    help="Delete the demo in the data folder, and start as a live service does: with an empty "
+    "record that the collector back-fills from the exchange's history.",
 )
 @click.pass_context
 def demo(
@@ -63,9 +63,9 @@ def demo(
     The first start replays 60 simulated days, which takes less than a minute. Later starts in the
     same folder continue the same simulation and ignore --seed.
 
-    With --fresh nothing is replayed, and you see the first minutes of a live service. The collector
-    asks the simulated exchange for the last 30 days while it measures. Nobody can ask for past
-    liquidations, so their 24-hour total is unavailable on the first day.
+    With --fresh, the demo replays nothing and shows the first minutes of a live service. The
+    collector back-fills the last 30 days from the simulated exchange while it takes live readings.
+    Exchanges publish no past liquidations, so the 24-hour total is unavailable on the first day.
 
     While the demo runs, use the commands below in a second terminal: break a server, read
     captured mail, get a token or a payment proof.

@@ -74,7 +74,7 @@ RATIONALE = "Expired on request, to show what callers get for an expired stance.
 def run_demo(
     port: int, data: Path, seed: int, workers: int, *, x402: bool = True, fresh: bool = False
 ) -> None:
-    """Run a demo until it is stopped; a fresh one starts over without a past."""
+    """Run a demo until it is stopped; a fresh one starts over with an empty record."""
     started = system_clock()
     configure_logs("warning")
     read_settings()  # the demo has its own, but rejects a misspelt one here too
@@ -98,7 +98,7 @@ def run_demo(
 
 
 def _start_over(data: Path) -> None:
-    """Delete what a demo recorded in a folder, and its world last. A live folder has no world."""
+    """Delete what a demo recorded, and its world last. A live folder has no world."""
     world = data / WORLD_FILE
     if world.exists():
         for pattern in RECORDED:
@@ -233,7 +233,7 @@ async def _stoppable(work: Coroutine[Any, Any, None]) -> None:
 async def _supervise(
     settings: Settings, ports: Mapping[str, int], past: World | None, started: int
 ) -> None:
-    """Run all processes until stopped, after the replay of a `past`."""
+    """Run all processes until stopped; if there is a `past`, replay it first."""
     environment = settings.to_environment()
     supervisor = Supervisor()
     running = settings.data / DEMO_FILE

@@ -79,8 +79,9 @@ def make_proof(data: Path, wallet: str, what: str, place: str) -> str:
 
 
 _FRESH = """\
-Its record was empty. The collector now fills the last 30 days from the simulated exchange's
-history, BTC, ETH and SOL first. Nobody reports past liquidations: they count from now on.
+Its record starts empty. The collector is back-filling the last 30 days from the simulated
+exchange's history, BTC, ETH and SOL first. Liquidations count from now on, because exchanges
+publish no past ones.
 """
 
 

@@ -74,13 +74,13 @@ async def reply_problem(address: str) -> Problem | None:
     if response.is_redirect and target:
         return Problem(
             f"{host} answers HTTP {response.status_code} and redirects to {target}",
-            "if the service moved, set its new address; if that is a sign-in page of this network, "
-            "sign in",
+            "if the service moved, set its new address; if this network shows a sign-in page, sign "
+            "in",
         )
     if response.status_code == _SIGN_IN or (response.is_success and is_page):
         return Problem(
             f"{host} answers with a web page instead of data",
-            "open the address in a browser here: the network wants you to sign in, a filter "
+            "open the address in a browser here: the network asks you to sign in, a filter "
             "answers, or the address is wrong",
         )
     return None
@@ -126,7 +126,7 @@ _CONNECTIONS: Final = (
     ),
     (
         ConnectionError,
-        Problem("the connection to {host} breaks", "try again; a firewall may cut it"),
+        Problem("the connection to {host} was closed", "try again; a firewall may close it"),
     ),
 )
 """The meaning of an error below HTTP; the first that fits counts."""
@@ -136,12 +136,12 @@ _WRONG_TIME: Final = Problem(
     "correct this machine's clock; if it is right, the server's certificate expired",
 )
 _OTHER_HOST: Final = Problem(
-    "the certificate belongs to another host than {host}",
+    "the certificate is for another host than {host}",
     "sign in to this network, or turn off the filter that answers instead",
 )
 _UNKNOWN_AUTHORITY: Final = Problem(
-    "the certificate of {host} is not from a known authority",
-    "a proxy or firewall here reads encrypted connections: exempt {host} from it",
+    "the certificate of {host} is not from a trusted authority",
+    "a proxy or firewall here decrypts connections: exempt {host} from it",
 )
 _CERTIFICATES: Final = {9: _WRONG_TIME, 10: _WRONG_TIME, 62: _OTHER_HOST, 64: _OTHER_HOST}
 """By OpenSSL's number of the error (X509_V_ERR_…)."""

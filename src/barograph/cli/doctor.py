@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from barograph.settings import Settings
 
 CHECK_SECONDS = 50.0
-"""The time limit of one check. All run at once, so this limits the command too. The Treasury may
-take 45 seconds."""
+"""The timeout of one check. All run at once, so this limits the command too. The Treasury may take
+45 seconds."""
 
 COLOURS = {"ok": "green", "note": "yellow", "fail": "red"}
 
@@ -33,10 +33,9 @@ log = logging.getLogger(__name__)
 def doctor(data: Path | None, as_json: bool) -> None:
     """Check what could keep this instance from working.
 
-    \b
-    Checks this machine and every service that is configured: the exchange, the publishers of
-    daily figures, the identity provider, the payments and the mail server. docs/doctor.md explains
-    each line. Exits with 1 if a check fails, with 3 if the configuration is wrong.
+    Checks this machine and every configured service: the exchange, the publishers of daily figures,
+    the identity provider, payments and the mail server. docs/doctor.md explains each line. Exits
+    with 1 if a check fails, and with 3 if the configuration is wrong.
 
     \b
     Example:
@@ -65,7 +64,7 @@ def _line(found: "Diagnosis") -> str:
     mark = click.style(f"{label:<4}", fg=COLOURS[found.status])
     remedy = f" -> {found.remedy}" if found.remedy else ""
     text = f"{found.name}: {found.detail}{remedy}"
-    # Some of it comes from other servers and must not control the terminal.
+    # Parts come from other servers and must not control the terminal.
     return f"{mark} " + "".join(each if each.isprintable() else "?" for each in text)
 
 

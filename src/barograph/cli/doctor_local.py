@@ -33,7 +33,7 @@ from barograph.terms.store import read_unconfirmed, unconfirmed_sources
 
 MIN_DISK_BYTES = 1 << 30
 CHECK_SECONDS = 10.0
-"""How long to read through a database for damage."""
+"""How long to search a database for damage."""
 
 Check = Callable[[Settings], Awaitable[Diagnosis]]
 
@@ -83,7 +83,8 @@ def _public_key(settings: Settings) -> str | None:
 async def _sqlite(_: Settings) -> Diagnosis:
     version = apsw.sqlite_lib_version()
     if sqlite_version() < SAFE_WAL:
-        return failed("sqlite", f"{version} can corrupt its log", "pip install --upgrade apsw")
+        detail = f"{version} can corrupt its write-ahead log"
+        return failed("sqlite", detail, "pip install --upgrade apsw")
     return ok("sqlite", version)
 
 
@@ -118,7 +119,7 @@ async def _database(settings: Settings) -> Diagnosis:
     try:
         await asyncio.to_thread(require_kind, settings, "live")
     except (ConfigurationError, DatabaseUnavailable) as error:
-        return failed("database", str(error), "do what the message says")
+        return failed("database", str(error), "follow the instructions in this line")
     if not settings.database_path.exists():
         return ok("database", "there is no database yet: `serve` creates one")
     return await _inspect("database", settings, settings.database_path, packaged_migrations())
@@ -136,7 +137,7 @@ async def _history(settings: Settings) -> Diagnosis:
     return failed("history", f"{path} is missing or is no history", RESTORE)
 
 
-RESTORE: Final = "put the history back from a backup; a new one would start another hash chain"
+RESTORE: Final = "restore the history from a backup; a new one would start another hash chain"
 
 
 async def _inspect(
@@ -155,7 +156,7 @@ async def _inspect(
         if name == "history":
             await require_guards(database)
     except ConfigurationError as error:
-        return failed(name, str(error), "do what the message says")
+        return failed(name, str(error), "follow the instructions in this line")
     except DatabaseUnavailable as error:
         return failed(name, str(error), upgrade)
     finally:
@@ -164,7 +165,7 @@ async def _inspect(
 
 
 def _read_through(name: str, path: Path) -> Diagnosis:
-    """Look for damaged pages, for a limited time."""
+    """Search for damaged pages, for a limited time."""
     size = f"{path.stat().st_size / 1e6:.0f} MB"
     end = monotonic() + CHECK_SECONDS
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
@@ -217,7 +218,7 @@ async def check_terms(unconfirmed: Unconfirmed, settings: Settings) -> Diagnosis
     if BYBIT in unconfirmed.unused:
         detail += "; `collect` does not start without bybit"
     accept = f"`barograph terms accept SOURCE --data {settings.data}`"
-    return note("terms", detail, f"read {PAGE}, then confirm each that you may use: {accept}")
+    return note("terms", detail, f"read {PAGE}, then confirm each source you may use: {accept}")
 
 
 CHECKS: Final[dict[str, Check]] = {

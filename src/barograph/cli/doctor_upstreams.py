@@ -56,16 +56,16 @@ CLOCK: Final = "synchronise this machine's clock"
 
 _EXCHANGE: Final = {
     "refused": GEO_BLOCK,
-    "throttled": "wait; other programs at this address use up the exchange's rate limit",
+    "throttled": "wait; other programs at this IP address may use up the exchange's rate limit",
     "unreachable": "check the network and BAROGRAPH_EXCHANGE_REST_URL; if both are right, wait",
     "invalid reply": "check that BAROGRAPH_EXCHANGE_REST_URL is the exchange's own address",
     "not found": "check BAROGRAPH_EXCHANGE_REST_URL",
 }
 _PUBLISHER: Final = {
-    "refused": "the publisher blocks this address, as many do for data centres: try another "
+    "refused": "the publisher blocks this IP address, as many do for data centres: try another "
     "network",
-    "throttled": "wait; the collector asks again by itself",
-    "unreachable": "wait; the collector asks again by itself",
+    "throttled": "wait; the collector retries",
+    "unreachable": "wait; the collector retries",
     "invalid reply": "open {setting} in a browser here: a sign-in page or a filter may answer, or "
     "the publisher changed the file",
     "not found": "the publisher moved the file: check {setting}",
@@ -82,7 +82,7 @@ Check = Callable[[Settings], Awaitable[Diagnosis]]
 async def _failure(
     name: str, error: UpstreamError, host: str, remedies: Mapping[str, str], page: str | None = None
 ) -> Diagnosis:
-    """Explain a failure, by what broke the connection or by who answered at `page` instead."""
+    """Explain a failure: what broke the connection, or what answered at `page` instead."""
     problem = connection_problem(error, host)
     if problem is None and page is not None and not isinstance(error, Throttled):
         problem = await reply_problem(page)
@@ -143,7 +143,8 @@ def _described(reading: Perpetuals) -> Diagnosis:
         detail += f"; left out because they are not crypto: {words}"
     if reading.unknown_classes:
         words = ", ".join(reading.unknown_classes)
-        return note("exchange", f"{detail}; new classes: {words}", "look for a newer Barograph")
+        advice = "look for a newer version of Barograph"
+        return note("exchange", f"{detail}; new classes: {words}", advice)
     return ok("exchange", detail)
 
 
@@ -198,8 +199,8 @@ async def _clock(settings: Settings) -> Diagnosis:
         try:
             skew = await _skew(exchange)
         except UpstreamError:
-            detail = "not compared, because the exchange does not tell its time"
-            return note("clock", detail, "make the exchange reachable")
+            detail = "not compared, because the exchange's clock can't be read"
+            return note("clock", detail, "fix the exchange check first")
     detail = f"{skew / 1000:+.1f} s compared with the exchange"
     return failed("clock", detail, CLOCK) if abs(skew) > MAX_SKEW_MS else ok("clock", detail)
 
@@ -226,7 +227,7 @@ def _publisher(name: str, setting: str, *sources: str) -> Check:
             await files.close()
         if not days:
             return note(name, "not configured", f"set {named}")
-        return ok(name, f"read, through {min(days) or 'no day yet'}")
+        return ok(name, f"newest day: {min(days) or 'none yet'}")
 
     return check
 
@@ -274,9 +275,9 @@ async def _facilitator(settings: Settings) -> Diagnosis:
         await facilitator.close()
     ours = (X402_VERSION, SCHEME, settings.x402_network)
     if ours in [(each.x402_version, each.scheme, each.network) for each in kinds]:
-        return ok(name, f"it takes {SCHEME} payments on {settings.x402_network}")
+        return ok(name, f"it supports {SCHEME} payments on {settings.x402_network}")
     networks = ", ".join(sorted({each.network for each in kinds})) or "none"
-    detail = f"it takes no {SCHEME} payments of x402 v{X402_VERSION} on {settings.x402_network}"
+    detail = f"it supports no {SCHEME} payments of x402 v{X402_VERSION} on {settings.x402_network}"
     return failed(
         name,
         f"{detail}; its networks: {networks}",
@@ -333,7 +334,7 @@ async def _unread(name: str, what: str, source: str, settings: Settings) -> Diag
 
 
 def unread(settings: Settings, unconfirmed: Unconfirmed) -> dict[str, Check]:
-    """The checks in place of those of sources that may not be read."""
+    """Replacements for the checks of sources that may not be read."""
     sources = {"stream": BYBIT, "treasury": "treasury", "nyfed": "nyfed"}
     if settings.etf_file is None:
         sources["etf"] = "ishares"

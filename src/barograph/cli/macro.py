@@ -1,4 +1,4 @@
-"""`barograph macro`: imports earlier days of a BTC ETF from a file that the operator has."""
+"""`barograph macro`: imports earlier days of a BTC ETF from an operator's file."""
 
 import json
 from pathlib import Path
@@ -45,7 +45,7 @@ def macro() -> None:
     "--source",
     default="",
     callback=_one_line,
-    help="Where the figures come from, in at most 200 characters; published with them.",
+    help="Where the figures come from, in at most 200 characters. It is published with them.",
 )
 @click.option("--dry-run", is_flag=True, help="Check the file and store nothing.")
 @json_option
@@ -63,9 +63,9 @@ def import_history(
       date,shares_outstanding,holdings_btc,market_value_usd
       date,net_flow_usd,aum_usd,holdings_btc
 
-    Dates are written as 2026-01-31. Every row must be about this one fund. If a line is invalid,
-    nothing is stored. A day that the issuer's own file gave is not replaced. You can import while
-    the service runs, and import the same file again.
+    Write dates as 2026-01-31. Every row must be about this one fund. If a line is invalid, nothing
+    is stored. Figures from the issuer's own file are never replaced. You can import while the
+    service runs, and import the same file again.
 
     \b
     Examples:
@@ -87,7 +87,8 @@ def import_history(
     summary |= {"source": published, "dry_run": dry_run}
     click.echo(json.dumps(summary) if as_json else _in_words(file, settings.etf_fund, summary))
     if settings.etf_file is not None:
-        click.echo("not used while BAROGRAPH_ETF_FILE is set: that file replaces them", err=True)
+        unused = "these figures are not used while BAROGRAPH_ETF_FILE is set"
+        click.echo(f"{unused}: that file replaces them", err=True)
 
 
 def _in_words(file: Path, fund: str, summary: dict[str, object]) -> str:
@@ -125,7 +126,7 @@ def _print_problems(file: Path, error: UpstreamError, *, as_json: bool) -> None:
 def _store(
     settings: "Settings", figures: "Sequence[Figure]", *, dry_run: bool
 ) -> dict[str, object]:
-    """Store what is new in one transaction; count it and the days that are known afterwards.
+    """Store what is new in one transaction; count it, and the days that are known afterwards.
 
     This needs no lease: figures are only ever appended, each revision once.
     """

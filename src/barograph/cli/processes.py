@@ -84,7 +84,7 @@ def _require_kind(settings: "Settings", kind: "Kind", child: int | None) -> None
 
 
 def _prepare_database(settings: "Settings", kind: "Kind") -> "Unconfirmed":
-    """Upgrade the database, and store the confirmations of terms that the settings contain."""
+    """Upgrade the database, and store the confirmations in the settings."""
     from barograph.terms.store import start_with_terms
 
     upgrade_database(settings, kind)
@@ -149,7 +149,7 @@ def collect(data: Path | None, child: int | None, kind: "Kind") -> None:
     unconfirmed = _prepare_database(settings, kind)
     require_venue(unconfirmed, settings.data)
     _warn_of(unconfirmed)
-    # Payments stay configured: those that were made are resolved even while nothing is sold.
+    # Payments stay configured: the collector resolves earlier ones even while nothing is sold.
     asyncio.run(_collect(without_unconfirmed(settings, unconfirmed)))
 
 

@@ -63,7 +63,8 @@ def list_terms(as_json: bool, data: Path | None) -> None:
         click.echo(f"{row['name']}: {row['state']}\n  {row['title']}. {row['says']}")
         click.echo(f"  Terms ({row['terms_date']}): {row['url']}")
         if row["confirmed_terms_date"] not in {None, row["terms_date"]}:
-            click.echo(f"  You confirmed those of {row['confirmed_terms_date']}: confirm again.")
+            date = row["confirmed_terms_date"]
+            click.echo(f"  You confirmed the terms of {date}: read the newer ones, confirm again.")
 
 
 @terms.command()
@@ -72,9 +73,9 @@ def list_terms(as_json: bool, data: Path | None) -> None:
 def accept(names: tuple[str, ...], data: Path | None) -> None:
     """Confirm that you have read the terms of a source and that they allow your use.
 
-    For a source whose terms ask for it (`statement` is `consent` in the list), you confirm that
-    you hold the publisher's written consent. `selling` confirms that you may sell access by x402.
-    Confirmations take effect when the service starts.
+    Some terms require the publisher's written consent (`statement` is `consent` in `terms list
+    --json`). For those, you confirm that you hold it. `selling` confirms that you may sell access
+    by x402. Confirmations take effect when the service starts.
 
     \b
     Examples:
@@ -91,14 +92,14 @@ def accept(names: tuple[str, ...], data: Path | None) -> None:
         source = SOURCES[name]
         what = "your use under the terms" if source.statement == "terms" else "written consent"
         click.echo(f"confirmed {name}: {what} ({source.terms_date}, {source.url})")
-    click.echo("restart the service to apply it", err=True)
+    click.echo("restart the service to apply the change", err=True)
 
 
 @terms.command()
 @names_argument
 @data_option
 def revoke(names: tuple[str, ...], data: Path | None) -> None:
-    """End a confirmation. The record of it stays.
+    """Revoke a confirmation. Its record is kept.
 
     \b
     Example:
@@ -114,7 +115,7 @@ def revoke(names: tuple[str, ...], data: Path | None) -> None:
     if again := set(known) & set(parse_names(settings.accept_terms)):
         where = "BAROGRAPH_ACCEPT_TERMS names it, so the next start confirms it again"
         click.echo(f"{', '.join(sorted(again))}: {where}", err=True)
-    click.echo("restart the service to apply it", err=True)
+    click.echo("restart the service to apply the change", err=True)
 
 
 def _known(names: tuple[str, ...]) -> list[str]:
@@ -129,7 +130,7 @@ def _known(names: tuple[str, ...]) -> list[str]:
 def _change(
     settings: "Settings", work: "Callable[[Transaction], Coroutine[Any, Any, None]]"
 ) -> None:
-    """Change the confirmations of a live instance; the first command of all creates it."""
+    """Change the confirmations of a live instance; create the instance if there is none."""
     require_kind(settings, "live")
     prepare_history(settings)  # before the database, as at a start
     upgrade_database(settings, "live")

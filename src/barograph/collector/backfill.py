@@ -1,7 +1,7 @@
-"""Fills the record from the exchange's own history: at the first start, and after any gap.
+"""Back-fills the record from the exchange's own history, at the first start and after any gap.
 
-Only hours without a row are filled, and each span of a contract is asked for once. One transaction
-stores one contract, so the next leader goes on where a killed one stopped.
+It fills only hours without a row, and requests each span of a contract once. One transaction stores
+one contract, so if a leader is killed, the next one continues where it stopped.
 """
 
 import asyncio
@@ -44,17 +44,17 @@ BACKFILL_DAYS = 30
 
 CHECK_SECONDS = 5.0
 ATTEMPTS = 2
-"""How often a contract is tried before the next one."""
+"""Attempts per contract before we go on to the next one."""
 
 MAX_FAILED_IN_A_ROW = 3
-"""If so many contracts fail, the exchange is at fault, and we start over with the majors."""
+"""After this many failed contracts the exchange is at fault, and we start over with the majors."""
 
 PAUSES = (5.0, 15.0, 60.0, 300.0)
 """Seconds to wait after the first, second, third and any further failure in a row."""
 
 
 class PastHours(NamedTuple):
-    """What an exchange's history says about one contract."""
+    """The history of one contract."""
 
     prices: Sequence[PastValue]
     open_interest: Sequence[PastValue]
@@ -63,7 +63,7 @@ class PastHours(NamedTuple):
 
 
 class BackfillState(NamedTuple):
-    """How far one pass over the contracts has come."""
+    """The progress of one pass over the contracts."""
 
     total: int
     lacking: frozenset[str]
@@ -84,7 +84,7 @@ class BackfillState(NamedTuple):
         last: BackfillProgress | None,
         now: int,
     ) -> "BackfillState":
-        """The state at the start of a pass; a run of failures goes on from the pass before."""
+        """The state at the start of a pass; a run of failures continues from the last pass."""
         state = cls(len(contracts), frozenset(each.contract for each in lacking), now)
         if last is None:
             return state
@@ -110,7 +110,7 @@ class BackfillState(NamedTuple):
         return self._replace(failure=failure, failing_since=since)
 
     def progress(self, now: int) -> BackfillProgress:
-        """What is published."""
+        """The progress as published."""
         left, ready_at = len(self.lacking), None
         if left and self.filled_contracts:
             ready_at = now + round((now - self.started_at) / self.filled_contracts * left)
@@ -125,7 +125,7 @@ class BackfillState(NamedTuple):
         )
 
     def counts(self, now: int) -> dict[str, object]:
-        """What is logged."""
+        """The progress as logged."""
         return {
             "contracts": self.filled_contracts,
             "rows": self.filled_rows,
@@ -135,7 +135,7 @@ class BackfillState(NamedTuple):
 
 
 class BackfillJob(Job):
-    """Fills the hours that every contract of the newest reading lacks, the majors first."""
+    """Fills the missing hours of every contract in the newest reading, the majors first."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class BackfillJob(Job):
         hour = self._clock() // HOUR
         if hour == self._complete_hour:
             return
-        with logged("the record is not back-filled"):
+        with logged("back-fill failed"):
             reading = await self._database.read(self._live_reading)
             if reading is not None and await self._fill(reading, lease):
                 self._complete_hour = hour
@@ -210,7 +210,7 @@ class BackfillJob(Job):
             self._failures += 1
             now = self._clock()
             self._state = self._state.failed(failure, now)
-            with logged("progress not published"):
+            with logged("back-fill progress not published"):
                 await self._publish(self._state.progress(now), lease)
             await self._sleep(PAUSES[min(self._failures, len(PAUSES)) - 1])
         return False
@@ -223,12 +223,13 @@ class BackfillJob(Job):
         except LeaseLost:
             raise
         except UpstreamError as error:
-            log.warning("not back-filled", extra=why | {"kind": error.kind, "why": str(error)})
+            fields = why | {"kind": error.kind, "why": str(error)}
+            log.warning("contract not back-filled", extra=fields)
             return error.kind
         except DatabaseUnavailable as error:
-            log.warning("not back-filled", extra=why | {"reason": str(error)})
+            log.warning("contract not back-filled", extra=why | {"reason": str(error)})
         except Exception:
-            log.exception("not back-filled", extra=why)
+            log.exception("contract not back-filled", extra=why)
         else:
             return None
         return UpstreamError.kind
@@ -236,7 +237,7 @@ class BackfillJob(Job):
     async def _fill_contract(self, perpetual: Perpetual, lease: Lease) -> None:
         contract = perpetual.contract
         hours = await self._missing(contract)
-        if not hours:  # they have left the window, or were measured meanwhile
+        if not hours:  # they left the window, or live readings filled them
             self._state = self._state.filled(perpetual, 0, self._clock())
             return
         asked = (hours[0], hours[-1] + HOUR)
@@ -261,9 +262,9 @@ class BackfillJob(Job):
         return await self._database.read(lambda tx: hours_to_fill(tx, contract, start, end))
 
     async def _ask(self, contract: str, start: int, end: int) -> PastHours:
-        """Read everything about a span of hours; the exchange's adapter paces the requests.
+        """Read the history of a span of hours; the exchange's adapter paces the requests.
 
-        Settlements are read from a day earlier, because the first hour needs the rate before it.
+        Settlements start a day earlier, because the first hour needs the rate before it.
         """
         history = self._history
         failed: list[Exception] = []
@@ -292,7 +293,7 @@ class BackfillJob(Job):
 
 
 async def _known(asked: Awaitable[Sequence[T]]) -> Sequence[T]:
-    """What the exchange knows; a contract without such a history has none of it."""
+    """The reply, or nothing if the exchange has no such history of the contract."""
     try:
         return await asked
     except UnknownToUpstream:
@@ -324,7 +325,7 @@ class _SettledRates:
         self._intervals = interval_hours(self._times)
 
     def at(self, hour: int) -> tuple[float | None, float | None]:
-        """The last rate settled at or before an hour; None if a later one must be missing."""
+        """The last rate settled at or before an hour; None if a later settlement is missing."""
         place = bisect_right(self._times, hour) - 1
         if place < 0 or hour - self._times[place] >= LONGEST_INTERVAL_HOURS * HOUR:
             return None, None

@@ -69,7 +69,7 @@ class Judge:
         await database.read(work)
 
     async def refresh(self, database: Database, now: int) -> None:
-        """Read the daily figures again, once per minute, and hours that were filled in meanwhile.
+        """Read the daily figures again, once per minute, and hours that were back-filled since.
 
         While they can't be read, the last ones count until they are too old.
         """

@@ -1,7 +1,7 @@
-"""Listens to liquidations; when contracts change, old and new connections overlap.
+"""Listens to liquidations. When the list of contracts changes, old and new connections overlap.
 
 A connection proves only now and then that it is alive. We close the old connections once they have
-proved the time up to the subscription of the new ones, so that no second is unwatched.
+proved that they were alive until the new ones subscribed, so that no second is unwatched.
 """
 
 import asyncio
@@ -83,7 +83,7 @@ class Listening:
 
 
 class _Subscription:
-    """Passes on what one subscription reports, and remembers which time it has proved."""
+    """Passes on what one subscription reports, and remembers the time that it has covered."""
 
     def __init__(
         self, exchange: Exchange, contracts: Sequence[str], watcher: LiquidationWatcher
@@ -103,7 +103,7 @@ class _Subscription:
         self._watcher.watched(start, end)
 
     def follows(self, older: "_Subscription") -> bool:
-        """Whether the older one has proved the time until this one began."""
+        """Whether the older one has covered the time until this one began."""
         return self.since is not None and self.since <= older.until
 
     async def close(self) -> None:

@@ -231,7 +231,7 @@ class KeySetCache:
     def __init__(
         self, fetch: Callable[[], Awaitable[bytes]], clock: Clock, when_empty: str = NO_KEYS
     ) -> None:
-        """Take what an empty set means for this provider, and what to do about it."""
+        """`when_empty` says what an empty set means, and what to do about it."""
         self._fetch = fetch
         self._clock = clock
         self._when_empty = when_empty

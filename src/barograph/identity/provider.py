@@ -16,7 +16,7 @@ class IdentityUnavailable(BarographError):
 
 
 class IdentityMisconfigured(IdentityUnavailable):
-    """The provider answers, but can't work as it is set up; the message may be published."""
+    """The provider answers but is set up wrongly; the message may be published."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ class DependencyHealth:
         self.failed_at: int | None = None
         self.failing_since: int | None = None
         self.reason: str | None = None
-        """Why it fails, in words that may be published; None if all we know is that it does."""
+        """Why it fails, in words that may be published; None if we don't know."""
 
     def answered(self) -> None:
         """Record an answer, even a refusal."""

@@ -65,8 +65,8 @@ def require_free_port(host: str, port: int) -> None:
 def free_port(host: str) -> int:
     """Find a free port.
 
-    It is below the range from which the system takes ports for outgoing connections, so no
-    connection takes it before the server that it is for.
+    It is below the system's range for outgoing connections, so none of them takes it before our
+    server does.
     """
     while True:
         port = 15_000 + randbelow(17_000)

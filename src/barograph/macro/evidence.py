@@ -68,7 +68,7 @@ class FlowWeek(NamedTuple):
 
     @property
     def coverage_text(self) -> str:
-        """The funds that count, and whether the operator gave some of these days."""
+        """The funds that count, and whether some of these days are from the operator's file."""
         is_given = any(is_imported(each.source) for each in self.days)
         return f"{self.coverage}, from the operator's file" if is_given else self.coverage
 

@@ -167,7 +167,7 @@ def _is_gap(before: date, day: date) -> bool:
 
 
 def _flow(before: _FundDay | None, now: _FundDay) -> tuple[float | None, RecordedFigure | None]:
-    """The flow of a day, and the figure that it uses besides those of the day's file.
+    """The flow of a day, and the figure behind it that is not in the day's own file.
 
     It is the change of shares times the value per share, or the flow that the operator stated, or
     the change of bitcoin times its price if the day before has no number of shares.

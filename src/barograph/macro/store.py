@@ -46,9 +46,9 @@ async def record_figures(
 
 
 async def new_figures(tx: Transaction, figures: Sequence[Figure]) -> list[Figure]:
-    """Those of an operator's figures that would be stored.
+    """The figures of an operator's file that would be stored.
 
-    A figure that came from its publisher stays as it is; one that was imported can be corrected.
+    A figure from its publisher stays as it is; an imported one can be corrected.
     """
     newest = await _newest_revisions(tx, figures)
     pairs = [(each, newest.get((each.series, each.day))) for each in figures]

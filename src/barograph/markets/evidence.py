@@ -32,7 +32,7 @@ class Hour(NamedTuple):
     """Open interest in coins, if the exchange gave it."""
 
     is_backfilled: bool = False
-    """Whether it comes from the exchange's history instead of our own measuring."""
+    """Whether it comes from the exchange's history instead of our own readings."""
 
     volatility_pct: float | None = None
     """Realised volatility of the 24 hours before; `TrailingRecord` fills it in."""
@@ -259,12 +259,12 @@ def coins_change_pct(before: Hour | None, now: Perpetual | None) -> float | None
 
 
 def backfill_basis(compared: Sequence[Hour]) -> str | None:
-    """Which of the hours that a value is compared with we did not measure; None if none."""
+    """How many hours of a comparison are back-filled, as a sentence; None if none is."""
     filled = sum(each.is_backfilled for each in compared)
     if not filled:
         return None
     hours = "the hour" if len(compared) == 1 else f"{filled} of the {len(compared)} hours"
-    return f"We filled in {hours} it is compared with from the exchange's own history."
+    return f"We back-filled {hours} in this comparison from the exchange's own history."
 
 
 def _coins(given: float | None, seen: Hour | Perpetual) -> float | None:

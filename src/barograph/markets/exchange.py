@@ -57,8 +57,8 @@ class MarketHistory(Protocol):
     """An exchange's own record of the past, by the hour; raises as `Exchange` does.
 
     Every method returns values with `start <= at < end`, oldest first, each hour at most once. It
-    reads page after page, and waits between requests, so that live polling keeps its share of the
-    rate limit. A value that can't be read or is implausible is left out.
+    reads page by page and waits between requests, so that live polling keeps its share of the rate
+    limit. It leaves out a value that can't be read or is implausible.
 
     Raises:
         UnknownToUpstream: the exchange has no such contract.

@@ -100,7 +100,7 @@ class MarketJudge:
         self._health = await latest_snapshot(tx, EXCHANGE_HEALTH) or self._health
 
     async def load_trailing(self, tx: Transaction, now: int) -> None:
-        """Load the record that rules look back on; hours may have been filled in since."""
+        """Load the record that rules compare with; hours may have been back-filled since."""
         self._trailing = await store.recent_record(tx, _majors_of(self._bases), now)
 
     def sampled(self, share: LongAccounts) -> None:

@@ -18,7 +18,7 @@ VENUE = "bybit"
 
 Side = Literal["long", "short"]
 Origin = Literal["measured", "backfilled"]
-"""Whether we measured a row ourselves or filled it in later from the exchange's own history."""
+"""Whether we measured a row ourselves or back-filled it from the exchange's own history."""
 
 
 class Perpetual(Struct, frozen=True):
@@ -162,17 +162,17 @@ class BackfillProgress(Struct, frozen=True):
     """How far the collector has filled the record from the exchange's own history."""
 
     as_of: int
-    """When this was found, in milliseconds since the Unix epoch."""
+    """The time of this state, in milliseconds since the Unix epoch."""
 
     total: int
     """How many contracts the newest reading had."""
 
     done: int
-    """How many of them lack no hour that the exchange's history could fill."""
+    """How many of them have every hour that the exchange's history can fill."""
 
     ready_at: int | None = None
-    """When the rest will be filled, at the pace so far; None if nothing is left or no pace is
-    known."""
+    """When the rest will be filled, at the pace so far; None if nothing is left or the pace is
+    unknown."""
 
     failure: str | None = None
     """The kind of the last failure, as in `barograph.errors`; None after a success."""
@@ -181,4 +181,4 @@ class BackfillProgress(Struct, frozen=True):
     """When the current run of failures began."""
 
     majors_filled_at: int | None = None
-    """When hours of BTC, ETH or SOL were last filled in."""
+    """When hours of BTC, ETH or SOL were last back-filled."""

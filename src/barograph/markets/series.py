@@ -152,7 +152,7 @@ async def liquidation_series(
 
 
 async def _watched_since(tx: Transaction) -> int | None:
-    """When we first watched. The hours may reach further back than the spans that are kept."""
+    """When we first watched. The stored hours may be older than the stored spans."""
     rows = [*await tx.fetch(_FIRST_SPAN, VENUE), *await tx.fetch(_FIRST_WATCHED_HOUR, VENUE)]
     return min((row[0] for row in rows), default=None)
 
@@ -177,8 +177,8 @@ async def _counted(tx: Transaction, watch: WatchedSpans, hour: int, until: int) 
 async def regimes_at(tx: Transaction, contract: str, instants: Sequence[int]) -> list[PastRegime]:
     """The label at each instant, with the contract's rate in that hour.
 
-    There is a label only for hours that we measured: it says nothing about a time without a
-    reading, and back-filled hours were never judged.
+    Only hours that we measured have a label: it says nothing about a time without a reading, and
+    back-filled hours were never judged.
     """
     return [await _regime_at(tx, contract, instant) for instant in instants]
 

@@ -25,8 +25,8 @@ LONGEST_INTERVAL_HOURS = 8.0
 """The interval we assume when none is known: exchanges settle at least this often."""
 
 LATE_REPORT = round(LONGEST_INTERVAL_HOURS * HOUR)
-"""A collector that follows a contract reads a report before the next settlement. What it reads
-later than this after a settlement comes from the exchange's history."""
+"""A running collector reads each report before the next settlement. A report that it first reads
+later than this counts as back-filled."""
 
 BTC_CONTRACT = "BTCUSDT"
 
@@ -50,7 +50,7 @@ class SettlementReport(NamedTuple):
     """When this revision was first read."""
 
     origin: Origin = "measured"
-    """Whether we followed the settlement, or read it later from the exchange's history."""
+    """Whether we read it at the time of the settlement, or later from the exchange's history."""
 
 
 class SettledFunding(NamedTuple):

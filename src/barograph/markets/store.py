@@ -111,7 +111,7 @@ async def forget_old(tx: Transaction, settings: Settings, now: int) -> None:
 
 
 async def hours_to_fill(tx: Transaction, contract: str, start: int, end: int) -> list[int]:
-    """The hours of a contract from `start` up to `end` without a row, unless we asked for them."""
+    """The hours of a contract from `start` to `end` without a row that we haven't asked for yet."""
     recorded = {row[0] for row in await tx.fetch(_RECORDED_HOURS, VENUE, contract, start, end)}
     asked = await tx.fetch(_BACKFILLS, VENUE, contract, start)
     return [
@@ -124,7 +124,7 @@ async def hours_to_fill(tx: Transaction, contract: str, start: int, end: int) ->
 async def record_backfill(
     tx: Transaction, contract: str, readings: Sequence[ReadingRow], asked: Span, now: int
 ) -> None:
-    """Store hours from an exchange's history, and which span we asked for."""
+    """Store hours from an exchange's history, and the span that we asked for."""
     await record_rows(tx, readings=readings, origin="backfilled")
     await tx.execute(_BACKFILL, VENUE, contract, *asked, now)
 

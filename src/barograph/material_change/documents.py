@@ -125,7 +125,7 @@ class AssessmentBody(WireModel):
     numeric_changes: Annotated[
         list[NumericChangeBody],
         Field(
-            description="Always empty for funding and if abstained. With `levels.sofr` and "
+            description="Always empty for funding and if abstained. If you show `levels.sofr` or "
             "`levels.effr`, show the New York Fed's notice from `leg.evidence.source`."
         ),
     ]

@@ -149,7 +149,7 @@ class Cashier:
         """Deliver what a proof was charged for before; None if it was never claimed.
 
         Call this before any other check of a proof: neither a new price nor an entitlement of its
-        payer may turn a charged payment into a demand.
+        payer may turn a charged payment into a new demand for payment.
 
         Raises:
             AlreadyUsed: the body is for another endpoint or signature, or `may_repeat` says no.

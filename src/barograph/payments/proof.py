@@ -187,7 +187,7 @@ def require_key(key: str | None) -> None:
 def wire_payload(proof: Proof) -> dict[str, Any]:
     """The x402 payment payload for a facilitator, made only of what we decoded and of our offer.
 
-    What the payer repeats of our offer may be changed, and must not get into a catalog.
+    A payer can change their copy of our offer, so it must not get into a catalog.
     """
     terms = proof.requirements
     listing = terms.listing
@@ -275,8 +275,8 @@ def _echoes(accepted: dict[str, Any], offer: Requirements) -> bool:
 def _signature(given: object) -> str:
     """The normalized signature of a wallet.
 
-    One with more than 65 bytes is a smart wallet's (ERC-1271 or ERC-6492). Only its contract can
-    tell whether it is right, so the facilitator has to ask it.
+    One with more than 65 bytes is a smart wallet's (ERC-1271 or ERC-6492). Only the wallet's
+    contract can tell whether it is valid, so the facilitator has to ask it.
     """
     if not isinstance(given, str):
         raise InvalidProof("malformed_signature")

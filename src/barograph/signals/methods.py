@@ -115,7 +115,7 @@ def liquidation_pressure(evidence: MarketEvidence, previous: str | None) -> Sign
     """
     known = evidence.trailing.liquidation_totals(evidence.min_watched_pct)
     if len(known) < WEEK_OF_HOURS:
-        return _too_few(known, WEEK_OF_HOURS, "covered hours, which nobody can fill in later")
+        return _too_few(known, WEEK_OF_HOURS, "covered hours, which can't be back-filled")
     if evidence.last_hour.watched_pct < evidence.min_watched_pct:
         return NOT_KNOWN
     total = evidence.last_hour.total_usd

@@ -15,7 +15,7 @@ class SignalResult(NamedTuple):
     label: str
     value: str
     basis: str | None = None
-    """What it rests on besides our own measuring, or why it is unknown, as a sentence."""
+    """Which data we did not measure ourselves, or why it is unknown, as a sentence."""
 
 
 NOT_KNOWN = SignalResult(UNKNOWN, "n/a")
@@ -34,8 +34,8 @@ class Signal(Struct, frozen=True):
     signal from daily figures has the time it was judged."""
 
     basis: str | None = None
-    """What it rests on besides our own measuring, or why it is unknown, as a sentence. It is not
-    part of the API's signal object."""
+    """Which data we did not measure ourselves, or why it is unknown, as a sentence. It is not part
+    of the API's signal object."""
 
 
 class Signals(Struct, frozen=True):

@@ -153,8 +153,8 @@ def regimes_over_time(now: MarketNow | None, past: Sequence[PastRegime] | None) 
 
 
 def _past(when: str, regime: PastRegime) -> RegimeAt:
-    # Back-filled hours have a rate but were not judged when they were new.
-    otherwise = "not judged" if regime.is_backfilled else "not recorded"
+    # Back-filled hours have a rate, but the regime of that time was never judged.
+    otherwise = "not classified" if regime.is_backfilled else "not recorded"
     label, rate, at, is_backfilled = regime
     return RegimeAt(when, label, rate, otherwise, at, is_backfilled)
 
@@ -179,7 +179,7 @@ def _liquidated_note(
         return "no recent count"
     if first_at is not None and counted.watching_since is not None:
         return (
-            f"The 24-hour total appears about {soon(first_at, view.now)}. We have watched for "
+            f"The 24-hour total appears at about {soon(first_at, view.now)}. We have watched for "
             f"{duration_text(round(counted.watched_pct / 100 * DAY))}, since "
             f"{date_and_time(counted.watching_since)}."
         )

@@ -55,7 +55,7 @@ class Chart(NamedTuple):
     json: str
     csv: str
     note: str
-    """Gives way to the value under the pointer."""
+    """Replaced by the value under the pointer."""
 
     origin: str = ""
     """Where the data comes from, if we did not measure all of it."""

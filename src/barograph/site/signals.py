@@ -46,7 +46,7 @@ class CurrentSignals(NamedTuple):
     """The time of the last market reading."""
 
     expected: Mapping[str, str] = MappingProxyType({})
-    """When a signal that lacks data can be known, by key."""
+    """When signals that lack data are expected, by key."""
 
 
 class ShownSignal(NamedTuple):
@@ -65,7 +65,7 @@ class ShownSignal(NamedTuple):
 
     is_daily: bool = False
     basis: str = ""
-    """What it rests on besides our own measuring, or why it is unknown and until when."""
+    """Which data we did not measure ourselves, or why it is unknown and until when."""
 
     @property
     def is_known(self) -> bool:
@@ -118,17 +118,19 @@ def shown_signal(method: Method, current: CurrentSignals, last: SignalChange | N
 
 
 def expected_signals(board: Board, now: int) -> dict[str, str]:
-    """When signals that lack data can be known, by key, as far as that can be said."""
+    """When signals that lack data are expected, by key, if we can say so."""
     expected = {}
     counted, stances = board.latest(LIQUIDATIONS), board.latest(STANCES)
     since = None if counted is None else counted.watching_since
     week_at = 0 if since is None else since + (WEEK_OF_HOURS + 1) * HOUR
     if now < week_at:
-        expected[LIQUIDATION_PRESSURE] = f"That takes until about {date_and_time(week_at)}."
+        expected[LIQUIDATION_PRESSURE] = f"Expected by about {date_and_time(week_at)}."
     waiting = None if stances is None else stances.waiting.get(ETF_STANCE)
     if waiting is not None:
-        until = "" if waiting.until is None else f", until about {date_and_time(waiting.until)}"
-        expected[ETF_FLOW] = f"{waiting.why[:1].upper()}{waiting.why[1:]}{until}."
+        until = (
+            "" if waiting.until is None else f" Expected by about {date_and_time(waiting.until)}."
+        )
+        expected[ETF_FLOW] = f"{waiting.why[:1].upper()}{waiting.why[1:]}.{until}"
     return expected
 
 

@@ -31,18 +31,18 @@ RETRY_MS = RETRY_SECONDS * SECOND
 """How long to wait before reading an unavailable database again."""
 
 _FILLING = (
-    "We are filling in the past from the exchange's own history, BTC, ETH and SOL first: {:,} of "
-    "{:,} contracts are done{}."
+    "We are back-filling missing hours from the exchange's own history, BTC, ETH and SOL first. "
+    "{:,} of {:,} contracts are done{}."
 )
 
 
 def backfill_text(progress: BackfillProgress | None, now: int) -> str:
-    """How far the past is filled in, as a sentence; empty if nothing is left to fill."""
+    """The progress of the back-fill in words; empty if nothing is left to fill."""
     if progress is None or progress.done >= progress.total:
         return ""
-    rest = "" if progress.ready_at is None else f"; all by about {soon(progress.ready_at, now)}"
+    rest = "" if progress.ready_at is None else f", all by about {soon(progress.ready_at, now)}"
     if progress.failure is not None:
-        rest = f". The last request failed ({progress.failure}); we keep trying"
+        rest = f". The last request failed ({progress.failure}); we are retrying"
     return _FILLING.format(progress.done, progress.total, rest)
 
 
@@ -114,7 +114,7 @@ class Site:
         return page
 
     def backfill(self, now: int) -> str:
-        """How far the past is filled in; empty if nothing is left to fill."""
+        """The progress of the back-fill in words; empty if nothing is left to fill."""
         return backfill_text(self.board.latest(BACKFILL), now)
 
     def unavailable(self, request: Request) -> Response:

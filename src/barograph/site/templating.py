@@ -1,7 +1,6 @@
 """Render page templates, and format numbers and times for them (pure)."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from decimal import Decimal
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -13,7 +12,7 @@ from markupsafe import Markup
 from barograph import NOTICE
 from barograph.discovery.files import LLMS_PATH, OPENAPI_PATH
 from barograph.kit.text import price, usd
-from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND, iso_timestamp
+from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.limits.rate_limits import RateLimit
 from barograph.macro.records import NYFED_NOTICE, NYFED_TERMS
 from barograph.signals.documents import SIGNALS_PATH
@@ -132,7 +131,7 @@ def utc_text(at: int) -> str:
 
 def moment(at: int) -> Markup:
     """A date and time: `2026-11-06 16:39 UTC`."""
-    return _time(at, f"{utc_text(at)[:16]} UTC")
+    return _time(at, date_and_time(at))
 
 
 def clock_time(at: int, *, with_day: bool = False) -> Markup:
@@ -147,15 +146,13 @@ def hour(at: int) -> Markup:
 
 
 def day(at: int) -> Markup:
-    """A date: `6 November 2026`."""
-    when = datetime.fromtimestamp(at / SECOND, UTC)
-    return _time(at, f"{when.day} {when:%B %Y}")
+    """A date: `2026-11-06`."""
+    return _time(at, utc_text(at)[:10])
 
 
 def date_and_time(at: int) -> str:
-    """A date and time within a sentence: `6 Nov 2026, 16:39 UTC`."""
-    when = datetime.fromtimestamp(at / SECOND, UTC)
-    return f"{when.day} {when:%b %Y, %H:%M} UTC"
+    """A date and time as plain text: `2026-11-06 16:39 UTC`."""
+    return f"{utc_text(at)[:16]} UTC"
 
 
 def soon(at: int, now: int) -> str:

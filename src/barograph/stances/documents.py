@@ -147,8 +147,8 @@ class StanceEvidence(WireModel):
     source: Annotated[
         str,
         Field(
-            description="The publishers. With SOFR or EFFR it includes the notice that the New "
-            "York Fed requires; show it with those rates."
+            description="The publishers. With SOFR or EFFR, it includes the New York Fed's notice. "
+            "Show it with those rates."
         ),
     ]
     observed_at: Moment

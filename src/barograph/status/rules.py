@@ -30,7 +30,7 @@ BACKFILL_FAILING_MS = 15 * MINUTE
 _MAX_CLASSES = 8
 
 FIRST_STANCES_MS = MINUTE
-"""A new instance reads all of its sources once before it can issue its first stances."""
+"""How long a new instance may take to read all its sources and issue its first stances."""
 
 Condition = Literal["ok", "degraded", "down"]
 CheckStatus = Literal["ok", "degraded", "down", "not_configured", "warming_up"]
@@ -263,7 +263,7 @@ def _long_accounts(inputs: StatusInputs) -> Check:
 def _liquidations(inputs: StatusInputs) -> Check:
     found = _coverage(inputs)
     count = 0 if inputs.perpetuals is None else len(inputs.perpetuals.unwatched)
-    unwatched = f"; {count} contracts have no liquidation topic" if count else ""
+    unwatched = f"; contracts without a liquidation topic: {count}" if count else ""
     return _check(found.name, found.status, found.detail + unwatched)
 
 
@@ -291,11 +291,11 @@ def _warming_up(name: str, ready_at: int, why: str) -> Check:
 
 
 def _backfill(inputs: StatusInputs) -> Check:
-    """The hours that are filled in from the exchange's own history."""
+    """The hours that the collector fills from the exchange's own history."""
     name, progress = "backfill", inputs.backfill
     if progress is None:
         return _check(name, "ok", "not started yet")
-    done = f"{progress.done} of {progress.total} contracts have their hourly history"
+    done = f"{progress.done} of {progress.total} contracts are back-filled"
     failing_since = progress.failing_since
     if failing_since is not None and inputs.now - failing_since >= BACKFILL_FAILING_MS:
         since = iso_timestamp(failing_since)
@@ -339,7 +339,7 @@ def _macro(inputs: StatusInputs) -> Check:
 
 
 def _etf_flows(inputs: StatusInputs) -> Check:
-    """The flows of BTC ETFs. The issuer publishes only its newest day."""
+    """The flows of BTC ETFs. The issuer publishes only the newest day."""
     name, stances = "etf-flows", inputs.stances
     if stances is None:
         return _check(name, "ok", "not read yet")
@@ -417,7 +417,7 @@ def _outside(name: str, reach: Reachability | None, absent: str) -> Check:
     if reach is None:
         return _check(name, "not_configured", absent)
     if reach.failing_since is not None:
-        what = "unreachable" if reach.reason is None else f"{reach.reason};"
+        what = "unreachable" if reach.reason is None else f"{reach.reason}; failing"
         detail = f"{what} since {iso_timestamp(reach.failing_since)}"
         if reach.failed_at is not None:
             detail += f", last tried at {iso_timestamp(reach.failed_at)}"

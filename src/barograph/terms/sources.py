@@ -21,7 +21,7 @@ BYBIT: Final = "bybit"
 SELLING: Final = "selling"
 
 GRACE_MS = 30 * DAY
-"""How long a database from before confirmations works without them."""
+"""How long a database from a version without confirmations works without them."""
 
 PAGE = "docs/live.md"
 
@@ -70,7 +70,7 @@ SOURCES: Final[Mapping[str, Source]] = {
         "The ETF issuer's holdings file (iShares)",
         "https://www.blackrock.com/corporate/compliance/terms-and-conditions",
         "2026-11-16",
-        "The website terms forbid programs to copy data without BlackRock's permission.",
+        "The website terms forbid programs from copying data without BlackRock's permission.",
         "etf-flows",
         "consent",
     ),
@@ -86,7 +86,7 @@ SOURCES: Final[Mapping[str, Source]] = {
 
 
 class Instance(NamedTuple):
-    """What a database was made for."""
+    """What a database was created for."""
 
     kind: Kind
     created_at: int
@@ -106,22 +106,22 @@ class Unconfirmed(Struct, frozen=True):
 
     sources: list[str]
     used_until: int | None = None
-    """Until when they are used nevertheless; None if they are not used."""
+    """Until when they are used without confirmation; None if they are not used."""
 
     @property
     def unused(self) -> list[str]:
-        """Those that are not used; one that needs consent is never used without it."""
+        """The sources that are not used; one that needs consent is never used without it."""
         if self.used_until is None:
             return self.sources
         return [name for name in self.sources if SOURCES[name].statement == "consent"]
 
     def explain(self, name: str) -> str:
-        """Why a source is not used, or how long it still is."""
+        """Why a source is not used, or until when it still is."""
         remedy = f"`barograph terms accept {name}`"
         if self.used_until is None or name in self.unused:
             return f"not used, because its terms are not confirmed ({remedy})"
         until = iso_timestamp(self.used_until)
-        return f"the terms of {name} are not confirmed; a start after {until} needs {remedy}"
+        return f"the terms of {name} are not confirmed; starts after {until} need {remedy}"
 
 
 TERMS = Feed("terms", Unconfirmed)
@@ -137,7 +137,7 @@ def parse_names(text: str) -> list[str]:
     for name in names:
         if name not in SOURCES:
             raise ConfigurationError(
-                f"{name!r} is not a source of data: confirm each by its name "
+                f"{name!r} is not a data source: name each source that you confirm "
                 f"({', '.join(SOURCES)}); {PAGE} describes their terms"
             )
     return names

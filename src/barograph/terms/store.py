@@ -1,4 +1,4 @@
-"""Stores what a database was made for, and which terms the operator has confirmed."""
+"""Stores what a database was created for, and which terms the operator has confirmed."""
 
 from collections.abc import Iterable
 
@@ -25,8 +25,8 @@ _ADDRESSES = {"treasury": "treasury_url", "nyfed": "nyfed_url", "ishares": "etf_
 async def mark_instance(tx: Transaction, kind: Kind, now: int) -> None:
     """Mark a database that has no mark.
 
-    A live one that already has readings is from a version without confirmations. It gets time to
-    obtain them.
+    A live one that already has readings is from a version without confirmations. Its operator gets
+    time to confirm.
     """
     has_readings = bool(await tx.fetch("SELECT 1 FROM readings LIMIT 1"))
     grace = now + GRACE_MS if kind == "live" and has_readings else None
@@ -40,7 +40,7 @@ async def read_instance(tx: Transaction) -> Instance | None:
 
 
 async def read_confirmations(tx: Transaction) -> dict[str, Confirmation]:
-    """The confirmations that hold, by source."""
+    """The confirmations in force, by source."""
     return {name: Confirmation(*row) for name, *row in await tx.fetch(_CONFIRMED)}
 
 
@@ -56,13 +56,13 @@ async def confirm(tx: Transaction, names: Iterable[str], now: int) -> None:
 
 
 async def revoke(tx: Transaction, names: Iterable[str], now: int) -> None:
-    """End confirmations; they stay on record."""
+    """Revoke confirmations; their record is kept."""
     for name in names:
         await tx.execute(_REVOKE, now, name)
 
 
 async def start_with_terms(tx: Transaction, settings: Settings, now: int) -> Unconfirmed:
-    """Store what `BAROGRAPH_ACCEPT_TERMS` confirms, and publish what is unconfirmed.
+    """Store what `BAROGRAPH_ACCEPT_TERMS` confirms, and publish the unconfirmed sources.
 
     Raises:
         ConfigurationError: the setting names an unknown source.

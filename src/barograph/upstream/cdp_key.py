@@ -75,7 +75,7 @@ def _signer(secret: str) -> tuple[str, Sign]:
     except (ValueError, TypeError, UnsupportedAlgorithm):
         # Without its cause, which may contain the secret.
         raise ConfigurationError(
-            "BAROGRAPH_X402_CDP_KEY_SECRET is not a key secret of Coinbase: copy the whole base64 "
+            "BAROGRAPH_X402_CDP_KEY_SECRET is not a Coinbase key secret: copy the whole base64 "
             "text of an Ed25519 key, or the whole PEM text of an ECDSA key"
         ) from None
 

@@ -1,7 +1,7 @@
 """An x402 v2 facilitator over HTTP: https://github.com/coinbase/x402/blob/main/specs .
 
-Its replies decide about money, so they are read strictly. A yes needs HTTP 200 and a real `true`,
-and no other payer than the proof's.
+Its replies decide about money, so we read them strictly. A yes needs HTTP 200 and a real `true`,
+and must not name another payer than the proof's.
 
 A no counts only if its reason is about the payment. A facilitator may also say that it could not
 find out, or blame our own terms; the payer must not be asked to pay again for either.
@@ -233,7 +233,7 @@ class HttpFacilitator:
         if found is None or found[1] == self._url:
             return str(error)
         return (
-            f"it redirects to {found[1]} (HTTP {error.status}), and we follow no redirect; set "
+            f"it redirects to {found[1]} (HTTP {error.status}), and we don't follow redirects; set "
             "BAROGRAPH_X402_FACILITATOR_URL to that address"
         )
 
@@ -273,7 +273,7 @@ def _may_refuse(status: int) -> bool:
 
 
 def _our_fault(reason: str) -> FacilitatorUnavailable:
-    """The error for a no that blames our terms: an operator has to act, not the payer."""
+    """The error for a refusal of our terms: the operator has to act, not the payer."""
     log.error("facilitator rejects our payment terms", extra={"reason": reason})
     return FacilitatorUnavailable(f"the facilitator does not accept our terms ({reason})")
 
@@ -282,8 +282,8 @@ def _no_offer(status: int | None, problem: str) -> UpstreamError:
     """The error for a facilitator that doesn't say what it supports."""
     if status in _REFUSES_US:
         return Forbidden(
-            f"it refuses us (HTTP {status}): check BAROGRAPH_X402_FACILITATOR_TOKEN or the API key "
-            "in BAROGRAPH_X402_CDP_KEY_ID and BAROGRAPH_X402_CDP_KEY_SECRET"
+            f"it refuses our credentials (HTTP {status}): check BAROGRAPH_X402_FACILITATOR_TOKEN, "
+            "or BAROGRAPH_X402_CDP_KEY_ID and BAROGRAPH_X402_CDP_KEY_SECRET"
         )
     if status in _NOT_OFFERED or (status is not None and 300 <= status < 400):  # noqa: PLR2004
         return UnknownToUpstream(problem)

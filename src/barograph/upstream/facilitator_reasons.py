@@ -1,4 +1,4 @@
-"""What the reasons of x402 facilitators mean: whose fault, and whether money can have moved (pure).
+"""What a facilitator's reasons mean: whose fault it is, and whether money can have moved (pure).
 
 The words come from the Go, TypeScript and Python code of https://github.com/coinbase/x402 and from
 Coinbase's facilitator. Most exist with and without the prefix of the `exact` scheme on EVM; the
@@ -78,7 +78,7 @@ OF_THE_PAYER: Final = frozenset(
         "failed_to_parse_signature",
     }
 )
-"""Reasons about the payment although a part of them says otherwise."""
+"""Reasons about the payment although they contain one of those parts."""
 
 TRUE_AFTERWARDS: Final = frozenset(
     {
@@ -125,7 +125,7 @@ _REVERT = "revert"
 
 
 def fault_of(reason: object, message: Any = None) -> Fault:  # noqa: ANN401 - anything may come
-    """Whose fault a no is. Without a known reason it is about the payment.
+    """Whose fault a refusal is. An unknown reason is about the payment.
 
     `message` is the facilitator's own explanation of the reason, if it gives one.
     """

@@ -191,8 +191,8 @@ def _check_status(response: httpx2.Response) -> None:
         case 200:
             return
         case 401 | 403 | 451:
-            why = "the publisher does not serve this address, or wants to know who asks"
-            raise Forbidden(f"{detail}: {why} (BAROGRAPH_CONTACT)")
+            why = "the publisher refuses this IP address, or clients that don't say who they are"
+            raise Forbidden(f"{detail}: {why} (set BAROGRAPH_CONTACT)")
         case 404 | 410:
             raise UnknownToUpstream(detail)
         case 429:

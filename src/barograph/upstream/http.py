@@ -170,9 +170,9 @@ class NoAnswer(BarographError):
 
 
 class Redirected(NoAnswer):
-    """The server sent us elsewhere, and we never follow.
+    """The server redirected us, and we never follow.
 
-    The message doesn't say where, because an address may contain a key; `location` does.
+    The message doesn't say where to, because an address may contain a key; `location` does.
     """
 
     def __init__(self, status: int, location: str) -> None:
@@ -229,7 +229,7 @@ class JsonHttp:
 
         Raises:
             NotSent: there was no connection; `Busy` if we have too many requests at once.
-            NoAnswer: any other failure; `Redirected` if the server sent us elsewhere.
+            NoAnswer: any other failure; `Redirected` if the server redirected us.
         """
         return await self._send("POST", address, msgspec.json.encode(message), seconds, headers)
 

@@ -89,7 +89,7 @@ def decode_effr(body: bytes, source: str) -> list[Figure]:
         figures += _figure(EFFR, row, row.percent_rate, source)
         if low and high:  # a range with one unknown end is unknown
             if low[0].value > high[0].value:
-                raise InvalidReply(f"the target range of {row.effective_date} is upside down")
+                raise InvalidReply(f"the target range of {row.effective_date} ends below its start")
             figures += low + high
     return plausible(figures)
 

@@ -58,7 +58,7 @@ class SupabaseIdentity(TokenIdentity):
             IdentityUnavailable: no token can be verified, or the API key is refused.
         """
         count = await super().check()
-        with suppress(IdentityRefused):  # it misses a token, so it accepted the API key
+        with suppress(IdentityRefused):  # it asks for a token, so it accepted the API key
             await self._http.ask(f"{self._issuer}/user", {"apikey": self._api_key}, read_refusal)
         return count
 

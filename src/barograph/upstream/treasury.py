@@ -20,8 +20,8 @@ from barograph.upstream.files import (
 PATH = "/resource-center/data-chart-center/interest-rates/daily-treasury-rates.csv"
 
 SECONDS = 45.0
-"""Time limit of one file. The Treasury was seen to take 19 seconds, so a retry would only add to
-its load."""
+"""Timeout of one file. We have seen the Treasury take 19 seconds, so a retry would only add to its
+load."""
 
 _COLUMNS = {"3 Mo": US3M, "2 Yr": US2Y, "10 Yr": US10Y}
 _ABSENT = ("", "N/A")
@@ -31,8 +31,8 @@ _YOUNG_UNTIL_MONTH = 2
 """Until then the year alone is too short for a change over 20 business days."""
 
 _EMPTY_UNTIL_DAY = 10
-"""In January the file may be empty until the first row appears, and the last rows of the year
-before may still come."""
+"""Until this day of January the file may be empty, and the last rows of the previous year may still
+appear."""
 
 
 class TreasuryYields:
@@ -59,7 +59,7 @@ class TreasuryYields:
         return figures
 
     def kept(self, figures: Sequence[Figure]) -> None:
-        """Don't read a past year again: its figures are stored."""
+        """Note which past years are stored, so that we don't read them again."""
         year = today(self._clock).year
         self._stored_years |= {int(each.day[:4]) for each in figures} - {year}
 

@@ -1,4 +1,4 @@
-"""API keys of a simulated server: each request has a JWT, as Coinbase's platform requires.
+"""API keys of a simulated server: each request needs a JWT, as on Coinbase's platform.
 
 https://docs.cdp.coinbase.com/api-reference/v2/authentication
 """

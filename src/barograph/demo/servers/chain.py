@@ -25,7 +25,7 @@ AUTHORIZATION_USED: Final = f"0x{keccak256(b'AuthorizationUsed(address,bytes32)'
 
 _BLOCK_SECONDS: Final = 2
 _BYTECODE: Final = "0x6080"
-"""The start of any compiled contract; nothing here runs it."""
+"""The first bytes of any compiled contract; nothing runs it."""
 
 _SELECTOR: Final = 4
 _WORD: Final = 32

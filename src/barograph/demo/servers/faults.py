@@ -24,7 +24,7 @@ COMMANDS: Final = (
 class ExchangeFault(StrEnum):
     """Faults of the exchange.
 
-    `UNKNOWN_TOPIC` lets the stream not know a contract that is listed. `UNKNOWN_CLASS` gives some
+    With `UNKNOWN_TOPIC` the stream doesn't know a listed contract. `UNKNOWN_CLASS` gives some
     contracts a class that the exchange never documented.
     """
 

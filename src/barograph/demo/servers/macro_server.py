@@ -27,7 +27,7 @@ from barograph.demo.world.macro import MacroWorld
 from barograph.kit.clock import Clock, system_clock
 
 SLOW_SECONDS: Final = 19.0
-"""How long the real Treasury was seen to take for a year's file."""
+"""How long the real Treasury can take to send a year's file, as we have seen."""
 
 _MAINTENANCE: Final = b"""<!DOCTYPE html>
 <html lang="en"><head><title>Scheduled maintenance</title></head>

@@ -168,7 +168,7 @@ class CoinMarket:
         self.low.append((before + after - down) / 2 + min(0.0, jump))
 
     def _stray(self, hour: int) -> float:
-        """What a coin's premium has of its own: a lean, a wandering part, the common sentiment."""
+        """A coin's own part of the premium: a lean, a random walk and the common sentiment."""
         if self._own_share == 0.0:
             return 0.0
         self._own_premium *= 0.94

@@ -15,7 +15,7 @@ TRADING: Final = "Trading"
 PRE_LAUNCH: Final = "PreLaunch"
 
 CRYPTO: Final = ("", "innovation")
-"""The exchange's words for contracts on crypto coins. Others are on stocks, metals and more."""
+"""The exchange's classes of crypto contracts. Others follow stocks, metals and more."""
 
 _FIRST_LAUNCH: Final = 1_585_526_400_000
 _FRIDAY: Final = 4
@@ -139,8 +139,7 @@ Delivering KLAY 0.112 4 1 5.0 0.4 4 2
 Closed MATIC 0.381 4 0 4.8 0.1 8 1
 """
 
-# The same columns, with the exchange's class and the market's region in front and a name at the
-# end.
+# The same columns after the exchange's class and the market's region, and before a name.
 _NOT_CRYPTO: Final = """
 stock US ZS 197.1 2 1 2.6 0.4 8 2 Zscaler Inc
 stock US TSLA 412 2 2 3.4 21 8 2 Tesla Inc
@@ -203,7 +202,7 @@ _LIVE: Final = tuple(_perpetual(row) for row in _TABLE.strip().splitlines())
 _BY_COIN: Final = {contract.coin: contract for contract in _LIVE}
 
 LIVE_SYMBOLS: Final = frozenset(contract.symbol for contract in _LIVE)
-"""The USDT perpetuals on coins that trade, which are the ones the service reads."""
+"""The live crypto perpetuals against USDT, which are the ones the service reads."""
 
 PERPETUALS: Final = (
     *_LIVE,
@@ -221,7 +220,7 @@ STRESSED_COINS: Final = tuple(each.coin for each in _LIVE if each.coin not in MA
 
 
 def copies(count: int) -> list[tuple[Contract, str]]:
-    """More USDT perpetuals with coins of their own, each with the coin whose market it shares."""
+    """Further USDT perpetuals with new coins, each with the coin whose market it copies."""
     found = []
     for number, model in enumerate(islice(cycle(_LIVE), count)):
         coin = f"{model.coin[:11]}{number:03d}"

@@ -29,7 +29,7 @@ MAJORS: Final = frozenset({"BTC", "ETH", "SOL"})
 _CONTRARY: Final = 0.2
 
 STRESS_HOURS: Final = 12
-"""A new coin comes under stress this often. It lasts for days, so a few coins always are."""
+"""How often another coin comes under stress. It lasts for days, so a few coins always are."""
 
 _LONGEST_STRESS: Final = 72
 _SHORTS_CROWD: Final = 0.6
@@ -113,7 +113,7 @@ class CommonMoves:
             self._sentiment += -0.02 * self._sentiment + 0.00005 * self._moods.gauss(0.0, 1.0)
 
     def _compute_stresses(self, block: int) -> dict[str, Stress]:
-        """The coins under stress in a block of `STRESS_HOURS`; of two on one coin, the newer."""
+        """The coins under stress in a block of `STRESS_HOURS`, each with its newest stress."""
         oldest = block - _LONGEST_STRESS // STRESS_HOURS
         return {each.coin: each for each in map(self._stress, range(max(0, oldest), block + 1))}
 

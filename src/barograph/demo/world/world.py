@@ -101,7 +101,7 @@ class SimulatedSettlement(NamedTuple):
 class World:
     """Prices, funding, positions and accounts of every contract.
 
-    With `extra` perpetuals it is as large as a real exchange: each shares the market of another.
+    `extra` perpetuals make it as large as a real exchange; each copies the market of another.
     """
 
     def __init__(self, seed: int, epoch: int, extra: int = 0) -> None:

@@ -104,7 +104,7 @@ def plot_box(scale: Scale) -> Box:
 
 
 def empty_chart(prefix: str, name: str, description: str, words: str = NOTHING) -> Markup:
-    """A chart without data; `words` say so in its place."""
+    """A chart without data, with `words` in its place."""
     return drawing(
         Frame(prefix, name, description, SIZE),
         path("gap", block(LEAST_LEFT, TOP, RIGHT - LEAST_LEFT, BOTTOM - TOP)),
@@ -208,7 +208,7 @@ def _measured(points: Iterable[Point]) -> Iterator[Point]:
 
 
 def _draw_backfilled(axes: Axes, points: Sequence[Point]) -> Iterator[str]:
-    """The values from the exchange's history, dashed up to their measured neighbours; a legend."""
+    """Draw the values from the exchange's history dashed, up to the measured ones; add a legend."""
     if not any(each.is_backfilled and each.value is not None for each in points):
         return
     edge = Point(0, None)

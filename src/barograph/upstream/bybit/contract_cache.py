@@ -89,7 +89,7 @@ class ContractCache:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no usable list has been read yet."""
+        """Whether there is no usable list."""
         return self._listing is None or abs(self._clock() - self._read_at) > USABLE
 
     async def current(self, budget: TimeBudget) -> ContractList:
@@ -153,8 +153,8 @@ class ContractCache:
         newer = await self._read(budget)
         if not newer.kept:
             raise InvalidReply(
-                "the list of contracts has no crypto perpetual against USDT, and "
-                f"{sum(newer.left_out.values())} of other classes: "
+                "the list of contracts has no crypto perpetual against USDT and "
+                f"{sum(newer.left_out.values())} contracts of other classes: "
                 f"{', '.join(newer.left_out)[:_TEXT_LIMIT] or 'none'}"
             )
         if symbols is not None and self._listing is not None:

@@ -104,7 +104,7 @@ class BybitExchange:
 
     @property
     def unwatched(self) -> list[str]:
-        """The contracts that have no liquidation topic, as far as the stream knows."""
+        """The contracts that the liquidation stream has no topic for."""
         return self._stream.left_out
 
     async def perpetuals(self) -> Perpetuals:
@@ -188,8 +188,8 @@ class BybitExchange:
     async def past_open_interest(self, contract: str, start: int, end: int) -> list[PastValue]:
         """Read single-sided open interest in coins; raises `UpstreamError`.
 
-        The history counts like the live `openInterest`, so nothing is read until a live reading
-        has shown how many sides that is.
+        The history counts sides as the live `openInterest` does, so we read none until a live
+        reading has shown how many sides that is.
         """
         sides = self._sides.get(contract)
         if sides is None:

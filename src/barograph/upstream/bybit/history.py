@@ -1,7 +1,7 @@
 """The exchange's own record of the past, by the hour.
 
-Each request asks for a span of hours that fits on one page, so no cursor is needed.
-Requests are paced, so that live readings keep their share of the exchange's rate limit.
+Each request asks for a span of hours that fits on one page, so we need no cursor. We pace the
+requests, so that live readings keep their share of the exchange's rate limit.
 """
 
 import asyncio
@@ -85,7 +85,7 @@ class BybitHistory:
     async def hours(
         self, series: PastSeries, contract: str, start: int, end: int
     ) -> list[PastValue]:
-        """The values at full hours, page by page until one is empty: there is none before it."""
+        """The values at full hours, newest page first. An empty page means that none is older."""
         values: dict[int, float] = {}
         until = end
         while until > start:
@@ -99,7 +99,7 @@ class BybitHistory:
         return [PastValue(at, values[at]) for at in sorted(values) if at % HOUR == 0]
 
     async def settlements(self, contract: str, start: int, end: int) -> list[SettledRate]:
-        """Settled funding rates; the interval between them varies, so pages end where they end."""
+        """Settled funding rates. Their interval varies, so each page ends where the last began."""
         rates: dict[int, float] = {}
         until = end
         for _ in range(_MAX_PAGES):

@@ -2,7 +2,7 @@
 
 If the exchange hangs, each attempt times out after at most half of the call's time budget
 (`request_seconds`). The call is retried until the budget is spent, and then raises `Unreachable`.
-The first readings have a larger budget, so that a slow line starts late instead of never.
+The first readings have a larger budget, so that the service starts even on a slow line.
 After four failed calls in a row the endpoint's circuit breaker opens: further calls fail at once,
 and one call per pause tries again.
 """
@@ -102,7 +102,7 @@ class RestClient:
     ) -> T:
         """Call `endpoint` and retry until `read` accepts the reply or the budget is spent.
 
-        Each purpose has its own breaker, so that a fault of the history doesn't stop live readings.
+        Each purpose has its own breaker, so that failing history calls don't stop live readings.
 
         Raises:
             UpstreamError: how the last attempt failed, or why a breaker allowed none.
@@ -175,7 +175,7 @@ class RestClient:
 
 
 def _query(params: Mapping[str, str]) -> str:
-    """The query string; a cursor goes back byte by byte, because it comes percent-encoded."""
+    """The query string. A cursor is sent back unchanged, because it is already percent-encoded."""
     query = urlencode({name: value for name, value in params.items() if name != "cursor"})
     cursor = params.get("cursor")
     return query if cursor is None else f"{query}&cursor={quote(cursor, safe=_IN_QUERIES)}"
