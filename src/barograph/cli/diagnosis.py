@@ -67,7 +67,8 @@ async def reply_problem(address: str) -> Problem | None:
             ) as client,
             client.stream("GET", address) as response,
         ):
-            target = response.headers.get("location", "")[:200]
+            # Without its query, where sign-in pages repeat the address that was asked for.
+            target = response.headers.get("location", "")[:200].partition("?")[0]
             is_page = "html" in response.headers.get("content-type", "")
     except (httpx2.HTTPError, OSError) as error:
         return connection_problem(error, host)
