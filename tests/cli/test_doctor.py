@@ -313,7 +313,7 @@ def lines(settings: Settings) -> dict[str, str]:
 )
 def test_a_database_that_cannot_be_served_is_named(tmp_path: Path) -> None:
     settings = Settings(data=tmp_path)
-    upgrade_database(settings, "live")
+    upgrade_database(settings)
     assert lines(settings)["history"].endswith("history.sqlite3 is missing or is no history")
     upgrade_history(settings)
     assert {line[:30] for line in lines(settings).values()} == {"ok up to date and undamaged (0"}

@@ -49,13 +49,6 @@ def child_option(function: F) -> F:
     return click.option("--child", type=int, hidden=True)(function)
 
 
-def demo_option(function: F) -> F:
-    """`--demo`: work on the simulated data of the demo that started this process."""
-    return click.option("--demo", "kind", flag_value="demo", default="live", hidden=True, type=str)(
-        function
-    )
-
-
 def read_settings(**options: object) -> "Settings":
     """Read the settings from the environment; options take precedence."""
     from barograph.settings import PREFIX, Settings
@@ -92,19 +85,19 @@ def warn_if_world_writable(folder: Path) -> None:
         log.warning("every user may write to the data folder", extra={"run": f"chmod o-w {folder}"})
 
 
-def upgrade_database(settings: "Settings", kind: "Kind | None" = None) -> list[str]:
+def upgrade_database(settings: "Settings") -> list[str]:
     """Bring the schema of the service's database up to date; return the applied migrations.
 
-    A database without a mark becomes one of this kind, or of the kind that its folder shows.
+    A database without a mark becomes one of the kind that its folder shows.
     """
     from barograph.kit.migrations import packaged_migrations, upgrade
     from barograph.terms.store import mark_instance
 
-    marked = kind or _kind_of_folder(settings.data)
+    kind = _kind_of_folder(settings.data)
 
     async def work(database: "Database") -> list[str]:
         applied = await upgrade(database, packaged_migrations(), system_clock)
-        await database.write(lambda tx: mark_instance(tx, marked, system_clock()))
+        await database.write(lambda tx: mark_instance(tx, kind, system_clock()))
         return applied
 
     make_folder(settings.data)

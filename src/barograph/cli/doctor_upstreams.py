@@ -302,11 +302,9 @@ async def _unread(name: str, what: str, source: str, settings: Settings) -> Diag
     return note(name, f"{what}not read, because its terms are not confirmed", accept)
 
 
-def unread(settings: Settings, unconfirmed: Unconfirmed) -> dict[str, Check]:
+def unread(unconfirmed: Unconfirmed) -> dict[str, Check]:
     """The checks in place of those of sources that may not be read."""
-    sources = {"stream": BYBIT, "treasury": "treasury", "nyfed": "nyfed"}
-    if settings.etf_file is None:
-        sources["etf"] = "ishares"
+    sources = {"stream": BYBIT, "treasury": "treasury", "nyfed": "nyfed", "etf": "ishares"}
     found: dict[str, Check] = {
         name: partial(_unread, name, "", source)
         for name, source in sources.items()

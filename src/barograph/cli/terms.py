@@ -133,7 +133,7 @@ def _change(
     """Change the confirmations of a live instance; the first command of all creates it."""
     require_kind(settings, "live")
     prepare_history(settings)  # before the database, as at a start
-    upgrade_database(settings, "live")
+    upgrade_database(settings)
     run_on_database(settings, lambda database: database.write(work))
 
 
@@ -145,7 +145,7 @@ def _rows(settings: "Settings") -> list[dict[str, Any]]:
     unconfirmed = unconfirmed_sources(settings, instance, held, system_clock())
     states = dict.fromkeys(SOURCES, "not configured")
     states |= dict.fromkeys(parse_names(settings.accept_terms), "confirmed")
-    states |= {name: _describe(name, each) for name, each in held.items()}
+    states |= {name: _describe(name, held[name]) for name in SOURCES if name in held}
     states |= {name: unconfirmed.explain(name) for name in unconfirmed.sources}
     return [
         {"name": name, "state": states[name], **source._asdict()}
