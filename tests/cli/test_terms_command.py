@@ -13,6 +13,9 @@ from barograph.cli.common import database_kind, require_kind, upgrade_database
 from barograph.cli.demo_settings import payment_settings
 from barograph.collector.app import macro_sources
 from barograph.errors import ConfigurationError
+from barograph.kit.database import Transaction
+from barograph.macro.records import Figure
+from barograph.macro.store import record_figures
 from barograph.settings import Settings
 from barograph.terms.sources import SOURCES, Unconfirmed
 from barograph.terms.store import without_selling, without_unconfirmed
@@ -75,6 +78,23 @@ def test_each_source_is_confirmed_by_its_own_name(tmp_path: Path, word: str) -> 
     started = run(tmp_path, "collect", BAROGRAPH_ACCEPT_TERMS=f"bybit,{word}")
     assert isinstance(started.exception, ConfigurationError)
     assert f"{word!r} is not a source" in str(started.exception)
+
+
+def test_a_database_before_its_upgrade_shows_what_the_upgrade_will_allow(tmp_path: Path) -> None:
+    settings = Settings(data=tmp_path)
+    upgrade_database(settings)
+    figure = Figure("sofr", "2026-11-02", 4.1, "a publisher")
+
+    async def undo_upgrade(tx: Transaction) -> None:
+        await record_figures(tx, [figure], 0)
+        for table in ("instance", "terms_confirmations"):
+            await tx.execute(f"DROP TABLE {table}")
+
+    on_database(settings.database_path, lambda database: database.write(undo_upgrade))
+
+    listed = states(tmp_path)
+    assert "a start after" in listed["nyfed"]
+    assert listed["treasury"].startswith("not used")
 
 
 def test_unconfirmed_sources_of_daily_figures_are_not_read() -> None:
