@@ -116,8 +116,8 @@ def test_sources_without_confirmed_terms_are_noted_and_not_read(tmp_path: Path) 
     noted = {each.name: each.detail for each in found if each.status == "note"}
     unread = "not read, because its terms are not confirmed"
     assert noted == {
-        "terms": "not confirmed: bybit, treasury, ishares, selling; not used: bybit, treasury, "
-        "ishares, selling; `collect` does not start without bybit",
+        "terms": "not confirmed and not used: bybit, treasury, ishares, selling; `collect` does "
+        "not start without bybit",
         "exchange": f"it answers, but is {unread}",
         **dict.fromkeys(["stream", "treasury", "etf"], unread),
     }

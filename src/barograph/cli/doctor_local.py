@@ -204,15 +204,18 @@ async def check_terms(unconfirmed: Unconfirmed, settings: Settings) -> Diagnosis
     """Name the sources that are not used, or only for a while."""
     if not unconfirmed.sources:
         return ok("terms", "confirmed for every configured source")
-    detail = f"not confirmed: {', '.join(unconfirmed.sources)}"
+    found = []
     if unconfirmed.unused:
-        detail += f"; not used: {', '.join(unconfirmed.unused)}"
-    if used_until := [each for each in unconfirmed.sources.values() if each is not None]:
-        detail += f"; the others are used until {iso_timestamp(used_until[0])}"
+        found.append(f"not confirmed and not used: {', '.join(unconfirmed.unused)}")
+    for name, until in unconfirmed.sources.items():
+        if until is not None:
+            found.append(f"{name} is not confirmed and used until {iso_timestamp(until)}")
     if BYBIT in unconfirmed.unused:
-        detail += "; `collect` does not start without bybit"
+        found.append("`collect` does not start without bybit")
     accept = f"`barograph terms accept SOURCE --data {settings.data}`"
-    return note("terms", detail, f"read {PAGE}, then confirm each that you may use: {accept}")
+    return note(
+        "terms", "; ".join(found), f"read {PAGE}, then confirm each that you may use: {accept}"
+    )
 
 
 CHECKS: Final[dict[str, Check]] = {
