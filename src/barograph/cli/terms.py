@@ -159,4 +159,5 @@ def _describe(name: str, held: "Confirmation") -> str:
     state = f"confirmed on {iso_timestamp(held.confirmed_at)[:10]}"
     if held.terms_date == SOURCES[name].terms_date:
         return state
-    return f"{state}, for the terms of {held.terms_date}; confirm the newer ones"
+    older = held.terms_date or "an unknown date"
+    return f"{state}, for the terms of {older}; confirm the newer ones"
