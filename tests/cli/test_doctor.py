@@ -141,7 +141,7 @@ FAULTS = [
     ("macro", "outage", "nyfed", "unreachable: HTTP 503", "asks again by itself"),
     ("macro", "missing-columns", "etf", "invalid reply", "the publisher changed the file"),
     ("identity", "empty-key-set", "identity", "legacy HS256 secret", "JWT signing keys"),
-    ("identity", "redirect", "identity", "HTTP 302 and redirects to /auth", "new address"),
+    ("identity", "redirect", "identity", "HTTP 302 and redirects to", "new address"),
     ("identity", "html", "identity", "a web page instead of data", "sign in"),
     ("identity", "outage", "identity", "HTTP 503", "BAROGRAPH_IDENTITY_URL"),
     ("identity", "hang", "identity", "does not answer in time", "firewall"),

@@ -136,7 +136,13 @@ async def _stream(settings: Settings) -> Diagnosis:
     address, seconds = settings.exchange_stream_url, 2 * settings.request_seconds
     remedy = "check BAROGRAPH_EXCHANGE_STREAM_URL; a proxy or firewall may not pass websockets"
     try:
-        async with connect(address, proxy=None, open_timeout=seconds, close_timeout=0) as socket:
+        async with connect(
+            address,
+            proxy=None,
+            open_timeout=seconds,
+            close_timeout=0,
+            user_agent_header=settings.user_agent,
+        ) as socket:
             return await _subscribe(socket, seconds)
     except InvalidStatus as error:
         status = error.response.status_code
