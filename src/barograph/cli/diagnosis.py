@@ -70,7 +70,7 @@ async def reply_problem(address: str) -> Problem | None:
             # Only the host: the rest may repeat the address that was asked for, and its key.
             target = host_of(response.headers.get("location", ""))[:200] or "another path"
             is_page = "html" in response.headers.get("content-type", "")
-    except (httpx2.HTTPError, OSError) as error:
+    except (httpx2.HTTPError, OSError, ValueError) as error:  # or a malformed location
         return connection_problem(error, host)
     if response.has_redirect_location:
         return Problem(
