@@ -13,6 +13,9 @@ from barograph.cli.common import database_kind, require_kind, upgrade_database
 from barograph.cli.demo_settings import payment_settings
 from barograph.collector.app import macro_sources
 from barograph.errors import ConfigurationError
+from barograph.kit.database import Transaction
+from barograph.macro.records import Figure
+from barograph.macro.store import record_figures
 from barograph.settings import Settings
 from barograph.terms.sources import SOURCES, Unconfirmed
 from barograph.terms.store import without_selling, without_unconfirmed
@@ -58,16 +61,11 @@ def test_confirmed_terms_are_listed_with_their_date_before_and_after_the_first_s
 
     accepted = run(data, "terms", "accept", "bybit", "treasury")
 
-    assert f"confirmed bybit: your use under the terms ({SOURCES['bybit'].terms_date}" in (
-        accepted.stdout
-    )
+    assert "confirmed bybit: your use under the terms (https://" in accepted.stdout
     assert (data / "history.sqlite3").exists()  # or the first start would miss it
     held = states(data, BAROGRAPH_ACCEPT_TERMS="nyfed")
-    assert {name for name, state in held.items() if state == "confirmed"} == {
-        "bybit",
-        "treasury",
-        "nyfed",
-    }
+    confirmed = [name for name, state in held.items() if state.startswith("confirmed")]
+    assert confirmed == ["bybit", "treasury", "nyfed"]
     run(data, "terms", "revoke", "bybit")
     assert states(data)["bybit"].startswith("not used")
 
@@ -82,6 +80,23 @@ def test_each_source_is_confirmed_by_its_own_name(tmp_path: Path, word: str) -> 
     assert f"{word!r} is not a data source" in str(started.exception)
 
 
+def test_a_database_before_its_upgrade_shows_what_the_upgrade_will_allow(tmp_path: Path) -> None:
+    settings = Settings(data=tmp_path)
+    upgrade_database(settings)
+    figure = Figure("sofr", "2026-11-02", 4.1, "a publisher")
+
+    async def undo_upgrade(tx: Transaction) -> None:
+        await record_figures(tx, [figure], 0)
+        for table in ("instance", "terms_confirmations"):
+            await tx.execute(f"DROP TABLE {table}")
+
+    on_database(settings.database_path, lambda database: database.write(undo_upgrade))
+
+    listed = states(tmp_path)
+    assert "a start after" in listed["nyfed"]
+    assert listed["treasury"].startswith("not used")
+
+
 def test_unconfirmed_sources_of_daily_figures_are_not_read() -> None:
     async def names(unconfirmed: Unconfirmed) -> list[str]:
         settings = Settings(etf_url="https://issuer.example/f.csv")
@@ -93,9 +108,12 @@ def test_unconfirmed_sources_of_daily_figures_are_not_read() -> None:
         finally:
             await files.close()
 
-    assert asyncio.run(names(Unconfirmed(["nyfed", "selling"]))) == ["treasury", "etf-ibit"]
-    assert asyncio.run(names(Unconfirmed(["treasury", "nyfed", "ishares"]))) == []
-    used = asyncio.run(names(Unconfirmed(["treasury", "ishares"], used_until=1)))
+    assert asyncio.run(names(Unconfirmed({"nyfed": None, "selling": None}))) == [
+        "treasury",
+        "etf-ibit",
+    ]
+    assert asyncio.run(names(Unconfirmed(dict.fromkeys(SOURCES)))) == []
+    used = asyncio.run(names(Unconfirmed({"treasury": 1, "ishares": None})))
     assert used == ["treasury", "sofr", "effr"]
 
 
@@ -113,18 +131,22 @@ def test_workers_start_with_x402_disabled_while_selling_is_not_confirmed() -> No
 )
 def test_demo_and_live_data_are_never_mixed(tmp_path: Path) -> None:
     demo, live = Settings(data=tmp_path / "demo"), Settings(data=tmp_path / "live")
-    upgrade_database(demo, "demo")
+    demo.data.mkdir()
+    (demo.data / "world.json").write_text("{}")
+    upgrade_database(demo)
     upgrade_database(live)
 
     for command in (["serve"], ["serve", "--collect"], ["collect"], ["terms", "accept", "bybit"]):
         refused = run(demo.data, *command, BAROGRAPH_ACCEPT_TERMS="bybit")
         assert isinstance(refused.exception, ConfigurationError)
         assert "holds the simulated data of a demo" in str(refused.exception)
-    assert run(demo.data, "collect", "--demo").exit_code == 2
     refused = run(live.data, "demo")
     assert isinstance(refused.exception, ConfigurationError)
     assert "holds live data" in str(refused.exception)
-    assert [each.name for each in demo.data.iterdir()] == ["barograph.sqlite3"]
+    assert {each.name for each in demo.data.iterdir()} == {"barograph.sqlite3", "world.json"}
+    history = f"sqlite:///{demo.data}/history.sqlite3"
+    refused = run(live.data, "collect", BAROGRAPH_HISTORY_URL=history)
+    assert "BAROGRAPH_HISTORY_URL names the history of a demo" in str(refused.exception)
     assert run(demo.data, "keys", "create", "--email", "name@example.com").exit_code == 0
 
 

@@ -17,6 +17,6 @@ def test_the_page_has_every_check_in_the_order_of_the_lines() -> None:
 
 
 def test_the_page_has_every_cause_of_a_failed_connection() -> None:
-    known = [*(each for _, each in _CONNECTIONS), *_CERTIFICATES.values(), _UNKNOWN_AUTHORITY]
+    known = [*_CONNECTIONS.values(), *_CERTIFICATES.values(), _UNKNOWN_AUTHORITY]
     for each in known:
         assert f"| {each.detail.format(host='…')} |" in PAGE

@@ -14,4 +14,5 @@ def test_terms_of_every_source_are_described_with_their_link_and_date(name: str)
     (row,) = [line for line in PAGE.splitlines() if line.startswith(f"| `{name}` |")]
     assert SOURCES[name].url in row
     assert SOURCES[name].terms_date in row
+    assert ("2026-" in row) is bool(SOURCES[name].terms_date)
     assert ("written consent" in row) is (SOURCES[name].statement == "consent")

@@ -6,14 +6,15 @@ from barograph.collector.judge import Judge, write_conclusions
 from barograph.collector.leader import collector_lease
 from barograph.kit.database import Database
 from barograph.kit.timestamps import DAY
+from barograph.macro.records import Figure
+from barograph.macro.store import record_figures
 from barograph.settings import Settings
-from barograph.terms.sources import SOURCES, Confirmation, Unconfirmed
+from barograph.terms.sources import SOURCES, Confirmation, Instance, Unconfirmed
 from barograph.terms.store import (
+    configured_sources,
     confirm,
     mark_instance,
-    read_confirmations,
-    read_instance,
-    read_unconfirmed,
+    read_terms,
     revoke,
     start_with_terms,
 )
@@ -36,26 +37,27 @@ async def measure(database: Database) -> None:
     await write_conclusions(database, lease, [Judge(EVERYTHING).conclude(reading(START))])
 
 
+async def use(database: Database, series: str) -> None:
+    """Record a daily figure."""
+    figure = Figure(series, "2026-11-02", 4.1, "a publisher")
+    await database.write(lambda tx: record_figures(tx, [figure], START))
+
+
 def test_a_confirmation_is_stored_with_the_date_of_the_terms_and_holds_until_revoked(
     database: Database, runner: asyncio.Runner
 ) -> None:
-    runner.run(database.write(lambda tx: mark_instance(tx, "live", START)))
-
     first = begin(database, runner, START, accept_terms="bybit, treasury")
     begin(database, runner, START + DAY, accept_terms="bybit")
 
-    assert first == Unconfirmed(["nyfed", "ishares", "selling"])
-    assert first.unused == first.sources
+    assert first.unused == ["nyfed", "ishares", "selling"]
     dated = SOURCES["bybit"].terms_date
-    held = runner.run(database.read(read_confirmations))
+    _, held = runner.run(database.read(read_terms))
     assert (list(held), held["bybit"]) == (["bybit", "treasury"], Confirmation(dated, START))
-    runner.run(database.write(lambda tx: revoke(tx, ["bybit"], START + 2 * DAY)))
-    assert "bybit" in begin(database, runner, START + 2 * DAY).sources
-    rows = runner.run(database.read(lambda tx: tx.fetch("SELECT * FROM terms_confirmations")))
-    assert ("bybit", dated, "terms", START, START + 2 * DAY) in rows
+    runner.run(database.write(lambda tx: revoke(tx, ["bybit"])))
+    assert "bybit" in begin(database, runner, START + 2 * DAY).unused
 
 
-def test_newer_terms_are_confirmed_beside_the_older_confirmation(
+def test_newer_terms_replace_the_older_confirmation(
     database: Database, runner: asyncio.Runner
 ) -> None:
     runner.run(database.write(lambda tx: confirm(tx, ["bybit"], START)))
@@ -64,27 +66,39 @@ def test_newer_terms_are_confirmed_beside_the_older_confirmation(
 
     runner.run(database.write(lambda tx: confirm(tx, ["bybit"], START + DAY)))
 
-    held = runner.run(database.read(read_confirmations))
+    _, held = runner.run(database.read(read_terms))
     assert held == {"bybit": Confirmation(SOURCES["bybit"].terms_date, START + DAY)}
-    count = "SELECT count(*) FROM terms_confirmations"
-    assert runner.run(database.read(lambda tx: tx.fetch(count))) == [(2,)]
 
 
-def test_an_upgraded_instance_has_30_days_to_confirm_except_where_consent_is_needed(
+def test_after_an_upgrade_exactly_the_sources_in_use_have_30_days(
     database: Database, runner: asyncio.Runner
 ) -> None:
     runner.run(measure(database))
+    runner.run(use(database, "etf-ibit-btc"))
     runner.run(database.write(lambda tx: mark_instance(tx, "live", START)))
-    runner.run(
-        database.write(lambda tx: mark_instance(tx, "live", START + DAY))
-    )  # prolongs nothing
+    runner.run(use(database, "us10y"))
+    # Neither a later start nor a source that is read later changes what the upgrade decided.
+    runner.run(database.write(lambda tx: mark_instance(tx, "live", START + DAY)))
 
     during = begin(database, runner, START + 30 * DAY - 1)
     after = begin(database, runner, START + 30 * DAY)
 
-    assert during == Unconfirmed(list(SOURCES), START + 30 * DAY)
-    assert during.unused == ["ishares"]
+    until = START + 30 * DAY
+    used = {"bybit": until, "ishares": until}
+    assert during == Unconfirmed(dict.fromkeys(SOURCES) | used)
+    assert during.unused == ["treasury", "nyfed", "selling"]
     assert after.unused == list(SOURCES)
+
+
+def test_an_operators_own_etf_file_is_no_use_of_the_issuers(
+    database: Database, runner: asyncio.Runner
+) -> None:
+    for series in ("etf-operator-flow", "sofr"):
+        runner.run(use(database, series))
+    runner.run(database.write(lambda tx: mark_instance(tx, "live", START)))
+
+    instance, _ = runner.run(database.read(read_terms))
+    assert instance == Instance("live", START, "nyfed")
 
 
 def test_a_demo_needs_no_confirmation_and_keeps_its_mark(
@@ -93,19 +107,11 @@ def test_a_demo_needs_no_confirmation_and_keeps_its_mark(
     runner.run(database.write(lambda tx: mark_instance(tx, "demo", START)))
     runner.run(database.write(lambda tx: mark_instance(tx, "live", START + DAY)))
 
-    assert begin(database, runner, START, accept_terms="bybit") == Unconfirmed([])
-    instance = runner.run(database.read(read_instance))
-    assert instance is not None
-    assert instance.kind == "demo"
-    assert runner.run(database.read(read_confirmations)) == {}
+    assert begin(database, runner, START, accept_terms="bybit") == Unconfirmed({})
+    assert runner.run(database.read(read_terms)) == (Instance("demo", START), {})
 
 
-def test_only_configured_sources_need_a_confirmation(
-    database: Database, runner: asyncio.Runner
-) -> None:
-    off = {"treasury_url": "", "nyfed_url": "", "etf_url": ""}
-    bare = Settings.model_validate(off)
-
-    found = runner.run(database.read(lambda tx: read_unconfirmed(tx, bare, START)))
-
-    assert found == Unconfirmed(["bybit"])
+def test_only_configured_sources_need_a_confirmation() -> None:
+    off = {"treasury_url": "", "nyfed_url": "", "etf_file": "flows.csv"}
+    assert configured_sources(Settings.model_validate(off)) == ["bybit"]
+    assert configured_sources(EVERYTHING) == list(SOURCES)

@@ -446,7 +446,7 @@ def test_a_first_connection_that_is_never_heard_from_is_a_failure(
 
 
 def test_unconfirmed_source_is_not_configured_and_no_failure() -> None:
-    unconfirmed = Unconfirmed(["treasury", "selling"])
+    unconfirmed = Unconfirmed({"treasury": None, "selling": None})
     status = assess(WELL._replace(unconfirmed=unconfirmed, payments=None))
     checks = {each.name: each for each in status.checks}
 
@@ -457,7 +457,7 @@ def test_unconfirmed_source_is_not_configured_and_no_failure() -> None:
 
 
 def test_source_that_is_read_without_confirmation_for_now_says_until_when() -> None:
-    unconfirmed = Unconfirmed(["bybit", "nyfed", "ishares"], used_until=NOW + HOUR)
+    unconfirmed = Unconfirmed({"bybit": NOW + HOUR, "nyfed": NOW + HOUR, "ishares": None})
     status = assess(WELL._replace(unconfirmed=unconfirmed))
     checks = {each.name: each for each in status.checks}
 

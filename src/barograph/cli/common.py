@@ -16,9 +16,9 @@ from barograph.kit.clock import system_clock
 if TYPE_CHECKING:
     from barograph.history.ledger import Ledger
     from barograph.history.records import Stances
-    from barograph.kit.database import Database
+    from barograph.kit.database import Database, Transaction
     from barograph.settings import Settings
-    from barograph.terms.sources import Kind
+    from barograph.terms.sources import Confirmation, Instance, Kind
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -47,13 +47,6 @@ def data_option(function: F) -> F:
 def child_option(function: F) -> F:
     """`--child PID`: run as the child of that process and end with it."""
     return click.option("--child", type=int, hidden=True)(function)
-
-
-def demo_option(function: F) -> F:
-    """`--demo`: work on the simulated data of the demo that started this process."""
-    return click.option("--demo", "kind", flag_value="demo", default="live", hidden=True, type=str)(
-        function
-    )
 
 
 def read_settings(**options: object) -> "Settings":
@@ -92,19 +85,19 @@ def warn_if_world_writable(folder: Path) -> None:
         log.warning("every user may write to the data folder", extra={"run": f"chmod o-w {folder}"})
 
 
-def upgrade_database(settings: "Settings", kind: "Kind | None" = None) -> list[str]:
+def upgrade_database(settings: "Settings") -> list[str]:
     """Bring the schema of the service's database up to date; return the applied migrations.
 
-    A database without a mark gets this kind, or the kind that its folder shows.
+    A database without a mark gets the kind that its folder shows.
     """
     from barograph.kit.migrations import packaged_migrations, upgrade
     from barograph.terms.store import mark_instance
 
-    marked = kind or _kind_of_folder(settings.data)
+    kind = _kind_of_folder(settings.data)
 
     async def work(database: "Database") -> list[str]:
         applied = await upgrade(database, packaged_migrations(), system_clock)
-        await database.write(lambda tx: mark_instance(tx, marked, system_clock()))
+        await database.write(lambda tx: mark_instance(tx, kind, system_clock()))
         return applied
 
     make_folder(settings.data)
@@ -119,29 +112,46 @@ def require_kind(settings: "Settings", kind: "Kind") -> None:
         DatabaseUnavailable: its database can't be read.
     """
     found = database_kind(settings)
-    if found in {None, kind}:
-        return
-    if found == "demo":
+    if kind == "demo" and found == "live":
+        raise ConfigurationError(
+            f"{settings.data} holds live data: choose another folder for the demo with --data"
+        )
+    if kind == "live" and found == "demo":
         raise ConfigurationError(
             f"{settings.data} holds the simulated data of a demo: run it with `barograph demo "
             f"--data {settings.data}`, or choose another folder for live data with --data"
         )
-    raise ConfigurationError(
-        f"{settings.data} holds live data: choose another folder for the demo with --data"
-    )
+    if kind == "live" and _kind_of_folder(settings.history_path.parent) == "demo":
+        raise ConfigurationError(
+            "BAROGRAPH_HISTORY_URL names the history of a demo: choose another file for live data"
+        )
 
 
 def database_kind(settings: "Settings") -> "Kind | None":
     """What the data folder was created for; None if it is empty."""
-    from barograph.terms.store import read_instance
-
-    path = settings.database_path
-    if "instance" in _tables(path):
-        marked = _run(path, lambda database: database.read(read_instance), create=False)
-        if marked is not None:
-            return marked.kind
+    marked, _ = stored_terms(settings)
+    if marked is not None:
+        return marked.kind
     kind = _kind_of_folder(settings.data)
-    return kind if kind == "demo" or path.exists() else None
+    return kind if kind == "demo" or settings.database_path.exists() else None
+
+
+def stored_terms(settings: "Settings") -> "tuple[Instance | None, dict[str, Confirmation]]":
+    """A database's mark and confirmations; this creates and upgrades nothing.
+
+    Raises:
+        DatabaseUnavailable: the database can't be read.
+    """
+    from barograph.terms.sources import Instance
+    from barograph.terms.store import read_terms, used_sources
+
+    tables = _tables(settings.database_path)
+    if "terms_confirmations" in tables:
+        return _read(settings.database_path, read_terms)
+    if "payments" not in tables:
+        return None, {}
+    used = _read(settings.database_path, used_sources)
+    return Instance(_kind_of_folder(settings.data), system_clock(), used), {}
 
 
 def _kind_of_folder(data: Path) -> "Kind":
@@ -181,11 +191,7 @@ def published_stances(settings: "Settings") -> "Stances | None":
 
     if "snapshots" not in _tables(settings.database_path):
         return None
-    return _run(
-        settings.database_path,
-        lambda database: database.read(lambda tx: latest_snapshot(tx, STANCES)),
-        create=False,
-    )
+    return _read(settings.database_path, lambda tx: latest_snapshot(tx, STANCES))
 
 
 def upgrade_history(settings: "Settings") -> None:
@@ -308,6 +314,10 @@ def _run(
             await database.close()
 
     return asyncio.run(work())
+
+
+def _read(path: Path, work: "Callable[[Transaction], Coroutine[Any, Any, T]]") -> T:
+    return _run(path, lambda database: database.read(work), create=False)
 
 
 def _tables(path: Path) -> set[str]:

@@ -89,11 +89,11 @@ def run_demo(
         ports = {name: free_port(HOST) for name in names}
         settings = demo_settings(data, port, workers, ports)
         move_history_away(data, away=False)  # faults end with their demo
-        upgrade_database(settings, "demo")
+        world = _load_world(data, seed)  # before the database, which it marks as a demo's
+        upgrade_database(settings)
         upgrade_history(settings)
         switch_stances(data, expired=False)
         asyncio.run(_grant_tiers(settings))
-        world = _load_world(data, seed)
         asyncio.run(_supervise(settings, ports, None if fresh else world, started))
 
 
@@ -255,9 +255,8 @@ async def _supervise(
         if past is not None:
             await _stoppable(_replay_past(settings, past))
         await _until_200(f"{settings.exchange_rest_url}/v5/market/time")
-        await supervisor.start(Child("collector", ["collect", "--demo"], environment))
-        stop_seconds = settings.stop_seconds + 2
-        await supervisor.start(Child("web", ["serve", "--demo"], environment, stop_seconds))
+        await supervisor.start(Child("collector", ["collect"], environment))
+        await supervisor.start(Child("web", ["serve"], environment, settings.stop_seconds + 2))
         await supervisor.until_stopped(ready)
     finally:
         running.unlink(missing_ok=True)

@@ -67,15 +67,16 @@ async def reply_problem(address: str) -> Problem | None:
             ) as client,
             client.stream("GET", address) as response,
         ):
-            target = response.headers.get("location", "")[:200]
+            # Only the host: the rest may repeat the address that was asked for, and its key.
+            target = host_of(response.headers.get("location", ""))[:200] or "another path"
             is_page = "html" in response.headers.get("content-type", "")
-    except (httpx2.HTTPError, OSError) as error:
+    except (httpx2.HTTPError, OSError, ValueError) as error:  # or a malformed location
         return connection_problem(error, host)
-    if response.is_redirect and target:
+    if response.has_redirect_location:
         return Problem(
             f"{host} answers HTTP {response.status_code} and redirects to {target}",
-            "if the service moved, set its new address; if this network shows a sign-in page, sign "
-            "in",
+            "open the address in a browser: if the service moved, set its new address; if this "
+            "network shows a sign-in page, sign in",
         )
     if response.status_code == _SIGN_IN or (response.is_success and is_page):
         return Problem(
@@ -92,43 +93,31 @@ def host_of(address: str) -> str:
 
 
 def _explain(cause: BaseException, host: str) -> Problem | None:
-    found = next((each for kind, each in _CONNECTIONS if isinstance(cause, kind)), None)
+    found = next((each for kind, each in _CONNECTIONS.items() if isinstance(cause, kind)), None)
     if isinstance(cause, ssl.SSLCertVerificationError):
         found = _CERTIFICATES.get(cause.verify_code, _UNKNOWN_AUTHORITY)
     return None if found is None else Problem(*(text.format(host=host) for text in found))
 
 
-_CONNECTIONS: Final = (
-    (
-        socket.gaierror,
-        Problem(
-            "the name {host} can't be resolved",
-            "check this machine's network and name server; some networks block names",
-        ),
+_CONNECTIONS: Final = {
+    socket.gaierror: Problem(
+        "the name {host} can't be resolved",
+        "check this machine's network and name server; some networks block names",
     ),
-    (
-        ssl.SSLError,
-        Problem(
-            "{host} does not speak TLS",
-            "check the address; a proxy or a sign-in page may answer instead",
-        ),
+    ssl.SSLError: Problem(
+        "{host} does not speak TLS",
+        "check the address; a proxy or a sign-in page may answer instead",
     ),
-    (
-        TimeoutError,
-        Problem(
-            "{host} does not answer in time",
-            "check the network; a firewall may drop the connection",
-        ),
+    TimeoutError: Problem(
+        "{host} does not answer in time", "check the network; a firewall may drop the connection"
     ),
-    (
-        ConnectionRefusedError,
-        Problem("{host} refuses the connection", "check the address; a firewall may block it"),
+    ConnectionRefusedError: Problem(
+        "{host} refuses the connection", "check the address; a firewall may block it"
     ),
-    (
-        ConnectionError,
-        Problem("the connection to {host} was closed", "try again; a firewall may close it"),
+    ConnectionError: Problem(
+        "the connection to {host} was closed", "try again; a firewall may close it"
     ),
-)
+}
 """The meaning of an error below HTTP; the first that fits counts."""
 
 _WRONG_TIME: Final = Problem(

@@ -4,15 +4,14 @@ import asyncio
 import json
 import logging
 import sys
-from collections.abc import Awaitable, Callable
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from barograph.cli.common import data_option, progress_bar, read_settings
+from barograph.cli.common import data_option, read_settings
 
 if TYPE_CHECKING:
     from barograph.cli.diagnosis import Diagnosis
@@ -34,8 +33,8 @@ def doctor(data: Path | None, as_json: bool) -> None:
     """Check what could keep this instance from working.
 
     Checks this machine and every configured service: the exchange, the publishers of daily figures,
-    the identity provider, payments and the mail server. docs/doctor.md explains each line. Exits
-    with 1 if a check fails, and with 3 if the configuration is wrong.
+    the identity provider, payments and the mail server. docs/doctor.md explains each line and the
+    exit codes.
 
     \b
     Example:
@@ -44,19 +43,20 @@ def doctor(data: Path | None, as_json: bool) -> None:
     from barograph.kit.logs import configure_logs
 
     configure_logs("error")
-    settings = read_settings(data=data)
-    with progress_bar("checking") if sys.stderr.isatty() else nullcontext(_ignore) as show:
-        found = asyncio.run(examine(settings, show))
-    if as_json:
-        click.echo(json.dumps([each._asdict() | {"ok": each.status != "fail"} for each in found]))
-    else:
-        for each in found:
-            click.echo(_line(each))
+    found = asyncio.run(_print_all(read_settings(data=data), as_json=as_json))
     sys.exit(1 if any(each.status == "fail" for each in found) else 0)
 
 
-def _ignore(_done: int, _total: int) -> None:
-    """Show no progress."""
+async def _print_all(settings: "Settings", *, as_json: bool) -> "list[Diagnosis]":
+    """Print each result as soon as it and those before it are known; JSON at the end."""
+    found = []
+    async for each in examine(settings):
+        found.append(each)
+        if not as_json:
+            click.echo(_line(each))
+    if as_json:
+        click.echo(json.dumps([each._asdict() | {"ok": each.status != "fail"} for each in found]))
+    return found
 
 
 def _line(found: "Diagnosis") -> str:
@@ -68,10 +68,8 @@ def _line(found: "Diagnosis") -> str:
     return f"{mark} " + "".join(each if each.isprintable() else "?" for each in text)
 
 
-async def examine(
-    settings: "Settings", show: Callable[[int, int], None] = _ignore
-) -> "list[Diagnosis]":
-    """Run every check at once; `show` gets how many are done, and of how many."""
+async def examine(settings: "Settings") -> "AsyncIterator[Diagnosis]":
+    """Run every check at once, and yield the results in order."""
     from barograph.cli import doctor_local, doctor_upstreams
     from barograph.terms.store import without_unconfirmed
 
@@ -80,14 +78,12 @@ async def examine(
         **doctor_local.CHECKS,
         "terms": partial(doctor_local.check_terms, unconfirmed),
         **doctor_upstreams.CHECKS,
-        **doctor_upstreams.unread(settings, unconfirmed),
+        **doctor_upstreams.unread(unconfirmed),
     }
     used = without_unconfirmed(settings, unconfirmed)
     tasks = [asyncio.create_task(bounded(name, check(used))) for name, check in checks.items()]
-    for done, each in enumerate(asyncio.as_completed(tasks)):
-        show(done, len(tasks))
-        await each
-    return [task.result() for task in tasks]
+    for task in tasks:
+        yield await task
 
 
 async def bounded(
@@ -102,4 +98,6 @@ async def bounded(
         return failed(name, f"no result within {seconds:.0f} s", "check the network")
     except Exception as error:
         log.exception("check failed", extra={"check": name})
-        return failed(name, f"the check itself failed: {error!r}", "report this as a bug")
+        # Only the name: the text may hold an address with a key.
+        kind = type(error).__name__
+        return failed(name, f"the check itself failed ({kind})", "report this as a bug")

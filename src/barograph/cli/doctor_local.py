@@ -12,7 +12,7 @@ import apsw
 import httpx2
 
 from barograph import NOTICE
-from barograph.cli.common import BUSY_MS, is_history, require_kind
+from barograph.cli.common import BUSY_MS, is_history, require_kind, stored_terms
 from barograph.cli.diagnosis import Diagnosis, failed, note, ok
 from barograph.errors import ConfigurationError
 from barograph.guides.files import load_catalog
@@ -28,8 +28,8 @@ from barograph.kit.migrations import Migration, missing_migrations, packaged_mig
 from barograph.kit.operating_system import is_exposed, is_world_writable, require_free_port
 from barograph.kit.timestamps import iso_timestamp
 from barograph.settings import Settings, reachable
-from barograph.terms.sources import BYBIT, GRACE_MS, PAGE, Instance, Unconfirmed
-from barograph.terms.store import read_unconfirmed, unconfirmed_sources
+from barograph.terms.sources import BYBIT, PAGE, Unconfirmed
+from barograph.terms.store import unconfirmed_sources
 
 MIN_DISK_BYTES = 1 << 30
 CHECK_SECONDS = 10.0
@@ -194,31 +194,29 @@ async def _guides(settings: Settings) -> Diagnosis:
 
 async def read_terms(settings: Settings) -> Unconfirmed:
     """The configured sources whose terms are not confirmed."""
-    now = system_clock()
-    if not settings.database_path.exists():
-        return unconfirmed_sources(settings, (), None, now)
-    database = SQLiteDatabase(settings.database_path, create=False)
     try:
-        return await database.read(lambda tx: read_unconfirmed(tx, settings, now))
-    except DatabaseUnavailable:  # before its upgrade, it has no confirmations but a grace period
-        return unconfirmed_sources(settings, (), Instance("live", now, now + GRACE_MS), now)
-    finally:
-        await database.close()
+        stored = await asyncio.to_thread(stored_terms, settings)
+    except DatabaseUnavailable:  # the line about the database says so
+        stored = None, {}
+    return unconfirmed_sources(settings, *stored, system_clock())
 
 
 async def check_terms(unconfirmed: Unconfirmed, settings: Settings) -> Diagnosis:
     """Name the sources that are not used, or only for a while."""
     if not unconfirmed.sources:
         return ok("terms", "confirmed for every configured source")
-    detail = f"not confirmed: {', '.join(unconfirmed.sources)}"
+    found = []
     if unconfirmed.unused:
-        detail += f"; not used: {', '.join(unconfirmed.unused)}"
-    if unconfirmed.used_until is not None:
-        detail += f"; the others are used until {iso_timestamp(unconfirmed.used_until)}"
+        found.append(f"not confirmed and not used: {', '.join(unconfirmed.unused)}")
+    for name, until in unconfirmed.sources.items():
+        if until is not None:
+            found.append(f"{name} is not confirmed and used until {iso_timestamp(until)}")
     if BYBIT in unconfirmed.unused:
-        detail += "; `collect` does not start without bybit"
+        found.append("`collect` does not start without bybit")
     accept = f"`barograph terms accept SOURCE --data {settings.data}`"
-    return note("terms", detail, f"read {PAGE}, then confirm each source you may use: {accept}")
+    return note(
+        "terms", "; ".join(found), f"read {PAGE}, then confirm each source you may use: {accept}"
+    )
 
 
 CHECKS: Final[dict[str, Check]] = {

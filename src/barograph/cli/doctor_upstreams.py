@@ -1,17 +1,18 @@
 """The checks of `barograph doctor` on the services that an instance depends on."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
+from http import HTTPStatus
 from typing import Final
 
-from websockets.asyncio.client import connect
+from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus, WebSocketException
 
 from barograph.cli.diagnosis import (
-    LOOK_SECONDS,
     Diagnosis,
+    Problem,
     connection_problem,
     failed,
     host_of,
@@ -20,15 +21,28 @@ from barograph.cli.diagnosis import (
     reply_problem,
 )
 from barograph.collector.app import FILE_SECONDS, macro_sources
-from barograph.errors import ConfigurationError, Forbidden, InvalidReply, Throttled, UpstreamError
+from barograph.errors import (
+    BarographError,
+    ConfigurationError,
+    Forbidden,
+    InvalidReply,
+    Throttled,
+    UpstreamError,
+)
 from barograph.identity.provider import IdentityMisconfigured, IdentityUnavailable
 from barograph.kit.clock import system_clock
 from barograph.kit.timestamps import SECOND
 from barograph.markets.records import Perpetuals
-from barograph.payments.records import X402_VERSION, ChainUnavailable
+from barograph.payments.records import SCHEME, X402_VERSION, ChainUnavailable
 from barograph.settings import Settings
 from barograph.terms.sources import BYBIT, Unconfirmed
 from barograph.upstream.bybit import BybitExchange
+from barograph.upstream.bybit.messages import (
+    Subscribed,
+    decode_message,
+    subscribe_request,
+    topics_by_connection,
+)
 from barograph.upstream.chain import JsonRpcChain
 from barograph.upstream.facilitator import HttpFacilitator
 from barograph.upstream.files import FileClient
@@ -42,9 +56,7 @@ MAX_SKEW_MS = 2_000
 MAX_BLOCK_AGE = 120 * SECOND
 """Blocks of the supported chains are 2 to 12 seconds apart."""
 
-SCHEME = "exact"
 TIME_PATH = "/v5/market/time"
-BLOCKED = (403, 451)
 SMTP_PORT = 25
 
 GEO_BLOCK: Final = (
@@ -52,13 +64,12 @@ GEO_BLOCK: Final = (
     "BAROGRAPH_EXCHANGE_STREAM_URL to Bybit's host for your country (docs/doctor.md lists them); "
     "OKX, Hyperliquid and Gate answer US addresses, but this version reads only Bybit"
 )
-CLOCK: Final = "synchronise this machine's clock"
 
 _EXCHANGE: Final = {
-    "refused": GEO_BLOCK,
     "throttled": "wait; other programs at this IP address may use up the exchange's rate limit",
     "unreachable": "check the network and BAROGRAPH_EXCHANGE_REST_URL; if both are right, wait",
-    "invalid reply": "check that BAROGRAPH_EXCHANGE_REST_URL is the exchange's own address",
+    "invalid reply": "synchronise this machine's clock if the line `clock` fails, or check "
+    "BAROGRAPH_EXCHANGE_REST_URL",
     "not found": "check BAROGRAPH_EXCHANGE_REST_URL",
 }
 _PUBLISHER: Final = {
@@ -70,26 +81,19 @@ _PUBLISHER: Final = {
     "the publisher changed the file",
     "not found": "the publisher moved the file: check {setting}",
 }
-_FACILITATOR: Final = {
-    "refused": "check the credentials of the facilitator",
-    "invalid reply": "check BAROGRAPH_X402_FACILITATOR_URL; redirects are not followed",
-    "not found": "check BAROGRAPH_X402_FACILITATOR_URL",
-}
-
 Check = Callable[[Settings], Awaitable[Diagnosis]]
 
 
 async def _failure(
-    name: str, error: UpstreamError, host: str, remedies: Mapping[str, str], page: str | None = None
+    name: str, error: BarographError, host: str, remedy: str, page: str | None = None
 ) -> Diagnosis:
     """Explain a failure: what broke the connection, or what answered at `page` instead."""
     problem = connection_problem(error, host)
     if problem is None and page is not None and not isinstance(error, Throttled):
         problem = await reply_problem(page)
-    if problem is not None:
-        return failed(name, f"{error.kind}: {problem.detail}", problem.remedy)
-    remedy = remedies.get(error.kind, "try again later")
-    return failed(name, f"{error.kind}: {error}", remedy)
+    kind = f"{error.kind}: " if isinstance(error, UpstreamError) else ""
+    detail, remedy = problem or Problem(str(error), remedy)
+    return failed(name, kind + detail, remedy)
 
 
 @asynccontextmanager
@@ -101,19 +105,6 @@ async def _open_exchange(settings: Settings) -> AsyncIterator[BybitExchange]:
         await exchange.close()
 
 
-async def _skew(exchange: BybitExchange) -> int:
-    """How far our clock is ahead of the exchange's; raises `UpstreamError`."""
-    before = system_clock()
-    theirs = await exchange.server_time()
-    return (before + system_clock()) // 2 - theirs
-
-
-async def _clocks_differ(exchange: BybitExchange) -> bool:
-    with suppress(UpstreamError):
-        return abs(await _skew(exchange)) > MAX_SKEW_MS
-    return False
-
-
 async def _exchange(settings: Settings, *, may_read: bool = True) -> Diagnosis:
     address = settings.exchange_rest_url
     async with _open_exchange(settings) as exchange:
@@ -122,17 +113,11 @@ async def _exchange(settings: Settings, *, may_read: bool = True) -> Diagnosis:
             if may_read:
                 return _described(await exchange.perpetuals())
         except Forbidden as error:
-            return _geo_block("exchange", str(error))
+            return failed("exchange", f"a geo-block: {error}", GEO_BLOCK)
         except UpstreamError as error:
-            if isinstance(error, InvalidReply) and await _clocks_differ(exchange):
-                return failed("exchange", f"the clocks differ: {error}", CLOCK)
             page = address + TIME_PATH
-            return await _failure("exchange", error, host_of(address), _EXCHANGE, page)
+            return await _failure("exchange", error, host_of(address), _EXCHANGE[error.kind], page)
     return await _unread("exchange", "it answers, but is ", BYBIT, settings)
-
-
-def _geo_block(name: str, said: str) -> Diagnosis:
-    return failed(name, f"a geo-block: Bybit does not serve this address ({said})", GEO_BLOCK)
 
 
 def _described(reading: Perpetuals) -> Diagnosis:
@@ -149,60 +134,55 @@ def _described(reading: Perpetuals) -> Diagnosis:
 
 
 async def _stream(settings: Settings) -> Diagnosis:
-    quick = settings.model_copy(update={"stream_ping_seconds": settings.request_seconds / 4})
-    watcher = _StreamWatcher()
-    async with _open_exchange(quick) as exchange:
-        listening = asyncio.create_task(exchange.listen(["BTCUSDT"], watcher))
-        try:
-            await asyncio.wait_for(watcher.connected.wait(), 2 * settings.request_seconds)
-        except TimeoutError:
-            return await _broken_stream(settings.exchange_stream_url)
-        finally:
-            listening.cancel()
-            await asyncio.wait([listening])
-    return ok("stream", "the liquidation stream answers")
-
-
-class _StreamWatcher:
-    """Waits until the stream has proved that it is connected."""
-
-    def __init__(self) -> None:
-        self.connected = asyncio.Event()
-
-    def liquidated(self, _liquidations: object) -> None:
-        """Ignore what the stream reports."""
-
-    def watched(self, _start: int, _end: int) -> None:
-        self.connected.set()
-
-
-async def _broken_stream(address: str) -> Diagnosis:
-    """Connect once more, to see where it fails."""
+    address, seconds = settings.exchange_stream_url, 2 * settings.request_seconds
     remedy = "check BAROGRAPH_EXCHANGE_STREAM_URL; a proxy or firewall may not pass websockets"
     try:
-        async with connect(address, proxy=None, open_timeout=LOOK_SECONDS, close_timeout=0):
-            detail = "it connects, but does not confirm the subscription"
-            return failed("stream", detail, "try again later")
+        async with connect(
+            address,
+            proxy=None,
+            open_timeout=seconds,
+            close_timeout=0,
+            user_agent_header=settings.user_agent,
+        ) as socket:
+            return await _subscribe(socket, seconds)
     except InvalidStatus as error:
-        said = f"HTTP {error.response.status_code}"
-        if error.response.status_code in BLOCKED:
-            return _geo_block("stream", said)
-        return failed("stream", f"{said} instead of a websocket", remedy)
+        status = error.response.status_code
+        if status == HTTPStatus.FORBIDDEN:
+            return failed("stream", f"a geo-block: HTTP {status}", GEO_BLOCK)
+        return failed("stream", f"HTTP {status} instead of a websocket", remedy)
     except (WebSocketException, OSError) as error:
         problem = connection_problem(error, host_of(address))
-        detail = "no websocket answers" if problem is None else problem.detail
-        return failed("stream", detail, remedy if problem is None else problem.remedy)
+        return failed("stream", *(problem or Problem("no websocket answers", remedy)))
+
+
+async def _subscribe(socket: ClientConnection, seconds: float) -> Diagnosis:
+    """Ask for one contract's liquidations; the exchange confirms that at once."""
+    await socket.send(subscribe_request(1, *topics_by_connection(["BTCUSDT"])))
+    try:
+        reply = decode_message(await asyncio.wait_for(socket.recv(decode=False), seconds))
+    except TimeoutError:
+        detail = "it connects, but does not confirm the subscription"
+        return failed("stream", detail, "try again later")
+    except InvalidReply as error:
+        return failed("stream", f"{error.kind}: {error}", "check BAROGRAPH_EXCHANGE_STREAM_URL")
+    if isinstance(reply, Subscribed) and not reply.accepted:
+        return failed("stream", f"it refuses the subscription: {reply.detail}", "try again later")
+    return ok("stream", "the liquidation stream answers")
 
 
 async def _clock(settings: Settings) -> Diagnosis:
     async with _open_exchange(settings) as exchange:
+        before = system_clock()
         try:
-            skew = await _skew(exchange)
+            theirs = await exchange.server_time()
         except UpstreamError:
             detail = "not compared, because the exchange's clock can't be read"
             return note("clock", detail, "fix the exchange check first")
+    skew = (before + system_clock()) // 2 - theirs
     detail = f"{skew / 1000:+.1f} s compared with the exchange"
-    return failed("clock", detail, CLOCK) if abs(skew) > MAX_SKEW_MS else ok("clock", detail)
+    if abs(skew) > MAX_SKEW_MS:
+        return failed("clock", detail, "synchronise this machine's clock")
+    return ok("clock", detail)
 
 
 def _publisher(name: str, setting: str, *sources: str) -> Check:
@@ -216,13 +196,13 @@ def _publisher(name: str, setting: str, *sources: str) -> Check:
             if (each.name in sources if sources else each.name.startswith("etf-"))
         ]
         named = f"BAROGRAPH_{setting.upper()}"
-        remedies = {kind: text.format(setting=named) for kind, text in _PUBLISHER.items()}
-        if not sources and settings.etf_file is not None:
-            remedies = dict.fromkeys(_PUBLISHER, "correct the file that BAROGRAPH_ETF_FILE names")
         try:
             days = [max((each.day for each in await source.read()), default="") for source in found]
         except UpstreamError as error:
-            return await _failure(name, error, host_of(getattr(settings, setting)), remedies)
+            remedy = _PUBLISHER[error.kind].format(setting=named)
+            if not sources and settings.etf_file is not None:
+                remedy = "correct the file that BAROGRAPH_ETF_FILE names"
+            return await _failure(name, error, host_of(getattr(settings, setting)), remedy)
         finally:
             await files.close()
         if not days:
@@ -244,13 +224,10 @@ async def _identity(settings: Settings) -> Diagnosis:
     except IdentityUnavailable as error:
         url = settings.identity_url.rstrip("/")
         page = url + (f"/auth/v1{KEYS_PATH}" if settings.identity == "supabase" else DISCOVERY)
-        problem = connection_problem(error, host_of(url)) or await reply_problem(page)
-        if problem is not None:
-            return failed("identity", problem.detail, problem.remedy)
         remedy = (
             "check BAROGRAPH_IDENTITY_URL and BAROGRAPH_IDENTITY_API_KEY; if they are right, wait"
         )
-        return failed("identity", str(error), remedy)
+        return await _failure("identity", error, host_of(url), remedy, page)
     finally:
         await provider.close()
     return ok("identity", f"{count} public key{'' if count == 1 else 's'}")
@@ -270,7 +247,8 @@ async def _facilitator(settings: Settings) -> Diagnosis:
         detail, _, remedy = str(error).partition("; ")  # the remedy for a redirect
         if remedy:
             return failed(name, detail, remedy)
-        return await _failure(name, error, host_of(url), _FACILITATOR, f"{url}/supported")
+        remedy = "check BAROGRAPH_X402_FACILITATOR_URL and its credentials; if they are right, wait"
+        return await _failure(name, error, host_of(url), remedy, f"{url}/supported")
     finally:
         await facilitator.close()
     ours = (X402_VERSION, SCHEME, settings.x402_network)
@@ -299,9 +277,8 @@ async def _chain(settings: Settings) -> Diagnosis:
     try:
         age = system_clock() - (await chain.check()).timestamp * SECOND
     except ChainUnavailable as error:
-        problem = connection_problem(error, host_of(settings.x402_chain_url))
         remedy = "check BAROGRAPH_X402_CHAIN_URL, BAROGRAPH_X402_NETWORK and BAROGRAPH_X402_ASSET"
-        return failed("chain", str(error), remedy if problem is None else problem.remedy)
+        return await _failure("chain", error, host_of(settings.x402_chain_url), remedy)
     finally:
         await chain.close()
     if age > MAX_BLOCK_AGE:
@@ -321,10 +298,9 @@ async def _mail(settings: Settings) -> Diagnosis:
         return failed("mail", str(error), remedy)
     except UpstreamError as error:
         server = parse_smtp_url(settings.smtp_url.get_secret_value())
-        problem = connection_problem(error, f"{server.host}:{server.port}")
-        detail = str(error) if problem is None else problem.detail
+        found = await _failure("mail", error, f"{server.host}:{server.port}", remedy)
         hint = "; many networks block port 25" if server.port == SMTP_PORT else ""
-        return failed("mail", detail, remedy + hint)
+        return found._replace(remedy=remedy + hint)
     return ok("mail", "the mail server answers")
 
 
@@ -333,11 +309,9 @@ async def _unread(name: str, what: str, source: str, settings: Settings) -> Diag
     return note(name, f"{what}not read, because its terms are not confirmed", accept)
 
 
-def unread(settings: Settings, unconfirmed: Unconfirmed) -> dict[str, Check]:
+def unread(unconfirmed: Unconfirmed) -> dict[str, Check]:
     """Replacements for the checks of sources that may not be read."""
-    sources = {"stream": BYBIT, "treasury": "treasury", "nyfed": "nyfed"}
-    if settings.etf_file is None:
-        sources["etf"] = "ishares"
+    sources = {"stream": BYBIT, "treasury": "treasury", "nyfed": "nyfed", "etf": "ishares"}
     found: dict[str, Check] = {
         name: partial(_unread, name, "", source)
         for name, source in sources.items()

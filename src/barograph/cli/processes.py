@@ -12,7 +12,6 @@ import click
 from barograph.cli.common import (
     child_option,
     data_option,
-    demo_option,
     make_folder,
     prepare_history,
     read_settings,
@@ -26,7 +25,7 @@ from barograph.kit.clock import system_clock
 
 if TYPE_CHECKING:
     from barograph.settings import Settings
-    from barograph.terms.sources import Kind, Unconfirmed
+    from barograph.terms.sources import Unconfirmed
 
 log = logging.getLogger(__name__)
 
@@ -39,10 +38,7 @@ log = logging.getLogger(__name__)
 @click.option("--base-url", help="Public address, for links (BAROGRAPH_BASE_URL).")
 @click.option("--collect", is_flag=True, help="Run the collector beside the web workers.")
 @child_option
-@demo_option
-def serve(
-    collect: bool, child: int | None, kind: "Kind", **options: Path | str | int | None
-) -> None:
+def serve(collect: bool, child: int | None, **options: Path | str | int | None) -> None:
     """Serve the API until stopped.
 
     \b
@@ -57,7 +53,8 @@ def serve(
 
     settings = read_settings(**options)
     configure_logs(settings.log_level)
-    _require_kind(settings, kind, child)
+    if child is None:  # the parent checked it, and may be a demo
+        require_kind(settings, "live")
     make_folder(settings.data)
     if child is None:
         warn_if_world_writable(settings.data)
@@ -65,29 +62,23 @@ def serve(
     prepare_history(settings)
     if collect:
         require_free_port(settings.host, settings.port)
-        require_venue(_prepare_database(settings, kind), settings.data)
+        require_venue(_prepare_database(settings), settings.data)
         asyncio.run(_serve_and_collect(settings))
         return
     if child is None:
         click.echo(f"serving on {settings.base_url}")
     else:
         die_with_parent(child)
-    settings = _without_unconfirmed_sale(settings, _prepare_database(settings, kind))
+    settings = _without_unconfirmed_sale(settings, _prepare_database(settings))
     os.environ.update(settings.to_environment())  # the workers read it after the fork
     run_server(settings)
 
 
-def _require_kind(settings: "Settings", kind: "Kind", child: int | None) -> None:
-    if kind == "demo" and child is None:
-        raise click.UsageError("--demo is for the processes that `barograph demo` starts")
-    require_kind(settings, kind)
-
-
-def _prepare_database(settings: "Settings", kind: "Kind") -> "Unconfirmed":
+def _prepare_database(settings: "Settings") -> "Unconfirmed":
     """Upgrade the database, and store the confirmations in the settings."""
     from barograph.terms.store import start_with_terms
 
-    upgrade_database(settings, kind)
+    upgrade_database(settings)
     return run_on_database(
         settings,
         lambda database: database.write(lambda tx: start_with_terms(tx, settings, system_clock())),
@@ -123,8 +114,7 @@ async def _serve_and_collect(settings: "Settings") -> None:
 @click.command()
 @data_option
 @child_option
-@demo_option
-def collect(data: Path | None, child: int | None, kind: "Kind") -> None:
+def collect(data: Path | None, child: int | None) -> None:
     """Collect from the exchange until stopped; a second collector waits to take over.
 
     It reads only sources whose terms you have confirmed: see `barograph terms`.
@@ -142,11 +132,11 @@ def collect(data: Path | None, child: int | None, kind: "Kind") -> None:
         die_with_parent(child)
     settings = read_settings(data=data)
     configure_logs(settings.log_level)
-    _require_kind(settings, kind, child)
     if child is None:
+        require_kind(settings, "live")
         warn_if_world_writable(settings.data)
     prepare_history(settings)
-    unconfirmed = _prepare_database(settings, kind)
+    unconfirmed = _prepare_database(settings)
     require_venue(unconfirmed, settings.data)
     _warn_of(unconfirmed)
     # Payments stay configured: the collector resolves earlier ones even while nothing is sold.

@@ -14,6 +14,7 @@ from barograph.cli.common import (
     read_settings,
     require_kind,
     run_on_database,
+    stored_terms,
     upgrade_database,
 )
 from barograph.errors import ConfigurationError
@@ -23,7 +24,7 @@ from barograph.kit.timestamps import iso_timestamp
 if TYPE_CHECKING:
     from barograph.kit.database import Transaction
     from barograph.settings import Settings
-    from barograph.terms.sources import Confirmation, Instance
+    from barograph.terms.sources import Confirmation
 
 names_argument = click.argument("names", metavar="SOURCE...", nargs=-1, required=True)
 
@@ -60,11 +61,10 @@ def list_terms(as_json: bool, data: Path | None) -> None:
         click.echo(json.dumps(rows))
         return
     for row in rows:
+        dated = f" of {row['terms_date']}" if row["terms_date"] else ""
         click.echo(f"{row['name']}: {row['state']}\n  {row['title']}. {row['says']}")
-        click.echo(f"  Terms ({row['terms_date']}): {row['url']}")
-        if row["confirmed_terms_date"] not in {None, row["terms_date"]}:
-            date = row["confirmed_terms_date"]
-            click.echo(f"  You confirmed the terms of {date}: read the newer ones, confirm again.")
+        click.echo(f"  Terms{dated}: {row['url']}")
+    click.echo("We know these terms from public summaries. Read them yourself.")
 
 
 @terms.command()
@@ -91,7 +91,7 @@ def accept(names: tuple[str, ...], data: Path | None) -> None:
     for name in known:
         source = SOURCES[name]
         what = "your use under the terms" if source.statement == "terms" else "written consent"
-        click.echo(f"confirmed {name}: {what} ({source.terms_date}, {source.url})")
+        click.echo(f"confirmed {name}: {what} ({source.url})")
     click.echo("restart the service to apply the change", err=True)
 
 
@@ -99,7 +99,7 @@ def accept(names: tuple[str, ...], data: Path | None) -> None:
 @names_argument
 @data_option
 def revoke(names: tuple[str, ...], data: Path | None) -> None:
-    """Revoke a confirmation. Its record is kept.
+    """Revoke a confirmation.
 
     \b
     Example:
@@ -110,11 +110,11 @@ def revoke(names: tuple[str, ...], data: Path | None) -> None:
 
     known = _known(names)
     settings = read_settings(data=data)
-    _change(settings, lambda tx: revoke_terms(tx, known, system_clock()))
+    _change(settings, lambda tx: revoke_terms(tx, known))
     click.echo(f"revoked {', '.join(known)}")
-    if again := set(known) & set(parse_names(settings.accept_terms)):
+    if again := sorted(set(known) & set(parse_names(settings.accept_terms))):
         where = "BAROGRAPH_ACCEPT_TERMS names it, so the next start confirms it again"
-        click.echo(f"{', '.join(sorted(again))}: {where}", err=True)
+        click.echo(f"{', '.join(again)}: {where}", err=True)
     click.echo("restart the service to apply the change", err=True)
 
 
@@ -133,7 +133,7 @@ def _change(
     """Change the confirmations of a live instance; create the instance if there is none."""
     require_kind(settings, "live")
     prepare_history(settings)  # before the database, as at a start
-    upgrade_database(settings, "live")
+    upgrade_database(settings)
     run_on_database(settings, lambda database: database.write(work))
 
 
@@ -141,30 +141,23 @@ def _rows(settings: "Settings") -> list[dict[str, Any]]:
     from barograph.terms.sources import SOURCES, parse_names
     from barograph.terms.store import unconfirmed_sources
 
-    instance, held = _stored(settings)
-    unconfirmed = unconfirmed_sources(settings, held, instance, system_clock())
-    confirmed = {*held, *parse_names(settings.accept_terms)}
-    states = dict.fromkeys(SOURCES, "not configured") | dict.fromkeys(confirmed, "confirmed")
+    instance, held = stored_terms(settings)
+    unconfirmed = unconfirmed_sources(settings, instance, held, system_clock())
+    states = dict.fromkeys(SOURCES, "not configured")
+    states |= dict.fromkeys(parse_names(settings.accept_terms), "confirmed")
+    states |= {name: _describe(name, held[name]) for name in SOURCES if name in held}
     states |= {name: unconfirmed.explain(name) for name in unconfirmed.sources}
     return [
-        {"name": name, "state": states[name], **source._asdict(), **_confirmation(held.get(name))}
+        {"name": name, "state": states[name], **source._asdict()}
         for name, source in SOURCES.items()
     ]
 
 
-def _stored(settings: "Settings") -> "tuple[Instance | None, dict[str, Confirmation]]":
-    from barograph.terms.store import read_confirmations, read_instance
+def _describe(name: str, held: "Confirmation") -> str:
+    from barograph.terms.sources import SOURCES
 
-    async def read(tx: "Transaction") -> "tuple[Instance | None, dict[str, Confirmation]]":
-        return await read_instance(tx), await read_confirmations(tx)
-
-    if not settings.database_path.exists():
-        return None, {}
-    return run_on_database(settings, lambda database: database.read(read))
-
-
-def _confirmation(held: "Confirmation | None") -> dict[str, str | None]:
-    if held is None:
-        return {"confirmed_at": None, "confirmed_terms_date": None}
-    at = iso_timestamp(held.confirmed_at)
-    return {"confirmed_at": at, "confirmed_terms_date": held.terms_date}
+    state = f"confirmed on {iso_timestamp(held.confirmed_at)[:10]}"
+    if held.terms_date == SOURCES[name].terms_date:
+        return state
+    older = held.terms_date or "an unknown date"
+    return f"{state}, for the terms of {older}; confirm the newer ones"

@@ -21,7 +21,7 @@ BYBIT: Final = "bybit"
 SELLING: Final = "selling"
 
 GRACE_MS = 30 * DAY
-"""How long a database from a version without confirmations works without them."""
+"""How long a source that was already in use stays in use after the upgrade."""
 
 PAGE = "docs/live.md"
 
@@ -32,9 +32,11 @@ class Source(NamedTuple):
     title: str
     url: str
     terms_date: str
-    """The date of the terms; for undated ones the day on which they were last reviewed."""
+    """The date of the terms; empty if we don't know it."""
 
     says: str
+    """What the terms say, as we know it from public summaries."""
+
     check: str
     """The check of `/api/status` that covers it."""
 
@@ -53,7 +55,7 @@ SOURCES: Final[Mapping[str, Source]] = {
     "treasury": Source(
         "US Treasury par yields",
         "https://home.treasury.gov/subfooter/site-policies-and-notices",
-        "2026-11-16",
+        "",
         "Works of the US government have no copyright in the United States. The site has no "
         "separate license for the yields.",
         "daily-figures",
@@ -61,7 +63,7 @@ SOURCES: Final[Mapping[str, Source]] = {
     "nyfed": Source(
         "New York Fed reference rates (SOFR, EFFR)",
         "https://www.newyorkfed.org/privacy/termsofuse",
-        "2026-11-16",
+        "",
         "You may publish the rates with the New York Fed's notice. The terms include an "
         "indemnification.",
         "daily-figures",
@@ -69,7 +71,7 @@ SOURCES: Final[Mapping[str, Source]] = {
     "ishares": Source(
         "The ETF issuer's holdings file (iShares)",
         "https://www.blackrock.com/corporate/compliance/terms-and-conditions",
-        "2026-11-16",
+        "",
         "The website terms forbid programs from copying data without BlackRock's permission.",
         "etf-flows",
         "consent",
@@ -89,9 +91,11 @@ class Instance(NamedTuple):
     """What a database was created for."""
 
     kind: Kind
-    created_at: int
-    grace_until: int | None = None
-    """Until when it works without confirmations; None if it never did."""
+    marked_at: int
+    """When it was made, or upgraded from a version without marks and confirmations."""
+
+    used_before: str = ""
+    """The sources that it had used by then, separated by commas."""
 
 
 class Confirmation(NamedTuple):
@@ -104,24 +108,21 @@ class Confirmation(NamedTuple):
 class Unconfirmed(Struct, frozen=True):
     """The configured sources whose terms the operator hasn't confirmed."""
 
-    sources: list[str]
-    used_until: int | None = None
-    """Until when they are used without confirmation; None if they are not used."""
+    sources: dict[str, int | None]
+    """Until when each is used nevertheless; None if it is not used."""
 
     @property
     def unused(self) -> list[str]:
-        """The sources that are not used; one that needs consent is never used without it."""
-        if self.used_until is None:
-            return self.sources
-        return [name for name in self.sources if SOURCES[name].statement == "consent"]
+        """Those that are not used."""
+        return [name for name, until in self.sources.items() if until is None]
 
     def explain(self, name: str) -> str:
-        """Why a source is not used, or until when it still is."""
-        remedy = f"`barograph terms accept {name}`"
-        if self.used_until is None or name in self.unused:
+        """Why a source is not used, or how long it still is."""
+        remedy, until = f"`barograph terms accept {name}`", self.sources[name]
+        if until is None:
             return f"not used, because its terms are not confirmed ({remedy})"
-        until = iso_timestamp(self.used_until)
-        return f"the terms of {name} are not confirmed; starts after {until} need {remedy}"
+        date = iso_timestamp(until)
+        return f"the terms of {name} are not confirmed; a start after {date} needs {remedy}"
 
 
 TERMS = Feed("terms", Unconfirmed)

@@ -7,6 +7,7 @@ from barograph.board.feeds import Publication
 from barograph.kit.database import Transaction
 from barograph.settings import Settings
 from barograph.terms.sources import (
+    BYBIT,
     GRACE_MS,
     SELLING,
     SOURCES,
@@ -23,42 +24,33 @@ _ADDRESSES = {"treasury": "treasury_url", "nyfed": "nyfed_url", "ishares": "etf_
 
 
 async def mark_instance(tx: Transaction, kind: Kind, now: int) -> None:
-    """Mark a database that has no mark.
-
-    A live one that already has readings is from a version without confirmations. Its operator gets
-    time to confirm.
-    """
-    has_readings = bool(await tx.fetch("SELECT 1 FROM readings LIMIT 1"))
-    grace = now + GRACE_MS if kind == "live" and has_readings else None
-    await tx.execute(_MARK, kind, now, grace)
+    """Mark a database that has no mark, and note which sources it has used so far."""
+    if not await tx.fetch("SELECT 1 FROM instance"):
+        await tx.execute(_MARK, kind, now, await used_sources(tx))
 
 
-async def read_instance(tx: Transaction) -> Instance | None:
-    """The mark of a database; None if it has none yet."""
-    rows = await tx.fetch("SELECT kind, created_at, grace_until FROM instance")
-    return Instance(*rows[0]) if rows else None
+async def used_sources(tx: Transaction) -> str:
+    """The sources that left something in a database, separated by commas."""
+    return ",".join([name for name, rows in _TRACES.items() if await tx.fetch(rows)])
 
 
-async def read_confirmations(tx: Transaction) -> dict[str, Confirmation]:
-    """The confirmations in force, by source."""
-    return {name: Confirmation(*row) for name, *row in await tx.fetch(_CONFIRMED)}
+async def read_terms(tx: Transaction) -> tuple[Instance | None, dict[str, Confirmation]]:
+    """The mark of a database, if it has one yet, and the confirmations by source."""
+    rows = await tx.fetch("SELECT kind, marked_at, used_before FROM instance")
+    held = {name: Confirmation(*row) for name, *row in await tx.fetch(_CONFIRMED)}
+    return Instance(*rows[0]) if rows else None, held
 
 
 async def confirm(tx: Transaction, names: Iterable[str], now: int) -> None:
     """Store confirmations of the terms that this version knows; repeating one changes nothing."""
-    held = await read_confirmations(tx)
-    for name in dict.fromkeys(names):
-        terms_date = SOURCES[name].terms_date
-        if name in held and held[name].terms_date == terms_date:
-            continue
-        await revoke(tx, [name], now)
-        await tx.execute(_CONFIRM, name, terms_date, SOURCES[name].statement, now)
-
-
-async def revoke(tx: Transaction, names: Iterable[str], now: int) -> None:
-    """Revoke confirmations; their record is kept."""
     for name in names:
-        await tx.execute(_REVOKE, now, name)
+        await tx.execute(_CONFIRM, name, SOURCES[name].terms_date, SOURCES[name].statement, now)
+
+
+async def revoke(tx: Transaction, names: Iterable[str]) -> None:
+    """Delete confirmations."""
+    for name in names:
+        await tx.execute("DELETE FROM terms_confirmations WHERE source = $1", name)
 
 
 async def start_with_terms(tx: Transaction, settings: Settings, now: int) -> Unconfirmed:
@@ -67,42 +59,45 @@ async def start_with_terms(tx: Transaction, settings: Settings, now: int) -> Unc
     Raises:
         ConfigurationError: the setting names an unknown source.
     """
-    instance = await read_instance(tx)
+    instance, held = await read_terms(tx)
     if instance is None or instance.kind == "live":
         await confirm(tx, parse_names(settings.accept_terms), now)
-    unconfirmed = await read_unconfirmed(tx, settings, now)
+    unconfirmed = unconfirmed_sources(settings, instance, held, now)
     await publish(tx, [Publication.of(TERMS, unconfirmed)])
     return unconfirmed
 
 
-async def read_unconfirmed(tx: Transaction, settings: Settings, now: int) -> Unconfirmed:
-    """The configured sources that neither a stored confirmation nor the settings confirm."""
-    return unconfirmed_sources(settings, await read_confirmations(tx), await read_instance(tx), now)
-
-
 def unconfirmed_sources(
-    settings: Settings, stored: Iterable[str], instance: Instance | None, now: int
+    settings: Settings, instance: Instance | None, held: Iterable[str], now: int
 ) -> Unconfirmed:
     """The configured sources that are not confirmed; `instance` is None before the first start.
 
     Raises:
         ConfigurationError: `BAROGRAPH_ACCEPT_TERMS` names an unknown source.
     """
-    if instance is not None and instance.kind == "demo":
-        return Unconfirmed([])
-    confirmed = {*stored, *parse_names(settings.accept_terms)}
-    grace = None if instance is None else instance.grace_until
+    instance = instance or Instance("live", now)
+    if instance.kind == "demo":
+        return Unconfirmed({})
+    confirmed = {*held, *parse_names(settings.accept_terms)}
+    until = instance.marked_at + GRACE_MS
+    used = instance.used_before.split(",") if now < until else []
     return Unconfirmed(
-        [name for name in configured_sources(settings) if name not in confirmed],
-        grace if grace is not None and now < grace else None,
+        {
+            name: until if name in used else None
+            for name in configured_sources(settings)
+            if name not in confirmed
+        }
     )
 
 
 def configured_sources(settings: Settings) -> list[str]:
-    """The sources that the settings name; the operator's own ETF file needs no confirmation."""
-    wanted = {name: bool(getattr(settings, field)) for name, field in _ADDRESSES.items()}
-    wanted[SELLING] = settings.takes_payments
-    return [name for name in SOURCES if wanted.get(name, True)]
+    """The sources that the settings name."""
+    unwanted = {name for name, field in _ADDRESSES.items() if not getattr(settings, field)}
+    if settings.etf_file is not None:  # it replaces the issuer's, and is the operator's own
+        unwanted.add("ishares")
+    if not settings.takes_payments:
+        unwanted.add(SELLING)
+    return [name for name in SOURCES if name not in unwanted]
 
 
 def without_unconfirmed(settings: Settings, unconfirmed: Unconfirmed) -> Settings:
@@ -122,16 +117,25 @@ def without_selling(settings: Settings) -> Settings:
 
 
 _MARK = """
-INSERT INTO instance (id, kind, created_at, grace_until) VALUES (1, $1, $2, $3)
+INSERT INTO instance (id, kind, marked_at, used_before) VALUES (1, $1, $2, $3)
 ON CONFLICT (id) DO NOTHING
 """
-_CONFIRMED = """
-SELECT source, terms_date, confirmed_at FROM terms_confirmations WHERE revoked_at IS NULL
-"""
+_CONFIRMED = "SELECT source, terms_date, confirmed_at FROM terms_confirmations"
 _CONFIRM = """
-INSERT INTO terms_confirmations (source, terms_date, statement, confirmed_at)
+INSERT INTO terms_confirmations AS held (source, terms_date, statement, confirmed_at)
 VALUES ($1, $2, $3, $4)
+ON CONFLICT (source) DO UPDATE SET
+    terms_date = excluded.terms_date,
+    statement = excluded.statement,
+    confirmed_at = excluded.confirmed_at
+WHERE held.terms_date <> excluded.terms_date
 """
-_REVOKE = """
-UPDATE terms_confirmations SET revoked_at = $1 WHERE source = $2 AND revoked_at IS NULL
-"""
+_FIGURES = "SELECT 1 FROM observations WHERE {} LIMIT 1"
+_TRACES = {
+    BYBIT: "SELECT 1 FROM readings LIMIT 1",
+    "treasury": _FIGURES.format("series IN ('us3m', 'us2y', 'us10y')"),
+    "nyfed": _FIGURES.format("series IN ('sofr', 'effr')"),
+    "ishares": _FIGURES.format("series LIKE 'etf-%' AND series NOT LIKE 'etf-operator-%'"),
+    SELLING: "SELECT 1 FROM payments UNION ALL SELECT 1 FROM entitlements LIMIT 1",
+}
+"""What each source leaves in a database that uses it."""
