@@ -122,7 +122,7 @@ class Unconfirmed(Struct, frozen=True):
         if until is None:
             return f"not used, because its terms are not confirmed ({remedy})"
         date = iso_timestamp(until)
-        return f"the terms of {name} are not confirmed; a start after {date} needs {remedy}"
+        return f"the terms of {name} are not confirmed; starts after {date} need {remedy}"
 
 
 TERMS = Feed("terms", Unconfirmed)
