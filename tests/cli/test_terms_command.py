@@ -93,7 +93,7 @@ def test_a_database_before_its_upgrade_shows_what_the_upgrade_will_allow(tmp_pat
     on_database(settings.database_path, lambda database: database.write(undo_upgrade))
 
     listed = states(tmp_path)
-    assert "a start after" in listed["nyfed"]
+    assert "starts after" in listed["nyfed"]
     assert listed["treasury"].startswith("not used")
 
 
