@@ -207,7 +207,8 @@ def test_what_the_history_lacks_is_unknown_and_not_asked_for_again(record: Recor
 
 @pytest.mark.outcome(
     "The exchange throttles the back-fill",
-    "The collector waits longer after each failure and then goes on. Live polling is not affected.",
+    "The collector waits as long as the exchange asks, and longer after each failure. "
+    "Live polling is not affected.",
 )
 @pytest.mark.parametrize("seconds", [1.0, 600.0])
 def test_a_throttled_backfill_waits_as_long_as_it_is_told_and_goes_on(
@@ -244,7 +245,8 @@ def test_a_contract_that_keeps_failing_stops_no_other(record: Record, failure: E
 def test_contracts_that_keep_failing_together_come_last_in_the_next_pass(record: Record) -> None:
     names = ["AUSDT", "BUSDT", "CUSDT", "DUSDT"]
     others = [replace(PEPE, contract=each, base=each[:1]) for each in names]
-    history = ScriptedHistory(**{each: [InvalidReply("odd")] for each in names[:3]})
+    odd: dict[str, list[Exception]] = {each: [InvalidReply("odd")] for each in names[:3]}
+    history = ScriptedHistory(**odd)
     history.fails_for_ever.update(names[:3])
     record.read(BTC, *others)
 
