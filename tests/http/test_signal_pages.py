@@ -169,12 +169,12 @@ def test_a_young_instance_says_when_its_unknown_signals_will_be_known(site: Site
     listed, single = site.look("/signals").text, site.look("/signals/liquidation-pressure").text
 
     told = (
-        "It needs 168 covered hours, which can't be back-filled. We have 0. Expected by about "
+        "It needs 168 hours that we watched ourselves, and we have 0. Expected by about "
         "2026-11-13 21:20 UTC."
     )
     assert f"unknown n/a{told}" in listed
     assert told in single
-    assert "unknown n/aIt needs 336 hours. We have 0." in listed
+    assert "unknown n/aIt needs 336 hours, and we have 0." in listed
 
 
 def test_no_cache_keeps_a_signal_past_its_bound(site: SiteService) -> None:

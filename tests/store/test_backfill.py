@@ -7,18 +7,27 @@ import subprocess
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from barograph.board.board import latest_snapshot, publish
 from barograph.board.feeds import Publication
-from barograph.collector.backfill import BACKFILL_DAYS, CHECK_SECONDS, PAUSES, BackfillJob
+from barograph.collector.backfill import (
+    BACKFILL_DAYS,
+    CHECK_SECONDS,
+    PAUSES,
+    BackfillJob,
+    PastHours,
+    past_rows,
+)
 from barograph.collector.judge import Judge
 from barograph.collector.leader import LEASE
 from barograph.errors import InvalidReply, LeaseLost, Throttled, UnknownToUpstream, Unreachable
 from barograph.kit.database import Database, Row, Transaction
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
+from barograph.markets.exchange import PastValue
 from barograph.markets.records import BackfillProgress, ExchangeHealth, LongAccounts, Perpetual
-from barograph.markets.settlements import SettlementReport
+from barograph.markets.settlements import SettledRate, SettlementReport
 from barograph.markets.store import ReadingRow, newest_settlement_reports, record_rows
 from barograph.markets.view import BACKFILL, EXCHANGE_HEALTH, PERPETUALS
 from barograph.settings import Settings
@@ -167,7 +176,22 @@ def test_an_hour_that_a_running_collector_missed_is_filled_at_the_next_hour(
     assert [asked[1:] for asked in history.asked] == [(OLDEST, THIS_HOUR), *later]
 
 
-def test_hours_that_the_history_lacks_are_unknown_and_not_requested_again(record: Record) -> None:
+def test_a_settled_rate_has_the_interval_of_its_own_time() -> None:
+    hours = [0, 8, 16, 20, 24, 25, 26, 28]
+    rates = [SettledRate("BTCUSDT", OLDEST + each * HOUR, each / 100) for each in hours]
+    prices = [PastValue(OLDEST + each * HOUR, 1.0) for each in range(-1, 37)]
+    past = PastHours(prices, [], [], rates)
+
+    rows = past_rows("BTCUSDT", [each.at for each in prices], past)
+
+    found = {(row.at - OLDEST) // HOUR: row.funding_interval_hours for row in rows}
+    assert (found[-1], found[36]) == (None, None)  # before the first, and too long after the last
+    expected = [8, 8, 8, 4, 4, 1, 1, 2]
+    assert [found[each] for each in hours] == expected
+    assert [found[each + 1] for each in (8, 19, 23, 34)] == [8, 4, 4, 2]
+
+
+def test_what_the_history_lacks_is_unknown_and_not_asked_for_again(record: Record) -> None:
     history = ScriptedHistory(SOLUSDT=[UnknownToUpstream("no such contract")])
     history.launches["ETHUSDT"] = THIS_HOUR - 50 * HOUR
     history.unproven.add("BTCUSDT")
@@ -183,15 +207,19 @@ def test_hours_that_the_history_lacks_are_unknown_and_not_requested_again(record
 
 @pytest.mark.outcome(
     "The exchange throttles the back-fill",
-    "The collector waits longer after each failure, then continues. Live polling is not affected.",
+    "The collector waits as long as the exchange asks, and longer after each failure. "
+    "Live polling is not affected.",
 )
-def test_a_throttled_backfill_waits_and_continues(record: Record) -> None:
-    history = ScriptedHistory(ETHUSDT=[Throttled("slow down", 1.0)])
+@pytest.mark.parametrize("seconds", [1.0, 600.0])
+def test_a_throttled_backfill_waits_as_long_as_it_is_told_and_goes_on(
+    record: Record, seconds: float
+) -> None:
+    history = ScriptedHistory(ETHUSDT=[Throttled("slow down", seconds)])
 
     pauses = record.fill(history, rounds=2)
 
     assert history.contracts == ["BTCUSDT", "ETHUSDT", "ETHUSDT", "SOLUSDT", "1000PEPEUSDT"]
-    assert pauses == [PAUSES[0], CHECK_SECONDS]
+    assert pauses == [max(PAUSES[0], seconds), CHECK_SECONDS]
     assert (record.progress().done, record.progress().failure) == (4, None)
 
 
@@ -214,7 +242,20 @@ def test_a_contract_that_keeps_failing_stops_no_other(record: Record, failure: E
     )
 
 
-def test_after_an_outage_the_backfill_starts_again_with_the_majors(
+def test_contracts_that_keep_failing_together_come_last_in_the_next_pass(record: Record) -> None:
+    names = ["AUSDT", "BUSDT", "CUSDT", "DUSDT"]
+    others = [replace(PEPE, contract=each, base=each[:1]) for each in names]
+    odd: dict[str, list[Exception]] = {each: [InvalidReply("odd")] for each in names[:3]}
+    history = ScriptedHistory(**odd)
+    history.fails_for_ever.update(names[:3])
+    record.read(BTC, *others)
+
+    record.fill(history, rounds=14)
+
+    assert record.counts() == dict.fromkeys(["BTCUSDT", "DUSDT"], HOURS)
+
+
+def test_an_exchange_that_fails_altogether_is_asked_for_the_majors_again_when_it_is_back(
     record: Record,
 ) -> None:
     away: dict[str, list[Exception]] = {

@@ -1,6 +1,7 @@
 """What only a SQLite file can do wrong."""
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -239,3 +240,27 @@ def test_closing_leaves_one_whole_file(numbers: SQLiteDatabase, path: Path) -> N
     copy = apsw.Connection(str(path))
     assert copy.execute("SELECT count(*) FROM numbers").fetchall() == [(1,)]
     copy.close()
+
+
+def test_a_file_that_another_process_is_creating_is_waited_for(path: Path) -> None:
+    locked = threading.Event()
+
+    def create() -> None:
+        creator = apsw.Connection(str(path))
+        creator.execute("BEGIN IMMEDIATE; CREATE TABLE numbers (n BIGINT NOT NULL)")
+        locked.set()
+        creator.execute(
+            "INSERT INTO numbers WITH RECURSIVE more (n) AS "
+            "(SELECT 1 UNION ALL SELECT n + 1 FROM more LIMIT 100000) SELECT n FROM more"
+        ).fetchall()
+        creator.execute("COMMIT")
+
+    other = threading.Thread(target=create)
+    other.start()
+    assert locked.wait(60)
+    database = SQLiteDatabase(path, busy_ms=60_000)
+    try:
+        assert asyncio.run(database.write(count)) == 100_000
+    finally:
+        other.join()
+        asyncio.run(database.close())

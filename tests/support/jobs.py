@@ -29,7 +29,7 @@ class Rounds:
         self.pauses.append(seconds)
         self._clock.pass_seconds(seconds)
         self._left -= 1
-        if self._left == 0:
+        if self._left <= 0:  # also later: a job may log what a pause within its work raises
             raise Stopped
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from barograph.errors import UpstreamUnavailable
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.markets.liquidations import LiquidationTotals
+from barograph.markets.liquidations import LiquidationTotals, LiquidationTracker, WatchedSpans
 from barograph.markets.records import LongAccounts, Perpetual
 from barograph.markets.regime import LABELS, Regime
 from barograph.markets.samples import NOT_RECORDED, PastRegime
@@ -133,31 +133,38 @@ def test_too_little_is_never_rounded_up_to_what_would_be_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hours", "big", "note"),
+    ("watched", "big", "note"),
     [
-        (21, "in 1 h 48 min", "about 23:08 UTC. We have watched for 21 h, since 2026-11-06"),
-        (22.795, "in 1 min", "about 21:21 UTC. We have watched for 22 h 47 min, since 2026-11-05"),
+        ([(21, 0)], "in 1 h 48 min", "23:08 UTC. We have watched 21 h of the"),
+        ([(22.795, 0)], "in 1 min", "21:21 UTC. We have watched 22 h 47 min of the"),
+        ([(40, 15), (12, 0)], "in 10 h 48 min", "2026-11-07 08:08 UTC. We have watched 21 h of"),
+        ([(90, 80), (3, 0)], "in 19 h 48 min", "2026-11-07 17:08 UTC. We have watched 3 h of"),
     ],
+    ids=["young", "soon", "after a gap", "after days"],
 )
-def test_a_young_instance_counts_down_to_its_first_total(hours: float, big: str, note: str) -> None:
-    watched = round(hours * HOUR)
-    young = LiquidationTotals(
-        START, 10_000 * watched // DAY / 100, 10.0, 50.0, "BTC", START, START - watched
-    )
-    now = now_of(a_view(liquidations=None), young)
+def test_a_countdown_leads_to_the_total_also_after_a_gap(
+    watched: list[tuple[float, float]], big: str, note: str
+) -> None:
+    spans = [(round(START - since * HOUR), round(START - until * HOUR)) for since, until in watched]
+    counted = LiquidationTracker(LIMITS.min_coverage_pct, spans=spans).totals(START, {})
+    now = now_of(a_view(liquidations=None), counted)
 
     assert (now.liquidated_usd, now.liquidated_in) == (None, big)
-    assert now.liquidated_note.startswith(f"The 24-hour total appears at {note}")
+    assert now.liquidated_note.startswith(f"The 24-hour total appears at about {note}")
+    assert counted.covered_at is not None
+    at = counted.covered_at
+    for then, is_enough in ((at - 1, False), (at, True)):
+        later = WatchedSpans([*spans, (START, then)])
+        assert (later.watched_pct(then) >= LIMITS.min_coverage_pct) == is_enough
 
 
-def test_an_older_instance_with_a_gap_promises_no_time() -> None:
-    torn = LiquidationTotals(START, 50.0, 10.0, 50.0, "BTC", START, START - DAY)
+def test_without_a_stream_no_time_is_promised() -> None:
+    lost_at = START - LIMITS.liquidations - 1
+    lost = LiquidationTotals(START, 50.0, 10.0, 50.0, "BTC", lost_at, START - DAY, START + HOUR)
+    now = now_of(a_view(liquidations=None), lost)
 
-    now = now_of(a_view(liquidations=None), torn)
-
-    assert (now.liquidated_in, now.liquidated_note) == (
-        *("", "only 50.0 % of the day covered; 95 % needed"),
-    )
+    assert now.liquidated_in == ""
+    assert now.liquidated_note == "only 50.0 % of the day covered; 95 % needed"
 
 
 @pytest.mark.parametrize(

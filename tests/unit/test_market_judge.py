@@ -4,6 +4,7 @@ from typing import TypeVar
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from barograph.board.feeds import Feed
 from barograph.collector.judge import Conclusion, Judge
@@ -280,6 +281,19 @@ def test_totals_name_the_base_and_the_coverage(judge: MarketJudge) -> None:
 
     assert (totals.as_of, totals.watched_pct) == (START, 50.0)
     assert (totals.total_usd, totals.top_asset) == (103_000.0, "BTC")
+
+
+def test_what_an_earlier_version_counted_of_other_classes_counts_no_more(
+    judge: MarketJudge,
+) -> None:
+    stock = Liquidation(START - 1, "ZSUSDT", "long", 1.0, 1e9)
+    delisted = Liquidation(START - 1, "GONEUSDT", "long", 1.0, 100.0)
+    judge.liquidated([stock, LONG, delisted])
+    seen = replace(reading(), left_out={"stock": 1}, not_crypto=["ZSUSDT"])
+
+    totals = published(judge.conclude(seen), LIQUIDATIONS)
+
+    assert (totals.total_usd, totals.top_asset) == (LONG.notional_usd + 100.0, "BTC")
 
 
 def test_a_failure_publishes_health_and_liquidations_and_no_market(judge: MarketJudge) -> None:

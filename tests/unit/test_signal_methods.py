@@ -364,7 +364,7 @@ def test_volatility_needs_fourteen_days_and_an_hour_of_the_last_two() -> None:
     def seen(trailing: TrailingRecord, as_of: int = AT) -> SignalResult:
         return btc_realised_volatility(evidence(trailing=trailing, as_of=as_of), None)
 
-    assert seen(short) == NOT_KNOWN._replace(basis=f"It needs {FORTNIGHT} hours. We have 335.")
+    assert seen(short) == NOT_KNOWN._replace(basis=f"It needs {FORTNIGHT} hours, and we have 335.")
     assert seen(enough, AT + HOUR).label != UNKNOWN
     assert seen(enough, AT + HOUR + 1) == NOT_KNOWN
 
@@ -376,10 +376,10 @@ def test_signals_say_how_many_backfilled_hours_they_use() -> None:
         trailing.add_hour("BTC", hour._replace(is_backfilled=number < FORTNIGHT + 10))
     seen = evidence(trailing=trailing, long_account_pct={"BTC": 50.0})
 
-    filled = "We back-filled {} in this comparison from the exchange's own history."
-    assert btc_long_accounts(seen, None).basis == filled.format("346 of the 360 hours")
-    assert btc_realised_volatility(seen, None).basis == filled.format("322 of the 336 hours")
-    assert btc_open_interest_trend(seen, None).basis == filled.format("the hour")
+    filled = "{} it is compared with come{} from the exchange's own history."
+    assert btc_long_accounts(seen, None).basis == filled.format("346 of the 360 hours", "")
+    assert btc_realised_volatility(seen, None).basis == filled.format("322 of the 336 hours", "")
+    assert btc_open_interest_trend(seen, None).basis == filled.format("The hour", "s")
     ours = seen._replace(trailing=measured)
     for method in (btc_long_accounts, btc_realised_volatility, btc_open_interest_trend):
         found = method(ours, None)

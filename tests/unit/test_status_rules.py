@@ -10,7 +10,7 @@ from barograph.errors import Unreachable
 from barograph.history.records import CurrentStance, NotIssuedYet, Stances
 from barograph.kit.timestamps import HOUR, MINUTE, iso_timestamp
 from barograph.macro.records import MacroHealth, SourceHealth
-from barograph.markets.liquidations import LiquidationTotals
+from barograph.markets.liquidations import LiquidationTotals, LiquidationTracker
 from barograph.markets.reader import freshness_limits
 from barograph.markets.records import BackfillProgress, ExchangeHealth, LongAccountShares
 from barograph.settings import Settings
@@ -416,7 +416,7 @@ def test_values_that_were_refused_are_counted_by_field() -> None:
     [
         (0, 0, "warming_up", "2026-11-07T20:08:00.000Z"),
         (12, 0, "warming_up", "2026-11-07T08:08:00.000Z"),
-        (12, 1, "warming_up", "2026-11-07T09:09:00.000Z"),  # a restart that took an hour
+        (12, 1, "warming_up", "2026-11-07T09:08:00.000Z"),  # a restart that took an hour
         (12, 2, "degraded", None),  # more than the first day may miss
         (23, 2, "degraded", None),
         (30, 2, "degraded", None),  # a stream that was lost after the first day
@@ -425,9 +425,9 @@ def test_values_that_were_refused_are_counted_by_field() -> None:
 def test_the_first_day_of_liquidations_warms_up_and_a_lost_stream_is_a_failure(
     hours: int, missed: int, condition: str, ready_at: str | None
 ) -> None:
-    watched = min(hours, 24) - missed
-    totals = LiquidationTotals(START, 10_000 * watched // 24 / 100, 0.0, None, None, START)
-    totals = replace(totals, watching_since=START - hours * HOUR)
+    middle = START - hours * HOUR // 2
+    spans = [(START - hours * HOUR, middle), (middle + missed * HOUR, START)]
+    totals = LiquidationTracker(95.0, spans=spans).totals(START, {})
     status = assess(WELL._replace(liquidations=totals))
     found = check(status, "liquidations")
 
@@ -440,7 +440,7 @@ def test_a_first_connection_that_is_never_heard_from_is_a_failure(
     passed: int, condition: str
 ) -> None:
     began = NOW - LIMITS.liquidations + 1 - passed
-    totals = LiquidationTotals(NOW, 0.0, 0.0, None, None, watching_since=began)
+    totals = LiquidationTracker(95.0, since=began).totals(NOW, {})
 
     assert verdict(WELL._replace(liquidations=totals), "liquidations") == condition
 
@@ -478,6 +478,7 @@ def test_a_backfill_warms_up_until_it_is_ready_and_degrades_only_when_it_keeps_f
     assert seen(begun) == ("warming_up", done)
     paced = replace(begun, ready_at=NOW + MINUTE)
     assert seen(paced) == ("warming_up", f"warming up until 2026-11-06T21:22:00.000Z: {done}")
+    assert seen(paced, NOW + MINUTE + 1) == ("warming_up", done)
     failing = replace(paced, failure="throttled", failing_since=NOW)
     assert seen(failing, NOW + BACKFILL_FAILING_MS - 1)[0] == "warming_up"
     assert seen(failing, NOW + BACKFILL_FAILING_MS) == (

@@ -311,3 +311,29 @@ def test_a_history_that_fails_does_not_stop_live_shares() -> None:
         return await exchange.long_accounts("BTCUSDT")
 
     assert past.read(fail_and_go_on).contract == "BTCUSDT"
+
+
+@pytest.mark.parametrize("code", [10006, 10029])
+def test_a_refused_history_does_not_stop_live_readings_but_a_refused_reading_stops_the_history(
+    code: int,
+) -> None:
+    past = Past()
+
+    async def both(exchange: BybitExchange) -> Any:
+        refused = {"retCode": code, "retMsg": "refused"}
+        past.failures = [httpx2.Response(200, json=refused) for _ in range(2)]
+        past.answer = lambda _: [row("account-ratio", END)]
+        for _ in range(2):
+            with pytest.raises((Throttled, Forbidden)):
+                await exchange.past_prices("BTCUSDT", START, END)
+        past.failures.pop()
+        await exchange.long_accounts("BTCUSDT")
+        past.now += 600 * SECOND
+        past.failures = [httpx2.Response(200, json={**refused, "time": past.now})]
+        for call in (exchange.long_accounts("BTCUSDT"), rates()(exchange)):
+            with pytest.raises((Throttled, Forbidden)):
+                await call
+
+    past.read(both)
+    asked = [endpoint for _, endpoint, _ in past.asked]
+    assert asked == ["kline", "account-ratio", "account-ratio"]

@@ -171,6 +171,7 @@ def test_contracts_that_are_not_crypto_are_left_out_and_counted_by_class(
     reading = asyncio.run(hours())
     assert names(reading) == KEPT - {"ETHUSDT", "SHIB1000USDT"}
     assert reading.left_out == {"stock": 1, "weather": 1}
+    assert reading.not_crypto == ["ETHUSDT", "SHIB1000USDT"]
     assert reading.unknown_classes == ["weather"]
     told = [each for each in caplog.records if "unknown class" in each.message]
     assert [each.__dict__["classes"] for each in told] == [["weather"]]

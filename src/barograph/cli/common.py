@@ -25,6 +25,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 HISTORY_TABLES = frozenset({"schema_migrations", "stance_versions", "stance_events", "fences"})
 BUSY_MS = 5_000
+
+UPGRADE_WAIT_MS = 120_000
+"""How long an upgrade waits for another one: a quarter of a year of readings takes 6 seconds."""
+
 DEMO_FILE = "demo.json"
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -101,7 +105,7 @@ def upgrade_database(settings: "Settings") -> list[str]:
         return applied
 
     make_folder(settings.data)
-    return _run(settings.database_path, work)
+    return _run(settings.database_path, work, write_busy_ms=UPGRADE_WAIT_MS)
 
 
 def require_kind(settings: "Settings", kind: "Kind") -> None:
@@ -301,13 +305,14 @@ def _run(
     action: "Callable[[Database], Coroutine[Any, Any, T]]",
     *,
     create: bool = True,
+    write_busy_ms: int | None = None,
 ) -> T:
     import asyncio
 
     from barograph.kit.database import SQLiteDatabase
 
     async def work() -> T:
-        database = SQLiteDatabase(path, create=create)
+        database = SQLiteDatabase(path, create=create, write_busy_ms=write_busy_ms)
         try:
             return await action(database)
         finally:

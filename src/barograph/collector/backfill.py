@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 from barograph.board.board import latest_snapshot, publish
 from barograph.board.feeds import Publication
 from barograph.collector.jobs import Job, Sleep, logged
-from barograph.errors import LeaseLost, UnknownToUpstream, UpstreamError
+from barograph.errors import LeaseLost, Throttled, UnknownToUpstream, UpstreamError
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.lease import Lease
@@ -152,6 +152,7 @@ class BackfillJob(Job):
         self._led_since = 0
         self._complete_hour: int | None = None
         self._failures = 0
+        self._failing: set[str] = set()
         self._state = BackfillState(0, frozenset(), 0)
 
     async def __call__(self, lease: Lease) -> None:
@@ -183,6 +184,8 @@ class BackfillJob(Job):
         """Try every contract that lacks hours; return whether nothing is left to fill."""
         contracts = majors_first(reading)
         lacking = [each for each in contracts if await self._missing(each.contract)]
+        # Contracts that failed before must not keep the others waiting.
+        lacking.sort(key=lambda each: each.base not in MAJORS and each.contract in self._failing)
         last = await self._database.read(lambda tx: latest_snapshot(tx, BACKFILL))
         self._state = BackfillState.begun(contracts, lacking, last, self._clock())
         if lacking:
@@ -206,17 +209,23 @@ class BackfillJob(Job):
             failure = await self._attempt(perpetual, lease)
             if failure is None:
                 self._failures = 0
+                self._failing.discard(perpetual.contract)
                 return True
             self._failures += 1
             now = self._clock()
-            self._state = self._state.failed(failure, now)
+            self._state = self._state.failed(failure.kind, now)
             with logged("back-fill progress not published"):
                 await self._publish(self._state.progress(now), lease)
-            await self._sleep(PAUSES[min(self._failures, len(PAUSES)) - 1])
+            await self._sleep(self._pause_after(failure))
+        self._failing.add(perpetual.contract)
         return False
 
-    async def _attempt(self, perpetual: Perpetual, lease: Lease) -> str | None:
-        """Fill one contract; return the kind of its failure."""
+    def _pause_after(self, failure: UpstreamError) -> float:
+        pause = PAUSES[min(self._failures, len(PAUSES)) - 1]
+        return max(pause, failure.retry_after) if isinstance(failure, Throttled) else pause
+
+    async def _attempt(self, perpetual: Perpetual, lease: Lease) -> UpstreamError | None:
+        """Fill one contract; return how that failed."""
         why = {"contract": perpetual.contract}
         try:
             await self._fill_contract(perpetual, lease)
@@ -225,14 +234,14 @@ class BackfillJob(Job):
         except UpstreamError as error:
             fields = why | {"kind": error.kind, "why": str(error)}
             log.warning("contract not back-filled", extra=fields)
-            return error.kind
+            return error
         except DatabaseUnavailable as error:
             log.warning("contract not back-filled", extra=why | {"reason": str(error)})
         except Exception:
             log.exception("contract not back-filled", extra=why)
         else:
             return None
-        return UpstreamError.kind
+        return UpstreamError()
 
     async def _fill_contract(self, perpetual: Perpetual, lease: Lease) -> None:
         contract = perpetual.contract

@@ -22,7 +22,7 @@ from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import SECOND
 from barograph.markets.exchange import Exchange
-from barograph.markets.records import MAJORS, Perpetual, Perpetuals
+from barograph.markets.records import MAJORS, Perpetuals, majors_first
 from barograph.markets.store import forget_old
 from barograph.settings import Settings
 
@@ -130,15 +130,14 @@ class Collector:
 
     async def _list_contracts(self, reading: Perpetuals) -> None:
         """List the contracts, and sample the majors before anything is published."""
-        largest = sorted(reading.contracts, key=_by_open_interest)
-        majors = [each.contract for each in largest if each.base in MAJORS]
-        others = [each.contract for each in largest if each.base not in MAJORS]
+        listed = majors_first(reading)
         # A contract whose values were rejected still has liquidations.
         refused = chain.from_iterable(reading.refused.values())
-        self._contracts = list(dict.fromkeys([*majors, *others, *refused]))
+        self._contracts = list(dict.fromkeys([*(each.contract for each in listed), *refused]))
         if not self._first_reading.is_set():
-            for contract in majors:
-                await self._sample(contract)
+            for each in listed:
+                if each.base in MAJORS:
+                    await self._sample(each.contract)
             self._first_reading.set()
 
     async def _rotate_long_accounts(self) -> None:
@@ -217,11 +216,6 @@ class Collector:
             await self._lease.release()
         except DatabaseUnavailable:
             log.warning("lease not released; it will expire")
-
-
-def _by_open_interest(each: Perpetual) -> float:
-    """Largest first, unknown last."""
-    return 1.0 if each.open_interest_usd is None else -each.open_interest_usd
 
 
 def collector_lease(settings: Settings, database: Database, clock: Clock) -> Lease:

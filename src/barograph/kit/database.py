@@ -10,6 +10,7 @@ understands.
 
 import asyncio
 import re
+import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -26,6 +27,8 @@ T = TypeVar("T")
 
 SAFE_WAL = (3, 51, 3)
 """Older SQLite versions can corrupt a WAL database when two connections reset the log at once."""
+
+_WAL_PAUSE_SECONDS = 0.005
 
 
 class DatabaseUnavailable(BarographError):
@@ -212,12 +215,29 @@ def _connect(how: _Opening, busy_ms: int) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if how.create else 0)
     connection = apsw.Connection(str(how.path), flags=flags)
     connection.set_busy_timeout(busy_ms)
+    _use_wal(connection, time.monotonic() + busy_ms / 1000)
     # FULL: an acknowledged write survives a power cut. NORMAL may lose the last ones.
-    connection.pragma("journal_mode", "wal")
     connection.pragma("synchronous", how.synchronous)
     # Overwrite deleted content, such as a mail with its link.
     connection.pragma("secure_delete", True)
     return connection
+
+
+def _use_wal(connection: apsw.Connection, deadline: float) -> None:
+    """Switch to a write-ahead log.
+
+    SQLite ignores its busy timeout here, so two processes that create a file at the same time would
+    make one of them fail.
+    """
+    while True:
+        try:
+            connection.pragma("journal_mode", "wal")
+        except apsw.BusyError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(_WAL_PAUSE_SECONDS)
+        else:
+            return
 
 
 def _run_to_end(work: Coroutine[Any, Any, T]) -> T:

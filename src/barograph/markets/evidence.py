@@ -259,12 +259,14 @@ def coins_change_pct(before: Hour | None, now: Perpetual | None) -> float | None
 
 
 def backfill_basis(compared: Sequence[Hour]) -> str | None:
-    """How many hours of a comparison are back-filled, as a sentence; None if none is."""
-    filled = sum(each.is_backfilled for each in compared)
+    """Which of the hours that a value is compared with we did not measure; None if none."""
+    filled, total = sum(each.is_backfilled for each in compared), len(compared)
     if not filled:
         return None
-    hours = "the hour" if len(compared) == 1 else f"{filled} of the {len(compared)} hours"
-    return f"We back-filled {hours} in this comparison from the exchange's own history."
+    if total == 1:
+        return "The hour it is compared with comes from the exchange's own history."
+    hours = f"All {total} hours" if filled == total else f"{filled} of the {total} hours"
+    return f"{hours} it is compared with come from the exchange's own history."
 
 
 def _coins(given: float | None, seen: Hour | Perpetual) -> float | None:

@@ -75,7 +75,7 @@ class MarketJudge:
         self._bases: dict[str, str] = {}
         self._changes: list[RegimeChange] = []
         self._shares: dict[str, LongAccounts] = {}
-        self._liquidations = LiquidationTracker()
+        self._liquidations = LiquidationTracker(settings.liquidations_min_coverage_pct)
         self._recorded: dict[Resolution, int] = {}
         self._reading: Perpetuals | None = None
         self._detector = SettlementDetector()
@@ -86,6 +86,7 @@ class MarketJudge:
         """Load the state that an earlier collector left."""
         counted = await latest_snapshot(tx, LIQUIDATIONS)
         self._liquidations = LiquidationTracker(
+            self._settings.liquidations_min_coverage_pct,
             await store.recent_liquidations(tx, now),
             await store.recent_watched(tx, now),
             None if counted is None else counted.watching_since,
@@ -123,6 +124,7 @@ class MarketJudge:
         """
         live = _bases(reading)
         self._bases |= live  # a delisted contract keeps its name while its liquidations count
+        self._liquidations.leave_out(frozenset(reading.not_crypto))
         self._trailing.forget_after(reading.as_of + AHEAD)
         for settlement in self._settled:  # not stored yet, but part of the past
             self._trailing.add_settlement(settlement)

@@ -3,10 +3,12 @@
 import heapq
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from math import ceil
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.records import Liquidation, Side
@@ -45,20 +47,14 @@ class LiquidationTotals(Struct, frozen=True):
     watching_since: int | None = None
     """When this instance first began to watch."""
 
+    covered_at: int | None = None
+    """When enough of 24 hours will be covered, if we miss nothing from `as_of` on; None if it is
+    already."""
 
-def ready_at(totals: LiquidationTotals, min_coverage_pct: float, grace: int) -> int | None:
-    """When a young instance will have covered enough of 24 hours, if it misses nothing until then.
-
-    During the first day no watched time leaves the window, so the missing part takes exactly its
-    own length. None if the coverage is sufficient, or if the instance is not young: one that needs
-    more than a day and `grace` milliseconds has missed too much.
-    """
-    missing_pct = min_coverage_pct - totals.watched_pct
-    at = totals.as_of + round(missing_pct / 100 * DAY)
-    since = totals.watching_since
-    if missing_pct <= 0 or since is None or at > since + DAY + grace:
-        return None
-    return at
+    @property
+    def heard_at(self) -> int | None:
+        """When a stream was last connected; a first one counts as connected at the start."""
+        return self.watching_since if self.watched_until is None else self.watched_until
 
 
 class LiquidationHour(NamedTuple):
@@ -105,6 +101,14 @@ class LiquidationWindow:
                 self._by_minute[event.at // MINUTE * MINUTE][key] += cents
                 fresh.append(event)
         return fresh
+
+    def without(self, contracts: Collection[str]) -> "LiquidationWindow":
+        """This window, or another one if it has liquidations of some of the contracts."""
+        if not any(contract in contracts for contract, _ in self._cents):
+            return self
+        others = LiquidationWindow()
+        others.add(event for *_, event in self._by_age if event.contract not in contracts)
+        return others
 
     def totals(
         self, as_of: int, watched: "WatchedSpans", bases: Mapping[str, str]
@@ -200,6 +204,23 @@ class WatchedSpans:
         del self._starts[:past], self._ends[:past]
         return self.pct_within(oldest, as_of)
 
+    def covered_at(self, as_of: int, min_pct: float) -> int | None:
+        """When `min_pct` of 24 hours will be covered, if nothing is missed from `as_of` on.
+
+        From then on, coverage grows whenever time that was not watched leaves the 24 hours.
+        """
+        at = as_of - DAY
+        spans = [*self.within(at, as_of), (as_of, as_of)]
+        missing = ceil(min_pct / 100 * DAY) - sum(end - start for start, end in spans)
+        if missing <= 0:
+            return None
+        for start, end in spans:
+            if missing <= start - at:
+                break
+            missing -= start - at
+            at = end
+        return at + missing + DAY
+
     def _forget_after(self, latest: int) -> None:
         """Drop spans from the future, left by a clock that has been set back since."""
         while self._ends and self._ends[-1] > latest:
@@ -213,10 +234,12 @@ class LiquidationTracker:
 
     def __init__(
         self,
+        min_watched_pct: float,
         liquidations: Iterable[Liquidation] = (),
         spans: Iterable[Span] = (),
         since: int | None = None,
     ) -> None:
+        self._min_watched_pct = min_watched_pct
         self._window = LiquidationWindow()
         self._window.add(liquidations)
         self._watched = WatchedSpans(spans, since)
@@ -251,7 +274,13 @@ class LiquidationTracker:
 
     def totals(self, as_of: int, bases: Mapping[str, str]) -> LiquidationTotals:
         """Sum up the 24 hours before `as_of`; `bases` names the asset of each contract."""
-        return self._window.totals(as_of, self._watched, bases)
+        totals = self._window.totals(as_of, self._watched, bases)
+        covered_at = self._watched.covered_at(as_of, self._min_watched_pct)
+        return replace(totals, covered_at=covered_at)
+
+    def leave_out(self, contracts: Collection[str]) -> None:
+        """Stop counting contracts that an earlier version still watched."""
+        self._window = self._window.without(contracts)
 
     def last_hour(self, at: int) -> LiquidationHour:
         """Sum up the newest sixty whole minutes that are watched to their end."""

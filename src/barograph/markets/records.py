@@ -81,6 +81,9 @@ class Perpetuals(Struct, frozen=True):
     unknown_classes: list[str] = []
     """The words in `left_out` that this version doesn't know."""
 
+    not_crypto: list[str] = []
+    """The contracts that `left_out` counts."""
+
     unwatched: list[str] = []
     """Contracts whose liquidations the exchange doesn't publish."""
 
@@ -182,3 +185,7 @@ class BackfillProgress(Struct, frozen=True):
 
     majors_filled_at: int | None = None
     """When hours of BTC, ETH or SOL were last back-filled."""
+
+    def expected_at(self, now: int) -> int | None:
+        """When the rest will be filled; None if that is unknown or was wrong."""
+        return None if self.ready_at is None or self.ready_at < now else self.ready_at

@@ -115,7 +115,7 @@ def liquidation_pressure(evidence: MarketEvidence, previous: str | None) -> Sign
     """
     known = evidence.trailing.liquidation_totals(evidence.min_watched_pct)
     if len(known) < WEEK_OF_HOURS:
-        return _too_few(known, WEEK_OF_HOURS, "covered hours, which can't be back-filled")
+        return _too_few(known, WEEK_OF_HOURS, "hours that we watched ourselves")
     if evidence.last_hour.watched_pct < evidence.min_watched_pct:
         return NOT_KNOWN
     total = evidence.last_hour.total_usd
@@ -184,7 +184,7 @@ def btc_realised_volatility(evidence: MarketEvidence, previous: str | None) -> S
 
 
 def _too_few(known: Sequence[float], needed: int, what: str = "hours") -> SignalResult:
-    return NOT_KNOWN._replace(basis=f"It needs {needed} {what}. We have {len(known)}.")
+    return NOT_KNOWN._replace(basis=f"It needs {needed} {what}, and we have {len(known)}.")
 
 
 # Figures change once per day and are judged every minute, so the result is cached.

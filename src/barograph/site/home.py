@@ -13,7 +13,7 @@ from barograph.errors import RecordUnavailable, UpstreamUnavailable
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.timestamps import DAY, MINUTE
 from barograph.markets.documents import MARKET_STATE_PATH, citation, market_state_document
-from barograph.markets.liquidations import LiquidationTotals, ready_at
+from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import MAJORS, Perpetual
 from barograph.markets.regime import BASIS, Label, describe
 from barograph.markets.samples import DAYS, Measure, PastRegime
@@ -96,7 +96,7 @@ class MarketNow(NamedTuple):
     assets: tuple[Asset, ...]
     liquidated_usd: float | None
     liquidated_in: str
-    """When the first total appears, such as `in 13 h 20 min`; empty if there is one."""
+    """When a total appears, such as `in 13 h 20 min`; empty if there is one."""
 
     liquidated_note: str
     """What the amount covers, or why it is missing."""
@@ -117,9 +117,7 @@ def market_now(view: MarketView, counted: LiquidationTotals | None) -> MarketNow
     if counted is not None:
         until = min(until, counted.as_of + view.limits.liquidations)
     regime, liquidated = view.regime, view.liquidations
-    first_at = None
-    if counted is not None:
-        first_at = ready_at(counted, view.limits.min_coverage_pct, view.limits.liquidations)
+    first_at = None if counted is None else _total_at(counted, view)
     label: Label = "unknown" if regime is None else regime.label
     return MarketNow(
         as_of=view.perpetuals.as_of,
@@ -179,9 +177,9 @@ def _liquidated_note(
         return "no recent count"
     if first_at is not None and counted.watching_since is not None:
         return (
-            f"The 24-hour total appears at about {soon(first_at, view.now)}. We have watched for "
-            f"{duration_text(round(counted.watched_pct / 100 * DAY))}, since "
-            f"{date_and_time(counted.watching_since)}."
+            f"The 24-hour total appears at about {soon(first_at, view.now)}. We have watched "
+            f"{duration_text(round(counted.watched_pct / 100 * DAY))} of the last 24 hours, and "
+            f"began on {date_and_time(counted.watching_since)}."
         )
     # Truncated, not rounded: 94.97 must not look like the required 95.0.
     covered = Decimal(str(counted.watched_pct)).quantize(Decimal("0.1"), ROUND_DOWN)
@@ -191,8 +189,18 @@ def _liquidated_note(
     return f"all contracts{most}; {covered} % of the day covered"
 
 
+def _total_at(counted: LiquidationTotals, view: MarketView) -> int | None:
+    """When there will be a total; None if there is one, or while no stream is connected."""
+    heard_at = counted.heard_at
+    if heard_at is None or not is_fresh(heard_at, view.limits.liquidations, view.now):
+        return None
+    return counted.covered_at
+
+
 def _countdown(first_at: int | None, now: int) -> str:
-    return "" if first_at is None else f"in {duration_text(first_at - now + MINUTE - 1)}"
+    if first_at is None:
+        return ""
+    return f"in {duration_text(max(MINUTE, first_at - now + MINUTE - 1))}"
 
 
 def _sides(liquidated: LiquidationTotals | None) -> tuple[LiquidatedSide, ...]:

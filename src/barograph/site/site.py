@@ -40,7 +40,8 @@ def backfill_text(progress: BackfillProgress | None, now: int) -> str:
     """The progress of the back-fill in words; empty if nothing is left to fill."""
     if progress is None or progress.done >= progress.total:
         return ""
-    rest = "" if progress.ready_at is None else f", all by about {soon(progress.ready_at, now)}"
+    expected_at = progress.expected_at(now)
+    rest = "" if expected_at is None else f", all by about {soon(expected_at, now)}"
     if progress.failure is not None:
         rest = f". The last request failed ({progress.failure}); we are retrying"
     return _FILLING.format(progress.done, progress.total, rest)

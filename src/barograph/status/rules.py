@@ -6,10 +6,10 @@ from pydantic import Field
 
 from barograph import NOTICE
 from barograph.history.records import Stances
-from barograph.kit.timestamps import MINUTE, SECOND, iso_timestamp
+from barograph.kit.timestamps import DAY, MINUTE, SECOND, iso_timestamp
 from barograph.kit.wire import WireModel
 from barograph.macro.records import MacroHealth
-from barograph.markets.liquidations import LiquidationTotals, ready_at
+from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import (
     MAJORS,
     BackfillProgress,
@@ -272,17 +272,22 @@ def _coverage(inputs: StatusInputs) -> Check:
     if totals is None or not is_fresh(totals.as_of, limits.liquidations, inputs.now):
         return _check(name, "degraded", "not counted recently")
     watched = f"{totals.watched_pct:g} % of the last 24 hours covered"
-    # The first connection gets as much time as any other.
-    heard_at = totals.watching_since if totals.watched_until is None else totals.watched_until
-    if heard_at is None or not is_fresh(heard_at, limits.liquidations, inputs.now):
+    if totals.heard_at is None or not is_fresh(totals.heard_at, limits.liquidations, inputs.now):
         return _check(name, "degraded", f"{watched}, but the stream is not connected now")
     if totals.watched_pct >= limits.min_coverage_pct:
         return _check(name, "ok", watched)
     detail = f"{watched}, {limits.min_coverage_pct:g} % needed"
-    covered_at = ready_at(totals, limits.min_coverage_pct, limits.liquidations)
-    if covered_at is None:
+    if (
+        totals.covered_at is None
+        or totals.covered_at > _first_day_end(totals) + limits.liquidations
+    ):
         return _check(name, "degraded", detail)
-    return _warming_up(name, covered_at, detail)
+    return _warming_up(name, totals.covered_at, detail)
+
+
+def _first_day_end(totals: LiquidationTotals) -> int:
+    """A total that comes later than this was delayed by a failure."""
+    return 0 if totals.watching_since is None else totals.watching_since + DAY
 
 
 def _warming_up(name: str, ready_at: int, why: str) -> Check:
@@ -300,8 +305,9 @@ def _backfill(inputs: StatusInputs) -> Check:
     if failing_since is not None and inputs.now - failing_since >= BACKFILL_FAILING_MS:
         since = iso_timestamp(failing_since)
         return _check(name, "degraded", f"{done}; {progress.failure} since {since}")
-    if progress.done < progress.total and progress.ready_at is not None:
-        return _warming_up(name, progress.ready_at, done)
+    expected_at = progress.expected_at(inputs.now)
+    if progress.done < progress.total and expected_at is not None:
+        return _warming_up(name, expected_at, done)
     return _check(name, "warming_up" if progress.done < progress.total else "ok", done)
 
 

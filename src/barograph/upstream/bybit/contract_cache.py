@@ -37,8 +37,8 @@ class ContractList(Struct, frozen=True):
     """The live crypto perpetuals against USDT."""
     symbols: AbstractSet[str]
     """Every name in the list, kept or not."""
-    left_out: Mapping[str, int] = {}
-    """How many live perpetuals against USDT are not crypto, by class."""
+    others: Mapping[str, str] = {}
+    """The classes of the live perpetuals against USDT that are not crypto."""
 
     @classmethod
     def of(cls, pages: Iterable[InstrumentPage]) -> "ContractList":
@@ -58,7 +58,12 @@ class ContractList(Struct, frozen=True):
             else:
                 others[name] = word
         symbols = frozenset().union(*(page.symbols for page in pages))
-        return cls(kept, symbols, dict(Counter(others.values()).most_common()))
+        return cls(kept, symbols, others)
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """How many contracts are not crypto, by class."""
+        return dict(Counter(self.others.values()).most_common())
 
     @property
     def unknown_classes(self) -> list[str]:

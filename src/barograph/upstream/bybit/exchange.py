@@ -142,8 +142,9 @@ class BybitExchange:
             self.source,
             tickers.perpetuals,
             refused,
-            left_out=dict(listing.left_out),
+            left_out=listing.left_out,
             unknown_classes=unknown,
+            not_crypto=sorted(listing.others),
             unwatched=self.unwatched,
         )
 

@@ -55,7 +55,8 @@ class RestClient:
     """Calls Bybit's public REST API; every failure is an `UpstreamError`.
 
     Each endpoint has its own circuit breaker. Throttling and refusals concern every endpoint, so
-    one more breaker covers the whole host.
+    one more breaker covers the whole host. The history has breakers of its own: whatever happens
+    to it, live readings go on. It stops when live readings are throttled or refused.
     """
 
     def __init__(
@@ -72,7 +73,10 @@ class RestClient:
         self._clock = clock
         self._sleep = sleep
         self._random = random
-        self._host = CircuitBreaker(clock, settings.breaker_seconds, (Throttled, Forbidden))
+        self._hosts: dict[Purpose, CircuitBreaker] = {
+            purpose: CircuitBreaker(clock, settings.breaker_seconds, (Throttled, Forbidden))
+            for purpose in ("live", "history")
+        }
         self._endpoints: dict[tuple[Endpoint, Purpose], CircuitBreaker] = {}
         self._failing: dict[tuple[Endpoint, Purpose], str] = {}
         self._http = httpx2.AsyncClient(
@@ -102,8 +106,6 @@ class RestClient:
     ) -> T:
         """Call `endpoint` and retry until `read` accepts the reply or the budget is spent.
 
-        Each purpose has its own breaker, so that failing history calls don't stop live readings.
-
         Raises:
             UpstreamError: how the last attempt failed, or why a breaker allowed none.
         """
@@ -116,11 +118,12 @@ class RestClient:
             reply = await self._fetch(endpoint, params, seconds)
             return read(open_envelope(reply, self._clock()))
 
-        # Both checks come first: a call that one refuses must not count as a success for the other.
-        self._host.check()
-        breaker.check()
+        host = self._hosts[purpose]
+        # All checks come first: a call that one refuses must not count as a success for another.
+        for each in (self._hosts["live"], host, breaker):
+            each.check()
         try:
-            with self._host.guard(), breaker.guard():
+            with host.guard(), breaker.guard():
                 answer = await _RETRIES.run(attempt, budget, self._sleep, self._random)
         except UnknownToUpstream:
             self._note_success(endpoint, purpose)
