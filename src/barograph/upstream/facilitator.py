@@ -3,8 +3,9 @@
 Its replies decide about money, so they are read strictly. A yes needs HTTP 200 and a real `true`,
 and no other payer than the proof's.
 
-A no counts only if its reason is about the payment. A facilitator may also say that it could not
-find out, or blame our own terms; the payer must not be asked to pay again for either.
+A facilitator may say no because it could not find out, or blame our own terms; the payer must not
+be asked to pay again for either. Any other no counts, because it is a clear verdict. If we have
+never seen its reason, we log it.
 """
 
 import logging
@@ -166,6 +167,8 @@ class HttpFacilitator:
                 raise FacilitatorUnavailable(
                     f"the facilitator could not check the payment ({_reason(said)})"
                 )
+            case "unknown":
+                log.warning("facilitator refuses for an unknown reason", extra={"reason": _reason(said)})
         raise InvalidProof(_reason(said))
 
     async def settle(self, proof: Proof) -> Settled | NotSettled:
