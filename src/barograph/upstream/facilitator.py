@@ -124,8 +124,7 @@ class HttpFacilitator:
         except Busy:
             return  # that is about us
         except (NotSent, NoAnswer) as error:
-            status = error.status if isinstance(error, NoAnswer) else None
-            answered = False
+            status, answered = error.status, False
         if status not in _NOT_OFFERED:
             _note(self._offer, answered=answered)
 
@@ -139,7 +138,7 @@ class HttpFacilitator:
         try:
             reply = await self._get("supported")
         except (NotSent, NoAnswer) as error:
-            raise _no_offer(getattr(error, "status", None), self._problem(error)) from error
+            raise _no_offer(error.status, self._problem(error)) from error
         if reply.status != _OK:
             raise _no_offer(reply.status, f"it answers HTTP {reply.status}")
         try:
@@ -160,16 +159,17 @@ class HttpFacilitator:
         if valid is not False or not _may_refuse(reply.status):
             raise FacilitatorUnavailable(f"the facilitator gives no verdict (HTTP {reply.status})")
         said = reply.members.get("invalidReason")
+        reason = _reason(said)
         match fault_of(said, reply.members.get("invalidMessage")):
             case "ours":
-                raise _our_fault(_reason(said))
+                raise _our_fault(reason)
             case "unclear":
                 raise FacilitatorUnavailable(
-                    f"the facilitator could not check the payment ({_reason(said)})"
+                    f"the facilitator could not check the payment ({reason})"
                 )
             case "unknown":
-                log.warning("facilitator refuses for an unknown reason", extra={"reason": _reason(said)})
-        raise InvalidProof(_reason(said))
+                log.warning("facilitator gives an unknown reason", extra={"reason": reason})
+        raise InvalidProof(reason)
 
     async def settle(self, proof: Proof) -> Settled | NotSettled:
         """See `Facilitator.settle`."""
@@ -211,8 +211,7 @@ class HttpFacilitator:
         except Busy:
             raise  # that is about us
         except (NotSent, NoAnswer) as error:
-            status = error.status if isinstance(error, NoAnswer) else None
-            self._note_payment(proof, status, answered=False)
+            self._note_payment(proof, error.status, answered=False)
             raise
         # It answered, even if it could not check the payment: the proof may be the cause.
         self._note_payment(proof, reply.status, answered=_may_refuse(reply.status))
