@@ -116,6 +116,10 @@ def test_a_day_that_the_issuer_published_stays_as_it_is(importer: Importer) -> N
 
 
 def test_a_dry_run_says_the_same_and_stores_nothing(importer: Importer) -> None:
+    assert (
+        "21 would be new or corrected\nknown now: 0 days"
+        in importer.run(HISTORY, "--dry-run").stdout
+    )
     found = importer.read_json(HISTORY, "--dry-run")
 
     assert found == {

@@ -95,11 +95,11 @@ def import_history(
 
 
 def _in_words(file: Path, fund: str, summary: dict[str, object]) -> str:
-    verb = "would be" if summary["dry_run"] else "are"
+    verb, known = ("would be", "known now") if summary["dry_run"] else ("are", "known")
     return (
         "{file}: {days} days of {fund} from {first} to {last}; {new_days} {verb} new or corrected\n"
-        "known: {known_days} days ({coverage}); source: {source}"
-    ).format(file=file.name, fund=fund, verb=verb, **summary)
+        "{known}: {known_days} days ({coverage}); source: {source}"
+    ).format(file=file.name, fund=fund, verb=verb, known=known, **summary)
 
 
 def _read(file: Path, fund: str, source: str) -> "Sequence[Figure]":
