@@ -24,6 +24,7 @@ OUR_TERMS: Final = frozenset(
         "invalid_x402_version",
         "missing_eip712_domain",
         "network_mismatch",
+        "payload_authorization_to_address_kyt",  # of the address that we are paid at
         "required_amount",
         "scheme",
         "token_name_mismatch",
@@ -104,7 +105,6 @@ NOTHING_MOVED: Final = frozenset(
         "invalid_signature",
         "payload",
         "payload_authorization_from_address_kyt",
-        "payload_authorization_to_address_kyt",
         "payload_authorization_typed_data_message",
         "payload_authorization_valid_after",
         "payload_authorization_value",
@@ -126,6 +126,7 @@ A used nonce is not among them, nor a duplicate, a failed transaction or a faile
 may follow from an earlier attempt whose answer was lost. The chain decides."""
 
 OF_THE_PAYER: Final = MAY_HAVE_MOVED | TRUE_AFTERWARDS | NOTHING_MOVED
+"""Reasons about the payment, although a part of some says otherwise."""
 
 _PREFIX = "invalid_exact_evm_"
 _SIMULATION = "simulation_failed"
