@@ -81,6 +81,7 @@ def measure(plan: Plan, folder: Path) -> Section:
         until(lambda: answers(upstreams.exchange.port, "/v5/market/time"), world)
         settings = live_settings(folder, upstreams.exchange).model_copy(
             update={
+                "accept_terms": "bybit,treasury,nyfed",
                 "poll_seconds": Settings.model_fields["poll_seconds"].default,
                 "treasury_url": upstreams.macro.url,
                 "nyfed_url": upstreams.macro.url,

@@ -99,7 +99,7 @@ def test_a_file_can_be_imported_again_and_corrected(importer: Importer) -> None:
     importer.run(HISTORY)
     rows = importer.rows(DAYS[3])
 
-    assert importer.read_json(HISTORY)["new_days"] == 0
+    assert importer.read_json("\ufeff" + HISTORY.replace("\n", "\r\n"))["new_days"] == 0
     assert importer.rows(DAYS[3]) == rows
     assert importer.read_json(HISTORY.replace(",50\n", ",51\n", 1))["new_days"] == 1
     nav = [tuple(row)[1:3] for row in importer.rows(DAYS[0]) if row[0] == "etf-ibit-nav"]
@@ -116,6 +116,10 @@ def test_a_day_that_the_issuer_published_stays_as_it_is(importer: Importer) -> N
 
 
 def test_a_dry_run_says_the_same_and_stores_nothing(importer: Importer) -> None:
+    assert (
+        "21 would be new or corrected\nknown now: 0 days"
+        in importer.run(HISTORY, "--dry-run").stdout
+    )
     found = importer.read_json(HISTORY, "--dry-run")
 
     assert found == {
@@ -151,11 +155,12 @@ def test_invalid_lines_are_all_named_and_nothing_is_stored(importer: Importer) -
     assert importer.flows() == ("IBIT only", [])
 
 
-def test_a_future_day_and_a_source_of_two_lines_are_refused(importer: Importer) -> None:
+def test_a_future_day_and_a_source_that_looks_like_two_are_refused(importer: Importer) -> None:
     ahead = importer.run(HEADER + "2199-01-02,1,1,1\n")
 
     assert (ahead.exit_code, "in the future" in ahead.stderr) == (1, True)
-    assert importer.run(HISTORY, "--source", "one\ntwo").exit_code == 2
+    for source in ("one\ntwo", "one; two"):
+        assert importer.run(HISTORY, "--source", source).exit_code == 2
 
 
 def test_help_names_the_columns_and_has_examples() -> None:

@@ -325,12 +325,13 @@ def test_charged_proof_gets_the_version_that_was_sold_at_any_time(
 ) -> None:
     shown = shop.shown()
     first = shop.show(READ, shown, first_key)
-    (newer,) = shop.record(proposal(label="later", by="operator", issued_at=shop.clock() + 1))
     for seconds, key in ((0, None), (0, KEY), (0, "?"), (3600, None)):
         shop.clock.pass_seconds(seconds)
         again = shop.show(READ, shown, key)
         assert (again.body, receipt_of(again)) == (first.body, receipt_of(first))
-    shop.withdraw(newer)
+    shop.withdraw(pair[1])
+    assert shop.show(READ, shown).json()["state"] == "terminal"
+    shop.record(proposal(label="later", by="operator", issued_at=shop.clock() + 1))
     shop.grant(PAYER, "feed", kind="wallet")
     shop.clock.now += PERIOD
     assert shop.show(READ, shown).json()["history_digest"] == pair[1].history_digest

@@ -251,12 +251,6 @@ def test_the_funds_file_is_that_of_the_newest_day_whatever_day_is_asked_for() ->
     assert holdings(NOW, asOfDate="20261016") == holdings(NOW)
 
 
-def test_the_address_of_dated_files_gives_a_page_labelled_as_csv() -> None:
-    former = FUND_PATH.replace("latest-holdings.csv", "1467271812596.ajax")
-    found = answer(MACRO, former, {"fileType": "csv", "asOfDate": "20261016"}, NOW)
-    assert (found.status, found.content_type[:8], found.body[:9]) == (200, "text/csv", b"<!DOCTYPE")
-
-
 def test_flows_are_whole_baskets_and_change_the_coins_accordingly() -> None:
     for before, after in pairwise(MACRO.fund(NOW)):
         created = after.shares - before.shares

@@ -190,6 +190,11 @@ def test_simulated_facilitator_replies_in_the_shape_of_the_samples(tmp_path: Pat
     with_world(tmp_path, work)
 
 
+def loud(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    found = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    return [(record.levelname, record.__dict__["reason"]) for record in found]
+
+
 @pytest.mark.parametrize(("reason", "meaning"), REASONS.items(), ids=REASONS)
 @pytest.mark.outcome(
     "The facilitator rejects this instance's payment terms",
@@ -205,12 +210,22 @@ def test_each_reason_is_attributed_to_the_payer_to_us_or_to_nobody(
         "ours": f"unavailable: the facilitator does not accept our terms ({reason})",
         "unclear": f"unavailable: the facilitator could not check the payment ({reason})",
     }.get(fault)
-    loud = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert [record.__dict__["reason"] for record in loud] == ([reason] if fault == "ours" else [])
+    assert loud(caplog) == ([("ERROR", reason)] if fault == "ours" else [])
     no = {"success": False, "errorReason": reason, "transaction": ""}
     # With a chain to ask, a reason that is also true afterwards is no proof that nothing moved.
     found = {told(settle, no, **each).split(" ")[0].strip(":") for each in (NO_CHAIN, CHAIN)}
     assert found == set(settled.split(" or "))
+
+
+@pytest.mark.outcome(
+    "The facilitator refuses a proof for a reason that we have never seen",
+    "402, because the refusal is clear, and a warning in the log that names the reason.",
+)
+def test_a_clear_no_for_an_unknown_reason_counts_and_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    said = told(verify, {"isValid": False, "invalidReason": "sanctioned_wallet"})
+    assert (said, loud(caplog)) == ("invalid sanctioned_wallet", [("WARNING", "sanctioned_wallet")])
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])

@@ -148,17 +148,6 @@ def test_every_reading_asks_each_publisher_once() -> None:
     assert during(scenario) == dict.fromkeys(ADDRESSES, readings)
 
 
-def test_the_former_address_of_dated_files_is_an_invalid_reply() -> None:
-    async def scenario(client: Client) -> None:
-        former = FUND_PATH.replace("latest-holdings.csv", "1467271812596.ajax?fileType=csv")
-        files = FileClient(seconds=PATIENCE, clock=lambda: NOW)
-        with pytest.raises(InvalidReply, match="an HTML page, labelled text/csv"):
-            await files.get(client.address.url + former)
-        await files.close()
-
-    during(scenario)
-
-
 def test_incomplete_files_are_invalid_to_the_adapters() -> None:
     async def scenario(client: Client) -> dict[str, bytes]:
         await client.fault("missing-columns")

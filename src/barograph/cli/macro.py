@@ -24,8 +24,11 @@ EVERY_DAY = 100_000
 
 
 def _one_line(_context: click.Context, _option: click.Parameter, text: str) -> str:
-    if len(text) > MAX_SOURCE or not text.isprintable():
-        raise click.BadParameter(f"one line of at most {MAX_SOURCE} characters is needed")
+    # A semicolon separates sources where several are published together.
+    if len(text) > MAX_SOURCE or not text.isprintable() or ";" in text:
+        raise click.BadParameter(
+            f"it must be one line of at most {MAX_SOURCE} characters without ;"
+        )
     return text.strip()
 
 
@@ -55,8 +58,9 @@ def import_history(
 ) -> None:
     """Import a CSV FILE with earlier days of the fund in BAROGRAPH_ETF_FUND.
 
-    The issuer publishes only its newest day, and an ETF stance needs 20 days. The first line of
-    FILE names its columns, in any order. Use one of these sets:
+    The issuer publishes only its newest day, and an ETF stance needs 20 days. FILE is UTF-8 text
+    with commas, as Excel saves "CSV UTF-8". Its first line names its columns, in any order. Use one
+    of these sets:
 
     \b
       date,shares_outstanding,holdings_btc,nav_usd
@@ -92,11 +96,11 @@ def import_history(
 
 
 def _in_words(file: Path, fund: str, summary: dict[str, object]) -> str:
-    verb = "would be" if summary["dry_run"] else "are"
+    verb, known = ("would be", "known now") if summary["dry_run"] else ("are", "known")
     return (
         "{file}: {days} days of {fund} from {first} to {last}; {new_days} {verb} new or corrected\n"
-        "known: {known_days} days ({coverage}); source: {source}"
-    ).format(file=file.name, fund=fund, verb=verb, **summary)
+        "{known}: {known_days} days ({coverage}); source: {source}"
+    ).format(file=file.name, fund=fund, verb=verb, known=known, **summary)
 
 
 def _read(file: Path, fund: str, source: str) -> "Sequence[Figure]":

@@ -3,8 +3,9 @@
 Its replies decide about money, so we read them strictly. A yes needs HTTP 200 and a real `true`,
 and must not name another payer than the proof's.
 
-A no counts only if its reason is about the payment. A facilitator may also say that it could not
-find out, or blame our own terms; the payer must not be asked to pay again for either.
+A facilitator may say no because it could not find out, or blame our own terms; the payer must not
+be asked to pay again for either. Any other no counts, because it is a clear verdict. If we have
+never seen its reason, we log it.
 """
 
 import logging
@@ -123,8 +124,7 @@ class HttpFacilitator:
         except Busy:
             return  # that is about us
         except (NotSent, NoAnswer) as error:
-            status = error.status if isinstance(error, NoAnswer) else None
-            answered = False
+            status, answered = error.status, False
         if status not in _NOT_OFFERED:
             _note(self._offer, answered=answered)
 
@@ -138,7 +138,7 @@ class HttpFacilitator:
         try:
             reply = await self._get("supported")
         except (NotSent, NoAnswer) as error:
-            raise _no_offer(getattr(error, "status", None), self._problem(error)) from error
+            raise _no_offer(error.status, self._problem(error)) from error
         if reply.status != _OK:
             raise _no_offer(reply.status, f"it answers HTTP {reply.status}")
         try:
@@ -159,14 +159,17 @@ class HttpFacilitator:
         if valid is not False or not _may_refuse(reply.status):
             raise FacilitatorUnavailable(f"the facilitator gives no verdict (HTTP {reply.status})")
         said = reply.members.get("invalidReason")
+        reason = _reason(said)
         match fault_of(said, reply.members.get("invalidMessage")):
             case "ours":
-                raise _our_fault(_reason(said))
+                raise _our_fault(reason)
             case "unclear":
                 raise FacilitatorUnavailable(
-                    f"the facilitator could not check the payment ({_reason(said)})"
+                    f"the facilitator could not check the payment ({reason})"
                 )
-        raise InvalidProof(_reason(said))
+            case "unknown":
+                log.warning("facilitator gives an unknown reason", extra={"reason": reason})
+        raise InvalidProof(reason)
 
     async def settle(self, proof: Proof) -> Settled | NotSettled:
         """See `Facilitator.settle`."""
@@ -208,8 +211,7 @@ class HttpFacilitator:
         except Busy:
             raise  # that is about us
         except (NotSent, NoAnswer) as error:
-            status = error.status if isinstance(error, NoAnswer) else None
-            self._note_payment(proof, status, answered=False)
+            self._note_payment(proof, error.status, answered=False)
             raise
         # It answered, even if it could not check the payment: the proof may be the cause.
         self._note_payment(proof, reply.status, answered=_may_refuse(reply.status))

@@ -7,9 +7,9 @@ tables list them without it.
 
 from typing import Any, Final, Literal
 
-Fault = Literal["payer", "ours", "unclear"]
+Fault = Literal["payer", "ours", "unclear", "unknown"]
 """`payer`: the payment can't be used. `ours`: our terms or configuration, which the payer can't
-change. `unclear`: the facilitator could not find out."""
+change. `unclear`: the facilitator could not find out. `unknown`: a word that we have never seen."""
 
 OUR_TERMS: Final = frozenset(
     {
@@ -24,6 +24,7 @@ OUR_TERMS: Final = frozenset(
         "invalid_x402_version",
         "missing_eip712_domain",
         "network_mismatch",
+        "payload_authorization_to_address_kyt",  # of the address that we are paid at
         "required_amount",
         "scheme",
         "token_name_mismatch",
@@ -32,8 +33,9 @@ OUR_TERMS: Final = frozenset(
         "unsupported_scheme",
     }
 )
-OUR_PREFIX: Final = "server_"
-"""Every reason that begins so is about our terms."""
+OUR_PREFIX: Final = "invalid_exact_evm_server_"
+"""Every reason that begins so is about our terms. Without `invalid_exact_evm_`, "server" means the
+facilitator."""
 
 CANNOT_TELL: Final = frozenset(
     {
@@ -63,22 +65,27 @@ CANNOT_TELL_PARTS: Final = (
     "connection",
     "internal",
     "unexpected",
-    "network_error",
+    "server_error",
+    "network",
+    "scheme",
+    "requirements",
     "rate_limit",
     "too_many_requests",
     "try_again",
     "failed_to_",
 )
-"""Parts of other reasons with the same meaning."""
+"""Parts of other reasons with the same meaning, or about terms that only we set."""
 
-OF_THE_PAYER: Final = frozenset(
+MAY_HAVE_MOVED: Final = frozenset(
     {
+        "client_amount",
         "client_failed_to_sign_authorization",
         "client_failed_to_sign_permit2_authorization",
-        "failed_to_parse_signature",
+        "insufficient_allowance",
+        "nonce_already_used",
     }
 )
-"""Reasons about the payment although they contain one of those parts."""
+"""Reasons about the payment that don't rule out an earlier attempt whose answer was lost."""
 
 TRUE_AFTERWARDS: Final = frozenset(
     {
@@ -98,7 +105,6 @@ NOTHING_MOVED: Final = frozenset(
         "invalid_signature",
         "payload",
         "payload_authorization_from_address_kyt",
-        "payload_authorization_to_address_kyt",
         "payload_authorization_typed_data_message",
         "payload_authorization_valid_after",
         "payload_authorization_value",
@@ -119,29 +125,35 @@ NOTHING_MOVED: Final = frozenset(
 A used nonce is not among them, nor a duplicate, a failed transaction or a failed simulation: they
 may follow from an earlier attempt whose answer was lost. The chain decides."""
 
+OF_THE_PAYER: Final = MAY_HAVE_MOVED | TRUE_AFTERWARDS | NOTHING_MOVED
+"""Reasons about the payment, although a part of some says otherwise."""
+
 _PREFIX = "invalid_exact_evm_"
 _SIMULATION = "simulation_failed"
 _REVERT = "revert"
 
 
 def fault_of(reason: object, message: Any = None) -> Fault:  # noqa: ANN401 - anything may come
-    """Whose fault a refusal is. An unknown reason is about the payment.
-
-    `message` is the facilitator's own explanation of the reason, if it gives one.
-    """
-    name = bare(reason)
-    if name in OUR_TERMS or name.startswith(OUR_PREFIX):
+    """Whose fault a refusal is. `message` is the facilitator's own explanation, if it gives one."""
+    words = _words(reason)
+    name = words.removeprefix(_PREFIX)
+    if name in OUR_TERMS or words.startswith(OUR_PREFIX):
         return "ours"
     if name in OF_THE_PAYER:
         return "payer"
     if _SIMULATION in name:
         # The contract refuses with a revert; anything else means that the chain failed.
-        return "payer" if _REVERT in name or _REVERT in bare(message) else "unclear"
+        return "payer" if _REVERT in name or _REVERT in _words(message) else "unclear"
     if name in CANNOT_TELL or any(part in name for part in CANNOT_TELL_PARTS):
         return "unclear"
-    return "payer"
+    return "unknown"
 
 
 def bare(reason: object) -> str:
-    """A reason as the tables have it; some facilitators write sentences."""
-    return "_".join(reason.lower().split()).removeprefix(_PREFIX) if isinstance(reason, str) else ""
+    """A reason as the tables have it."""
+    return _words(reason).removeprefix(_PREFIX)
+
+
+def _words(reason: object) -> str:
+    """A reason as one lower-case word; some facilitators write sentences."""
+    return "_".join(reason.lower().split()) if isinstance(reason, str) else ""

@@ -155,6 +155,8 @@ _NOT_SENT = (
 class NotSent(BarographError):
     """The request was not sent, so it had no effect."""
 
+    status: None = None
+
 
 class Busy(NotSent):
     """We have too many requests at once; this says nothing about the server."""

@@ -25,7 +25,6 @@ from websockets.sync.client import connect
 from barograph.demo.servers.faults import Faults
 from barograph.errors import ConfigurationError
 from barograph.kit.clock import Clock
-from barograph.kit.timestamps import MINUTE
 
 HOST: Final = "127.0.0.1"
 CONTROL_PATH: Final = "/control"
@@ -112,14 +111,9 @@ class CommandedServer(ABC, Generic[F]):
     """A server whose requests are counted and whose faults are switched by commands."""
 
     def __init__(self, clock: Clock, faults: F) -> None:
-        self._requests: dict[int, Counter[str]] = {}
+        self.requests: Counter[str] = Counter()
         self._clock = clock
         self._faults = faults
-
-    def count(self, name: str) -> None:
-        """Count a request under a name, in the current minute."""
-        minute = self._clock() // MINUTE * MINUTE
-        self._requests.setdefault(minute, Counter())[name] += 1
 
     def execute(self, message: str | bytes) -> bytes:
         """Execute a command of the control connection and return the reply to it."""
@@ -128,8 +122,7 @@ class CommandedServer(ABC, Generic[F]):
         except msgspec.MsgspecError:
             command = {}
         if command.get("count") is True:
-            total = sum(self._requests.values(), Counter[str]())
-            return msgspec.json.encode({"requests": total, "minutes": self._requests})
+            return msgspec.json.encode({"requests": dict(self.requests)})
         return msgspec.json.encode(self._faults.execute(command, self._clock()))
 
 

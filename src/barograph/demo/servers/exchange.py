@@ -88,7 +88,7 @@ class ExchangeServer(GetServer[ExchangeFaults]):
         if path == STREAM_PATH:
             blocked = self._faults.is_on(ExchangeFault.BLOCKED_COUNTRY)
             return _faulty_reply(ExchangeFault.BLOCKED_COUNTRY, self.now()) if blocked else None
-        self.count(path if path in PATHS else OTHER)
+        self.requests[path if path in PATHS else OTHER] += 1
         if self._is_banned():
             return _faulty_reply(ExchangeFault.BLOCKED_ADDRESS, self.now())
         if path in HISTORY_PATHS and self._faults.is_on(ExchangeFault.SLOW_HISTORY, path):
@@ -106,7 +106,8 @@ class ExchangeServer(GetServer[ExchangeFaults]):
     def _is_banned(self) -> bool:
         """Whether this request or an earlier one exceeded the rate limit."""
         now = self._clock()
-        while self._recent and self._recent[0] <= now - LIMIT_MS:
+        # A request that seems to be in the future was counted before the clock was set back.
+        while self._recent and not now - LIMIT_MS < self._recent[0] <= now:
             self._recent.popleft()
         self._recent.append(now)
         if len(self._recent) > LIMIT_REQUESTS:

@@ -186,7 +186,7 @@ class FacilitatorServer(BodyServer[FacilitatorFaults]):
     async def respond(self, request: BodyRequest, client: StreamReader) -> Response | None:
         """Answer a request; None closes the connection without a reply."""
         method = _METHODS.get(request.path)
-        self.count(OTHER if method is None else request.path)
+        self.requests[OTHER if method is None else request.path] += 1
         if method is None:
             return _problem(HTTPStatus.NOT_FOUND, "there is nothing here")
         if request.method != method:

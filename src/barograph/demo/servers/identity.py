@@ -171,7 +171,7 @@ class IdentityServer(GetServer[IdentityFaults]):
     async def on_request(self, connection: ServerConnection, request: Request) -> Response | None:
         """Answer a GET."""
         path = urlsplit(request.path).path
-        self.count(path if path in {KEYS_PATH, USER_PATH} else OTHER)
+        self.requests[path if path in {KEYS_PATH, USER_PATH} else OTHER] += 1
         match await self._fault_after_hanging(connection):
             case IdentityFault.HANG | IdentityFault.OUTAGE:
                 return unavailable()

@@ -182,11 +182,6 @@ def _fund(view: _View, _product: int, _query: Query) -> FileReply:
     return FileReply(HTTPStatus.OK, _CSV, f"\ufeff{text}\n".encode())
 
 
-def _former_fund(_view: _View, _product: int, _query: Query) -> FileReply:
-    """The former address of dated files: the issuer answers with a page that it labels as CSV."""
-    return FileReply(HTTPStatus.OK, _CSV, b"<!DOCTYPE html><html lang=en><title>IBIT</title>")
-
-
 def fund_history(world: MacroWorld, at: int, days: int) -> bytes:
     """The fund's last `days` days in the layout that `barograph macro import` reads."""
     lines = [
@@ -262,5 +257,4 @@ _FILES: Final[tuple[tuple[str, re.Pattern[str], _Writer], ...]] = (
     (SOFR_FILE, re.compile(r"/api/rates/secured/sofr/last/(\d{1,4})\.json", re.ASCII), _sofr),
     (EFFR_FILE, re.compile(r"/api/rates/unsecured/effr/last/(\d{1,4})\.json", re.ASCII), _effr),
     (FUND_FILE, re.compile(r"/us/products/(333011)/[^/]+/latest-holdings\.csv"), _fund),
-    (FUND_FILE, re.compile(r"/us/products/(333011)/[^/]+/1467271812596\.ajax"), _former_fund),
 )

@@ -46,7 +46,7 @@ class MacroServer(GetServer[MacroFaults]):
         """Answer a GET."""
         parts = urlsplit(request.path)
         file = file_of(parts.path)
-        self.count(file or OTHER)
+        self.requests[file or OTHER] += 1
         match await self._fault_after_hanging(connection, file):
             case MacroFault.RESET:
                 return await reset(connection)

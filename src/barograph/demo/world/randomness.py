@@ -88,7 +88,7 @@ class CommonMoves:
     def __init__(self, seed: int, coins: Sequence[str]) -> None:
         self._coins = coins
         self._stress_key = key(seed, "stress")
-        self.stresses = lru_cache(16)(self._compute_stresses)
+        self.stresses = lru_cache(256)(self._compute_stresses)
         self._random = Random(key(seed, "tide"))
         self._moods = Random(key(seed, "sentiment"))
         self.sentiment = array("d")
