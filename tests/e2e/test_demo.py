@@ -312,6 +312,10 @@ def test_fresh_demo_starts_over_and_fills_its_past_over_the_wire(tmp_path: Path)
         assert (data / "notes.txt").exists()
         assert _json(fresh, "/api/agent/market-state")["liq24h"]["available"] is False
         eventually(lambda: len(_hours_of("BTCUSDT", data)) >= 30 * 24 or None, "30 days of BTC")
+    (tmp_path / "log").unlink()
+    with started_demo(tmp_path) as later:  # replays nothing either, so it has no past ETF days
+        checks = eventually(lambda: _etf_checks(later), "a reading of the ETF's file")
+        assert [each["status"] for each in checks] == ["warming_up"]
 
 
 @pytest.mark.thorough
@@ -379,6 +383,13 @@ def _doors(demo: Demo, kind: str) -> tuple[Any, Any, Any]:
         (compared.status_code, compared.json().get("error")),
         (read.status_code, read.json()["state"], on_tape),
     )
+
+
+def _etf_checks(demo: Demo) -> list[dict[str, str]] | None:
+    """The check of ETF flows, as soon as they are read."""
+    checks = _json(demo, "/api/status")["checks"]
+    found = [each for each in checks if each["name"] == "etf-flows"]
+    return None if found[0]["detail"] == "not read yet" else found
 
 
 def _json(demo: Demo, path: str) -> Any:

@@ -154,7 +154,9 @@ def test_an_exchange_that_fails_while_data_is_fresh_is_degraded_and_named_by_kin
     assert body["feed"]["status"] == "degraded"
     assert body["api"]["status"] == "ok"
     assert bad_checks(body) == {"exchange": "degraded"}
-    assert detail(body, "exchange") == f"{kind} since 2026-11-06T21:20:05.000Z"
+    since = f"{kind} since 2026-11-06T21:20:05.000Z"
+    geo_block = ": probably a geo-block; the operator can run `barograph doctor`"
+    assert detail(body, "exchange") == since + geo_block * (kind == "refused")
     assert str(failure) not in answer.body.decode()
     assert_nothing_leaks(answer, service)
     assert service.ask("/api/agent/market-state").status == 200
@@ -255,6 +257,7 @@ def test_a_default_instance_is_ok_on_its_first_day_and_after_a_restart(
     found = {check["name"]: check["status"] for check in body["checks"]}
     assert {name: each for name, each in found.items() if each != "ok"} == {
         "liquidations": "warming_up",
+        "backfill": "warming_up",
         "etf-flows": "not_configured",
         "identity": "not_configured",
         "payments": "not_configured",

@@ -159,6 +159,7 @@ FILLING = (
 @pytest.mark.parametrize(
     ("progress", "told"),
     [
+        (None, "We have not started to back-fill missing hours from the exchange's own history."),
         (BackfillProgress(START, 1_467, 1_467), None),
         (
             BackfillProgress(START, 1_467, 120, START + HOUR),
@@ -171,15 +172,15 @@ FILLING = (
     ],
 )
 def test_pages_show_the_progress_of_the_backfill(
-    service: Service, progress: BackfillProgress, told: str | None
+    service: Service, progress: BackfillProgress | None, told: str | None
 ) -> None:
-    note = Publication.of(BACKFILL, progress)
-    asyncio.run(service.database.write(lambda tx: publish(tx, [note])))
+    notes = [] if progress is None else [Publication.of(BACKFILL, progress)]
+    asyncio.run(service.database.write(lambda tx: publish(tx, notes)))
     service.refresh()
 
     for path in ("/", "/markets/BTC", "/signals"):
         text = look(service, path).text
-        assert ("We are back-filling" in text) == (told is not None)
+        assert ("back-fill" in text) == (told is not None)
         assert told is None or told in text
 
 

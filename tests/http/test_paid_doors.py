@@ -967,6 +967,24 @@ def test_a_record_that_cannot_be_read_charges_nobody(shop: Shop) -> None:
     assert (shop.facilitator.charged, shop.states()) == ([], [])
 
 
+@pytest.mark.outcome(
+    "A payer sends a charged proof again while the history is unavailable",
+    "503 with `Retry-After`, which says that the payment was charged. The same proof gets the "
+    "stance later.",
+)
+def test_charged_proof_is_told_so_while_its_stance_cannot_be_read(
+    shop: Shop, pair: tuple[Version, Version]
+) -> None:
+    bought = shop.pay(READ).json()
+    history, aside = shop.settings.history_path, shop.settings.data / "aside"
+    history.rename(aside)
+    answer = shop.pay(READ)
+    assert code_of(answer) == (503, "payment_pending")
+    assert answer.json()["message"].startswith("this payment was charged")
+    aside.rename(history)
+    assert shop.pay(READ).json() == bought
+
+
 def test_a_proof_that_is_charged_elsewhere_meanwhile_is_not_asked_to_pay(
     shop: Shop, pair: tuple[Version, Version]
 ) -> None:

@@ -1,14 +1,19 @@
 """Signals on the site: what they say, since when, what they said, and never more than is known."""
 
+import asyncio
 import re
 from collections.abc import Sequence
 
 import pytest
 
-from barograph.kit.timestamps import DAY, HOUR
+from barograph.board.board import publish
+from barograph.board.feeds import Publication
+from barograph.history.records import NotIssuedYet, Stances
+from barograph.kit.timestamps import DAY, HOUR, SECOND
 from barograph.signals.methods import MACRO_METHODS, MARKET_METHODS, METHODS, Method
 from barograph.signals.reader import FIGURES
 from barograph.signals.records import SignalChange
+from barograph.stances.reader import STANCES
 from support.clock import START
 from support.markets import reading, shares
 from support.pages import SiteService
@@ -175,6 +180,17 @@ def test_a_young_instance_says_when_its_unknown_signals_will_be_known(site: Site
     assert f"unknown n/a{told}" in listed
     assert told in single
     assert "unknown n/aIt needs 336 hours, and we have 0." in listed
+
+
+def test_page_and_status_expect_the_first_etf_stance_at_the_same_minute(site: SiteService) -> None:
+    waiting = {"btc-etf-stance": NotIssuedYet("1 of 20 days are known", START + DAY - SECOND)}
+    note = Publication.of(STANCES, Stances(START, (), {}, waiting=waiting))
+    asyncio.run(site.service.database.write(lambda tx: publish(tx, [note])))
+    site.judged("unknown")
+
+    told = "1 of 20 days are known. Expected by about 2026-11-07 21:20 UTC."
+    assert told in site.look("/signals").text
+    assert "warming up until 2026-11-07T21:20:00.000Z" in site.ask("/api/status").text
 
 
 def test_no_cache_keeps_a_signal_past_its_bound(site: SiteService) -> None:

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from barograph.kit.database import ConstraintViolated, Database, Row, Transaction
-from barograph.kit.timestamps import HOUR
+from barograph.kit.timestamps import HOUR, MINUTE
 from barograph.markets.evidence import FundingSettlement
-from barograph.markets.records import Origin
 from barograph.markets.settlements import SettledRate, SettlementReport
 from barograph.markets.store import (
+    ReadingRow,
     newest_settlement_reports,
     newest_settlements,
     record_rows,
@@ -26,8 +26,7 @@ def rate(value: float, at: int = AT, contract: str = "BTCUSDT") -> SettledRate:
 
 
 def kept(value: float, at: int = AT, revision: int = 1, read_at: int = START) -> SettlementReport:
-    origin: Origin = "measured" if at == AT else "backfilled"
-    return SettlementReport("BTCUSDT", at, revision, value, read_at, origin)
+    return SettlementReport("BTCUSDT", at, revision, value, read_at, "backfilled")
 
 
 class Reports:
@@ -42,6 +41,15 @@ class Reports:
             return await record_settlement_reports(tx, rates, at)
 
         return self.runner.run(self.database.write(work))
+
+    def read_minute(self, at: int) -> None:
+        """Record a reading of our own."""
+        row = ReadingRow("minute", "BTCUSDT", at, 9.0, 0.01, 8.0, None, None)
+
+        async def work(tx: Transaction) -> None:
+            await record_rows(tx, readings=[row])
+
+        self.runner.run(self.database.write(work))
 
     def newest(self, count: int = 100) -> list[SettlementReport]:
         async def work(tx: Transaction) -> list[SettlementReport]:
@@ -86,12 +94,24 @@ def test_what_is_reported_is_kept_with_the_instant_it_was_first_read(reports: Re
 def test_a_report_is_backfilled_when_it_is_first_read_after_the_next_settlement(
     reports: Reports,
 ) -> None:
+    for back in (1, 2):
+        reports.read_minute(AT - back * STEP - MINUTE)
     reports.record(rate(0.01, AT - STEP), at=AT)
     reports.record(rate(0.02, AT - 2 * STEP), at=AT)
     reports.record(rate(0.03, AT - STEP), at=AT + STEP)
 
     found = [(each.revision, each.origin) for each in reports.newest()]
     assert found == [(1, "backfilled"), (2, "measured")]
+
+
+def test_a_report_is_measured_only_if_we_were_reading_when_it_settled(reports: Reports) -> None:
+    reports.read_minute(AT - HOUR - MINUTE)  # then the collector stopped
+    reports.read_minute(AT)
+    reports.record(rate(0.01), at=AT + HOUR)
+    reports.read_minute(AT + STEP - MINUTE)
+    reports.record(rate(0.02, AT + STEP), at=AT + STEP + MINUTE)
+
+    assert [each.origin for each in reports.newest()] == ["backfilled", "measured"]
 
 
 def test_a_settlement_that_the_report_lacked_is_added_when_it_comes(reports: Reports) -> None:

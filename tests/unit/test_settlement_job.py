@@ -73,7 +73,7 @@ def test_the_report_is_read_once_a_minute_and_each_rate_kept_once(office: Office
     assert office.read(history, rounds=3) == [SETTLEMENT_SECONDS] * 3 == [60.0] * 3
     assert office.kept() == [
         SettlementReport("BTCUSDT", AT - 8 * HOUR, 2, 0.025, START + 120 * SECOND, "backfilled"),
-        SettlementReport("BTCUSDT", AT, 1, 0.01, START),
+        SettlementReport("BTCUSDT", AT, 1, 0.01, START, "backfilled"),
     ]
 
 
@@ -119,7 +119,7 @@ def test_failed_settlement_report_is_requested_again(
 def test_a_report_that_cannot_be_stored_is_read_again(office: Office, failure: Exception) -> None:
     office.read(History(rates(0.01)), rounds=2, database=FailingDatabase(office.database, failure))
 
-    assert office.kept() == [SettlementReport("BTCUSDT", AT, 1, 0.01, START + 60 * SECOND)]
+    assert [(each.at, each.read_at) for each in office.kept()] == [(AT, START + 60 * SECOND)]
 
 
 def test_a_report_that_no_database_takes_does_not_end_it(office: Office) -> None:

@@ -40,6 +40,7 @@ WELL = StatusInputs(
     shares=LongAccountShares({share.contract: share for share in shares(START)}),
     liquidations=LiquidationTotals(START, 99.5, 1_000.0, 60.0, "BTC", START),
     health=ExchangeHealth(START),
+    backfill=BackfillProgress(START, total=467, done=467),
 )
 NOTHING = WELL._replace(
     polled_at=None, perpetuals=None, shares=None, liquidations=None, health=None
@@ -469,10 +470,11 @@ def test_source_that_is_read_without_confirmation_for_now_says_until_when() -> N
 
 
 def test_a_backfill_warms_up_until_it_is_ready_and_degrades_only_when_it_keeps_failing() -> None:
-    def seen(progress: BackfillProgress, now: int = NOW) -> tuple[str, str]:
+    def seen(progress: BackfillProgress | None, now: int = NOW) -> tuple[str, str]:
         found = check(assess(WELL._replace(now=now, backfill=progress)), "backfill")
         return found.status, found.detail
 
+    assert seen(None) == ("warming_up", "it starts after the first reading")
     begun = BackfillProgress(NOW, total=467, done=120)
     done = "120 of 467 contracts are back-filled"
     assert seen(begun) == ("warming_up", done)

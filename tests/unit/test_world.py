@@ -353,6 +353,12 @@ def test_a_stored_anchor_wins_over_the_seed(tmp_path: Path) -> None:
     assert load_or_create_anchor(tmp_path, 6, EPOCH + 30 * DAY) == first
 
 
+def test_a_folder_remembers_that_its_demo_began_fresh(tmp_path: Path) -> None:
+    load_or_create_anchor(tmp_path, 5, EPOCH, fresh=True)
+    assert load_or_create_anchor(tmp_path, 5, EPOCH + DAY).fresh
+    assert not load_or_create_anchor(tmp_path / "replayed", 5, EPOCH).fresh
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [

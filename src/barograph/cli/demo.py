@@ -63,9 +63,10 @@ def demo(
     The first start replays 60 simulated days, which takes less than a minute. Later starts in the
     same folder continue the same simulation and ignore --seed.
 
-    With --fresh, the demo replays nothing and shows the first minutes of a live service. The
-    collector back-fills the last 30 days from the simulated exchange while it takes live readings.
-    Exchanges publish no past liquidations, so the 24-hour total is unavailable on the first day.
+    With --fresh, the demo shows the first minutes of a live service. It replays nothing, and later
+    starts in the same folder don't either. The collector back-fills the last 30 days from the
+    simulated exchange while it takes live readings. Exchanges publish no past liquidations, so the
+    24-hour total is unavailable on the first day.
 
     While the demo runs, use the commands below in a second terminal: break a server, read
     captured mail, get a token or a payment proof.

@@ -89,12 +89,14 @@ def run_demo(
         ports = {name: free_port(HOST) for name in names}
         settings = demo_settings(data, port, workers, ports)
         move_history_away(data, away=False)  # faults end with their demo
-        world = _load_world(data, seed)  # before the database, which it marks as a demo's
+        # The anchor comes before the database, which it marks as a demo's.
+        anchor = load_or_create_anchor(data, seed, started, fresh=fresh)
+        past = None if anchor.fresh else World(anchor.seed, anchor.epoch)
         upgrade_database(settings)
         upgrade_history(settings)
         switch_stances(data, expired=False)
         asyncio.run(_grant_tiers(settings))
-        asyncio.run(_supervise(settings, ports, None if fresh else world, started))
+        asyncio.run(_supervise(settings, ports, past, started))
 
 
 def _start_over(data: Path) -> None:
@@ -163,7 +165,8 @@ async def run_world(
     extra_contracts: int | None = None,
 ) -> None:
     """Run the simulated exchange, and each other server that has a port, until cancelled."""
-    world = _load_world(data, seed=0, extra=extra_contracts or 0)
+    anchor = load_or_create_anchor(data, 0, system_clock())
+    world = World(anchor.seed, anchor.epoch, extra_contracts or 0)
     async with AsyncExitStack() as stack:
         if mail_port is not None:
             await stack.enter_async_context(running_mailbox(data, host=HOST, port=mail_port))
@@ -176,11 +179,6 @@ async def run_world(
             ledger = load_ledger(data)
             await stack.enter_async_context(running_facilitator(ledger, port=facilitator_port))
         await run_exchange(world, HOST, port)
-
-
-def _load_world(data: Path, seed: int, extra: int = 0) -> World:
-    anchor = load_or_create_anchor(data, seed, system_clock())
-    return World(anchor.seed, anchor.epoch, extra)
 
 
 async def _grant_tiers(settings: Settings) -> None:

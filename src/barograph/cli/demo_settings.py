@@ -79,8 +79,8 @@ def make_proof(data: Path, wallet: str, what: str, place: str) -> str:
 
 
 _FRESH = """\
-Its record starts empty. The collector is back-filling the last 30 days from the simulated
-exchange's history, BTC, ETH and SOL first. Liquidations count from now on, because exchanges
+Its record started empty. The collector back-fills the last 30 days from the simulated exchange's
+history, BTC, ETH and SOL first. It counts liquidations only while it runs, because exchanges
 publish no past ones.
 """
 

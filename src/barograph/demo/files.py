@@ -15,15 +15,17 @@ HISTORY_DAYS: Final = 60
 """A new world already has this many days of history."""
 
 
-class Anchor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Anchor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What determines a world; `epoch` is its start in milliseconds."""
 
     seed: int
     epoch: int
+    fresh: bool = False
+    """Whether the demo began without a past, which no later start may replay."""
 
 
-def load_or_create_anchor(data: Path, seed: int, now: int) -> Anchor:
-    """The anchor of a data folder. A stored one wins over `seed`.
+def load_or_create_anchor(data: Path, seed: int, now: int, *, fresh: bool = False) -> Anchor:
+    """The anchor of a data folder. A stored one wins over `seed` and `fresh`.
 
     Raises:
         ConfigurationError: the stored anchor is damaged.
@@ -31,7 +33,7 @@ def load_or_create_anchor(data: Path, seed: int, now: int) -> Anchor:
     file = data / FILE_NAME
     if not file.exists():
         epoch = now - now % HOUR - HISTORY_DAYS * DAY
-        write_once(file, msgspec.json.encode(Anchor(seed, epoch)))
+        write_once(file, msgspec.json.encode(Anchor(seed, epoch, fresh)))
     return _load(file, now)
 
 

@@ -50,6 +50,7 @@ from barograph.payments.refusals import (
     INVALID,
     NEEDED,
     REFUSED,
+    PaymentCharged,
     PaymentPending,
     PaymentRequired,
     PaymentUnavailable,
@@ -294,7 +295,8 @@ async def _payment_errors(offer: Offer) -> AsyncIterator[None]:
         seconds_left = -((refused.updated_at - refused.valid_before) // SECOND)
         raise PurchasePending(seconds_left) from error
     except PaymentError as error:
-        raise PaymentPending from error
+        is_charged = error.payment.state == "settled"
+        raise PaymentCharged if is_charged else PaymentPending from error
     except FacilitatorUnavailable as error:
         log.warning("payment not taken", extra={"reason": str(error)})
         raise PaymentUnavailable from error

@@ -148,11 +148,6 @@ def known_settlements(
     return sorted(found, key=lambda each: each.at)
 
 
-def report_origin(rate: SettledRate, read_at: int) -> Origin:
-    """Whether a report that was first read at `read_at` is back-filled."""
-    return "backfilled" if read_at - rate.at > LATE_REPORT else "measured"
-
-
 def bitcoin_contract(reading: Perpetuals | None) -> str:
     """The name of the BTC perpetual, from the newest reading if there is one."""
     bitcoin = None if reading is None else majors_of(reading).get("BTC")

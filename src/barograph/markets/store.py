@@ -10,7 +10,7 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.evidence import TRAILING, FundingSettlement, Hour, TrailingRecord
 from barograph.markets.liquidations import LiquidationHour, Span
 from barograph.markets.records import VENUE, Liquidation, Origin
-from barograph.markets.settlements import SettledRate, SettlementReport, report_origin
+from barograph.markets.settlements import LATE_REPORT, SettledRate, SettlementReport
 from barograph.settings import Settings
 
 Resolution = Literal["minute", "hour"]
@@ -142,7 +142,9 @@ async def record_settlement_reports(
     rows = await tx.fetch(_REPORTS_SINCE, VENUE, rates[0].contract, first)
     known = {each.at: each for each in (SettlementReport(*row) for row in rows)}
     added = [
-        _following(each, known.get(each.at), read_at)
+        await _first(tx, each, read_at)
+        if each.at not in known
+        else _following(each, known[each.at], read_at)
         for each in rates
         if each.at not in known or known[each.at].funding_rate_pct != each.funding_rate_pct
     ]
@@ -164,11 +166,16 @@ async def newest_settlements(tx: Transaction, contract: str, count: int) -> list
     return [FundingSettlement(*row) for row in reversed(rows)]
 
 
-def _following(rate: SettledRate, known: SettlementReport | None, read_at: int) -> SettlementReport:
-    if known is None:
-        return SettlementReport(
-            rate.contract, rate.at, 1, rate.funding_rate_pct, read_at, report_origin(rate, read_at)
-        )
+async def _first(tx: Transaction, rate: SettledRate, read_at: int) -> SettlementReport:
+    """The first report of a settlement: measured if we were reading when the exchange settled."""
+    own: Sequence[object] = ()
+    if read_at - rate.at <= LATE_REPORT:
+        own = await tx.fetch(_MINUTES, VENUE, rate.contract, rate.at - HOUR, rate.at)
+    origin: Origin = "measured" if own else "backfilled"
+    return SettlementReport(rate.contract, rate.at, 1, rate.funding_rate_pct, read_at, origin)
+
+
+def _following(rate: SettledRate, known: SettlementReport, read_at: int) -> SettlementReport:
     # A clock that was set back must not make a revision older than what it revises.
     since = max(read_at, known.read_at)
     return known._replace(
@@ -225,6 +232,10 @@ WHERE venue = $1 AND contract = $2
 _RECORDED_HOURS = """
 SELECT at FROM readings
 WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at >= $3 AND at < $4
+"""
+_MINUTES = """
+SELECT at FROM readings WHERE venue = $1 AND resolution = 'minute' AND contract = $2
+    AND at >= $3 AND at < $4 LIMIT 1
 """
 _BACKFILLS = """
 SELECT start_at, end_at FROM backfills WHERE venue = $1 AND contract = $2 AND end_at > $3

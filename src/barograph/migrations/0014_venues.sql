@@ -104,7 +104,8 @@ DROP TABLE old_settlements;
 
 -- Settled funding as the exchange reports it, with every revision: what was reported, and since
 -- when. Rows are only ever added. Dropping the old table also drops its triggers, which the new one
--- gets again below.
+-- gets again below. Reports from before this migration count as measured, because nothing shows
+-- which of them we read late.
 CREATE TABLE settlement_reports (
     venue TEXT NOT NULL,
     contract TEXT NOT NULL,

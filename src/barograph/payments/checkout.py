@@ -32,6 +32,7 @@ from barograph.payments.records import (
     FacilitatorUnavailable,
     InProgress,
     InvalidProof,
+    NotDelivered,
     NotSettled,
     Order,
     Payment,
@@ -154,6 +155,7 @@ class Cashier:
         Raises:
             AlreadyUsed: the body is for another endpoint or signature, or `may_repeat` says no.
             InProgress: another request is using the proof.
+            NotDelivered: the body is unavailable. The same proof gets it later.
             ClientDisconnected: the same proof gets the body later.
             SettlementPending: we don't know yet whether it was charged.
             PaymentRefused: the facilitator refused to settle it. Nothing was charged.
@@ -166,7 +168,11 @@ class Cashier:
         is_theirs = is_paid_with(payment, proof, path) and may_repeat(payment)
         if payment.state != "settled" or not is_theirs:
             raise conflict_error(payment)
-        body = await produce(payment)
+        try:
+            body = await produce(payment)
+        except DatabaseUnavailable as error:
+            log.warning("charged body unavailable", extra={"payment": payment.id})
+            raise NotDelivered("what the payment bought is unavailable", payment) from error
         # Without a key this may be an observer of the chain: the payer must still get the body.
         is_first = payment.released_at is None and payment.key_digest is not None
         deliver = self._deliver if is_first else _require_connected

@@ -218,6 +218,10 @@ class ClientDisconnected(PaymentError):
     """The client disconnected before the delivery; the same proof gets the body later."""
 
 
+class NotDelivered(PaymentError):
+    """It was settled, and the body is unavailable now; the same proof gets the body later."""
+
+
 class SettlementPending(PaymentError):
     """The facilitator was asked to settle, and we don't know yet whether it did."""
 

@@ -6,6 +6,7 @@ PrivateError
 ├── PaymentUsed             409: charged before, don't pay again
 ├── TooManyProofs           429
 ├── PaymentPending          503: don't pay again, send the same proof later
+│   ├── PaymentCharged      it was charged, and the same proof gets the body later
 │   └── PurchasePending     another proof of the wallet came first
 └── PaymentUnavailable      503: nothing was charged
 """
@@ -93,6 +94,16 @@ class PaymentPending(_TryLater):
         seconds: int = RETRY_SECONDS,
     ) -> None:
         super().__init__(message, seconds)
+
+
+class PaymentCharged(PaymentPending):
+    """What the payment bought is unavailable now."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this payment was charged, but we can't deliver what it bought at the moment: do not "
+            "pay again, send the same proof again later"
+        )
 
 
 class PurchasePending(PaymentPending):

@@ -21,7 +21,7 @@ from barograph.site.charts.strips import Lane, Span, lanes
 from barograph.site.paths import SIGNALS_FOLDER, SIGNALS_PAGE
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import RETRY_MS, Site
-from barograph.site.templating import date_and_time
+from barograph.site.templating import soon
 from barograph.stances.etf import KIND as ETF_STANCE
 from barograph.stances.reader import STANCES
 
@@ -124,12 +124,10 @@ def expected_signals(board: Board, now: int) -> dict[str, str]:
     since = None if counted is None else counted.watching_since
     week_at = 0 if since is None else since + (WEEK_OF_HOURS + 1) * HOUR
     if now < week_at:
-        expected[LIQUIDATION_PRESSURE] = f"Expected by about {date_and_time(week_at)}."
+        expected[LIQUIDATION_PRESSURE] = f"Expected by about {soon(week_at, now)}."
     waiting = None if stances is None else stances.waiting.get(ETF_STANCE)
     if waiting is not None:
-        until = (
-            "" if waiting.until is None else f" Expected by about {date_and_time(waiting.until)}."
-        )
+        until = "" if waiting.until is None else f" Expected by about {soon(waiting.until, now)}."
         expected[ETF_FLOW] = f"{waiting.why[:1].upper()}{waiting.why[1:]}.{until}"
     return expected
 

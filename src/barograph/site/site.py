@@ -36,9 +36,17 @@ _FILLING = (
 )
 
 
+_NOT_STARTED = (
+    "We have not started to back-fill missing hours from the exchange's own history. "
+    "That begins after the first reading."
+)
+
+
 def backfill_text(progress: BackfillProgress | None, now: int) -> str:
     """The progress of the back-fill in words; empty if nothing is left to fill."""
-    if progress is None or progress.done >= progress.total:
+    if progress is None:
+        return _NOT_STARTED
+    if progress.done >= progress.total:
         return ""
     expected_at = progress.expected_at(now)
     rest = "" if expected_at is None else f", all by about {soon(expected_at, now)}"

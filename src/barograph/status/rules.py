@@ -5,6 +5,7 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import Field
 
 from barograph import NOTICE
+from barograph.errors import Forbidden
 from barograph.history.records import Stances
 from barograph.kit.timestamps import DAY, MINUTE, SECOND, iso_timestamp
 from barograph.kit.wire import WireModel
@@ -23,6 +24,8 @@ from barograph.terms.sources import SELLING, SOURCES, Unconfirmed
 
 DATABASE_SILENT_MS = 5 * SECOND
 _IMPORT = "the operator can add earlier days: barograph macro import FILE"
+
+_GEO_BLOCK = ": probably a geo-block; the operator can run `barograph doctor`"
 
 BACKFILL_FAILING_MS = 15 * MINUTE
 """How long the back-fill may fail before its check is degraded."""
@@ -205,8 +208,9 @@ def _exchange(inputs: StatusInputs) -> Check:
     if health is None:
         return _check(name, "degraded", "not called yet")
     if health.failure is not None and health.failing_since is not None:
+        why = _GEO_BLOCK if health.failure == Forbidden.kind else ""
         since = iso_timestamp(health.failing_since)
-        return _check(name, "degraded", f"{health.failure} since {since}")
+        return _check(name, "degraded", f"{health.failure} since {since}{why}")
     if not is_fresh(health.as_of, inputs.limits.perpetuals, inputs.now):
         silent = _seconds(inputs.now - health.as_of)
         return _check(name, "degraded", f"not called for {silent:g} s")
@@ -299,7 +303,7 @@ def _backfill(inputs: StatusInputs) -> Check:
     """The hours that the collector fills from the exchange's own history."""
     name, progress = "backfill", inputs.backfill
     if progress is None:
-        return _check(name, "ok", "not started yet")
+        return _check(name, "warming_up", "it starts after the first reading")
     done = f"{progress.done} of {progress.total} contracts are back-filled"
     failing_since = progress.failing_since
     if failing_since is not None and inputs.now - failing_since >= BACKFILL_FAILING_MS:

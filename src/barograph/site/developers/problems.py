@@ -191,8 +191,8 @@ CODED_ERRORS: Sequence[CodedProblem] = [
     _coded(
         PaymentPending,
         _CHARGING,
-        "we don't know yet whether the payment was charged, or its wallet is buying Feed with "
-        "another proof; the message says which",
+        "we don't know yet whether the payment was charged, we can't deliver what it bought now, "
+        "or its wallet is buying Feed with another proof; the message says which",
         "yes: with the first proof after Retry-After seconds; never pay again",
     ),
     _coded(
