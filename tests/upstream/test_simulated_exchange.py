@@ -464,16 +464,6 @@ def test_a_hanging_request_is_answered_when_the_fault_ends() -> None:
     run(scenario)
 
 
-def test_a_slow_history_delays_only_the_past() -> None:
-    async def scenario(client: Client) -> None:
-        await client.fault("slow-history")
-        with pytest.raises(httpx2.ReadTimeout):
-            await client.http.get("/v5/market/kline", timeout=0.1)
-        assert (await client.get("time"))["retCode"] == 0
-
-    run(scenario)
-
-
 def test_a_reset_connection_is_reset() -> None:
     async def scenario(client: Client) -> None:
         await client.fault("reset")

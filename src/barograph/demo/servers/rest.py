@@ -295,8 +295,3 @@ _ENDPOINTS: Final[dict[str, Callable[[_Moment, Query], Result]]] = {
 
 PATHS: Final = tuple(_ENDPOINTS)
 """All endpoints."""
-
-HISTORY_PATHS: Final = frozenset(
-    f"/v5/market/{name}" for name in ("kline", "open-interest", "account-ratio", "funding/history")
-)
-"""The endpoints that report the past."""
