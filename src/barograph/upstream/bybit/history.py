@@ -43,7 +43,7 @@ from barograph.upstream.bybit.wire import (
 )
 from barograph.upstream.http import Sleep
 
-HISTORY_CALLS_PER_SECOND = 20.0
+_SECONDS_PER_CALL = 1 / 20
 """The exchange allows 120 calls per second in total."""
 
 _MAX_PAGES = 100
@@ -75,14 +75,12 @@ class BybitHistory:
         clock: Clock,
         sleep: Sleep,
         time_of: Callable[[Envelope], int],
-        calls_per_second: float,
     ) -> None:
         """`time_of` checks and returns the time of a reply."""
         self._rest = rest
         self._clock = clock
         self._sleep = sleep
         self._time_of = time_of
-        self._seconds = 1 / calls_per_second
         self._turn = asyncio.Lock()
         self._called_at: int | None = None
 
@@ -143,8 +141,8 @@ class BybitHistory:
         async with self._turn:
             if self._called_at is not None:
                 spent = max(0.0, (self._clock() - self._called_at) / SECOND)
-                if spent < self._seconds:
-                    await self._sleep(self._seconds - spent)
+                if spent < _SECONDS_PER_CALL:
+                    await self._sleep(_SECONDS_PER_CALL - spent)
             self._called_at = self._clock()
 
 
