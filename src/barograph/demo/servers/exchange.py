@@ -112,14 +112,9 @@ class ExchangeServer(GetServer[ExchangeFaults]):
         return now < self._banned_until
 
     def _answer(self, path: str, query: dict[str, str]) -> Response:
-        status, body = answer(
-            self._world,
-            path,
-            query,
-            self.now(path),
-            self._faults.closed,
-            has_unknown_class=self._faults.is_on(ExchangeFault.UNKNOWN_CLASS),
-        )
+        status, body = answer(self._world, path, query, self.now(path), self._faults.closed)
+        if self._faults.is_on(ExchangeFault.UNKNOWN_CLASS):
+            body = body.replace(b'"symbolType":"forex"', b'"symbolType":"prediction"')
         if path in PATHS and self._faults.is_on(ExchangeFault.EMPTY_LIST, path):
             body = _without_rows(body)
         if self._faults.is_on(ExchangeFault.TRUNCATED, path):

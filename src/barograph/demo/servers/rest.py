@@ -22,9 +22,6 @@ Result = dict[str, object]
 
 PARAMETER_ERROR: Final = 10001
 
-UNKNOWN_CLASS: Final = "prediction"
-"""A word for a class of contracts that the real exchange doesn't use."""
-
 _PERIODS: Final = {
     "5min": 5 * MINUTE,
     "15min": 15 * MINUTE,
@@ -41,21 +38,14 @@ class _ParameterError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """The world at the time of a request, as active faults change it."""
+    """The world at the time of a request; `closed` are the delisted contracts."""
 
     world: World
     now: int
     closed: frozenset[str]
-    """The delisted contracts."""
-    has_unknown_class: bool
-    """Whether currency pairs have a class that the exchange never documented."""
 
     def status(self, contract: Contract) -> str:
         return CLOSED if contract.symbol in self.closed else contract.status
-
-    def symbol_type(self, contract: Contract) -> str:
-        renamed = self.has_unknown_class and contract.symbol_type == "forex"
-        return UNKNOWN_CLASS if renamed else contract.symbol_type
 
     def listed(self) -> list[Contract]:
         """Every contract that has a ticker."""
@@ -70,20 +60,14 @@ class _Moment:
 
 
 def answer(
-    world: World,
-    path: str,
-    query: Query,
-    now: int,
-    closed: frozenset[str] = frozenset(),
-    *,
-    has_unknown_class: bool = False,
+    world: World, path: str, query: Query, now: int, closed: frozenset[str] = frozenset()
 ) -> tuple[int, bytes]:
     """The HTTP status and body for a request at a time."""
     endpoint = _ENDPOINTS.get(path)
     if endpoint is None:
         return HTTPStatus.NOT_FOUND, b"404 page not found\n"
     try:
-        result = endpoint(_Moment(world, now, closed, has_unknown_class), query)
+        result = endpoint(_Moment(world, now, closed), query)
     except _ParameterError as refusal:
         return HTTPStatus.OK, envelope(now, code=PARAMETER_ERROR, message=str(refusal))
     return HTTPStatus.OK, envelope(now, result)
@@ -127,12 +111,7 @@ def _instruments(moment: _Moment, query: Query) -> Result:
     return {
         "category": "linear",
         "list": [
-            instrument(
-                contract,
-                moment.status(contract),
-                moment.symbol_type(contract),
-                moment.world.epoch,
-            )
+            instrument(contract, moment.status(contract), moment.world.epoch)
             for contract in found[offset : offset + limit]
         ],
         "nextPageCursor": f"page%3D{offset + limit}" if more else "",

@@ -211,8 +211,8 @@ def newest_ratio(world: World, contract: Contract, now: int) -> bytes:
     return f'{{"list":[{row}]}}'.encode()
 
 
-def instrument(contract: Contract, status: str, symbol_type: str, epoch: int) -> dict[str, object]:
-    """The specification of one contract; a fault may have changed its `status` or class."""
+def instrument(contract: Contract, status: str, epoch: int) -> dict[str, object]:
+    """The specification of one contract; a fault may have changed its `status`."""
     pre_market = contract.status == PRE_LAUNCH
     is_future = contract.kind == FUTURE
     cap = 0.0 if is_future else contract.funding_cap
@@ -237,7 +237,7 @@ def instrument(contract: Contract, status: str, symbol_type: str, epoch: int) ->
         "preListingInfo": _pre_listing(epoch) if pre_market else None,
         "riskParameters": {"priceLimitRatioX": "0.01", "priceLimitRatioY": "0.02"},
         "displayName": contract.symbol.replace("PERP", "USDC"),
-        "symbolType": symbol_type,
+        "symbolType": contract.symbol_type,
         "forbidUplWithdrawal": False,
         "symbolId": key(contract.symbol) % 100_000,
         "fullName": contract.full_name,
