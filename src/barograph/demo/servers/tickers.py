@@ -240,9 +240,7 @@ def instrument(contract: Contract, status: str, epoch: int) -> dict[str, object]
         "symbolType": contract.symbol_type,
         "forbidUplWithdrawal": False,
         "symbolId": key(contract.symbol) % 100_000,
-        "fullName": contract.full_name,
-        "marketRegion": contract.region,
-        "underlyingTicker": contract.coin if contract.region else "",
+        **dict.fromkeys(("fullName", "marketRegion", "underlyingTicker"), ""),
         "tags": [],
     }
 
