@@ -86,11 +86,6 @@ class BybitExchange:
         """The venue, in the words of every published `source`."""
         return self._settings.exchange_source
 
-    @property
-    def unwatched(self) -> list[str]:
-        """The contracts that the liquidation stream has no topic for."""
-        return self._stream.left_out
-
     async def perpetuals(self) -> Perpetuals:
         """Read every live crypto perpetual against USDT at once; raises `UpstreamError`."""
         is_first = self._last_as_of == 0 or self._catalogue.is_empty
@@ -129,7 +124,7 @@ class BybitExchange:
             left_out=listing.left_out,
             unknown_classes=unknown,
             not_crypto=sorted(listing.others),
-            unwatched=self.unwatched,
+            unwatched=self._stream.left_out,
         )
 
     async def long_accounts(self, contract: str) -> LongAccounts:
