@@ -153,7 +153,7 @@ def test_volatility_comes_in_waves_and_returns_have_fat_tails() -> None:
 @given(st.integers(0, 20 * 24 - 1), st.integers(0, HOUR), st.sampled_from(["BTCUSDT", "WIFUSDT"]))
 def test_an_hours_candle_holds_every_price_of_the_hour(hour: int, into: int, symbol: str) -> None:
     chosen, start = contract(symbol), EPOCH + hour * HOUR
-    (candle,) = candles(WORLD, chosen, "60", [start], start + 2 * HOUR)
+    (candle,) = candles(WORLD, chosen, [start], start + 2 * HOUR)
     price = WORLD.price(chosen, start + into)
     assert candle.low * 0.999999 <= price <= candle.high * 1.000001
     assert candle.open == WORLD.price(chosen, start)

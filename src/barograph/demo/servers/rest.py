@@ -3,7 +3,7 @@
 https://bybit-exchange.github.io/docs/v5/guide
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import msgspec
 
 from barograph.demo.servers.tickers import CLOSED, decimal, instrument, ratio_json, ticker_json
-from barograph.demo.world.candles import INTERVALS, Candle, candles, floor, following
+from barograph.demo.world.candles import Candle, candles
 from barograph.demo.world.contracts import FUTURE, Contract
 from barograph.demo.world.world import World, reported_rate
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
@@ -21,6 +21,9 @@ Query = Mapping[str, str]
 Result = dict[str, object]
 
 PARAMETER_ERROR: Final = 10001
+
+_HOURLY: Final = "60"
+"""The only interval of candles that is simulated."""
 
 _PERIODS: Final = {
     "5min": 5 * MINUTE,
@@ -177,29 +180,22 @@ def _kline(moment: _Moment, query: Query) -> Result:
     if query.get("category"):
         _linear(query)
     contract = moment.contract(query)
-    interval = query.get("interval", "")
-    if interval not in INTERVALS:
+    if query.get("interval") != _HOURLY:
         raise _ParameterError("params error: interval invalid")
-    starts = _candle_starts(moment, query, interval)
     rows = [
         _candle_row(contract, candle)
-        for candle in candles(moment.world, contract, interval, starts, moment.now)
+        for candle in candles(moment.world, contract, _candle_starts(moment, query), moment.now)
     ]
     return {"symbol": contract.symbol, "category": "linear", "list": rows[::-1]}
 
 
-def _candle_starts(moment: _Moment, query: Query, interval: str) -> list[int]:
+def _candle_starts(moment: _Moment, query: Query) -> Sequence[int]:
     limit = _limit(query, 200, 1000)
     start, end = _integer(query, "start"), _integer(query, "end")
     last = moment.now if end is None else min(end, moment.now)
-    first = last - limit * INTERVALS[interval] if start is None else start
-    time = max(floor(interval, first), floor(interval, moment.world.birth))
-    starts: list[int] = []
-    while time <= last and not (end is None and start is not None and len(starts) == limit):
-        if time >= first:
-            starts.append(time)
-        time = following(interval, time)
-    return starts[-limit:]
+    first = last - limit * HOUR if start is None else start
+    starts = range(max(-(-first // HOUR) * HOUR, moment.world.birth), last + 1, HOUR)
+    return starts[:limit] if end is None and start is not None else starts[-limit:]
 
 
 def _candle_row(contract: Contract, candle: Candle) -> list[str]:
