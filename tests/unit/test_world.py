@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from barograph.demo.files import Anchor, load_or_create_anchor
 from barograph.demo.servers.rest import answer
 from barograph.demo.servers.stream import liquidation_messages
-from barograph.demo.servers.tickers import ticker
+from barograph.demo.servers.tickers import ticker_json
 from barograph.demo.world.candles import candles
 from barograph.demo.world.contracts import LIVE_SYMBOLS, Contract, listed_futures
 from barograph.demo.world.world import DAMPER, RATIO_PERIOD, World, funding_rate, interest
@@ -93,6 +93,10 @@ def test_another_seed_is_another_world() -> None:
 def test_an_epoch_that_is_not_a_full_hour_is_refused() -> None:
     with pytest.raises(ValueError, match="full hour"):
         World(SEED, EPOCH + 1)
+
+
+def ticker(world: World, chosen: Contract, now: int) -> dict[str, str]:
+    return msgspec.json.decode(ticker_json(world, chosen, now), type=dict[str, str])
 
 
 def test_the_list_has_contracts_to_keep_and_contracts_to_ignore() -> None:

@@ -62,13 +62,11 @@ def decimal(value: float) -> str:
     return "0" if text in {"-0", ""} else text
 
 
-def ticker(world: World, contract: Contract, now: int) -> dict[str, str]:
-    """The ticker of one contract."""
-    return msgspec.json.decode(ticker_json(world, contract, now), type=dict[str, str])
-
-
 def ticker_json(world: World, contract: Contract, now: int) -> str:
-    """The same as JSON, formatted in one step because requests for all contracts are frequent."""
+    """The ticker of one contract as JSON.
+
+    It is formatted in one step, because requests for all contracts are frequent.
+    """
     inputs = world.market(contract).ticker_inputs(now)
     carry = world.carry(contract, now)
     values = _prices(inputs, carry) + _positions(contract, inputs, carry)
