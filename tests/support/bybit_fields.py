@@ -70,45 +70,6 @@ STREAM = {
     "conn_id": "for support cases",
 } | _rows({READ: "T s S v p"}, of="data")
 REST = {
-    "category": "we asked for it",
-    "symbol": READ,
-    "list": READ,
-    "list[].openInterest": READ,
-    "list[].timestamp": READ,
-    "nextPageCursor": "we ask by time",
-}
-ACCOUNT_RATIO = {
-    "list": READ,
-    "list[].symbol": READ,
-    "list[].buyRatio": READ,
-    "list[].sellRatio": READ,
-    "list[].timestamp": READ,
-    "nextPageCursor": "we ask by time",
-}
-FUNDING_HISTORY = {
-    "category": "we asked for it",
-    "list": READ,
-    "list[].symbol": READ,
-    "list[].fundingRate": READ,
-    "list[].fundingRateTimestamp": READ,
-}
-STREAM = {
-    "topic": READ,
-    "type": "always a snapshot",
-    "ts": "each liquidation has its own time",
-    "data": READ,
-    "data[].T": READ,
-    "data[].s": READ,
-    "data[].S": READ,
-    "data[].v": READ,
-    "data[].p": READ,
-    "success": READ,
-    "ret_msg": READ,
-    "conn_id": "for support cases",
-    "req_id": READ,
-    "op": READ,
-}
-REST = {
     "tickers": TICKERS,
     "instruments": INSTRUMENTS,
     "kline": KLINE,
