@@ -8,123 +8,67 @@ _OTHER_PRICE = "we publish the last price"
 _DAY = "we compute changes from our own record"
 _BOTH_SIDES = "counts both sides of a position"
 
+_ASKED = "we asked for it"
+_BY_TIME = "we ask by time"
+_OWN_RANGE = "we check rates against our own wide range"
+_NAME = "we use the contract's name"
+_NOT_CRYPTO = "for contracts that are not crypto"
+
+
+def _rows(names_by_use: dict[str, str], of: str = "list") -> dict[str, str]:
+    """What we do with each field of the rows; the names are separated by spaces."""
+    return {f"{of}[].{name}": use for use, names in names_by_use.items() for name in names.split()}
+
+
 ENVELOPE = {
-    "retCode": READ,
-    "retMsg": READ,
-    "result": READ,
+    **dict.fromkeys(("retCode", "retMsg", "result", "time"), READ),
     "retExtInfo": "empty on public endpoints",
-    "time": READ,
 }
-TICKERS = {
-    "category": "we asked for it",
-    "list": READ,
-    "list[].symbol": READ,
-    "list[].lastPrice": READ,
-    "list[].indexPrice": _OTHER_PRICE,
-    "list[].markPrice": _OTHER_PRICE,
-    "list[].prevPrice24h": _DAY,
-    "list[].price24hPcnt": _DAY,
-    "list[].highPrice24h": _DAY,
-    "list[].lowPrice24h": _DAY,
-    "list[].prevPrice1h": _DAY,
-    "list[].openInterest": READ,
-    "list[].openInterestValue": _BOTH_SIDES,
-    "list[].singleOpenInterest": READ,
-    "list[].singleOpenInterestValue": READ,
-    "list[].turnover24h": _DAY,
-    "list[].volume24h": _DAY,
-    "list[].fundingRate": READ,
-    "list[].nextFundingTime": READ,
-    "list[].predictedDeliveryPrice": _DATED,
-    "list[].basisRate": _DATED,
-    "list[].deliveryFeeRate": _DATED,
-    "list[].deliveryTime": _DATED,
-    "list[].ask1Size": _TRADING,
-    "list[].bid1Price": _TRADING,
-    "list[].ask1Price": _TRADING,
-    "list[].bid1Size": _TRADING,
-    "list[].basis": _DATED,
-    "list[].preOpenPrice": _LAUNCH,
-    "list[].preQty": _LAUNCH,
-    "list[].curPreListingPhase": _LAUNCH,
-    "list[].fundingIntervalHour": READ,
-    "list[].basisRateYear": _DATED,
-    "list[].fundingCap": "we check rates against our own wide range",
-}
-INSTRUMENTS = {
-    "category": "we asked for it",
-    "nextPageCursor": READ,
-    "list": READ,
-    "list[].symbol": READ,
-    "list[].contractType": READ,
-    "list[].status": READ,
-    "list[].baseCoin": READ,
-    "list[].quoteCoin": READ,
-    "list[].launchTime": "the history ends where the contract begins",
-    "list[].deliveryTime": _DATED,
-    "list[].deliveryFeeRate": _DATED,
-    "list[].priceScale": "prices come as text with all their digits",
-    "list[].leverageFilter": _TRADING,
-    "list[].priceFilter": _TRADING,
-    "list[].lotSizeFilter": _TRADING,
-    "list[].unifiedMarginTrade": _TRADING,
-    "list[].fundingInterval": READ,
-    "list[].settleCoin": "equal to the quote coin",
-    "list[].copyTrading": _TRADING,
-    "list[].upperFundingRate": "we check rates against our own wide range",
-    "list[].lowerFundingRate": "we check rates against our own wide range",
-    "list[].isPreListing": _LAUNCH,
-    "list[].preListingInfo": _LAUNCH,
-    "list[].riskParameters": _TRADING,
-    "list[].displayName": "we use the contract's name",
-    "list[].symbolType": READ,
-    "list[].forbidUplWithdrawal": _TRADING,
-    "list[].symbolId": "we use the contract's name",
-    "list[].fullName": "we publish symbols",
-    "list[].marketRegion": "for contracts that are not crypto",
-    "list[].underlyingTicker": "for contracts that are not crypto",
-    "list[].tags": "empty wherever it was recorded",
-}
-KLINE = {"category": "we asked for it", "symbol": READ, "list": READ}
-OPEN_INTEREST = {
-    "category": "we asked for it",
-    "symbol": READ,
-    "list": READ,
-    "list[].openInterest": READ,
-    "list[].timestamp": READ,
-    "nextPageCursor": "we ask by time",
-}
-ACCOUNT_RATIO = {
-    "list": READ,
-    "list[].symbol": READ,
-    "list[].buyRatio": READ,
-    "list[].sellRatio": READ,
-    "list[].timestamp": READ,
-    "nextPageCursor": "we ask by time",
-}
-FUNDING_HISTORY = {
-    "category": "we asked for it",
-    "list": READ,
-    "list[].symbol": READ,
-    "list[].fundingRate": READ,
-    "list[].fundingRateTimestamp": READ,
-}
+TICKERS = {"category": _ASKED, "list": READ} | _rows(
+    {
+        READ: "symbol lastPrice fundingRate nextFundingTime fundingIntervalHour openInterest "
+        "singleOpenInterest singleOpenInterestValue",
+        _OTHER_PRICE: "indexPrice markPrice",
+        _DAY: "prevPrice24h price24hPcnt highPrice24h lowPrice24h prevPrice1h turnover24h "
+        "volume24h",
+        _BOTH_SIDES: "openInterestValue",
+        _DATED: "predictedDeliveryPrice basisRate basis basisRateYear deliveryFeeRate deliveryTime",
+        _TRADING: "ask1Size bid1Price ask1Price bid1Size",
+        _LAUNCH: "preOpenPrice preQty curPreListingPhase",
+        _OWN_RANGE: "fundingCap",
+    }
+)
+INSTRUMENTS = {"category": _ASKED, "nextPageCursor": READ, "list": READ} | _rows(
+    {
+        READ: "symbol contractType status baseCoin quoteCoin fundingInterval symbolType",
+        "the history ends where the contract begins": "launchTime",
+        _DATED: "deliveryTime deliveryFeeRate",
+        "prices come as text with all their digits": "priceScale",
+        _TRADING: "leverageFilter priceFilter lotSizeFilter unifiedMarginTrade copyTrading "
+        "riskParameters forbidUplWithdrawal",
+        "equal to the quote coin": "settleCoin",
+        _OWN_RANGE: "upperFundingRate lowerFundingRate",
+        _LAUNCH: "isPreListing preListingInfo",
+        _NAME: "displayName symbolId",
+        "we publish symbols": "fullName",
+        _NOT_CRYPTO: "marketRegion underlyingTicker",
+        "empty wherever it was recorded": "tags",
+    }
+)
+KLINE = {"category": _ASKED, "symbol": READ, "list": READ}
+OPEN_INTEREST = KLINE | {"nextPageCursor": _BY_TIME} | _rows({READ: "openInterest timestamp"})
+ACCOUNT_RATIO = {"list": READ, "nextPageCursor": _BY_TIME} | _rows(
+    {READ: "symbol buyRatio sellRatio timestamp"}
+)
+FUNDING_HISTORY = {"category": _ASKED, "list": READ} | _rows(
+    {READ: "symbol fundingRate fundingRateTimestamp"}
+)
 STREAM = {
-    "topic": READ,
+    **dict.fromkeys(("topic", "data", "success", "ret_msg", "req_id", "op"), READ),
     "type": "always a snapshot",
     "ts": "each liquidation has its own time",
-    "data": READ,
-    "data[].T": READ,
-    "data[].s": READ,
-    "data[].S": READ,
-    "data[].v": READ,
-    "data[].p": READ,
-    "success": READ,
-    "ret_msg": READ,
     "conn_id": "for support cases",
-    "req_id": READ,
-    "op": READ,
-}
+} | _rows({READ: "T s S v p"}, of="data")
 REST = {
     "tickers": TICKERS,
     "instruments": INSTRUMENTS,

@@ -11,10 +11,19 @@ import httpx2
 
 from barograph.cli.demo_settings import payment_settings
 from barograph.demo.servers.chain import FILE_NAME, TokenLedger
-from barograph.demo.servers.control import ServerAddress
-from barograph.demo.servers.facilitator import load_ledger, running_facilitator
+from barograph.demo.servers.control import HOST, ServerAddress
+from barograph.demo.servers.facilitator import FacilitatorServer, PaymentRequest, load_ledger
 from barograph.demo.servers.faults import FacilitatorFaults
-from barograph.demo.servers.wallets import ASSET, FUNDS, demo_proof, load_or_create_wallets
+from barograph.demo.servers.wallets import (
+    ASSET,
+    FUNDS,
+    SIGNATURE_BYTES,
+    TOKEN,
+    demo_proof,
+    load_or_create_wallets,
+    recover,
+    transfer_digest,
+)
 from barograph.entitlements.purchases import feed_requirements
 from barograph.payments.proof import decode_proof, match_offer, wire_payload, wire_requirements
 from barograph.payments.records import (
@@ -105,16 +114,35 @@ class World:
         return int(await self.rpc("eth_call", call, block), 16)
 
 
+class ContractFacilitator(FacilitatorServer):
+    """Asks the contracts of smart wallets, which want a signature of every owner in turn."""
+
+    owners: Mapping[str, Sequence[str]]
+
+    def _wrong_signature(self, payment: PaymentRequest) -> str | None:
+        owners = self.owners.get(payment.payer.lower())
+        if owners is None:
+            return super()._wrong_signature(payment)
+        digest = transfer_digest(TOKEN, payment.authorization)
+        given = bytes.fromhex(payment.payment_payload.payload.signature[2:])
+        starts = range(0, len(given), SIGNATURE_BYTES)
+        signers = [recover(digest, given[start : start + SIGNATURE_BYTES]) for start in starts]
+        return None if signers == owners else "invalid_exact_evm_payload_signature"
+
+
 @asynccontextmanager
 async def running_world(
     folder: Path, smart_wallets: Mapping[str, Sequence[str]] | None = None
 ) -> AsyncIterator[World]:
     faults, clock = FacilitatorFaults(), HandClock()
-    ledger = load_ledger(folder)
-    if smart_wallets is not None:
+    if smart_wallets is None:
+        server = FacilitatorServer(load_ledger(folder), clock, faults)
+    else:
         ledger = TokenLedger(dict.fromkeys(smart_wallets, FUNDS), folder / FILE_NAME)
-    async with running_facilitator(ledger, faults, clock=clock, contracts=smart_wallets) as address:
-        world = World(folder, address, faults, clock)
+        server = ContractFacilitator(ledger, clock, faults)
+        server.owners = smart_wallets
+    async with server.running(HOST, 0) as port:
+        world = World(folder, ServerAddress(HOST, port), faults, clock)
         try:
             yield world
         finally:

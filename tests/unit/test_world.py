@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from barograph.demo.files import Anchor, load_or_create_anchor
 from barograph.demo.servers.rest import answer
 from barograph.demo.servers.stream import liquidation_messages
-from barograph.demo.servers.tickers import ticker
+from barograph.demo.servers.tickers import ticker_json
 from barograph.demo.world.candles import candles
 from barograph.demo.world.contracts import LIVE_SYMBOLS, Contract, listed_futures
 from barograph.demo.world.world import DAMPER, RATIO_PERIOD, World, funding_rate, interest
@@ -95,6 +95,10 @@ def test_an_epoch_that_is_not_a_full_hour_is_refused() -> None:
         World(SEED, EPOCH + 1)
 
 
+def ticker(world: World, chosen: Contract, now: int) -> dict[str, str]:
+    return msgspec.json.decode(ticker_json(world, chosen, now), type=dict[str, str])
+
+
 def test_the_list_has_contracts_to_keep_and_contracts_to_ignore() -> None:
     listed = WORLD.contracts(EPOCH)
     wanted = {c.symbol for c in listed if c.symbol in LIVE_SYMBOLS}
@@ -153,7 +157,7 @@ def test_volatility_comes_in_waves_and_returns_have_fat_tails() -> None:
 @given(st.integers(0, 20 * 24 - 1), st.integers(0, HOUR), st.sampled_from(["BTCUSDT", "WIFUSDT"]))
 def test_an_hours_candle_holds_every_price_of_the_hour(hour: int, into: int, symbol: str) -> None:
     chosen, start = contract(symbol), EPOCH + hour * HOUR
-    (candle,) = candles(WORLD, chosen, "60", [start], start + 2 * HOUR)
+    (candle,) = candles(WORLD, chosen, [start], start + 2 * HOUR)
     price = WORLD.price(chosen, start + into)
     assert candle.low * 0.999999 <= price <= candle.high * 1.000001
     assert candle.open == WORLD.price(chosen, start)

@@ -69,8 +69,9 @@ def test_only_trading_usdt_perpetuals_are_kept() -> None:
 
 
 def test_a_page_that_is_not_the_last_carries_a_cursor() -> None:
-    page = decode_instruments(msgspec.json.encode(_result("instruments_first_page.json")))
-    assert page.cursor == "first%3DBTCUSDT%26last%3DBTCUSDT"
+    cursor = "first%3DBTCUSDT%26last%3DBTCUSDT"
+    result = {**_result("instruments.json"), "nextPageCursor": cursor}
+    assert decode_instruments(msgspec.json.encode(result)).cursor == cursor
 
 
 def test_every_kept_contract_becomes_a_perpetual() -> None:

@@ -33,6 +33,14 @@ def _document(name: str) -> Any:
     return json.loads((REPLIES / name).read_bytes())
 
 
+def _pages(cursor: str = "more") -> list[Any]:
+    """The list of contracts on two pages."""
+    first, last = _document("instruments.json"), _document("instruments.json")
+    first["result"]["nextPageCursor"] = cursor
+    del first["result"]["list"][6:], last["result"]["list"][:6]
+    return [first, last]
+
+
 class Venue:
     """Bybit by stored replies, with a list and tickers that can be changed."""
 
@@ -108,18 +116,6 @@ def test_a_reading_has_every_live_perpetual_its_source_and_the_exchange_time() -
     assert reading.as_of == START - 250
 
 
-def test_the_list_is_read_page_by_page_with_the_cursor_encoded_once() -> None:
-    venue = Venue()
-    venue.instruments = [
-        _document("instruments_first_page.json"),
-        _document("instruments_last_page.json"),
-    ]
-    assert names(asyncio.run(venue.read())) == KEPT
-    queries = [request.url.query.decode() for request in venue.asked[:2]]
-    assert queries[0] == "category=linear&limit=1000"
-    assert queries[1].endswith("&cursor=first%3DBTCUSDT%26last%3DBTCUSDT")
-
-
 @pytest.mark.parametrize(
     ("cursor", "sent"),
     [
@@ -128,13 +124,14 @@ def test_the_list_is_read_page_by_page_with_the_cursor_encoded_once() -> None:
         ("a&limit=1#b c", "a%26limit=1%23b%20c"),
     ],
 )
-def test_the_cursor_goes_back_as_it_came(cursor: str, sent: str) -> None:
+def test_the_list_is_read_page_by_page_and_the_cursor_goes_back_as_it_came(
+    cursor: str, sent: str
+) -> None:
     venue = Venue()
-    first = _document("instruments_first_page.json")
-    first["result"]["nextPageCursor"] = cursor
-    venue.instruments = [first, _document("instruments_last_page.json")]
-    asyncio.run(venue.read())
-    assert venue.asked[1].url.raw_path.decode().endswith(f"&limit=1000&cursor={sent}")
+    venue.instruments = _pages(cursor)
+    assert names(asyncio.run(venue.read())) == KEPT
+    first, second = (request.url.query.decode() for request in venue.asked[:2])
+    assert (first, second) == ("category=linear&limit=1000", f"{first}&cursor={sent}")
 
 
 def test_a_null_cursor_means_the_last_page() -> None:
@@ -210,18 +207,16 @@ def test_a_slow_line_starts_late_and_later_calls_have_their_usual_time() -> None
 
 def test_a_list_without_an_end_is_invalid() -> None:
     venue = Venue()
-    first = _document("instruments_first_page.json")
-    venue.instruments = [first, first]
+    venue.instruments = _pages()[:1] * 2
     assert isinstance(asyncio.run(failure(venue)), InvalidReply)
     assert len(venue.asked) == 20
 
 
 def test_an_empty_last_page_is_no_fault() -> None:
     venue = Venue()
-    first = _document("instruments.json")
+    first, last = venue.instruments[0], _document("instruments.json")
     first["result"]["nextPageCursor"] = "more"
-    last = _document("instruments_last_page.json")
-    last["result"]["list"] = []
+    venue.rows(last).clear()
     venue.instruments = [first, last]
     assert names(asyncio.run(venue.read())) == KEPT
 

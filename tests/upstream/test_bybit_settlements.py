@@ -28,10 +28,9 @@ from barograph.settings import Settings
 from barograph.upstream.bybit import BybitExchange
 from barograph.upstream.bybit.decode import MAX_SETTLEMENTS, decode_settlements
 
-REPLIES = Path(__file__).parent / "bybit_replies"
 NOW = 1_794_787_212_345
 AT = 1_794_787_200_000
-STORED = json.loads((REPLIES / "funding_history.json").read_bytes())
+STORED = json.loads((Path(__file__).parent / "samples/bybit/funding_history.json").read_bytes())
 ROWS: list[dict[str, object]] = STORED["result"]["list"]
 EPOCH = NOW // HOUR * HOUR - 3 * DAY
 

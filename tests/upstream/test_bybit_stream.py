@@ -330,7 +330,7 @@ def test_unknown_topics_are_left_out_and_all_others_are_watched(
     assert sorted(accepted) == sorted(2 * list(topics - set(unknown)))
     told = [each for each in caplog.records if "without a liquidation topic" in each.message]
     assert [each.__dict__["contracts"] for each in told] == [["C51USDT", "C7USDT", "C8USDT"]]
-    assert there.exchange.unwatched == ["C51USDT", "C7USDT", "C8USDT"]
+    assert there.exchange._stream.left_out == ["C51USDT", "C7USDT", "C8USDT"]
 
 
 def test_a_topic_that_is_subscribed_already_is_watched() -> None:

@@ -2,18 +2,21 @@
 
 import asyncio
 import json
-from base64 import b64decode, b64encode
-from pathlib import Path
+from base64 import b64encode, urlsafe_b64decode
 from typing import Any
 
+import httpx2
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import (
+    ECDSA,
     SECP256R1,
     SECP384R1,
     EllipticCurvePrivateKey,
     generate_private_key,
 )
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
+from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -21,26 +24,20 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from barograph.cli.demo_settings import payment_settings
-from barograph.demo.servers.api_keys import ApiKey
-from barograph.demo.servers.facilitator import load_ledger, running_facilitator
-from barograph.demo.servers.wallets import demo_proof
-from barograph.entitlements.purchases import feed_requirements
-from barograph.errors import ConfigurationError, Forbidden
-from barograph.kit.timestamps import MINUTE
-from barograph.payments.proof import decode_proof, match_offer, wire_requirements
-from barograph.payments.records import FacilitatorUnavailable, Settled, SettlementUnknown
+from barograph.errors import ConfigurationError
+from barograph.payments.records import SettlementUnknown
 from barograph.settings import Settings
 from barograph.upstream.cdp_key import CdpKey
 from barograph.upstream.facilitator import HttpFacilitator
 from support.clock import START, HandClock
+from support.payments import PAYMENTS, proof
 
 ID = "organizations/1/apiKeys/2"
 ED25519 = Ed25519PrivateKey.generate()
 P256 = generate_private_key(SECP256R1())
 
 PrivateKey = Ed25519PrivateKey | EllipticCurvePrivateKey
-REFUSED = ("FacilitatorUnavailable", "SettlementUnknown", "Forbidden")
+SECOND = START // 1000
 
 
 def secret_of(key: PrivateKey) -> str:
@@ -55,87 +52,58 @@ def pem(key: PrivateKey) -> str:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
-def key_settings(key: PrivateKey, key_id: str = ID) -> dict[str, Any]:
-    return {"x402_cdp_key_id": key_id, "x402_cdp_key_secret": secret_of(key)}
+def signed_claims(key: PrivateKey, token: str) -> tuple[Any, Any]:
+    """The header and the claims of a token that this key signed."""
+    head, body, signature = token.encode().split(b".")
+    raw = urlsafe_b64decode(signature + b"==")
+    if isinstance(key, EllipticCurvePrivateKey):
+        r, s = int.from_bytes(raw[:32]), int.from_bytes(raw[32:])
+        asn1 = encode_dss_signature(r, s)
+        key.public_key().verify(asn1, head + b"." + body, ECDSA(SHA256()))
+    else:
+        key.public_key().verify(raw, head + b"." + body)
+    header, claims = (json.loads(urlsafe_b64decode(part + b"==")) for part in (head, body))
+    return header, claims
 
 
-def ask(
-    folder: Path, key: ApiKey, *, minutes_ahead: int = 0, **settings: Any
-) -> tuple[str, str, str]:
-    """How a facilitator with this key answers to verifying, settling and reading its offer."""
-    clock, ours = HandClock(), HandClock()
-    ours.now += minutes_ahead * MINUTE
-
-    async def run() -> tuple[str, str, str]:
-        async with running_facilitator(load_ledger(folder), clock=clock, api_key=key) as address:
-            place = f"{address.host}:{address.port}"
-            given = Settings.model_validate(payment_settings(place) | settings)
-            terms = feed_requirements(given)
-            shown = demo_proof(folder, "none", wire_requirements(terms), clock())
-            proof = match_offer(decode_proof(shown), [terms])
-            client = HttpFacilitator(given, clock=ours)
-            try:
-                verified, settled = client.verify(proof), client.settle(proof)
-                return await ended(verified), await ended(settled), await ended(client.supported())
-            finally:
-                await client.close()
-
-    return asyncio.run(run())
-
-
-async def ended(work: Any) -> str:
-    try:
-        found = await work
-    except (FacilitatorUnavailable, SettlementUnknown, Forbidden) as error:
-        return type(error).__name__
-    return "settled" if isinstance(found, Settled) else "yes"
-
-
-@pytest.mark.parametrize("key", [ED25519, P256], ids=["Ed25519", "ES256"])
-def test_facilitator_accepts_requests_signed_with_its_api_key(
-    tmp_path: Path, key: PrivateKey
+@pytest.mark.parametrize(("key", "algorithm"), [(ED25519, "EdDSA"), (P256, "ES256")])
+def test_each_request_has_its_own_token_for_its_address_for_two_minutes(
+    key: PrivateKey, algorithm: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert ask(tmp_path, ApiKey(ID, key.public_key()), **key_settings(key)) == (
-        "yes",
-        "settled",
-        "yes",
-    )
+    requests: list[httpx2.Request] = []
 
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        requests.append(request)
+        refused = request.url.path.endswith("settle")
+        return httpx2.Response(401 if refused else 200, json={"isValid": True, "kinds": []})
 
-def test_a_wrong_key_or_a_wrong_clock_is_our_fault_and_not_the_payers(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    known = ApiKey(ID, ED25519.public_key())
-    assert ask(tmp_path, known, **key_settings(Ed25519PrivateKey.generate())) == REFUSED
-    assert ask(tmp_path, known, **key_settings(ED25519, "another")) == REFUSED
-    assert ask(tmp_path, known, x402_facilitator_token="static") == REFUSED
-    assert ask(tmp_path, known) == REFUSED
-    for minutes in (-2, 1):
-        assert ask(tmp_path, known, minutes_ahead=minutes, **key_settings(ED25519)) == REFUSED
-    assert "facilitator refuses our credentials" in caplog.messages
-    assert secret_of(ED25519) not in caplog.text
+    async def ask() -> None:
+        own = {"x402_facilitator_url": "https://api.example:8443/platform/v2/x402"}
+        own |= {"x402_cdp_key_id": ID, "x402_cdp_key_secret": secret_of(key)}
+        given = Settings.model_validate(PAYMENTS | own)
+        transport = httpx2.MockTransport(answer)
+        client = HttpFacilitator(given, clock=HandClock(), transport=transport)
+        await client.verify(proof())
+        with pytest.raises(SettlementUnknown):
+            await client.settle(proof())
+        await client.supported()
+        await client.close()
 
-
-def test_each_token_is_for_one_request_to_one_address_for_two_minutes() -> None:
-    key = CdpKey(ID, secret_of(ED25519))
-    address = "https://api.cdp.coinbase.com/platform/v2/x402/verify"
-    (header, claims), (other, _) = (
-        [
-            json.loads(b64decode(f"{part}==", altchars="-_"))
-            for part in key.token("POST", address, START).split(".")[:2]
-        ]
-        for _ in range(2)
-    )
-    assert header.pop("nonce") != other["nonce"]
-    assert header == {"alg": "EdDSA", "kid": ID, "typ": "JWT"}
-    assert claims == {
-        "iss": "cdp",
-        "sub": ID,
-        "iat": START // 1000,
-        "nbf": START // 1000,
-        "exp": START // 1000 + 120,
-        "uris": ["POST api.cdp.coinbase.com/platform/v2/x402/verify"],
-    }
+    asyncio.run(ask())
+    assert caplog.messages == ["facilitator refuses our credentials"]
+    assert secret_of(key) not in caplog.text
+    tokens = [request.headers["Authorization"].removeprefix("Bearer ") for request in requests]
+    found = [signed_claims(key, token) for token in tokens]
+    assert len({header.pop("nonce") for header, _ in found}) == 3
+    standing = {"iss": "cdp", "sub": ID, "iat": SECOND, "nbf": SECOND, "exp": SECOND + 120}
+    targets = [("POST", "verify"), ("POST", "settle"), ("GET", "supported")]
+    assert found == [
+        (
+            {"alg": algorithm, "kid": ID, "typ": "JWT"},
+            {**standing, "uris": [f"{method} api.example:8443/platform/v2/x402/{path}"]},
+        )
+        for method, path in targets
+    ]
 
 
 @pytest.mark.parametrize(

@@ -38,14 +38,9 @@ VALUE_COLUMNS = ("nav_usd", "market_value_usd")
 
 _AS_OF = "Fund Holdings as of"
 _SHARES = "Shares Outstanding"
-_NET_ASSETS = ("Net Assets", "Net Assets of Fund")
-_NAV = ("NAV", "NAV per Share", "Net Asset Value")
 _FIRST_COLUMN = "Ticker"
 _BITCOIN = "BTC"
 _NONE = "-"
-
-_MOST_DISAGREEMENT = 0.01
-"""Shares times the value per share equal the net assets, up to rounding."""
 
 _ISO_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _AMERICAN_DAY = re.compile(r"\A([A-Z][a-z]{2}) ([0-9]{1,2}), ([0-9]{4})\Z")
@@ -142,10 +137,7 @@ def read_operator_file(path: Path) -> bytes:
 
 
 def decode_holdings(body: bytes, fund: str, source: str) -> list[Figure]:
-    """Read a fund's four figures.
-
-    If the file lacks net assets, they are the sum of all market values. If it lacks the value per
-    share, that is net assets divided by shares.
+    """Read a fund's four figures. Its net assets are the sum of all market values.
 
     Raises:
         InvalidReply: it is another kind of file, or a figure is missing, unreadable or not
@@ -157,19 +149,13 @@ def decode_holdings(body: bytes, fund: str, source: str) -> list[Figure]:
         raise InvalidReply("the file has no table of holdings")
     preamble, header, table = _preamble(rows[:start]), rows[start], _table(rows[start:])
     day = _as_of(preamble)
-    shares = _stated(preamble, (_SHARES,))
-    if shares is None:
+    if _SHARES not in preamble:
         raise InvalidReply(f"the file does not state '{_SHARES}'")
-    net_assets = _stated(preamble, _NET_ASSETS)
-    if net_assets is None:
-        net_assets = _market_value(header, table)
-    nav = _stated(preamble, _NAV)
-    if nav is None:
-        nav = net_assets / shares
-    if abs(shares * nav - net_assets) > _MOST_DISAGREEMENT * net_assets:
-        raise InvalidReply(f"{shares} shares of {nav} USD are not {net_assets} USD of net assets")
-    btc = _bitcoin(header, table)
-    figures = _fund_figures(fund, day, source, shares=shares, nav=nav, btc=btc, aum=net_assets)
+    shares = _positive(_SHARES, preamble[_SHARES])
+    worth, btc = _market_value(header, table), _bitcoin(header, table)
+    figures = _fund_figures(
+        fund, day, source, shares=shares, nav=worth / shares, btc=btc, aum=worth
+    )
     return plausible(figures)
 
 
@@ -266,13 +252,6 @@ def _as_of(preamble: Mapping[str, str]) -> str:
         return date(int(year), _MONTHS.index(month) + 1, int(day)).isoformat()
     except ValueError as error:
         raise InvalidReply(f"'{_AS_OF}' is {text!r:.40}, which is not a day") from error
-
-
-def _stated(preamble: Mapping[str, str], names: Sequence[str]) -> float | None:
-    for name in names:
-        if name in preamble:
-            return _positive(name, preamble[name].removeprefix("$"))
-    return None
 
 
 def _positive(name: str, cell: str) -> float:

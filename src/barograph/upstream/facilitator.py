@@ -10,7 +10,7 @@ never seen its reason, we log it.
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import httpx2
@@ -96,15 +96,18 @@ class HttpFacilitator:
             ConfigurationError: the token has invalid characters, or the API key can't be read.
         """
         self._url = settings.x402_facilitator_url
-        self._clock = clock
-        self._key = _api_key(settings)
         self._refusals = (
             NOTHING_MOVED if settings.x402_chain_url else NOTHING_MOVED | TRUE_AFTERWARDS
         )
         self._verify_seconds = verify_seconds
         self._settle_seconds = settle_seconds
         token = settings.x402_facilitator_token.get_secret_value()
-        self._http = JsonHttp(longest=MAX_REPLY_BYTES, headers=_bearer(token), transport=transport)
+        self._http = JsonHttp(
+            longest=MAX_REPLY_BYTES,
+            headers=_bearer(token),
+            sign=_signer(settings, clock),
+            transport=transport,
+        )
         self._payments = DependencyHealth(clock)
         self._offer = DependencyHealth(clock)
         self._health = linked(self._payments, self._offer)
@@ -119,7 +122,7 @@ class HttpFacilitator:
         """Read what it supports; a facilitator without that endpoint shows no health."""
         status: int | None
         try:
-            status = (await self._get("supported")).status
+            status = (await self._supported()).status
             answered = _may_refuse(status)
         except Busy:
             return  # that is about us
@@ -136,7 +139,7 @@ class HttpFacilitator:
                 redirect.
         """
         try:
-            reply = await self._get("supported")
+            reply = await self._supported()
         except (NotSent, NoAnswer) as error:
             raise _no_offer(error.status, self._problem(error)) from error
         if reply.status != _OK:
@@ -205,9 +208,7 @@ class HttpFacilitator:
             "paymentRequirements": wire_requirements(proof.requirements),
         }
         try:
-            address = f"{self._url}/{path}"
-            headers = self._authorization("POST", address)
-            reply = await self._http.post(address, message, seconds, headers)
+            reply = await self._http.post(f"{self._url}/{path}", message, seconds)
         except Busy:
             raise  # that is about us
         except (NotSent, NoAnswer) as error:
@@ -217,15 +218,8 @@ class HttpFacilitator:
         self._note_payment(proof, reply.status, answered=_may_refuse(reply.status))
         return reply
 
-    async def _get(self, path: str) -> JsonReply:
-        address = f"{self._url}/{path}"
-        headers = self._authorization("GET", address)
-        return await self._http.get(address, self._verify_seconds, headers)
-
-    def _authorization(self, method: str, address: str) -> Mapping[str, str] | None:
-        if self._key is None:
-            return None
-        return _bearer(self._key.token(method, address, self._clock()))
+    async def _supported(self) -> JsonReply:
+        return await self._http.get(f"{self._url}/supported", self._verify_seconds)
 
     def _problem(self, error: NotSent | NoAnswer) -> str:
         """A failure in words; after a redirect, with the address to configure."""
@@ -307,9 +301,18 @@ def _reason(given: object) -> str:
     return given if isinstance(given, str) and _WORD.fullmatch(given) else UNNAMED
 
 
-def _api_key(settings: Settings) -> CdpKey | None:
+def _signer(settings: Settings, clock: Clock) -> Callable[[httpx2.Request], httpx2.Request] | None:
     secret = settings.x402_cdp_key_secret.get_secret_value()
-    return CdpKey(settings.x402_cdp_key_id, secret) if secret else None
+    if not secret:
+        return None
+    key = CdpKey(settings.x402_cdp_key_id, secret)
+
+    def sign(request: httpx2.Request) -> httpx2.Request:
+        token = key.token(request.method, str(request.url), clock())
+        request.headers["Authorization"] = f"Bearer {token}"
+        return request
+
+    return sign
 
 
 def _bearer(token: str) -> dict[str, str]:

@@ -201,10 +201,13 @@ class JsonHttp:
         *,
         longest: int,
         headers: Mapping[str, str] | None = None,
+        sign: Callable[[httpx2.Request], httpx2.Request] | None = None,
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
+        """`sign` adds what each request needs of its own."""
         self._longest = longest
         self._http = httpx2.AsyncClient(
+            auth=sign,
             transport=transport,
             limits=_LIMITS,
             headers={
@@ -220,38 +223,25 @@ class JsonHttp:
             verify=tls_context(),
         )
 
-    async def post(
-        self,
-        address: str,
-        message: Mapping[str, Any],
-        seconds: float,
-        headers: Mapping[str, str] | None = None,
-    ) -> JsonReply:
+    async def post(self, address: str, message: Mapping[str, Any], seconds: float) -> JsonReply:
         """Post a JSON object, with a time limit for the whole exchange.
 
         Raises:
             NotSent: there was no connection; `Busy` if we have too many requests at once.
             NoAnswer: any other failure; `Redirected` if the server redirected us.
         """
-        return await self._send("POST", address, msgspec.json.encode(message), seconds, headers)
+        return await self._send("POST", address, msgspec.json.encode(message), seconds)
 
-    async def get(
-        self, address: str, seconds: float, headers: Mapping[str, str] | None = None
-    ) -> JsonReply:
+    async def get(self, address: str, seconds: float) -> JsonReply:
         """Read an address, with the time limit and errors of `post`."""
-        return await self._send("GET", address, None, seconds, headers)
+        return await self._send("GET", address, None, seconds)
 
     async def close(self) -> None:
         """Release every connection."""
         await self._http.aclose()
 
     async def _send(
-        self,
-        method: str,
-        address: str,
-        content: bytes | None,
-        seconds: float,
-        headers: Mapping[str, str] | None,
+        self, method: str, address: str, content: bytes | None, seconds: float
     ) -> JsonReply:
         # Each wait for a connection ends well before the deadline; after the deadline we could not
         # know whether the request was sent.
@@ -260,9 +250,7 @@ class JsonHttp:
         try:
             async with (
                 asyncio.timeout(seconds) as limit,
-                self._http.stream(
-                    method, address, content=content, timeout=timeout, headers=headers
-                ) as response,
+                self._http.stream(method, address, content=content, timeout=timeout) as response,
             ):
                 body = await read_body(response, self._longest, limit.when())
         except httpx2.PoolTimeout as error:

@@ -25,7 +25,7 @@ from barograph.demo.servers.control import (
     unavailable,
 )
 from barograph.demo.servers.faults import ExchangeFault, ExchangeFaults
-from barograph.demo.servers.rest import HISTORY_PATHS, PATHS, answer, envelope
+from barograph.demo.servers.rest import PATHS, answer, envelope
 from barograph.demo.servers.stream import Stream
 from barograph.demo.world.world import World
 from barograph.kit.clock import Clock, system_clock
@@ -41,7 +41,6 @@ BAN_MS: Final = 10 * MINUTE
 """An address that sends more is refused for ten minutes."""
 
 _PUSH_SECONDS: Final = 0.5
-_SLOW_SECONDS: Final = 3.0
 _HTML: Final = "text/html"
 
 _BLOCKED_COUNTRY: Final = b"""<!DOCTYPE HTML PUBLIC "-//W3C//DTD HTML 4.01 Transitional//EN">
@@ -91,8 +90,6 @@ class ExchangeServer(GetServer[ExchangeFaults]):
         self.requests[path if path in PATHS else OTHER] += 1
         if self._is_banned():
             return _faulty_reply(ExchangeFault.BLOCKED_ADDRESS, self.now())
-        if path in HISTORY_PATHS and self._faults.is_on(ExchangeFault.SLOW_HISTORY, path):
-            await asyncio.sleep(_SLOW_SECONDS)
         match await self._fault_after_hanging(connection, path):
             case None:
                 return self._answer(path, dict(parse_qsl(parts.query, keep_blank_values=True)))
@@ -115,14 +112,9 @@ class ExchangeServer(GetServer[ExchangeFaults]):
         return now < self._banned_until
 
     def _answer(self, path: str, query: dict[str, str]) -> Response:
-        status, body = answer(
-            self._world,
-            path,
-            query,
-            self.now(path),
-            self._faults.closed,
-            has_unknown_class=self._faults.is_on(ExchangeFault.UNKNOWN_CLASS),
-        )
+        status, body = answer(self._world, path, query, self.now(path), self._faults.closed)
+        if self._faults.is_on(ExchangeFault.UNKNOWN_CLASS):
+            body = body.replace(b'"symbolType":"forex"', b'"symbolType":"prediction"')
         if path in PATHS and self._faults.is_on(ExchangeFault.EMPTY_LIST, path):
             body = _without_rows(body)
         if self._faults.is_on(ExchangeFault.TRUNCATED, path):

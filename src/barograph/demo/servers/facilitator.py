@@ -5,7 +5,7 @@ signature, against the demo's own ledger, and rejects with the reasons of real o
 """
 
 from asyncio import StreamReader
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -15,7 +15,6 @@ import msgspec
 from msgspec import Meta
 from websockets.http11 import Response
 
-from barograph.demo.servers.api_keys import ApiKey
 from barograph.demo.servers.chain import FILE_NAME, ChainNode, TokenLedger, block_at
 from barograph.demo.servers.control import (
     HOST,
@@ -66,7 +65,6 @@ _SUPPORTED: Final = {
     "extensions": [],
     "signers": {"eip155:*": [_SIGNER]},
 }
-_UNAUTHORIZED: Final = {"errorType": "unauthorized", "errorMessage": "Unauthorized request."}
 _MOVED_TO: Final = "https://www.facilitator.example"
 _PAGE: Final = b"<!DOCTYPE html>\n<html lang=en><title>Sorry</title><h1>Be right back</h1></html>\n"
 
@@ -165,22 +163,9 @@ def verify_reply(request: PaymentRequest, reason: str | None) -> dict[str, Any]:
 class FacilitatorServer(BodyServer[FacilitatorFaults]):
     """Verifies payments and settles them in its ledger."""
 
-    def __init__(
-        self,
-        ledger: TokenLedger,
-        clock: Clock,
-        faults: FacilitatorFaults,
-        api_key: ApiKey | None = None,
-        contracts: Mapping[str, Sequence[str]] | None = None,
-    ) -> None:
-        """Take the parts. With an API key, it serves only requests that this key signed.
-
-        `contracts` are the owners of each smart wallet, by its address.
-        """
+    def __init__(self, ledger: TokenLedger, clock: Clock, faults: FacilitatorFaults) -> None:
         super().__init__(clock, faults)
         self._ledger = ledger
-        self._api_key = api_key
-        self._contracts = contracts or {}
         self._node = ChainNode(ledger, clock)
 
     async def respond(self, request: BodyRequest, client: StreamReader) -> Response | None:
@@ -193,8 +178,6 @@ class FacilitatorServer(BodyServer[FacilitatorFaults]):
             return _problem(HTTPStatus.METHOD_NOT_ALLOWED, f"use {method}")
         if request.path == RPC_PATH:
             return self._rpc(request.body)
-        if self._api_key is not None and not self._api_key.signed(request, self._clock()):
-            return _json(_UNAUTHORIZED, HTTPStatus.UNAUTHORIZED)
         return await self._unless_faulty(request, client)
 
     async def _unless_faulty(self, request: BodyRequest, client: StreamReader) -> Response | None:
@@ -254,13 +237,13 @@ class FacilitatorServer(BodyServer[FacilitatorFaults]):
 
     def _wrong_signature(self, payment: PaymentRequest) -> str | None:
         signature = bytes.fromhex(payment.payment_payload.payload.signature[2:])
-        owners = self._contracts.get(payment.payer.lower())
-        if owners is None and len(signature) > SIGNATURE_BYTES:
+        if len(signature) > SIGNATURE_BYTES:
             return "invalid_exact_evm_payload_undeployed_smart_wallet"
-        digest = transfer_digest(TOKEN, payment.authorization)
-        signers = [*_signers(digest, signature)]
-        is_right = signers == list(owners or [payment.payer.lower()])
-        return None if is_right else "invalid_exact_evm_payload_signature"
+        try:
+            signer = recover(transfer_digest(TOKEN, payment.authorization), signature)
+        except InvalidSignature:
+            signer = ""
+        return None if signer == payment.payer.lower() else "invalid_exact_evm_payload_signature"
 
     def _wrong_funds(self, authorization: Authorization) -> str | None:
         if self._ledger.is_used(authorization.payer, authorization.nonce):
@@ -302,21 +285,12 @@ def _wrong_time(authorization: Authorization, second: int) -> str | None:
     return None
 
 
-def _signers(digest: bytes, signatures: bytes) -> Iterator[str]:
-    """The signer of each 65 bytes; a smart wallet's signature has one for each owner."""
-    for start in range(0, len(signatures), SIGNATURE_BYTES):
-        try:
-            yield recover(digest, signatures[start : start + SIGNATURE_BYTES])
-        except InvalidSignature:
-            yield ""
-
-
-def _json(content: object, status: HTTPStatus = HTTPStatus.OK) -> Response:
-    return reply(status, msgspec.json.encode(content))
+def _json(content: object) -> Response:
+    return reply(HTTPStatus.OK, msgspec.json.encode(content))
 
 
 def _problem(status: HTTPStatus, message: str) -> Response:
-    return _json({"error": message}, status)
+    return reply(status, msgspec.json.encode({"error": message}))
 
 
 def load_ledger(data: Path) -> TokenLedger:
@@ -335,13 +309,8 @@ async def running_facilitator(
     faults: FacilitatorFaults | None = None,
     port: int = 0,
     clock: Clock = system_clock,
-    *,
-    api_key: ApiKey | None = None,
-    contracts: Mapping[str, Sequence[str]] | None = None,
 ) -> AsyncIterator[ServerAddress]:
     """Run a facilitator until the context ends; port 0 picks a free one."""
-    server = FacilitatorServer(
-        ledger, clock, FacilitatorFaults() if faults is None else faults, api_key, contracts
-    )
+    server = FacilitatorServer(ledger, clock, FacilitatorFaults() if faults is None else faults)
     async with server.running(HOST, port) as bound:
         yield ServerAddress(HOST, bound)

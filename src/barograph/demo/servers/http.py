@@ -7,7 +7,7 @@ becomes a websocket, as on every simulated server.
 import asyncio
 import re
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -32,12 +32,11 @@ _LENGTH: Final = re.compile(rb"[0-9]{1,9}")
 
 @dataclass(frozen=True, slots=True)
 class BodyRequest:
-    """A request; `path` is without the query, the names of `fields` are in lower case."""
+    """A request; `path` is without the query."""
 
     method: str
     path: str
     body: bytes
-    fields: Mapping[str, str]
 
 
 async def stays_until(
@@ -145,23 +144,17 @@ async def _read(reader: asyncio.StreamReader) -> tuple[bytes, BodyRequest]:
     found = _REQUEST.fullmatch(first)
     if found is None:
         raise ValueError("the request line is not HTTP/1.1")
-    fields = _fields(lines)
-    body = await reader.readexactly(_body_length(fields))
-    texts = {name.decode(): value.decode("latin-1") for name, value in fields}
-    return head, BodyRequest(found[1].decode(), found[2].decode().partition("?")[0], body, texts)
+    body = await reader.readexactly(_body_length(lines))
+    return head, BodyRequest(found[1].decode(), found[2].decode().partition("?")[0], body)
 
 
-def _fields(lines: list[bytes]) -> list[tuple[bytes, bytes]]:
+def _body_length(lines: list[bytes]) -> int:
     fields: list[tuple[bytes, bytes]] = []
     for line in lines:
         found = _FIELD.fullmatch(line)
         if found is None:
             raise ValueError("a header field is malformed")
         fields.append((found[1].lower(), found[2].strip()))
-    return fields
-
-
-def _body_length(fields: list[tuple[bytes, bytes]]) -> int:
     if any(name == b"transfer-encoding" for name, _ in fields):
         raise ValueError("a body needs a Content-Length")
     lengths = [value for name, value in fields if name == b"content-length"]

@@ -1,8 +1,7 @@
 """The simulated publishers of macro data: files and control on one loopback port."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
@@ -19,15 +18,11 @@ from barograph.demo.servers.control import (
     reply,
     reset,
     unavailable,
-    until_changed,
 )
 from barograph.demo.servers.faults import MacroFault, MacroFaults
 from barograph.demo.servers.macro_files import answer, file_of
 from barograph.demo.world.macro import MacroWorld
 from barograph.kit.clock import Clock, system_clock
-
-SLOW_SECONDS: Final = 19.0
-"""How long the real Treasury can take to send a year's file, as we have seen."""
 
 _MAINTENANCE: Final = b"""<!DOCTYPE html>
 <html lang="en"><head><title>Scheduled maintenance</title></head>
@@ -54,9 +49,6 @@ class MacroServer(GetServer[MacroFaults]):
                 return unavailable()
             case MacroFault.HTML:
                 return reply(HTTPStatus.OK, _MAINTENANCE, HTML)
-        if self._faults.is_on(MacroFault.SLOW, file):
-            with suppress(TimeoutError):
-                await asyncio.wait_for(until_changed(self._faults, connection), SLOW_SECONDS)
         status, kind, body = answer(
             self._world,
             parts.path,

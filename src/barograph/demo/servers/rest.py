@@ -3,7 +3,7 @@
 https://bybit-exchange.github.io/docs/v5/guide
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import msgspec
 
 from barograph.demo.servers.tickers import CLOSED, decimal, instrument, ratio_json, ticker_json
-from barograph.demo.world.candles import INTERVALS, Candle, candles, floor, following
+from barograph.demo.world.candles import Candle, candles
 from barograph.demo.world.contracts import FUTURE, Contract
 from barograph.demo.world.world import World, reported_rate
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
@@ -22,8 +22,8 @@ Result = dict[str, object]
 
 PARAMETER_ERROR: Final = 10001
 
-UNKNOWN_CLASS: Final = "prediction"
-"""A word for a class of contracts that the real exchange doesn't use."""
+_HOURLY: Final = "60"
+"""The only interval of candles that is simulated."""
 
 _PERIODS: Final = {
     "5min": 5 * MINUTE,
@@ -41,21 +41,14 @@ class _ParameterError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """The world at the time of a request, as active faults change it."""
+    """The world at the time of a request; `closed` are the delisted contracts."""
 
     world: World
     now: int
     closed: frozenset[str]
-    """The delisted contracts."""
-    has_unknown_class: bool
-    """Whether currency pairs have a class that the exchange never documented."""
 
     def status(self, contract: Contract) -> str:
         return CLOSED if contract.symbol in self.closed else contract.status
-
-    def symbol_type(self, contract: Contract) -> str:
-        renamed = self.has_unknown_class and contract.symbol_type == "forex"
-        return UNKNOWN_CLASS if renamed else contract.symbol_type
 
     def listed(self) -> list[Contract]:
         """Every contract that has a ticker."""
@@ -70,20 +63,14 @@ class _Moment:
 
 
 def answer(
-    world: World,
-    path: str,
-    query: Query,
-    now: int,
-    closed: frozenset[str] = frozenset(),
-    *,
-    has_unknown_class: bool = False,
+    world: World, path: str, query: Query, now: int, closed: frozenset[str] = frozenset()
 ) -> tuple[int, bytes]:
     """The HTTP status and body for a request at a time."""
     endpoint = _ENDPOINTS.get(path)
     if endpoint is None:
         return HTTPStatus.NOT_FOUND, b"404 page not found\n"
     try:
-        result = endpoint(_Moment(world, now, closed, has_unknown_class), query)
+        result = endpoint(_Moment(world, now, closed), query)
     except _ParameterError as refusal:
         return HTTPStatus.OK, envelope(now, code=PARAMETER_ERROR, message=str(refusal))
     return HTTPStatus.OK, envelope(now, result)
@@ -127,12 +114,7 @@ def _instruments(moment: _Moment, query: Query) -> Result:
     return {
         "category": "linear",
         "list": [
-            instrument(
-                contract,
-                moment.status(contract),
-                moment.symbol_type(contract),
-                moment.world.epoch,
-            )
+            instrument(contract, moment.status(contract), moment.world.epoch)
             for contract in found[offset : offset + limit]
         ],
         "nextPageCursor": f"page%3D{offset + limit}" if more else "",
@@ -198,29 +180,22 @@ def _kline(moment: _Moment, query: Query) -> Result:
     if query.get("category"):
         _linear(query)
     contract = moment.contract(query)
-    interval = query.get("interval", "")
-    if interval not in INTERVALS:
+    if query.get("interval") != _HOURLY:
         raise _ParameterError("params error: interval invalid")
-    starts = _candle_starts(moment, query, interval)
     rows = [
         _candle_row(contract, candle)
-        for candle in candles(moment.world, contract, interval, starts, moment.now)
+        for candle in candles(moment.world, contract, _candle_starts(moment, query), moment.now)
     ]
     return {"symbol": contract.symbol, "category": "linear", "list": rows[::-1]}
 
 
-def _candle_starts(moment: _Moment, query: Query, interval: str) -> list[int]:
+def _candle_starts(moment: _Moment, query: Query) -> Sequence[int]:
     limit = _limit(query, 200, 1000)
     start, end = _integer(query, "start"), _integer(query, "end")
     last = moment.now if end is None else min(end, moment.now)
-    first = last - limit * INTERVALS[interval] if start is None else start
-    time = max(floor(interval, first), floor(interval, moment.world.birth))
-    starts: list[int] = []
-    while time <= last and not (end is None and start is not None and len(starts) == limit):
-        if time >= first:
-            starts.append(time)
-        time = following(interval, time)
-    return starts[-limit:]
+    first = last - limit * HOUR if start is None else start
+    starts = range(max(-(-first // HOUR) * HOUR, moment.world.birth), last + 1, HOUR)
+    return starts[:limit] if end is None and start is not None else starts[-limit:]
 
 
 def _candle_row(contract: Contract, candle: Candle) -> list[str]:
@@ -295,8 +270,3 @@ _ENDPOINTS: Final[dict[str, Callable[[_Moment, Query], Result]]] = {
 
 PATHS: Final = tuple(_ENDPOINTS)
 """All endpoints."""
-
-HISTORY_PATHS: Final = frozenset(
-    f"/v5/market/{name}" for name in ("kline", "open-interest", "account-ratio", "funding/history")
-)
-"""The endpoints that report the past."""

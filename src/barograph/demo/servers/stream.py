@@ -1,4 +1,4 @@
-"""The exchange's public websocket for linear contracts: tickers and liquidations.
+"""The exchange's public websocket for linear contracts, with its liquidations.
 
 https://bybit-exchange.github.io/docs/v5/ws/connect
 """
@@ -13,7 +13,6 @@ from websockets.exceptions import ConnectionClosed
 
 from barograph.demo.servers.control import until_changed
 from barograph.demo.servers.faults import ExchangeFault, ExchangeFaults
-from barograph.demo.servers.tickers import ticker
 from barograph.demo.world.world import World
 from barograph.kit.clock import Clock
 
@@ -23,9 +22,7 @@ SLOT: Final = 500
 MAX_CHARACTERS: Final = 21_000
 """The exchange's limit for all topics of one connection together."""
 
-_TICKERS: Final = "tickers"
 _LIQUIDATIONS: Final = "allLiquidation"
-_ONLY_REST: Final = frozenset({"predictedDeliveryPrice", "basis", "basisRate", "deliveryFeeRate"})
 
 
 def liquidation_messages(
@@ -60,7 +57,6 @@ class _Listener:
         self.connection = connection
         self.id = str(uuid4())
         self.topics: set[str] = set()
-        self.shown: dict[str, dict[str, str]] = {}
         self.muted = False
 
     @property
@@ -133,11 +129,6 @@ class Stream:
                 return await listener.say(reply | {"ret_msg": "pong"})
             case "subscribe":
                 return await self._subscribe(listener, request)
-            case "unsubscribe":
-                for topic in _topics(request):
-                    listener.topics.discard(topic)
-                    listener.shown.pop(topic, None)
-                return await listener.say(self._reply(listener, "unsubscribe", request, None))
             case other:
                 return await listener.say(
                     self._reply(listener, str(other), request, "error:request op invalid")
@@ -147,15 +138,8 @@ class Stream:
         topics = _topics(request)
         problem = self._problem(listener, topics)
         await listener.say(self._reply(listener, "subscribe", request, problem))
-        if problem is not None:
-            return
-        now = self._now()
-        for topic in topics:
-            if topic.startswith(_TICKERS):
-                row = self._row(topic, now)
-                listener.shown[topic] = row
-                await listener.say(_ticker_message(topic, "snapshot", row, now))
-            listener.topics.add(topic)
+        if problem is None:
+            listener.topics.update(topics)
 
     def _problem(self, listener: _Listener, topics: list[str]) -> str | None:
         if not topics:
@@ -171,7 +155,7 @@ class Stream:
 
     def _knows(self, topic: str) -> bool:
         kind, _, symbol = topic.partition(".")
-        if kind not in {_TICKERS, _LIQUIDATIONS} or symbol in self._faults.without_topic:
+        if kind != _LIQUIDATIONS or symbol in self._faults.without_topic:
             return False
         return self._world.contract(symbol, self._now()) is not None
 
@@ -188,15 +172,10 @@ class Stream:
 
     def pump(self) -> None:
         """Send the news since the last call. During a silence they are lost, as on the real one."""
-        now = self._now()
-        until = now // SLOT * SLOT
+        until = self._now() // SLOT * SLOT
         start, self._until = self._until, max(until, self._until)
         if not self._listeners or self._silent or self._faults.stream_is_down:
             return
-        self._send_liquidations(start, until)
-        self._send_tickers(now)
-
-    def _send_liquidations(self, start: int, until: int) -> None:
         times = 2 if self._faults.is_on(ExchangeFault.STREAM_DUPLICATES) else 1
         for message in liquidation_messages(self._world, start, until, self._faults.closed):
             text = message.decode()
@@ -207,36 +186,9 @@ class Stream:
             for _ in range(times):
                 broadcast(listening, text)
 
-    def _send_tickers(self, now: int) -> None:
-        rows: dict[str, dict[str, str]] = {}
-        for listener in self._listeners:
-            for topic, shown in listener.shown.items():
-                if topic.partition(".")[2] in self._faults.closed:
-                    continue
-                row = rows[topic] = rows.get(topic) or self._row(topic, now)
-                changed = {name: text for name, text in row.items() if shown.get(name) != text}
-                if changed:
-                    listener.shown[topic] = row
-                    delta = {"symbol": row["symbol"], **changed}
-                    message = msgspec.json.encode(_ticker_message(topic, "delta", delta, now))
-                    broadcast([listener.connection], message.decode())
-
-    def _row(self, topic: str, now: int) -> dict[str, str]:
-        contract = self._world.contract(topic.partition(".")[2], now)
-        if contract is None:
-            return {}
-        row = ticker(self._world, contract, now)
-        rising = float(row["lastPrice"]) >= self._world.price(contract, now - 1000)
-        row["tickDirection"] = "PlusTick" if rising else "MinusTick"
-        return {name: text for name, text in row.items() if name not in _ONLY_REST}
-
 
 def _topics(request: dict[str, object]) -> list[str]:
     topics = request.get("args")
     if not isinstance(topics, list):
         return []
     return [topic for topic in topics if isinstance(topic, str)]
-
-
-def _ticker_message(topic: str, kind: str, row: dict[str, str], now: int) -> dict[str, object]:
-    return {"topic": topic, "type": kind, "data": row, "cs": now, "ts": now}

@@ -62,13 +62,11 @@ def decimal(value: float) -> str:
     return "0" if text in {"-0", ""} else text
 
 
-def ticker(world: World, contract: Contract, now: int) -> dict[str, str]:
-    """The ticker of one contract."""
-    return msgspec.json.decode(ticker_json(world, contract, now), type=dict[str, str])
-
-
 def ticker_json(world: World, contract: Contract, now: int) -> str:
-    """The same as JSON, formatted in one step because requests for all contracts are frequent."""
+    """The ticker of one contract as JSON.
+
+    It is formatted in one step, because requests for all contracts are frequent.
+    """
     inputs = world.market(contract).ticker_inputs(now)
     carry = world.carry(contract, now)
     values = _prices(inputs, carry) + _positions(contract, inputs, carry)
@@ -211,8 +209,8 @@ def newest_ratio(world: World, contract: Contract, now: int) -> bytes:
     return f'{{"list":[{row}]}}'.encode()
 
 
-def instrument(contract: Contract, status: str, symbol_type: str, epoch: int) -> dict[str, object]:
-    """The specification of one contract; a fault may have changed its `status` or class."""
+def instrument(contract: Contract, status: str, epoch: int) -> dict[str, object]:
+    """The specification of one contract; a fault may have changed its `status`."""
     pre_market = contract.status == PRE_LAUNCH
     is_future = contract.kind == FUTURE
     cap = 0.0 if is_future else contract.funding_cap
@@ -237,12 +235,10 @@ def instrument(contract: Contract, status: str, symbol_type: str, epoch: int) ->
         "preListingInfo": _pre_listing(epoch) if pre_market else None,
         "riskParameters": {"priceLimitRatioX": "0.01", "priceLimitRatioY": "0.02"},
         "displayName": contract.symbol.replace("PERP", "USDC"),
-        "symbolType": symbol_type,
+        "symbolType": contract.symbol_type,
         "forbidUplWithdrawal": False,
         "symbolId": key(contract.symbol) % 100_000,
-        "fullName": contract.full_name,
-        "marketRegion": contract.region,
-        "underlyingTicker": contract.coin if contract.region else "",
+        **dict.fromkeys(("fullName", "marketRegion", "underlyingTicker"), ""),
         "tags": [],
     }
 

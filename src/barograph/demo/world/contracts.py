@@ -45,8 +45,6 @@ class Contract:
     delivery: int = 0
     launch: int = _FIRST_LAUNCH
     symbol_type: str = ""
-    full_name: str = ""
-    region: str = ""
 
     @property
     def tick_size(self) -> str:
@@ -139,26 +137,25 @@ Delivering KLAY 0.112 4 1 5.0 0.4 4 2
 Closed MATIC 0.381 4 0 4.8 0.1 8 1
 """
 
-# The same columns after the exchange's class and the market's region, and before a name.
+# The same columns after the exchange's class.
 _NOT_CRYPTO: Final = """
-stock US ZS 197.1 2 1 2.6 0.4 8 2 Zscaler Inc
-stock US TSLA 412 2 2 3.4 21 8 2 Tesla Inc
-stock US NVDA 188 2 2 2.9 34 8 2 NVIDIA Corp
-stock US COIN 301 2 2 4.1 9 8 2 Coinbase Global Inc
-stock US MSTR 214 2 2 4.6 12 8 2 Strategy Inc
-stock US ON 52.4 2 1 3.1 0.3 8 2 On Semiconductor Corp
-ETF US SPY 671 2 2 1.0 6 8 2 SPDR S&P 500 ETF Trust
-ETF US QQQ 607 2 2 1.3 5 8 2 Invesco QQQ Trust
-commodity - XAU 4080 2 3 1.2 88 4 1 XAU
-commodity - XAG 50.7 3 2 2.1 31 4 1 XAG
-forex - EURUSD 1.1591 5 0 0.5 2 8 1 EURUSD
+stock ZS 197.1 2 1 2.6 0.4 8 2
+stock TSLA 412 2 2 3.4 21 8 2
+stock NVDA 188 2 2 2.9 34 8 2
+stock COIN 301 2 2 4.1 9 8 2
+stock MSTR 214 2 2 4.6 12 8 2
+stock ON 52.4 2 1 3.1 0.3 8 2
+ETF SPY 671 2 2 1.0 6 8 2
+ETF QQQ 607 2 2 1.3 5 8 2
+commodity XAU 4080 2 3 1.2 88 4 1
+commodity XAG 50.7 3 2 2.1 31 4 1
+forex EURUSD 1.1591 5 0 0.5 2 8 1
 """
 
 _INNOVATION: Final = frozenset({"POPCAT", "PENGU", "1000000BABYDOGE"})
-_NAMES: Final = {"BTC": "Bitcoin", "ETH": "Ethereum", "SOL": "Solana", "XRP": "XRP"}
 
 
-def _perpetual(row: str, status: str = TRADING) -> Contract:
+def _perpetual(row: str, status: str = TRADING, symbol_type: str = "") -> Contract:
     coin, price, decimals, size, volatility, interest, hours, cap = row.split()
     return Contract(
         symbol=coin + "USDT",
@@ -174,19 +171,7 @@ def _perpetual(row: str, status: str = TRADING) -> Contract:
         status=status,
         # Any day in the past would do.
         launch=_FIRST_LAUNCH + (len(coin) * 37 + int(decimals) * 101) * DAY,
-        symbol_type="innovation" if coin in _INNOVATION else "",
-        full_name=_NAMES.get(coin, ""),
-    )
-
-
-def _not_crypto(row: str) -> Contract:
-    symbol_type, region, rest = row.split(maxsplit=2)
-    *columns, name = rest.split(maxsplit=8)
-    return replace(
-        _perpetual(" ".join(columns)),
-        symbol_type=symbol_type,
-        full_name=name,
-        region=region.strip("-"),
+        symbol_type="innovation" if coin in _INNOVATION else symbol_type,
     )
 
 
@@ -211,7 +196,10 @@ PERPETUALS: Final = (
         _perpetual(row.partition(" ")[2], row.partition(" ")[0])
         for row in _NOT_TRADING.strip().splitlines()
     ),
-    *(_not_crypto(row) for row in _NOT_CRYPTO.strip().splitlines()),
+    *(
+        _perpetual(row.partition(" ")[2], symbol_type=row.partition(" ")[0])
+        for row in _NOT_CRYPTO.strip().splitlines()
+    ),
 )
 """Every contract without a delivery date, trading or not."""
 
@@ -224,7 +212,7 @@ def copies(count: int) -> list[tuple[Contract, str]]:
     found = []
     for number, model in enumerate(islice(cycle(_LIVE), count)):
         coin = f"{model.coin[:11]}{number:03d}"
-        found.append((replace(model, symbol=f"{coin}USDT", coin=coin, full_name=""), model.coin))
+        found.append((replace(model, symbol=f"{coin}USDT", coin=coin), model.coin))
     return found
 
 

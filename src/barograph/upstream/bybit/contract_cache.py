@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 
@@ -41,22 +41,20 @@ class ContractList(Struct, frozen=True):
     """The classes of the live perpetuals against USDT that are not crypto."""
 
     @classmethod
-    def of(cls, pages: Iterable[InstrumentPage]) -> "ContractList":
+    def of(cls, pages: Sequence[InstrumentPage]) -> "ContractList":
         """Join the pages of a list.
 
         A list without any class is older than the field, and all of it is crypto.
         """
-        pages = list(pages)
-        usual = UNCLASSIFIED if any(page.names_classes for page in pages) else ""
-        kept: dict[str, Instrument] = {}
-        others: dict[str, str] = {}
-        for instrument in (each for page in pages for each in page.instruments):
-            name, word = instrument.contract, instrument.asset_class
-            word = usual if word is None else word
-            if word in CRYPTO_CLASSES:
-                kept[name] = instrument
-            else:
-                others[name] = word
+        instruments = [each for page in pages for each in page.instruments]
+        has_classes = any(each.asset_class is not None for each in instruments)
+        usual = UNCLASSIFIED if has_classes else ""
+        classes = {
+            each.contract: usual if each.asset_class is None else each.asset_class
+            for each in instruments
+        }
+        others = {name: word for name, word in classes.items() if word not in CRYPTO_CLASSES}
+        kept = {each.contract: each for each in instruments if each.contract not in others}
         symbols = frozenset().union(*(page.symbols for page in pages))
         return cls(kept, symbols, others)
 

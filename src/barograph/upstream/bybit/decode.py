@@ -74,8 +74,6 @@ class InstrumentPage(Struct, frozen=True):
     """Every name on the page."""
     cursor: str
     """Requests the next page; empty on the last one."""
-    names_classes: bool = False
-    """Whether any contract on the page has a class."""
 
 
 class Tickers(Struct, frozen=True):
@@ -178,7 +176,6 @@ def decode_instruments(result: bytes) -> InstrumentPage:
         instruments=tuple(_instrument(row) for row in page.list if _is_live(row)),
         symbols=frozenset(row.symbol for row in page.list),
         cursor=page.next_page_cursor or "",
-        names_classes=any(row.symbol_type is not None for row in page.list),
     )
 
 

@@ -38,13 +38,7 @@ from barograph.upstream.bybit.decode import (
     decode_tickers,
     decode_time,
 )
-from barograph.upstream.bybit.history import (
-    HISTORY_CALLS_PER_SECOND,
-    LONG_SHARES,
-    OPEN_INTEREST,
-    PRICES,
-    BybitHistory,
-)
+from barograph.upstream.bybit.history import LONG_SHARES, OPEN_INTEREST, PRICES, BybitHistory
 from barograph.upstream.bybit.rest import RestClient
 from barograph.upstream.bybit.stream import LiquidationStream
 from barograph.upstream.bybit.wire import Envelope, check_clock
@@ -57,9 +51,6 @@ _RATIO_PERIOD = 5 * MINUTE
 
 LISTING_SECONDS = 600.0
 """Seconds between two readings of the list of contracts."""
-
-START_SECONDS = 20.0
-"""The time budget of the first list of contracts, and again of the first tickers."""
 
 
 class BybitExchange:
@@ -74,7 +65,6 @@ class BybitExchange:
         sleep: Sleep = asyncio.sleep,
         random: Random | None = None,
         listing_seconds: float = LISTING_SECONDS,
-        history_calls_per_second: float = HISTORY_CALLS_PER_SECOND,
     ) -> None:
         jitter = Random() if random is None else random
         self._settings = settings
@@ -82,13 +72,7 @@ class BybitExchange:
         self._rest = RestClient(
             settings, clock=clock, transport=transport, sleep=sleep, random=jitter
         )
-        self._history = BybitHistory(
-            self._rest,
-            clock=clock,
-            sleep=sleep,
-            time_of=self._time,
-            calls_per_second=history_calls_per_second,
-        )
+        self._history = BybitHistory(self._rest, clock=clock, sleep=sleep, time_of=self._time)
         self._stream = LiquidationStream(settings, clock=clock, sleep=sleep, random=jitter)
         self._catalogue = ContractCache(self._listing, clock, listing_seconds)
         self._last_time = 0
@@ -102,18 +86,13 @@ class BybitExchange:
         """The venue, in the words of every published `source`."""
         return self._settings.exchange_source
 
-    @property
-    def unwatched(self) -> list[str]:
-        """The contracts that the liquidation stream has no topic for."""
-        return self._stream.left_out
-
     async def perpetuals(self) -> Perpetuals:
         """Read every live crypto perpetual against USDT at once; raises `UpstreamError`."""
         is_first = self._last_as_of == 0 or self._catalogue.is_empty
-        budget = self._rest.start_budget(START_SECONDS) if is_first else self._rest.budget()
+        budget = self._rest.start_budget() if is_first else self._rest.budget()
         listing = await self._catalogue.current(budget)
         if is_first:
-            budget = self._rest.start_budget(START_SECONDS)
+            budget = self._rest.start_budget()
 
         def read(envelope: Envelope) -> tuple[int, Tickers]:
             time = self._time(envelope)
@@ -145,7 +124,7 @@ class BybitExchange:
             left_out=listing.left_out,
             unknown_classes=unknown,
             not_crypto=sorted(listing.others),
-            unwatched=self.unwatched,
+            unwatched=self._stream.left_out,
         )
 
     async def long_accounts(self, contract: str) -> LongAccounts:

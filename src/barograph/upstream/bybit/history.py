@@ -43,7 +43,7 @@ from barograph.upstream.bybit.wire import (
 )
 from barograph.upstream.http import Sleep
 
-HISTORY_CALLS_PER_SECOND = 20.0
+_SECONDS_PER_CALL = 1 / 20
 """The exchange allows 120 calls per second in total."""
 
 _MAX_PAGES = 100
@@ -75,12 +75,14 @@ class BybitHistory:
         clock: Clock,
         sleep: Sleep,
         time_of: Callable[[Envelope], int],
-        calls_per_second: float,
     ) -> None:
         """`time_of` checks and returns the time of a reply."""
         self._rest = rest
-        self._pace = _Pace(clock, sleep, calls_per_second)
+        self._clock = clock
+        self._sleep = sleep
         self._time_of = time_of
+        self._turn = asyncio.Lock()
+        self._called_at: int | None = None
 
     async def hours(
         self, series: PastSeries, contract: str, start: int, end: int
@@ -130,28 +132,18 @@ class BybitHistory:
             first: str(start),
             last: str(end - 1),
         }
-        await self._pace.wait()
+        await self._wait()
         budget = self._rest.budget()
         return await self._rest.call(series.endpoint, params, read, budget, "history")
 
-
-class _Pace:
-    """Lets one call start per interval."""
-
-    def __init__(self, clock: Clock, sleep: Sleep, calls_per_second: float) -> None:
-        self._clock = clock
-        self._sleep = sleep
-        self._seconds = 1 / calls_per_second
-        self._turn = asyncio.Lock()
-        self._last: int | None = None
-
-    async def wait(self) -> None:
+    async def _wait(self) -> None:
+        """Wait until another call may start."""
         async with self._turn:
-            if self._last is not None:
-                spent = max(0.0, (self._clock() - self._last) / SECOND)
-                if spent < self._seconds:
-                    await self._sleep(self._seconds - spent)
-            self._last = self._clock()
+            if self._called_at is not None:
+                spent = max(0.0, (self._clock() - self._called_at) / SECOND)
+                if spent < _SECONDS_PER_CALL:
+                    await self._sleep(_SECONDS_PER_CALL - spent)
+            self._called_at = self._clock()
 
 
 class _Klines(Struct):
@@ -228,17 +220,14 @@ def _page(rows: Sequence[T], at: Callable[[T], Cell], value: Callable[[T], float
     page: dict[int, float | None] = {}
     for row in rows:
         try:
-            page.setdefault(moment(at(row)), _optional(value, row))
+            time = moment(at(row))
         except UnreadableError as error:
             raise InvalidReply(f"the time of a past value cannot be read: {error}") from error
+        try:
+            page.setdefault(time, value(row))
+        except UnreadableError:
+            page.setdefault(time, None)
     return page
-
-
-def _optional(read: Callable[[T], float], row: T) -> float | None:
-    try:
-        return read(row)
-    except UnreadableError:
-        return None
 
 
 def _long_pct(row: RatioRow) -> float:

@@ -47,6 +47,7 @@ Purpose = Literal["live", "history"]
 MAX_REPLY_BYTES = 16 * 1024 * 1024
 """All tickers take about 0.6 MB."""
 
+_START_SECONDS = 20.0
 _IN_QUERIES: Final = "%=+/:;,?@!$'()*"
 _RETRIES = Retries(attempts=4, first_backoff=0.2, failures=(Unreachable, InvalidReply))
 
@@ -92,9 +93,9 @@ class RestClient:
         """Start the time budget of one reading."""
         return TimeBudget(self._seconds, self._clock)
 
-    def start_budget(self, seconds: float) -> TimeBudget:
+    def start_budget(self) -> TimeBudget:
         """Start the time budget of a first reading, which may be on a slow line."""
-        return TimeBudget(max(seconds, self._seconds), self._clock, patient=True)
+        return TimeBudget(max(_START_SECONDS, self._seconds), self._clock, patient=True)
 
     async def call(
         self,
