@@ -281,7 +281,7 @@ def test_a_file_that_is_not_there_is_unreachable_and_its_path_is_not_told(tmp_pa
     with pytest.raises(Unreachable) as failure:
         operator(tmp_path / "none.csv")
 
-    assert str(failure.value) == "the operator's file cannot be opened (FileNotFoundError)"
+    assert str(failure.value) == "the operator's file cannot be opened: No such file or directory"
 
 
 @pytest.mark.outcome(

@@ -41,6 +41,12 @@ def failed(name: str, detail: str, remedy: str) -> Diagnosis:
     return Diagnosis(name, "fail", detail, remedy)
 
 
+def explained(name: str, error: Exception, remedy: str = "") -> Diagnosis:
+    """The check failed with an error whose message may name the remedy after a colon."""
+    detail, _, named = str(error).partition(": ")
+    return failed(name, detail, named or remedy)
+
+
 class Problem(NamedTuple):
     """Why a server could not be used, and what to do."""
 
@@ -96,10 +102,12 @@ def _explain(cause: BaseException, host: str) -> Problem | None:
     found = next((each for kind, each in _CONNECTIONS.items() if isinstance(cause, kind)), None)
     if isinstance(cause, ssl.SSLCertVerificationError):
         found = _CERTIFICATES.get(cause.verify_code, _UNKNOWN_AUTHORITY)
+    if isinstance(cause, ConnectionResetError) and not cause.args:  # asyncio's, in a TLS handshake
+        found = _CONNECTIONS[ssl.SSLError]
     return None if found is None else Problem(*(text.format(host=host) for text in found))
 
 
-_CONNECTIONS: Final = {
+_CONNECTIONS: Final[dict[type[Exception], Problem]] = {
     socket.gaierror: Problem(
         "the name {host} can't be resolved",
         "check this machine's network and name server; some networks block names",
@@ -116,6 +124,11 @@ _CONNECTIONS: Final = {
     ),
     ConnectionError: Problem(
         "the connection to {host} was closed", "try again; a firewall may close it"
+    ),
+    OSError: Problem("{host} can't be reached", "check the network of this machine"),
+    httpx2.RemoteProtocolError: Problem(
+        "the reply of {host} is cut off or is not HTTP",
+        "check the address; a proxy or firewall may break the connection",
     ),
 }
 """The meaning of an error below HTTP; the first that fits counts."""

@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from time import monotonic
 from typing import Final
@@ -13,7 +14,7 @@ import httpx2
 
 from barograph import NOTICE
 from barograph.cli.common import BUSY_MS, is_history, require_kind, stored_terms
-from barograph.cli.diagnosis import Diagnosis, failed, note, ok
+from barograph.cli.diagnosis import Diagnosis, explained, failed, note, ok
 from barograph.errors import ConfigurationError
 from barograph.guides.files import load_catalog
 from barograph.history.documents import CHECKPOINT_PATH
@@ -117,9 +118,10 @@ async def _secrets(settings: Settings) -> Diagnosis:
 
 async def _database(settings: Settings) -> Diagnosis:
     try:
-        await asyncio.to_thread(require_kind, settings, "live")
-    except (ConfigurationError, DatabaseUnavailable) as error:
-        return failed("database", str(error), "follow the instructions in this line")
+        with suppress(DatabaseUnavailable):  # the search for damage says why
+            await asyncio.to_thread(require_kind, settings, "live")
+    except ConfigurationError as error:
+        return explained("database", error)
     if not settings.database_path.exists():
         return ok("database", "there is no database yet: `serve` creates one")
     return await _inspect("database", settings, settings.database_path, packaged_migrations())
@@ -150,15 +152,12 @@ async def _inspect(
     upgrade = f"barograph db upgrade --data {settings.data}"
     database = SQLiteDatabase(path, create=False)
     try:
-        missing = await missing_migrations(database, migrations)
-        if missing:
+        if missing := await missing_migrations(database, migrations):
             return failed(name, f"lacks {', '.join(missing)}", upgrade)
         if name == "history":
             await require_guards(database)
-    except ConfigurationError as error:
-        return failed(name, str(error), "follow the instructions in this line")
-    except DatabaseUnavailable as error:
-        return failed(name, str(error), upgrade)
+    except (ConfigurationError, DatabaseUnavailable) as error:
+        return explained(name, error, upgrade)
     finally:
         await database.close()
     return found
@@ -168,18 +167,16 @@ def _read_through(name: str, path: Path) -> Diagnosis:
     """Search for damaged pages, for a limited time."""
     size = f"{path.stat().st_size / 1e6:.0f} MB"
     end = monotonic() + CHECK_SECONDS
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     try:
-        connection.set_busy_timeout(BUSY_MS)
-        connection.set_progress_handler(lambda: monotonic() > end, 10_000)
-        ((result,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
+        with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+            connection.set_busy_timeout(BUSY_MS)
+            connection.set_progress_handler(lambda: monotonic() > end, 10_000)
+            ((result,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
     except apsw.InterruptError:
         detail = f"up to date; no damage found in the first {CHECK_SECONDS:.0f} s of {size}"
         return ok(name, detail)
     except apsw.Error as error:
         result = str(error)
-    finally:
-        connection.close()
     if result != "ok":
         return failed(name, f"{path.name} is damaged: {result}", "restore it from a backup")
     return ok(name, f"up to date and undamaged ({size})")
@@ -195,22 +192,25 @@ async def _guides(settings: Settings) -> Diagnosis:
 async def read_terms(settings: Settings) -> Unconfirmed:
     """The configured sources whose terms are not confirmed."""
     try:
-        stored = await asyncio.to_thread(stored_terms, settings)
+        instance, held = await asyncio.to_thread(stored_terms, settings)
     except DatabaseUnavailable:  # the line about the database says so
-        stored = None, {}
-    return unconfirmed_sources(settings, *stored, system_clock())
+        instance, held = None, {}
+    if instance is not None and instance.kind == "demo":
+        instance = None  # its simulated sources need no confirmation, but these settings' do
+    return unconfirmed_sources(settings, instance, held, system_clock())
 
 
 async def check_terms(unconfirmed: Unconfirmed, settings: Settings) -> Diagnosis:
     """Name the sources that are not used, or only for a while."""
     if not unconfirmed.sources:
         return ok("terms", "confirmed for every configured source")
-    found = []
+    found = [
+        f"{name} is not confirmed and used until {iso_timestamp(until)}"
+        for name, until in unconfirmed.sources.items()
+        if until is not None
+    ]
     if unconfirmed.unused:
         found.append(f"not confirmed and not used: {', '.join(unconfirmed.unused)}")
-    for name, until in unconfirmed.sources.items():
-        if until is not None:
-            found.append(f"{name} is not confirmed and used until {iso_timestamp(until)}")
     if BYBIT in unconfirmed.unused:
         found.append("`collect` does not start without bybit")
     accept = f"`barograph terms accept SOURCE --data {settings.data}`"

@@ -27,11 +27,14 @@ from barograph.errors import (
     Forbidden,
     InvalidReply,
     Throttled,
+    Unreachable,
     UpstreamError,
 )
 from barograph.identity.provider import IdentityMisconfigured, IdentityUnavailable
+from barograph.kit.business_days import business_days, trading_days
 from barograph.kit.clock import system_clock
 from barograph.kit.timestamps import SECOND
+from barograph.macro.evidence import day_of, is_recent
 from barograph.markets.records import Perpetuals
 from barograph.payments.records import SCHEME, X402_VERSION, ChainUnavailable
 from barograph.settings import Settings
@@ -67,7 +70,7 @@ GEO_BLOCK: Final = (
 
 _EXCHANGE: Final = {
     "throttled": "wait; other programs at this IP address may use up the exchange's rate limit",
-    "unreachable": "check the network and BAROGRAPH_EXCHANGE_REST_URL; if both are right, wait",
+    "unreachable": "wait; the collector retries",
     "invalid reply": "synchronise this machine's clock if the line `clock` fails, or check "
     "BAROGRAPH_EXCHANGE_REST_URL",
     "not found": "check BAROGRAPH_EXCHANGE_REST_URL",
@@ -92,6 +95,8 @@ async def _failure(
     if problem is None and page is not None and not isinstance(error, Throttled):
         problem = await reply_problem(page)
     kind = f"{error.kind}: " if isinstance(error, UpstreamError) else ""
+    if problem is None and isinstance(error, Unreachable):
+        kind = "an outage: "  # it did answer
     detail, remedy = problem or Problem(str(error), remedy)
     return failed(name, kind + detail, remedy)
 
@@ -199,15 +204,19 @@ def _publisher(name: str, setting: str, *sources: str) -> Check:
         try:
             days = [max((each.day for each in await source.read()), default="") for source in found]
         except UpstreamError as error:
-            remedy = _PUBLISHER[error.kind].format(setting=named)
             if not sources and settings.etf_file is not None:
                 remedy = "correct the file that BAROGRAPH_ETF_FILE names"
+                return failed(name, f"{error.kind}: {error}", remedy)
+            remedy = _PUBLISHER.get(error.kind, _PUBLISHER["invalid reply"]).format(setting=named)
             return await _failure(name, error, host_of(getattr(settings, setting)), remedy)
         finally:
             await files.close()
         if not days:
             return note(name, "not configured", f"set {named}")
-        return ok(name, f"newest day: {min(days) or 'none yet'}")
+        detail, calendar = f"newest day: {min(days)}", business_days if sources else trading_days
+        if min(days) and is_recent(min(days), day_of(system_clock()), calendar):
+            return ok(name, detail)
+        return note(name, f"{detail}, too old for a stance", "wait; the collector retries")
 
     return check
 

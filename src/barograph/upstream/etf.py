@@ -134,10 +134,10 @@ def read_operator_file(path: Path) -> bytes:
         with path.open("rb") as file:
             body = file.read(MAX_OPERATOR_BYTES + 1)
     except OSError as error:
-        name = type(error).__name__
-        raise Unreachable(f"the operator's file cannot be opened ({name})") from error
+        # Without its path, which `/api/status` must not show.
+        raise Unreachable(f"the operator's file cannot be opened: {error.strerror}") from error
     if len(body) > MAX_OPERATOR_BYTES:
-        raise FileTooLarge(f"the operator's file is larger than {MAX_OPERATOR_BYTES} bytes")
+        raise FileTooLarge("the operator's file is larger than 1 MiB")
     return body
 
 
