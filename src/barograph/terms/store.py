@@ -47,10 +47,10 @@ async def confirm(tx: Transaction, names: Iterable[str], now: int) -> None:
         await tx.execute(_CONFIRM, name, SOURCES[name].terms_date, SOURCES[name].statement, now)
 
 
-async def revoke(tx: Transaction, names: Iterable[str]) -> None:
-    """Delete confirmations."""
-    for name in names:
-        await tx.execute("DELETE FROM terms_confirmations WHERE source = $1", name)
+async def revoke(tx: Transaction, names: Iterable[str]) -> list[str]:
+    """Delete confirmations; return the sources that had one."""
+    sql = "DELETE FROM terms_confirmations WHERE source = $1 RETURNING source"
+    return [name for name in names if await tx.fetch(sql, name)]
 
 
 async def start_with_terms(tx: Transaction, settings: Settings, now: int) -> Unconfirmed:
@@ -61,7 +61,7 @@ async def start_with_terms(tx: Transaction, settings: Settings, now: int) -> Unc
     """
     instance, held = await read_terms(tx)
     if instance is None or instance.kind == "live":
-        await confirm(tx, parse_names(settings.accept_terms), now)
+        await confirm(tx, accepted_sources(settings), now)
     unconfirmed = unconfirmed_sources(settings, instance, held, now)
     await publish(tx, [Publication.of(TERMS, unconfirmed)])
     return unconfirmed
@@ -78,7 +78,7 @@ def unconfirmed_sources(
     instance = instance or Instance("live", now)
     if instance.kind == "demo":
         return Unconfirmed({})
-    confirmed = {*held, *parse_names(settings.accept_terms)}
+    confirmed = {*held, *accepted_sources(settings)}
     until = instance.marked_at + GRACE_MS
     used = instance.used_before.split(",") if now < until else []
     return Unconfirmed(
@@ -88,6 +88,11 @@ def unconfirmed_sources(
             if name not in confirmed
         }
     )
+
+
+def accepted_sources(settings: Settings) -> list[str]:
+    """The sources in `BAROGRAPH_ACCEPT_TERMS`; raises as `parse_names` does."""
+    return parse_names(settings.accept_terms, "BAROGRAPH_ACCEPT_TERMS")
 
 
 def configured_sources(settings: Settings) -> list[str]:
