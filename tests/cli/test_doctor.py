@@ -52,7 +52,7 @@ class Live(NamedTuple):
     faults: dict[str, Faults]
 
     async def line(self, name: str, **changes: Any) -> Diagnosis:
-        return await CHECKS[name](self.settings.model_copy(update=changes))
+        return await bounded(name, CHECKS[name](self.settings.model_copy(update=changes)))
 
 
 @asynccontextmanager
@@ -269,7 +269,9 @@ def test_no_line_repeats_a_secret(tmp_path: Path) -> None:
             given = live.settings.model_copy(update=settings)
             found += await all_lines(given)
             token = {"x402_cdp_key_id": "", "x402_facilitator_token": SecretStr(secret)}
-            found.append(await CHECKS["facilitator"](given.model_copy(update=token)))
+            found.append(
+                await bounded("facilitator", CHECKS["facilitator"](given.model_copy(update=token)))
+            )
         return found
 
     found = on_live(tmp_path, work)
@@ -314,7 +316,7 @@ def test_a_check_that_hangs_or_has_a_bug_still_gets_its_line() -> None:
 
 def lines(settings: Settings) -> dict[str, str]:
     async def work() -> dict[str, str]:
-        found = [await LOCAL[name](settings) for name in ("database", "history")]
+        found = [await bounded(name, LOCAL[name](settings)) for name in ("database", "history")]
         return {each.name: f"{each.status} {each.detail}" for each in found}
 
     return asyncio.run(work())

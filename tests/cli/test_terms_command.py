@@ -81,7 +81,7 @@ def test_each_source_is_confirmed_by_its_own_name(tmp_path: Path, word: str) -> 
     assert "bybit, treasury, nyfed, ishares, selling" in refused.stderr.replace("\n", " ")
     started = run(tmp_path, "collect", BAROGRAPH_ACCEPT_TERMS=f"bybit,{word}")
     assert isinstance(started.exception, ConfigurationError)
-    assert f"BAROGRAPH_ACCEPT_TERMS: {word!r} is not a data source" in str(started.exception)
+    assert f"{word!r} is not a data source: in BAROGRAPH_ACCEPT_TERMS" in str(started.exception)
 
 
 def test_a_database_before_its_upgrade_shows_what_the_upgrade_will_allow(tmp_path: Path) -> None:

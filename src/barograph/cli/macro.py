@@ -77,12 +77,15 @@ def import_history(
       barograph macro import ibit.csv --dry-run
       barograph macro import ibit.csv --source "iShares fund data, downloaded by hand"
     """
+    from barograph.macro.evidence import day_of
     from barograph.macro.records import imported_source
+    from barograph.upstream.etf import decode_history, read_operator_file
 
     settings = read_settings(data=data)
     published = imported_source(source or f"{settings.etf_fund} history file")
+    today = day_of(system_clock())
     try:
-        figures = _read(file, settings.etf_fund, published)
+        figures = decode_history(read_operator_file(file), settings.etf_fund, published, today)
     except (InvalidReply, Unreachable) as error:
         _print_problems(file, error, as_json=as_json)
         raise click.exceptions.Exit(1) from error
@@ -102,13 +105,6 @@ def _in_words(file: Path, fund: str, summary: dict[str, object]) -> str:
         "{file}: {days} days of {fund} from {first} to {last}; {new_days} {verb} new or corrected\n"
         "{known}: {known_days} days ({coverage}); source: {source}"
     ).format(file=file.name, fund=fund, verb=verb, known=known, **summary)
-
-
-def _read(file: Path, fund: str, source: str) -> "Sequence[Figure]":
-    from barograph.macro.evidence import day_of
-    from barograph.upstream.etf import decode_history, read_operator_file
-
-    return decode_history(read_operator_file(file), fund, source, day_of(system_clock()))
 
 
 def _print_problems(file: Path, error: UpstreamError, *, as_json: bool) -> None:

@@ -109,13 +109,13 @@ def revoke(names: tuple[str, ...], data: Path | None) -> None:
     Example:
       barograph terms revoke ishares
     """
-    from barograph.terms.store import accepted_sources
+    from barograph.terms.sources import parse_names
     from barograph.terms.store import revoke as revoke_terms
 
     known = _known(names)
     settings = read_settings(data=data)
     revoked = _change(settings, lambda tx: revoke_terms(tx, known))
-    accepted = accepted_sources(settings)
+    accepted = parse_names(settings.accept_terms)
     for name in known:
         click.echo(f"revoked {name}" if name in revoked else f"{name} was not confirmed")
         if name in accepted:
@@ -142,13 +142,13 @@ def _change(settings: "Settings", work: "Callable[[Transaction], Coroutine[Any, 
 
 
 def _rows(settings: "Settings") -> list[dict[str, Any]]:
-    from barograph.terms.sources import SOURCES
-    from barograph.terms.store import accepted_sources, unconfirmed_sources
+    from barograph.terms.sources import SOURCES, parse_names
+    from barograph.terms.store import unconfirmed_sources
 
     instance, held = stored_terms(settings)
     unconfirmed = unconfirmed_sources(settings, instance, held, system_clock())
     states = dict.fromkeys(SOURCES, "not configured")
-    states |= dict.fromkeys(accepted_sources(settings), "confirmed")
+    states |= dict.fromkeys(parse_names(settings.accept_terms), "confirmed")
     states |= {name: _describe(name, held[name]) for name in SOURCES if name in held}
     states |= {name: unconfirmed.explain(name) for name in unconfirmed.sources}
     return [

@@ -29,11 +29,6 @@ def business_days(first: date, last: date) -> Iterator[date]:
     return _open_days("USGS", first, last)
 
 
-def is_trading_day(day: date) -> bool:
-    """Whether the stock exchange is open."""
-    return _is_open("NYSE", day)
-
-
 def next_trading_day(day: date) -> date:
     """The first trading day after `day`."""
     return _next_open("NYSE", day)

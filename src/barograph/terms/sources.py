@@ -128,8 +128,8 @@ class Unconfirmed(Struct, frozen=True):
 TERMS = Feed("terms", Unconfirmed)
 
 
-def parse_names(text: str, setting: str = "") -> list[str]:
-    """The sources in a list separated by commas, which a setting may contain.
+def parse_names(text: str) -> list[str]:
+    """The sources in a list separated by commas.
 
     Raises:
         ConfigurationError: one is unknown.
@@ -137,10 +137,10 @@ def parse_names(text: str, setting: str = "") -> list[str]:
     names = [part.strip() for part in text.split(",") if part.strip()]
     for name in names:
         if name not in SOURCES:
-            where = f"{setting}: " if setting else ""
             raise ConfigurationError(
-                f"{where}{name!r} is not a data source: name each source that you confirm "
-                f"({', '.join(SOURCES)}); {PAGE} describes their terms"
+                f"{name!r} is not a data source: in BAROGRAPH_ACCEPT_TERMS and `barograph terms "
+                f"accept`, name each source that you confirm ({', '.join(SOURCES)}); {PAGE} "
+                "describes their terms"
             )
     return names
 

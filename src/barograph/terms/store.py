@@ -61,7 +61,7 @@ async def start_with_terms(tx: Transaction, settings: Settings, now: int) -> Unc
     """
     instance, held = await read_terms(tx)
     if instance is None or instance.kind == "live":
-        await confirm(tx, accepted_sources(settings), now)
+        await confirm(tx, parse_names(settings.accept_terms), now)
     unconfirmed = unconfirmed_sources(settings, instance, held, now)
     await publish(tx, [Publication.of(TERMS, unconfirmed)])
     return unconfirmed
@@ -78,7 +78,7 @@ def unconfirmed_sources(
     instance = instance or Instance("live", now)
     if instance.kind == "demo":
         return Unconfirmed({})
-    confirmed = {*held, *accepted_sources(settings)}
+    confirmed = {*held, *parse_names(settings.accept_terms)}
     until = instance.marked_at + GRACE_MS
     used = instance.used_before.split(",") if now < until else []
     return Unconfirmed(
@@ -88,11 +88,6 @@ def unconfirmed_sources(
             if name not in confirmed
         }
     )
-
-
-def accepted_sources(settings: Settings) -> list[str]:
-    """The sources in `BAROGRAPH_ACCEPT_TERMS`; raises as `parse_names` does."""
-    return parse_names(settings.accept_terms, "BAROGRAPH_ACCEPT_TERMS")
 
 
 def configured_sources(settings: Settings) -> list[str]:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from barograph.errors import InvalidReply, Unreachable
-from barograph.kit.business_days import is_trading_day
+from barograph.kit.business_days import trading_days
 from barograph.kit.clock import Clock
 from barograph.macro.records import (
     OPERATOR_AUM,
@@ -120,10 +120,10 @@ class OperatorFlows:
             Unreachable: it cannot be opened.
             InvalidReply: it is too large (`FileTooLarge`), or a line of it is invalid.
         """
-        return await asyncio.to_thread(self._figures, today(self._clock))
-
-    def _figures(self, present: date) -> list[Figure]:
-        return decode_operator_flows(read_operator_file(self._path), self._source, present)
+        body = await asyncio.to_thread(read_operator_file, self._path)
+        return await asyncio.to_thread(
+            decode_operator_flows, body, self._source, today(self._clock)
+        )
 
 
 def read_operator_file(path: Path) -> bytes:
@@ -334,7 +334,8 @@ def _traded(figures_of: FiguresOf, cells: Mapping[str, str], day: str) -> list[F
     """The figures of a day on which a US bitcoin ETF can have been traded."""
     if day < "2024":
         raise ValueError(f"date {day} is before 2024, when US bitcoin ETFs began to trade")
-    if not is_trading_day(date.fromisoformat(day)):
+    read = date.fromisoformat(day)
+    if not any(trading_days(read, read)):
         raise ValueError(f"date {day} is a holiday of the New York Stock Exchange")
     return figures_of(cells, day)
 
