@@ -196,6 +196,7 @@ def test_each_wrong_setting_is_named(tmp_path: Path) -> None:
     lost = "http://nowhere.invalid"
 
     async def work(live: Live) -> list[Diagnosis]:
+        live = live._replace(settings=live.settings.model_copy(update={"request_seconds": 10.0}))
         tls = live.settings.exchange_rest_url.replace("http", "https")
         live.faults["identity"].turn_on("html")
         portal = live.settings.identity_url
