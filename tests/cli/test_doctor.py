@@ -52,7 +52,7 @@ class Live(NamedTuple):
     faults: dict[str, Faults]
 
     async def line(self, name: str, **changes: Any) -> Diagnosis:
-        return await CHECKS[name](self.settings.model_copy(update=changes))
+        return await bounded(name, CHECKS[name](self.settings.model_copy(update=changes)))
 
 
 @asynccontextmanager
@@ -130,15 +130,20 @@ FAULTS = [
     ("exchange", "403-json", "exchange", "throttled", "wait"),
     ("exchange", "429", "exchange", "throttled", "wait"),
     ("exchange", "10006", "exchange", "throttled", "wait"),
-    ("exchange", "502", "exchange", "unreachable: HTTP 502", "wait"),
-    ("exchange", "10016", "exchange", "unreachable: code 10016", "wait"),
+    ("exchange", "502", "exchange", "an outage: HTTP 502", "wait; "),
+    ("exchange", "10016", "exchange", "an outage: code 10016", "wait; "),
+    ("exchange", "truncated", "exchange", "is cut off", "a proxy"),
     ("exchange", "hang", "exchange", "does not answer in time", "firewall"),
     ("exchange", "reset", "exchange", "was closed", "firewall"),
     ("exchange", "stale-clock", "exchange", "s behind", "synchronise"),
     ("exchange", "stale-clock", "clock", "compared with the exchange", "synchronise"),
     ("exchange", "stream-silence", "stream", "does not confirm", "try again later"),
     ("macro", "html", "treasury", "got an HTML page", "BAROGRAPH_TREASURY_URL in a browser"),
-    ("macro", "outage", "nyfed", "unreachable: HTTP 503", "the collector retries"),
+    ("macro", "outage", "nyfed", "an outage: HTTP 503", "the collector retries"),
+    ("macro", "reset", "treasury", "was closed", "firewall"),
+    ("macro", "late", "treasury", ", too old for a stance", "the collector retries"),
+    ("macro", "late", "nyfed", ", too old for a stance", "the collector retries"),
+    ("macro", "late", "etf", ", too old for a stance", "the collector retries"),
     ("macro", "missing-columns", "etf", "invalid reply", "the publisher changed the file"),
     ("identity", "empty-key-set", "identity", "legacy HS256 secret", "JWT signing keys"),
     ("identity", "redirect", "identity", "HTTP 302 and redirects to", "new address"),
@@ -161,9 +166,11 @@ def test_each_fault_of_a_service_is_named_with_its_remedy(tmp_path: Path) -> Non
             live.faults[server].turn_on(fault, system_clock() - DAY)
             line = await live.line(check)
             live.faults[server].clear()
-            assert (line.name, line.status) == (check, "fail"), (fault, line)
+            expected = "note" if fault == "late" else "fail"
+            assert (line.name, line.status) == (check, expected), (fault, line)
             assert detail in line.detail, (fault, line)
             assert remedy in line.remedy, (fault, line)
+            assert re.search("[a-z](Error|Exception)", str(line)) is None, (fault, line)
 
     async def work(live: Live) -> None:
         await asyncio.gather(*(break_server(live, server) for server in live.faults))
@@ -189,6 +196,7 @@ def test_each_wrong_setting_is_named(tmp_path: Path) -> None:
     lost = "http://nowhere.invalid"
 
     async def work(live: Live) -> list[Diagnosis]:
+        live = live._replace(settings=live.settings.model_copy(update={"request_seconds": 10.0}))
         tls = live.settings.exchange_rest_url.replace("http", "https")
         live.faults["identity"].turn_on("html")
         portal = live.settings.identity_url
@@ -207,6 +215,9 @@ def test_each_wrong_setting_is_named(tmp_path: Path) -> None:
             live.line("chain", x402_chain_url=""),
             live.line("etf", etf_url=""),
             live.line("etf", etf_file=tmp_path / "absent.csv"),
+            live.line("stream", exchange_stream_url=tls.replace("http", "ws")),
+            live.line("chain", x402_chain_url="http://255.255.255.255"),
+            live.line("mail", smtp_url=SecretStr(f"smtp://{free}")),
         )
 
     found = on_live(tmp_path, work)
@@ -226,7 +237,10 @@ def test_each_wrong_setting_is_named(tmp_path: Path) -> None:
         f"fail there is no token at 0x{'12' * 20} on {network}",
         "note nothing resolves a payment whose result the facilitator doesn't report",
         "note not configured",
-        said[13],
+        "fail unreachable: the operator's file cannot be opened: No such file or directory",
+        said[2].replace("unreachable: ", ""),
+        "fail 255.255.255.255 can't be reached",
+        f"fail unreachable: {free} refuses the connection",
     ]
     assert found[13].remedy == "correct the file that BAROGRAPH_ETF_FILE names"
     assert "set BAROGRAPH_X402_CHAIN_URL" in found[11].remedy
@@ -256,7 +270,9 @@ def test_no_line_repeats_a_secret(tmp_path: Path) -> None:
             given = live.settings.model_copy(update=settings)
             found += await all_lines(given)
             token = {"x402_cdp_key_id": "", "x402_facilitator_token": SecretStr(secret)}
-            found.append(await CHECKS["facilitator"](given.model_copy(update=token)))
+            found.append(
+                await bounded("facilitator", CHECKS["facilitator"](given.model_copy(update=token)))
+            )
         return found
 
     found = on_live(tmp_path, work)
@@ -301,7 +317,7 @@ def test_a_check_that_hangs_or_has_a_bug_still_gets_its_line() -> None:
 
 def lines(settings: Settings) -> dict[str, str]:
     async def work() -> dict[str, str]:
-        found = [await LOCAL[name](settings) for name in ("database", "history")]
+        found = [await bounded(name, LOCAL[name](settings)) for name in ("database", "history")]
         return {each.name: f"{each.status} {each.detail}" for each in found}
 
     return asyncio.run(work())
@@ -333,6 +349,23 @@ def test_a_database_that_cannot_be_served_is_named(tmp_path: Path) -> None:
         file.write(bytes(100))
     assert lines(settings)["history"].startswith("fail history.sqlite3 is damaged: ")
 
-    (tmp_path / DEMO_WORLD).touch()
-    settings.database_path.unlink()
-    assert "holds the simulated data of a demo" in lines(settings)["database"]
+
+def test_a_demos_folder_is_refused_and_confirms_no_terms(tmp_path: Path) -> None:
+    async def work(live: Live) -> dict[str, Diagnosis]:
+        settings = live.settings.model_copy(update={"data": tmp_path, "accept_terms": ""})
+        (tmp_path / DEMO_WORLD).touch()
+        await asyncio.to_thread(upgrade_database, settings)
+        return {each.name: each for each in await all_lines(settings)}
+
+    found = on_live(tmp_path / "live", work)
+    assert found["database"].detail.endswith("holds the simulated data of a demo")
+    assert found["database"].remedy.startswith("run it with `barograph demo")
+    noted = [each for each in found.values() if "not confirmed" in each.detail]
+    assert [each.name for each in noted] == [
+        "terms",
+        "exchange",
+        "stream",
+        "treasury",
+        "nyfed",
+        "etf",
+    ]

@@ -25,6 +25,7 @@ DAYS = [each.isoformat() for each in trading_days(date(2024, 2, 1), date(2024, 3
 HEADER = "date,shares_outstanding,holdings_btc,nav_usd\n"
 ROWS = [f"{day},{1000 + 10 * number},{10 + number / 10},50\n" for number, day in enumerate(DAYS)]
 HISTORY = HEADER + "".join(ROWS)
+FLOWS = "date,net_flow_usd,aum_usd,holdings_btc\n"
 
 
 class Importer:
@@ -106,13 +107,30 @@ def test_a_file_can_be_imported_again_and_corrected(importer: Importer) -> None:
     assert nav == [(1, 50.0), (2, 51.0)]
 
 
+def test_the_newest_import_of_a_day_replaces_the_day_as_a_whole(importer: Importer) -> None:
+    importer.run(HISTORY, "--source", "shares")
+    stated = "".join(f"{day},7,50000,10\n" for day in DAYS[1:])
+
+    assert importer.read_json(FLOWS + stated, "--source", "flows")["new_days"] == 20
+    assert importer.flows()[1] == [None, *[7.0] * 20]
+    assert importer.read_json(FLOWS + stated, "--source", "flows")["new_days"] == 0
+    importer.run(FLOWS + f"{DAYS[9]},,50000,10\n")  # a flow that is no longer known
+    assert importer.flows()[1] == [None, *[7.0] * 19]
+    assert importer.read_json(HISTORY, "--source", "shares")["new_days"] == 20
+    assert importer.flows()[1] == [None, *[500.0] * 20]
+    assert importer.read_json(HISTORY, "--source", "others")["new_days"] == 21
+    assert {row[3] for row in importer.rows(DAYS[0]) if row[1] == 2} == {
+        "others, imported by the operator"
+    }
+
+
 def test_a_day_that_the_issuer_published_stays_as_it_is(importer: Importer) -> None:
     importer.publish(Figure("etf-ibit-shares", DAYS[0], 999.0, "the issuer"))
 
-    importer.run(HISTORY)
-
-    shares = [tuple(row)[1:] for row in importer.rows(DAYS[0]) if row[0] == "etf-ibit-shares"]
-    assert shares == [(1, 999.0, "the issuer")]
+    assert importer.read_json(HISTORY)["new_days"] == 20
+    assert [tuple(row)[1:] for row in importer.rows(DAYS[0])] == [(1, 999.0, "the issuer")]
+    importer.publish(Figure("etf-ibit-shares", DAYS[1], 1010.0, "the issuer"))  # as imported
+    assert importer.read_json(HISTORY, "--source", "others")["new_days"] == 19
 
 
 def test_a_dry_run_says_the_same_and_stores_nothing(importer: Importer) -> None:
@@ -141,24 +159,35 @@ def test_a_dry_run_says_the_same_and_stores_nothing(importer: Importer) -> None:
     "The command names every invalid line, stores nothing and exits with 1.",
 )
 def test_invalid_lines_are_all_named_and_nothing_is_stored(importer: Importer) -> None:
-    text = HISTORY + "2024-03-02,1,1,1\n2024-03-04,many,1,1\n" + ROWS[0]
+    days = ("2024-03-02", "2024-03-29", "2023-12-29", "2199-01-02")
+    text = HISTORY + "".join(f"{day},1,1,1\n" for day in days)
+    text += "2024-03-04,many,1,1\n" + ROWS[0]
     result = importer.run(text)
 
     assert result.exit_code == 1
     assert result.stderr.splitlines() == [
         "ibit.csv: line 23: date 2024-03-02 is on a weekend, when no fund is traded",
-        "ibit.csv: line 24: shares_outstanding 'many' is not a number",
-        "ibit.csv: line 25: 2024-02-01 was given in line 2 already",
+        "ibit.csv: line 24: date 2024-03-29 is a holiday of the New York Stock Exchange",
+        "ibit.csv: line 25: date 2023-12-29 is before 2024, when US bitcoin ETFs began to trade",
+        "ibit.csv: line 26: date 2199-01-02 is in the future",
+        "ibit.csv: line 27: shares_outstanding 'many' is not a number",
+        "ibit.csv: line 28: 2024-02-01 was given in line 2 already",
         "nothing was stored",
     ]
-    assert len(importer.read_json(text)["problems"]) == 3
+    assert len(importer.read_json(text)["problems"]) == 6
     assert importer.flows() == ("IBIT only", [])
 
 
-def test_a_future_day_and_a_source_that_looks_like_two_are_refused(importer: Importer) -> None:
-    ahead = importer.run(HEADER + "2199-01-02,1,1,1\n")
+@pytest.mark.parametrize("header", [HEADER.title(), HEADER.replace(",", ";")])
+def test_a_header_in_capitals_or_with_semicolons_is_explained(
+    importer: Importer, header: str
+) -> None:
+    said = importer.run(header + ROWS[0]).stderr
 
-    assert (ahead.exit_code, "in the future" in ahead.stderr) == (1, True)
+    assert "write line 1 as date,shares_outstanding,holdings_btc,nav_usd, with commas" in said
+
+
+def test_a_source_that_looks_like_two_is_refused(importer: Importer) -> None:
     for source in ("one\ntwo", "one; two"):
         assert importer.run(HISTORY, "--source", source).exit_code == 2
 
@@ -168,3 +197,4 @@ def test_help_names_the_columns_and_has_examples() -> None:
 
     assert "date,net_flow_usd,aum_usd,holdings_btc" in text
     assert "barograph macro import ibit.csv --dry-run" in text
+    assert "1 MiB" in text

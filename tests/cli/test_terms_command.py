@@ -58,6 +58,8 @@ def test_confirmed_terms_are_listed_with_their_date_before_and_after_the_first_s
     assert not data.exists()
     assert "`barograph terms accept bybit`" in unconfirmed["bybit"]
     assert unconfirmed["selling"] == "not configured"
+    listed = run(data, "terms", "list").stdout
+    assert listed.count("You confirm that you hold the publisher's written consent.") == 1
 
     accepted = run(data, "terms", "accept", "bybit", "treasury")
 
@@ -66,7 +68,9 @@ def test_confirmed_terms_are_listed_with_their_date_before_and_after_the_first_s
     held = states(data, BAROGRAPH_ACCEPT_TERMS="nyfed")
     confirmed = [name for name, state in held.items() if state.startswith("confirmed")]
     assert confirmed == ["bybit", "treasury", "nyfed"]
-    run(data, "terms", "revoke", "bybit")
+    revoked = run(data, "terms", "revoke", "bybit", "nyfed", BAROGRAPH_ACCEPT_TERMS="nyfed")
+    assert revoked.stdout == "revoked bybit\nnyfed was not confirmed\n"
+    assert "BAROGRAPH_ACCEPT_TERMS names nyfed, so the next start confirms it" in revoked.stderr
     assert states(data)["bybit"].startswith("not used")
 
 
@@ -77,7 +81,7 @@ def test_each_source_is_confirmed_by_its_own_name(tmp_path: Path, word: str) -> 
     assert "bybit, treasury, nyfed, ishares, selling" in refused.stderr.replace("\n", " ")
     started = run(tmp_path, "collect", BAROGRAPH_ACCEPT_TERMS=f"bybit,{word}")
     assert isinstance(started.exception, ConfigurationError)
-    assert f"{word!r} is not a data source" in str(started.exception)
+    assert f"{word!r} is not a data source: in BAROGRAPH_ACCEPT_TERMS" in str(started.exception)
 
 
 def test_a_database_before_its_upgrade_shows_what_the_upgrade_will_allow(tmp_path: Path) -> None:

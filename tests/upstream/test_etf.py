@@ -3,6 +3,7 @@
 import asyncio
 import io
 import threading
+from datetime import date
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -136,6 +137,7 @@ def test_a_day_to_come_is_an_invalid_reply() -> None:
         read_twice(late)
 
 
+PRESENT = date(2026, 11, 6)
 OPERATOR = "date,net_flow_usd,aum_usd,holdings_btc\n"
 
 
@@ -147,7 +149,7 @@ def test_the_operators_rows_are_read_oldest_day_first() -> None:
         "1.5,2026-11-04,quiet,900000,0\n"
     )
 
-    assert decode_operator_flows(text.encode(), "mine") == [
+    assert decode_operator_flows(text.encode(), "mine", PRESENT) == [
         Figure(OPERATOR_AUM, "2026-11-04", 900_000.0, "mine"),
         Figure(OPERATOR_BTC, "2026-11-04", 1.5, "mine"),
         Figure(OPERATOR_FLOW, "2026-11-04", 0.0, "mine"),
@@ -158,7 +160,7 @@ def test_the_operators_rows_are_read_oldest_day_first() -> None:
 
 
 def test_a_flow_that_is_not_known_is_left_empty() -> None:
-    readings = decode_operator_flows(f"{OPERATOR}2026-11-05,,100,2\n".encode(), "mine")
+    readings = decode_operator_flows(f"{OPERATOR}2026-11-05,,100,2\n".encode(), "mine", PRESENT)
 
     assert [each.series for each in readings] == [OPERATOR_AUM, OPERATOR_BTC]
 
@@ -187,7 +189,7 @@ def test_a_line_that_cannot_be_used_is_named(text: str, message: str) -> None:
     whole = text if text == "" or text.startswith("date") else OPERATOR + text
 
     with pytest.raises(InvalidReply) as failure:
-        decode_operator_flows(whole.encode(), "mine")
+        decode_operator_flows(whole.encode(), "mine", PRESENT)
 
     assert message in str(failure.value)
 
@@ -206,7 +208,7 @@ def test_a_line_that_cannot_be_used_is_named(text: str, message: str) -> None:
 )
 def test_a_figure_out_of_range_is_named_by_the_kind_of_failure(row: str, series: str) -> None:
     with pytest.raises(InvalidReply) as failure:
-        decode_operator_flows(f"{OPERATOR}2026-11-05,{row}\n".encode(), "mine")
+        decode_operator_flows(f"{OPERATOR}2026-11-05,{row}\n".encode(), "mine", PRESENT)
     with pytest.raises(InvalidReply) as of_issuer:
         decode_holdings(file(PLAIN, BITCOIN.replace("990.12345", "21000001")), "ibit", SOURCE)
 
@@ -234,7 +236,7 @@ DAY = "2026-11-05"
 def test_a_history_of_one_fund_is_read_in_each_layout(
     text: str, expected: dict[str, float]
 ) -> None:
-    assert decode_history(text.encode(), "IBIT", "mine") == [
+    assert decode_history(text.encode(), "IBIT", "mine", PRESENT) == [
         Figure(f"etf-ibit-{name}", DAY, value, "mine") for name, value in expected.items()
     ]
 
@@ -250,7 +252,7 @@ def test_a_history_of_one_fund_is_read_in_each_layout(
 )
 def test_a_history_that_cannot_be_used_is_refused(text: str, message: str) -> None:
     with pytest.raises(InvalidReply, match=message):
-        decode_history(text.encode(), "IBIT", "mine")
+        decode_history(text.encode(), "IBIT", "mine", PRESENT)
 
 
 def operator(path: Path) -> list[Figure]:
@@ -272,7 +274,7 @@ def test_a_file_that_is_not_there_is_unreachable_and_its_path_is_not_told(tmp_pa
     with pytest.raises(Unreachable) as failure:
         operator(tmp_path / "none.csv")
 
-    assert str(failure.value) == "the operator's file cannot be opened (FileNotFoundError)"
+    assert str(failure.value) == "the operator's file cannot be opened: No such file or directory"
 
 
 @pytest.mark.outcome(

@@ -345,8 +345,7 @@ def _tables(path: Path) -> set[str]:
     except apsw.NotADBError:
         return set()
     except apsw.Error as error:
-        reason = f"{path.name} cannot be read ({type(error).__name__})"
-        raise DatabaseUnavailable(reason) from error
+        raise DatabaseUnavailable(f"{path.name} cannot be read: {error}") from error
 
 
 def _no_history(settings: "Settings") -> str:

@@ -3,12 +3,14 @@
 import os
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import httpx2
 
+from barograph.settings import Settings
 from barograph.upstream.http import tls_context
 
 LOOK_SECONDS = 5.0
@@ -21,34 +23,32 @@ class Diagnosis(NamedTuple):
     """The result of one check. Only `fail` needs the operator; a `note` says what is left out."""
 
     name: str
+    """Of the check; whoever runs it fills this in."""
+
     status: Literal["ok", "note", "fail"]
     detail: str
     remedy: str = ""
 
 
-def ok(name: str, detail: str) -> Diagnosis:
-    """The check passed."""
-    return Diagnosis(name, "ok", detail)
+Check = Callable[[Settings], Awaitable[Diagnosis]]
+
+ok = partial(Diagnosis, "", "ok")
+"""The check passed: takes the detail."""
+
+note = partial(Diagnosis, "", "note")
+"""Nothing is wrong, but the operator should know this: takes the detail and perhaps an advice."""
+
+failed = partial(Diagnosis, "", "fail")
+"""The check failed: takes the detail and the remedy."""
 
 
-def note(name: str, detail: str, advice: str = "") -> Diagnosis:
-    """Nothing is wrong, but the operator should know this."""
-    return Diagnosis(name, "note", detail, advice)
+def explained(error: Exception, remedy: str = "", mark: str = ": ") -> Diagnosis:
+    """The check failed with an error whose message may name the remedy after a mark."""
+    detail, _, named = str(error).partition(mark)
+    return failed(detail, named or remedy)
 
 
-def failed(name: str, detail: str, remedy: str) -> Diagnosis:
-    """The check failed."""
-    return Diagnosis(name, "fail", detail, remedy)
-
-
-class Problem(NamedTuple):
-    """Why a server could not be used, and what to do."""
-
-    detail: str
-    remedy: str
-
-
-def connection_problem(error: BaseException, host: str) -> Problem | None:
+def connection_problem(error: BaseException, host: str) -> Diagnosis | None:
     """What went wrong before `host` answered; None if it did, or if we can't tell."""
     for cause in reversed(list(_causes(error))):
         problem = _explain(cause, host)
@@ -57,7 +57,7 @@ def connection_problem(error: BaseException, host: str) -> Problem | None:
     return None
 
 
-async def reply_problem(address: str) -> Problem | None:
+async def reply_problem(address: str) -> Diagnosis | None:
     """Whether something other than the expected server answers there, such as a sign-in page."""
     host = host_of(address)
     try:
@@ -73,13 +73,13 @@ async def reply_problem(address: str) -> Problem | None:
     except (httpx2.HTTPError, OSError, ValueError) as error:  # or a malformed location
         return connection_problem(error, host)
     if response.has_redirect_location:
-        return Problem(
+        return failed(
             f"{host} answers HTTP {response.status_code} and redirects to {target}",
             "open the address in a browser: if the service moved, set its new address; if this "
             "network shows a sign-in page, sign in",
         )
     if response.status_code == _SIGN_IN or (response.is_success and is_page):
-        return Problem(
+        return failed(
             f"{host} answers with a web page instead of data",
             "open the address in a browser here: the network asks you to sign in, a filter "
             "answers, or the address is wrong",
@@ -92,43 +92,50 @@ def host_of(address: str) -> str:
     return urlsplit(address).netloc.rpartition("@")[2]
 
 
-def _explain(cause: BaseException, host: str) -> Problem | None:
+def _explain(cause: BaseException, host: str) -> Diagnosis | None:
     found = next((each for kind, each in _CONNECTIONS.items() if isinstance(cause, kind)), None)
     if isinstance(cause, ssl.SSLCertVerificationError):
         found = _CERTIFICATES.get(cause.verify_code, _UNKNOWN_AUTHORITY)
-    return None if found is None else Problem(*(text.format(host=host) for text in found))
+    if isinstance(cause, ConnectionResetError) and not cause.args:  # asyncio's, in a TLS handshake
+        found = _CONNECTIONS[ssl.SSLError]
+    return None if found is None else failed(*(text.format(host=host) for text in found[2:]))
 
 
-_CONNECTIONS: Final = {
-    socket.gaierror: Problem(
+_CONNECTIONS: Final[dict[type[Exception], Diagnosis]] = {
+    socket.gaierror: failed(
         "the name {host} can't be resolved",
         "check this machine's network and name server; some networks block names",
     ),
-    ssl.SSLError: Problem(
+    ssl.SSLError: failed(
         "{host} does not speak TLS",
         "check the address; a proxy or a sign-in page may answer instead",
     ),
-    TimeoutError: Problem(
+    TimeoutError: failed(
         "{host} does not answer in time", "check the network; a firewall may drop the connection"
     ),
-    ConnectionRefusedError: Problem(
+    ConnectionRefusedError: failed(
         "{host} refuses the connection", "check the address; a firewall may block it"
     ),
-    ConnectionError: Problem(
+    ConnectionError: failed(
         "the connection to {host} was closed", "try again; a firewall may close it"
+    ),
+    OSError: failed("{host} can't be reached", "check the network of this machine"),
+    httpx2.RemoteProtocolError: failed(
+        "the reply of {host} is cut off or is not HTTP",
+        "check the address; a proxy or firewall may break the connection",
     ),
 }
 """The meaning of an error below HTTP; the first that fits counts."""
 
-_WRONG_TIME: Final = Problem(
+_WRONG_TIME: Final = failed(
     "the certificate of {host} is not valid at this machine's time",
     "correct this machine's clock; if it is right, the server's certificate expired",
 )
-_OTHER_HOST: Final = Problem(
+_OTHER_HOST: Final = failed(
     "the certificate is for another host than {host}",
     "sign in to this network, or turn off the filter that answers instead",
 )
-_UNKNOWN_AUTHORITY: Final = Problem(
+_UNKNOWN_AUTHORITY: Final = failed(
     "the certificate of {host} is not from a trusted authority",
     "a proxy or firewall here decrypts connections: exempt {host} from it",
 )

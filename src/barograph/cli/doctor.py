@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ import click
 from barograph.cli.common import data_option, read_settings
 
 if TYPE_CHECKING:
-    from barograph.cli.diagnosis import Diagnosis
+    from barograph.cli.diagnosis import Check, Diagnosis
     from barograph.settings import Settings
 
 CHECK_SECONDS = 50.0
@@ -74,7 +74,7 @@ async def examine(settings: "Settings") -> "AsyncIterator[Diagnosis]":
     from barograph.terms.store import without_unconfirmed
 
     unconfirmed = await doctor_local.read_terms(settings)
-    checks: dict[str, Callable[[Settings], Awaitable[Diagnosis]]] = {
+    checks: dict[str, Check] = {
         **doctor_local.CHECKS,
         "terms": partial(doctor_local.check_terms, unconfirmed),
         **doctor_upstreams.CHECKS,
@@ -93,11 +93,12 @@ async def bounded(
     from barograph.cli.diagnosis import failed
 
     try:
-        return await asyncio.wait_for(check, seconds)
+        found = await asyncio.wait_for(check, seconds)
     except TimeoutError:
-        return failed(name, f"no result within {seconds:.0f} s", "check the network")
+        found = failed(f"no result within {seconds:.0f} s", "check the network")
     except Exception as error:
         log.exception("check failed", extra={"check": name})
         # Only the name: the text may hold an address with a key.
         kind = type(error).__name__
-        return failed(name, f"the check itself failed ({kind})", "report this as a bug")
+        found = failed(f"the check itself failed ({kind})", "report this as a bug")
+    return found._replace(name=name)

@@ -3,7 +3,9 @@
 import asyncio
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Sequence
+from base64 import b64encode
+from collections.abc import Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from time import monotonic
 from typing import Final
@@ -13,7 +15,7 @@ import httpx2
 
 from barograph import NOTICE
 from barograph.cli.common import BUSY_MS, is_history, require_kind, stored_terms
-from barograph.cli.diagnosis import Diagnosis, failed, note, ok
+from barograph.cli.diagnosis import Check, Diagnosis, explained, failed, note, ok
 from barograph.errors import ConfigurationError
 from barograph.guides.files import load_catalog
 from barograph.history.documents import CHECKPOINT_PATH
@@ -35,17 +37,15 @@ MIN_DISK_BYTES = 1 << 30
 CHECK_SECONDS = 10.0
 """How long to search a database for damage."""
 
-Check = Callable[[Settings], Awaitable[Diagnosis]]
-
 
 async def _port(settings: Settings) -> Diagnosis:
     place = f"{settings.host}:{settings.port}"
     try:
         require_free_port(settings.host, settings.port)
     except ConfigurationError:
-        other = failed("port", f"{place} is in use", "stop the other program or set BAROGRAPH_PORT")
+        other = failed(f"{place} is in use", "stop the other program or set BAROGRAPH_PORT")
         return await _running_barograph(settings) or other
-    return ok("port", f"{place} is free")
+    return ok(f"{place} is free")
 
 
 async def _running_barograph(settings: Settings) -> Diagnosis | None:
@@ -58,23 +58,18 @@ async def _running_barograph(settings: Settings) -> Diagnosis | None:
     except (httpx2.HTTPError, ValueError):
         return None
     match status, signed:
-        case (
-            {"notice": notice, "feed": {}, "api": {"version": str(version)}},
-            dict(),
-        ) if notice == NOTICE:
+        case {"notice": str(notice), "api": {"version": str(version)}}, dict() if notice == NOTICE:
             running = f"Barograph {version} is running on {settings.host}:{settings.port}"
             # While the history fails there is no checkpoint, and so no key to compare.
             if signed.get("public_key", _public_key(settings)) == _public_key(settings):
-                return ok("port", running)
+                return ok(running)
             detail = f"{running} with another data folder"
-            return failed("port", detail, "name its folder with --data, or set BAROGRAPH_PORT")
+            return failed(detail, "name its folder with --data, or set BAROGRAPH_PORT")
     return None
 
 
 def _public_key(settings: Settings) -> str | None:
     """The public key of this instance's checkpoints; None before its first start."""
-    from base64 import b64encode
-
     if not settings.history_key.get_secret_value() and not (settings.data / HISTORY_KEY).exists():
         return None
     return b64encode(load_history_key(settings).public_key().public_bytes_raw()).decode()
@@ -83,9 +78,8 @@ def _public_key(settings: Settings) -> str | None:
 async def _sqlite(_: Settings) -> Diagnosis:
     version = apsw.sqlite_lib_version()
     if sqlite_version() < SAFE_WAL:
-        detail = f"{version} can corrupt its write-ahead log"
-        return failed("sqlite", detail, "pip install --upgrade apsw")
-    return ok("sqlite", version)
+        return failed(f"{version} can corrupt its write-ahead log", "pip install --upgrade apsw")
+    return ok(version)
 
 
 async def _disk(settings: Settings) -> Diagnosis:
@@ -95,12 +89,11 @@ async def _disk(settings: Settings) -> Diagnosis:
     free = shutil.disk_usage(folder).free
     detail = f"{free / 1e9:.1f} GB free"
     if not os.access(folder, os.W_OK | os.X_OK):
-        return failed(
-            "disk", f"this user can't write to {folder}", "change its owner or set BAROGRAPH_DATA"
-        )
+        remedy = "change its owner or set BAROGRAPH_DATA"
+        return failed(f"this user can't write to {folder}", remedy)
     if free < MIN_DISK_BYTES:
-        return failed("disk", detail, "free some space or set BAROGRAPH_DATA to another disk")
-    return ok("disk", detail)
+        return failed(detail, "free some space or set BAROGRAPH_DATA to another disk")
+    return ok(detail)
 
 
 async def _secrets(settings: Settings) -> Diagnosis:
@@ -108,20 +101,21 @@ async def _secrets(settings: Settings) -> Diagnosis:
     if exposed:
         names = " and ".join(file.name for file in exposed)
         detail = f"every user of this machine may read or change {names}"
-        return failed("secrets", detail, f"chmod 600 {' '.join(map(str, exposed))}")
+        return failed(detail, f"chmod 600 {' '.join(map(str, exposed))}")
     if is_world_writable(settings.data):
         detail = f"every user of this machine may replace files in {settings.data}"
-        return failed("secrets", detail, f"chmod o-w {settings.data}")
-    return ok("secrets", "not open to every user of this machine")
+        return failed(detail, f"chmod o-w {settings.data}")
+    return ok("not open to every user of this machine")
 
 
 async def _database(settings: Settings) -> Diagnosis:
     try:
-        await asyncio.to_thread(require_kind, settings, "live")
-    except (ConfigurationError, DatabaseUnavailable) as error:
-        return failed("database", str(error), "follow the instructions in this line")
+        with suppress(DatabaseUnavailable):  # the search for damage says why
+            await asyncio.to_thread(require_kind, settings, "live")
+    except ConfigurationError as error:
+        return explained(error)
     if not settings.database_path.exists():
-        return ok("database", "there is no database yet: `serve` creates one")
+        return ok("there is no database yet: `serve` creates one")
     return await _inspect("database", settings, settings.database_path, packaged_migrations())
 
 
@@ -131,10 +125,10 @@ async def _history(settings: Settings) -> Diagnosis:
         if is_history(path):
             return await _inspect("history", settings, path, packaged_migrations(HISTORY))
     except DatabaseUnavailable as error:
-        return failed("history", str(error), RESTORE)
+        return failed(str(error), RESTORE)
     if not settings.database_path.exists():
-        return ok("history", "there is no history yet: `serve` creates one")
-    return failed("history", f"{path} is missing or is no history", RESTORE)
+        return ok("there is no history yet: `serve` creates one")
+    return failed(f"{path} is missing or is no history", RESTORE)
 
 
 RESTORE: Final = "restore the history from a backup; a new one would start another hash chain"
@@ -144,79 +138,74 @@ async def _inspect(
     name: str, settings: Settings, path: Path, migrations: Sequence[Migration]
 ) -> Diagnosis:
     """Check a database's pages, its schema, and its guards if it is the history."""
-    found = await asyncio.to_thread(_read_through, name, path)
+    found = await asyncio.to_thread(_read_through, path)
     if found.status == "fail":
         return found
     upgrade = f"barograph db upgrade --data {settings.data}"
     database = SQLiteDatabase(path, create=False)
     try:
-        missing = await missing_migrations(database, migrations)
-        if missing:
-            return failed(name, f"lacks {', '.join(missing)}", upgrade)
+        if missing := await missing_migrations(database, migrations):
+            return failed(f"lacks {', '.join(missing)}", upgrade)
         if name == "history":
             await require_guards(database)
-    except ConfigurationError as error:
-        return failed(name, str(error), "follow the instructions in this line")
-    except DatabaseUnavailable as error:
-        return failed(name, str(error), upgrade)
+    except (ConfigurationError, DatabaseUnavailable) as error:
+        return explained(error, upgrade)
     finally:
         await database.close()
     return found
 
 
-def _read_through(name: str, path: Path) -> Diagnosis:
+def _read_through(path: Path) -> Diagnosis:
     """Search for damaged pages, for a limited time."""
     size = f"{path.stat().st_size / 1e6:.0f} MB"
     end = monotonic() + CHECK_SECONDS
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     try:
-        connection.set_busy_timeout(BUSY_MS)
-        connection.set_progress_handler(lambda: monotonic() > end, 10_000)
-        ((result,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
+        with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+            connection.set_busy_timeout(BUSY_MS)
+            connection.set_progress_handler(lambda: monotonic() > end, 10_000)
+            ((result,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
     except apsw.InterruptError:
-        detail = f"up to date; no damage found in the first {CHECK_SECONDS:.0f} s of {size}"
-        return ok(name, detail)
+        return ok(f"up to date; no damage found in the first {CHECK_SECONDS:.0f} s of {size}")
     except apsw.Error as error:
         result = str(error)
-    finally:
-        connection.close()
     if result != "ok":
-        return failed(name, f"{path.name} is damaged: {result}", "restore it from a backup")
-    return ok(name, f"up to date and undamaged ({size})")
+        return failed(f"{path.name} is damaged: {result}", "restore it from a backup")
+    return ok(f"up to date and undamaged ({size})")
 
 
 async def _guides(settings: Settings) -> Diagnosis:
     try:
-        return ok("guides", load_catalog(settings.guides_file).source)
+        return ok(load_catalog(settings.guides_file).source)
     except ConfigurationError as error:
-        return failed("guides", str(error), f"barograph guides check {settings.guides_file}")
+        return failed(str(error), f"barograph guides check {settings.guides_file}")
 
 
 async def read_terms(settings: Settings) -> Unconfirmed:
     """The configured sources whose terms are not confirmed."""
     try:
-        stored = await asyncio.to_thread(stored_terms, settings)
+        instance, held = await asyncio.to_thread(stored_terms, settings)
     except DatabaseUnavailable:  # the line about the database says so
-        stored = None, {}
-    return unconfirmed_sources(settings, *stored, system_clock())
+        instance, held = None, {}
+    if instance is not None and instance.kind == "demo":
+        instance = None  # its simulated sources need no confirmation, but these settings' do
+    return unconfirmed_sources(settings, instance, held, system_clock())
 
 
 async def check_terms(unconfirmed: Unconfirmed, settings: Settings) -> Diagnosis:
     """Name the sources that are not used, or only for a while."""
     if not unconfirmed.sources:
-        return ok("terms", "confirmed for every configured source")
-    found = []
+        return ok("confirmed for every configured source")
+    found = [
+        f"{name} is not confirmed and used until {iso_timestamp(until)}"
+        for name, until in unconfirmed.sources.items()
+        if until is not None
+    ]
     if unconfirmed.unused:
         found.append(f"not confirmed and not used: {', '.join(unconfirmed.unused)}")
-    for name, until in unconfirmed.sources.items():
-        if until is not None:
-            found.append(f"{name} is not confirmed and used until {iso_timestamp(until)}")
     if BYBIT in unconfirmed.unused:
         found.append("`collect` does not start without bybit")
     accept = f"`barograph terms accept SOURCE --data {settings.data}`"
-    return note(
-        "terms", "; ".join(found), f"read {PAGE}, then confirm each source you may use: {accept}"
-    )
+    return note("; ".join(found), f"read {PAGE}, then confirm each source you may use: {accept}")
 
 
 CHECKS: Final[dict[str, Check]] = {

@@ -1,7 +1,7 @@
 """The checks of `barograph doctor` on the services that an instance depends on."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from http import HTTPStatus
@@ -11,9 +11,10 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus, WebSocketException
 
 from barograph.cli.diagnosis import (
+    Check,
     Diagnosis,
-    Problem,
     connection_problem,
+    explained,
     failed,
     host_of,
     note,
@@ -27,11 +28,14 @@ from barograph.errors import (
     Forbidden,
     InvalidReply,
     Throttled,
+    Unreachable,
     UpstreamError,
 )
 from barograph.identity.provider import IdentityMisconfigured, IdentityUnavailable
+from barograph.kit.business_days import business_days, trading_days
 from barograph.kit.clock import system_clock
 from barograph.kit.timestamps import SECOND
+from barograph.macro.evidence import day_of, is_recent
 from barograph.markets.records import Perpetuals
 from barograph.payments.records import SCHEME, X402_VERSION, ChainUnavailable
 from barograph.settings import Settings
@@ -67,7 +71,7 @@ GEO_BLOCK: Final = (
 
 _EXCHANGE: Final = {
     "throttled": "wait; other programs at this IP address may use up the exchange's rate limit",
-    "unreachable": "check the network and BAROGRAPH_EXCHANGE_REST_URL; if both are right, wait",
+    "unreachable": "wait; the collector retries",
     "invalid reply": "synchronise this machine's clock if the line `clock` fails, or check "
     "BAROGRAPH_EXCHANGE_REST_URL",
     "not found": "check BAROGRAPH_EXCHANGE_REST_URL",
@@ -81,19 +85,20 @@ _PUBLISHER: Final = {
     "the publisher changed the file",
     "not found": "the publisher moved the file: check {setting}",
 }
-Check = Callable[[Settings], Awaitable[Diagnosis]]
 
 
 async def _failure(
-    name: str, error: BarographError, host: str, remedy: str, page: str | None = None
+    error: BarographError, host: str, remedy: str, page: str | None = None
 ) -> Diagnosis:
     """Explain a failure: what broke the connection, or what answered at `page` instead."""
     problem = connection_problem(error, host)
     if problem is None and page is not None and not isinstance(error, Throttled):
         problem = await reply_problem(page)
     kind = f"{error.kind}: " if isinstance(error, UpstreamError) else ""
-    detail, remedy = problem or Problem(str(error), remedy)
-    return failed(name, kind + detail, remedy)
+    if problem is None and isinstance(error, Unreachable):
+        kind = "an outage: "  # it did answer
+    found = problem or failed(str(error), remedy)
+    return found._replace(detail=kind + found.detail)
 
 
 @asynccontextmanager
@@ -113,11 +118,11 @@ async def _exchange(settings: Settings, *, may_read: bool = True) -> Diagnosis:
             if may_read:
                 return _described(await exchange.perpetuals())
         except Forbidden as error:
-            return failed("exchange", f"a geo-block: {error}", GEO_BLOCK)
+            return failed(f"a geo-block: {error}", GEO_BLOCK)
         except UpstreamError as error:
             page = address + TIME_PATH
-            return await _failure("exchange", error, host_of(address), _EXCHANGE[error.kind], page)
-    return await _unread("exchange", "it answers, but is ", BYBIT, settings)
+            return await _failure(error, host_of(address), _EXCHANGE[error.kind], page)
+    return await _unread(BYBIT, "it answers, but is ", settings)
 
 
 def _described(reading: Perpetuals) -> Diagnosis:
@@ -127,32 +132,28 @@ def _described(reading: Perpetuals) -> Diagnosis:
         words = ", ".join(f"{count} {word or 'unnamed'}" for word, count in counts)
         detail += f"; left out because they are not crypto: {words}"
     if reading.unknown_classes:
-        words = ", ".join(reading.unknown_classes)
-        advice = "look for a newer version of Barograph"
-        return note("exchange", f"{detail}; new classes: {words}", advice)
-    return ok("exchange", detail)
+        detail += f"; new classes: {', '.join(reading.unknown_classes)}"
+        return note(detail, "look for a newer version of Barograph")
+    return ok(detail)
 
 
 async def _stream(settings: Settings) -> Diagnosis:
     address, seconds = settings.exchange_stream_url, 2 * settings.request_seconds
     remedy = "check BAROGRAPH_EXCHANGE_STREAM_URL; a proxy or firewall may not pass websockets"
+    agent = settings.user_agent
     try:
         async with connect(
-            address,
-            proxy=None,
-            open_timeout=seconds,
-            close_timeout=0,
-            user_agent_header=settings.user_agent,
+            address, proxy=None, open_timeout=seconds, close_timeout=0, user_agent_header=agent
         ) as socket:
             return await _subscribe(socket, seconds)
     except InvalidStatus as error:
         status = error.response.status_code
         if status == HTTPStatus.FORBIDDEN:
-            return failed("stream", f"a geo-block: HTTP {status}", GEO_BLOCK)
-        return failed("stream", f"HTTP {status} instead of a websocket", remedy)
+            return failed(f"a geo-block: HTTP {status}", GEO_BLOCK)
+        return failed(f"HTTP {status} instead of a websocket", remedy)
     except (WebSocketException, OSError) as error:
         problem = connection_problem(error, host_of(address))
-        return failed("stream", *(problem or Problem("no websocket answers", remedy)))
+        return problem or failed("no websocket answers", remedy)
 
 
 async def _subscribe(socket: ClientConnection, seconds: float) -> Diagnosis:
@@ -161,13 +162,12 @@ async def _subscribe(socket: ClientConnection, seconds: float) -> Diagnosis:
     try:
         reply = decode_message(await asyncio.wait_for(socket.recv(decode=False), seconds))
     except TimeoutError:
-        detail = "it connects, but does not confirm the subscription"
-        return failed("stream", detail, "try again later")
+        return failed("it connects, but does not confirm the subscription", "try again later")
     except InvalidReply as error:
-        return failed("stream", f"{error.kind}: {error}", "check BAROGRAPH_EXCHANGE_STREAM_URL")
+        return failed(f"{error.kind}: {error}", "check BAROGRAPH_EXCHANGE_STREAM_URL")
     if isinstance(reply, Subscribed) and not reply.accepted:
-        return failed("stream", f"it refuses the subscription: {reply.detail}", "try again later")
-    return ok("stream", "the liquidation stream answers")
+        return failed(f"it refuses the subscription: {reply.detail}", "try again later")
+    return ok("the liquidation stream answers")
 
 
 async def _clock(settings: Settings) -> Diagnosis:
@@ -177,87 +177,85 @@ async def _clock(settings: Settings) -> Diagnosis:
             theirs = await exchange.server_time()
         except UpstreamError:
             detail = "not compared, because the exchange's clock can't be read"
-            return note("clock", detail, "fix the exchange check first")
+            return note(detail, "fix the exchange check first")
     skew = (before + system_clock()) // 2 - theirs
     detail = f"{skew / 1000:+.1f} s compared with the exchange"
     if abs(skew) > MAX_SKEW_MS:
-        return failed("clock", detail, "synchronise this machine's clock")
-    return ok("clock", detail)
+        return failed(detail, "synchronise this machine's clock")
+    return ok(detail)
 
 
-def _publisher(name: str, setting: str, *sources: str) -> Check:
-    """The check of one publisher; without `sources`, of the ETF flows."""
-
-    async def check(settings: Settings) -> Diagnosis:
-        files = FileClient(seconds=FILE_SECONDS, clock=system_clock, user_agent=settings.user_agent)
-        found = [
-            each
-            for each in macro_sources(settings, files, clock=system_clock)
-            if (each.name in sources if sources else each.name.startswith("etf-"))
+async def _publisher(setting: str, prefixes: tuple[str, ...], settings: Settings) -> Diagnosis:
+    """Check the sources of daily figures whose names begin so."""
+    named, is_etf = f"BAROGRAPH_{setting.upper()}", setting == "etf_url"
+    is_file = is_etf and settings.etf_file is not None
+    files = FileClient(seconds=FILE_SECONDS, clock=system_clock, user_agent=settings.user_agent)
+    sources = macro_sources(settings, files, clock=system_clock)
+    try:
+        days = [
+            max((each.day for each in await source.read()), default="")
+            for source in sources
+            if source.name.startswith(prefixes)
         ]
-        named = f"BAROGRAPH_{setting.upper()}"
-        try:
-            days = [max((each.day for each in await source.read()), default="") for source in found]
-        except UpstreamError as error:
-            remedy = _PUBLISHER[error.kind].format(setting=named)
-            if not sources and settings.etf_file is not None:
-                remedy = "correct the file that BAROGRAPH_ETF_FILE names"
-            return await _failure(name, error, host_of(getattr(settings, setting)), remedy)
-        finally:
-            await files.close()
-        if not days:
-            return note(name, "not configured", f"set {named}")
-        return ok(name, f"newest day: {min(days) or 'none yet'}")
-
-    return check
+    except UpstreamError as error:
+        if is_file:
+            return failed(
+                f"{error.kind}: {error}", "correct the file that BAROGRAPH_ETF_FILE names"
+            )
+        remedy = _PUBLISHER.get(error.kind, _PUBLISHER["invalid reply"]).format(setting=named)
+        return await _failure(error, host_of(getattr(settings, setting)), remedy)
+    finally:
+        await files.close()
+    if not days:
+        return note("not configured", f"set {named}")
+    day, calendar = min(days), trading_days if is_etf else business_days
+    if day and is_recent(day, day_of(system_clock()), calendar):
+        return ok(f"newest day: {day}")
+    advice = "add newer days to BAROGRAPH_ETF_FILE" if is_file else "wait; the collector retries"
+    return note(f"newest day: {day or 'none'}, too old for a stance", advice)
 
 
 async def _identity(settings: Settings) -> Diagnosis:
     provider = identity_provider(settings, system_clock)
     if not isinstance(provider, TokenIdentity):
-        return note("identity", "not configured: no bearer token is accepted")
+        return note("not configured: no bearer token is accepted")
     try:
         count = await provider.check()
     except IdentityMisconfigured as error:
-        detail, _, remedy = str(error).partition("; ")
-        return failed("identity", detail, remedy or "create a signing key at the provider")
+        return explained(error, "create a signing key at the provider", "; ")
     except IdentityUnavailable as error:
         url = settings.identity_url.rstrip("/")
         page = url + (f"/auth/v1{KEYS_PATH}" if settings.identity == "supabase" else DISCOVERY)
-        remedy = (
-            "check BAROGRAPH_IDENTITY_URL and BAROGRAPH_IDENTITY_API_KEY; if they are right, wait"
-        )
-        return await _failure("identity", error, host_of(url), remedy, page)
+        check = "check BAROGRAPH_IDENTITY_URL and BAROGRAPH_IDENTITY_API_KEY"
+        return await _failure(error, host_of(url), f"{check}; if they are right, wait", page)
     finally:
         await provider.close()
-    return ok("identity", f"{count} public key{'' if count == 1 else 's'}")
+    return ok(f"{count} public key{'' if count == 1 else 's'}")
 
 
 async def _facilitator(settings: Settings) -> Diagnosis:
-    name, url = "facilitator", settings.x402_facilitator_url
     if not settings.takes_payments:
-        return note(name, "not configured: nothing is sold by x402")
+        return note("not configured: nothing is sold by x402")
     try:
         facilitator = HttpFacilitator(settings)
     except ConfigurationError as error:
-        return failed(name, str(error), "correct the setting")
+        return failed(str(error), "correct the setting")
+    url = settings.x402_facilitator_url
     try:
         kinds = await facilitator.supported()
     except UpstreamError as error:
-        detail, _, remedy = str(error).partition("; ")  # the remedy for a redirect
-        if remedy:
-            return failed(name, detail, remedy)
+        if "; " in str(error):  # the remedy for a redirect
+            return explained(error, mark="; ")
         remedy = "check BAROGRAPH_X402_FACILITATOR_URL and its credentials; if they are right, wait"
-        return await _failure(name, error, host_of(url), remedy, f"{url}/supported")
+        return await _failure(error, host_of(url), remedy, f"{url}/supported")
     finally:
         await facilitator.close()
     ours = (X402_VERSION, SCHEME, settings.x402_network)
     if ours in [(each.x402_version, each.scheme, each.network) for each in kinds]:
-        return ok(name, f"it supports {SCHEME} payments on {settings.x402_network}")
+        return ok(f"it supports {SCHEME} payments on {settings.x402_network}")
     networks = ", ".join(sorted({each.network for each in kinds})) or "none"
     detail = f"it supports no {SCHEME} payments of x402 v{X402_VERSION} on {settings.x402_network}"
     return failed(
-        name,
         f"{detail}; its networks: {networks}",
         "set BAROGRAPH_X402_NETWORK to one of its networks, or use another facilitator",
     )
@@ -265,59 +263,56 @@ async def _facilitator(settings: Settings) -> Diagnosis:
 
 async def _chain(settings: Settings) -> Diagnosis:
     if not settings.takes_payments:
-        return note("chain", "not configured: nothing is sold by x402")
+        return note("not configured: nothing is sold by x402")
     if not settings.x402_chain_url:
         return note(
-            "chain",
             "nothing resolves a payment whose result the facilitator doesn't report",
-            "set BAROGRAPH_X402_CHAIN_URL, or resolve such payments yourself with "
-            "`barograph payments`",
+            "set BAROGRAPH_X402_CHAIN_URL, or resolve such payments with `barograph payments`",
         )
     chain = JsonRpcChain(settings)
     try:
         age = system_clock() - (await chain.check()).timestamp * SECOND
     except ChainUnavailable as error:
         remedy = "check BAROGRAPH_X402_CHAIN_URL, BAROGRAPH_X402_NETWORK and BAROGRAPH_X402_ASSET"
-        return await _failure("chain", error, host_of(settings.x402_chain_url), remedy)
+        return await _failure(error, host_of(settings.x402_chain_url), remedy)
     finally:
         await chain.close()
     if age > MAX_BLOCK_AGE:
         detail = f"the node's newest block is {age // SECOND} s old"
-        return failed("chain", detail, "use a node that is in sync")
-    return ok("chain", f"the node of {settings.x402_network} knows the token and is in sync")
+        return failed(detail, "use a node that is in sync")
+    return ok(f"the node of {settings.x402_network} knows the token and is in sync")
 
 
 async def _mail(settings: Settings) -> Diagnosis:
     if not settings.sends_mail:
-        return note("mail", "not configured: create keys with `barograph keys create`")
+        return note("not configured: create keys with `barograph keys create`")
     remedy = "check BAROGRAPH_SMTP_URL and BAROGRAPH_MAIL_FROM"
     try:
         sender = SmtpSender(settings, clock=system_clock, seconds=settings.request_seconds)
         await sender.greet()
     except ConfigurationError as error:
-        return failed("mail", str(error), remedy)
+        return failed(str(error), remedy)
     except UpstreamError as error:
         server = parse_smtp_url(settings.smtp_url.get_secret_value())
-        found = await _failure("mail", error, f"{server.host}:{server.port}", remedy)
+        found = await _failure(error, f"{server.host}:{server.port}", remedy)
         hint = "; many networks block port 25" if server.port == SMTP_PORT else ""
         return found._replace(remedy=remedy + hint)
-    return ok("mail", "the mail server answers")
+    return ok("the mail server answers")
 
 
-async def _unread(name: str, what: str, source: str, settings: Settings) -> Diagnosis:
+async def _unread(source: str, what: str, settings: Settings) -> Diagnosis:
     accept = f"barograph terms accept {source} --data {settings.data}"
-    return note(name, f"{what}not read, because its terms are not confirmed", accept)
+    return note(f"{what}not read, because its terms are not confirmed", accept)
 
 
 def unread(unconfirmed: Unconfirmed) -> dict[str, Check]:
     """Replacements for the checks of sources that may not be read."""
     sources = {"stream": BYBIT, "treasury": "treasury", "nyfed": "nyfed", "etf": "ishares"}
+    unused = unconfirmed.unused
     found: dict[str, Check] = {
-        name: partial(_unread, name, "", source)
-        for name, source in sources.items()
-        if source in unconfirmed.unused
+        name: partial(_unread, source, "") for name, source in sources.items() if source in unused
     }
-    if BYBIT in unconfirmed.unused:
+    if BYBIT in unused:
         found["exchange"] = partial(_exchange, may_read=False)
     return found
 
@@ -326,9 +321,9 @@ CHECKS: Final[dict[str, Check]] = {
     "exchange": _exchange,
     "stream": _stream,
     "clock": _clock,
-    "treasury": _publisher("treasury", "treasury_url", "treasury"),
-    "nyfed": _publisher("nyfed", "nyfed_url", "sofr", "effr"),
-    "etf": _publisher("etf", "etf_url"),
+    "treasury": partial(_publisher, "treasury_url", ("treasury",)),
+    "nyfed": partial(_publisher, "nyfed_url", ("sofr", "effr")),
+    "etf": partial(_publisher, "etf_url", ("etf-",)),
     "identity": _identity,
     "facilitator": _facilitator,
     "chain": _chain,

@@ -67,21 +67,25 @@ def import_history(
       date,shares_outstanding,holdings_btc,market_value_usd
       date,net_flow_usd,aum_usd,holdings_btc
 
-    Write dates as 2026-01-31. Every row must be about this one fund. If a line is invalid, nothing
-    is stored. Figures from the issuer's own file are never replaced. You can import while the
-    service runs, and import the same file again.
+    Write dates as 2026-01-31. Every row must be about this one fund. FILE may have at most 1 MiB.
+    If a line is invalid, nothing is stored. The newest import of a day replaces the day as a whole.
+    A day from the issuer's own file is never replaced. You can import while the service runs, and
+    import the same file again.
 
     \b
     Examples:
       barograph macro import ibit.csv --dry-run
       barograph macro import ibit.csv --source "iShares fund data, downloaded by hand"
     """
+    from barograph.macro.evidence import day_of
     from barograph.macro.records import imported_source
+    from barograph.upstream.etf import decode_history, read_operator_file
 
     settings = read_settings(data=data)
     published = imported_source(source or f"{settings.etf_fund} history file")
+    today = day_of(system_clock())
     try:
-        figures = _read(file, settings.etf_fund, published)
+        figures = decode_history(read_operator_file(file), settings.etf_fund, published, today)
     except (InvalidReply, Unreachable) as error:
         _print_problems(file, error, as_json=as_json)
         raise click.exceptions.Exit(1) from error
@@ -101,16 +105,6 @@ def _in_words(file: Path, fund: str, summary: dict[str, object]) -> str:
         "{file}: {days} days of {fund} from {first} to {last}; {new_days} {verb} new or corrected\n"
         "{known}: {known_days} days ({coverage}); source: {source}"
     ).format(file=file.name, fund=fund, verb=verb, known=known, **summary)
-
-
-def _read(file: Path, fund: str, source: str) -> "Sequence[Figure]":
-    from barograph.macro.evidence import day_of
-    from barograph.upstream.etf import decode_history, read_operator_file
-    from barograph.upstream.files import refuse_days_ahead
-
-    figures = decode_history(read_operator_file(file), fund, source)
-    refuse_days_ahead(figures, day_of(system_clock()))
-    return figures
 
 
 def _print_problems(file: Path, error: UpstreamError, *, as_json: bool) -> None:
@@ -134,20 +128,16 @@ def _store(
 
     This needs no lease: figures are only ever appended, each revision once.
     """
-    from barograph.macro.store import etf_series, latest_figures, new_figures, record_figures
+    from barograph.macro.store import etf_series, import_figures, latest_figures
 
     fund = settings.model_copy(update={"etf_file": None})
 
     async def work(tx: "Transaction") -> dict[str, object]:
-        new = await new_figures(tx, figures)
-        if not dry_run:
-            await record_figures(tx, new, system_clock())
+        now = system_clock()
+        new = await import_figures(tx, settings.etf_fund, figures, now, dry_run=dry_run)
         series = await etf_series(fund, lambda name: latest_figures(tx, name, EVERY_DAY))
-        return {
-            "new_days": len({each.day for each in new}),
-            "known_days": len(series.days),
-            "coverage": series.coverage,
-        }
+        known = {"known_days": len(series.days), "coverage": series.coverage}
+        return {"new_days": len(new), **known}
 
     return run_on_database(
         settings, lambda database: database.read(work) if dry_run else database.write(work)

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from barograph.kit.database import Transaction
     from barograph.settings import Settings
     from barograph.terms.sources import Confirmation
+
+T = TypeVar("T")
 
 names_argument = click.argument("names", metavar="SOURCE...", nargs=-1, required=True)
 
@@ -64,6 +66,8 @@ def list_terms(as_json: bool, data: Path | None) -> None:
         dated = f" of {row['terms_date']}" if row["terms_date"] else ""
         click.echo(f"{row['name']}: {row['state']}\n  {row['title']}. {row['says']}")
         click.echo(f"  Terms{dated}: {row['url']}")
+        if row["statement"] == "consent":
+            click.echo("  You confirm that you hold the publisher's written consent.")
     click.echo("We know these terms from public summaries. Read them yourself.")
 
 
@@ -73,9 +77,9 @@ def list_terms(as_json: bool, data: Path | None) -> None:
 def accept(names: tuple[str, ...], data: Path | None) -> None:
     """Confirm that you have read the terms of a source and that they allow your use.
 
-    Some terms require the publisher's written consent (`statement` is `consent` in `terms list
-    --json`). For those, you confirm that you hold it. `selling` confirms that you may sell access
-    by x402. Confirmations take effect when the service starts.
+    Where `terms list` asks for the publisher's written consent, you confirm that you hold it.
+    `selling` confirms that you may sell access by x402. Confirmations take effect when the service
+    starts.
 
     \b
     Examples:
@@ -110,11 +114,13 @@ def revoke(names: tuple[str, ...], data: Path | None) -> None:
 
     known = _known(names)
     settings = read_settings(data=data)
-    _change(settings, lambda tx: revoke_terms(tx, known))
-    click.echo(f"revoked {', '.join(known)}")
-    if again := sorted(set(known) & set(parse_names(settings.accept_terms))):
-        where = "BAROGRAPH_ACCEPT_TERMS names it, so the next start confirms it again"
-        click.echo(f"{', '.join(again)}: {where}", err=True)
+    revoked = _change(settings, lambda tx: revoke_terms(tx, known))
+    accepted = parse_names(settings.accept_terms)
+    for name in known:
+        click.echo(f"revoked {name}" if name in revoked else f"{name} was not confirmed")
+        if name in accepted:
+            again = f"BAROGRAPH_ACCEPT_TERMS names {name}, so the next start confirms it"
+            click.echo(again, err=True)
     click.echo("restart the service to apply the change", err=True)
 
 
@@ -127,14 +133,12 @@ def _known(names: tuple[str, ...]) -> list[str]:
         raise click.BadParameter(str(error), param_hint="SOURCE") from error
 
 
-def _change(
-    settings: "Settings", work: "Callable[[Transaction], Coroutine[Any, Any, None]]"
-) -> None:
+def _change(settings: "Settings", work: "Callable[[Transaction], Coroutine[Any, Any, T]]") -> T:
     """Change the confirmations of a live instance; create the instance if there is none."""
     require_kind(settings, "live")
     prepare_history(settings)  # before the database, as at a start
     upgrade_database(settings)
-    run_on_database(settings, lambda database: database.write(work))
+    return run_on_database(settings, lambda database: database.write(work))
 
 
 def _rows(settings: "Settings") -> list[dict[str, Any]]:

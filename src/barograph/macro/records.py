@@ -93,7 +93,7 @@ class RecordedFigure(Struct, frozen=True):
     series: str
     day: str
     revision: int
-    """1 for the first value; one more for each different value that came later."""
+    """1 for the first value; one more for each different value or import that came later."""
     value: float
     source: str
     observed_at: int

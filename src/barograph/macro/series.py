@@ -16,6 +16,7 @@ from barograph.macro.records import (
     OPERATOR_FLOW,
     RecordedFigure,
     fund_series,
+    is_imported,
 )
 
 OPERATOR_COVERAGE = "operator's data"
@@ -131,11 +132,20 @@ def _fund_days(known: Known, fund: str) -> dict[str, _FundDay]:
     btc, aum, shares, nav, flow = (
         _by_day(known, fund_series(fund, name)) for name in ("btc", "aum", "shares", "nav", "flow")
     )
-    days = btc.keys() & aum.keys() & ((shares.keys() & nav.keys()) | flow.keys())
-    return {
-        day: _FundDay(btc[day], aum[day], shares.get(day), nav.get(day), flow.get(day))
-        for day in days
-    }
+    days = {}
+    for day in btc.keys() & aum.keys():
+        rest = [_unless_replaced(each.get(day), aum[day]) for each in (shares, nav, flow)]
+        found = _FundDay(btc[day], aum[day], *rest)
+        if found.flow is not None or (found.shares is not None and found.nav is not None):
+            days[day] = found
+    return days
+
+
+def _unless_replaced(figure: RecordedFigure | None, aum: RecordedFigure) -> RecordedFigure | None:
+    """The figure, unless a later file, which always has the assets, replaced its whole day."""
+    if figure is not None and is_imported(figure.source) and figure.observed_at < aum.observed_at:
+        return None
+    return figure
 
 
 def _issuer_day(today: _FundDay, before: _FundDay | None) -> EtfDay:

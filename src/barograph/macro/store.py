@@ -1,6 +1,7 @@
 """The table of daily figures: every value we ever read, each revision once."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from itertools import groupby
 
 from msgspec.structs import astuple
 
@@ -30,13 +31,15 @@ async def record_figures(
 ) -> list[RecordedFigure]:
     """Store figures that are new and return them.
 
-    A value that equals the newest revision is known; another one is the next revision.
+    A value that equals the newest revision is known, unless that was imported; another one is the
+    next revision.
     """
-    newest = await _newest_revisions(tx, figures)
+    days = {each.day for each in figures}
+    newest = await _newest_revisions(tx, {each.series for each in figures}, days)
     added = []
     for figure in figures:
         known = newest.get((figure.series, figure.day))
-        if known is not None and known.value == figure.value:
+        if known and known.value == figure.value and not is_imported(known.source):
             continue
         observation = _following(figure, known, observed_at)
         newest[figure.series, figure.day] = observation
@@ -45,18 +48,36 @@ async def record_figures(
     return added
 
 
-async def new_figures(tx: Transaction, figures: Sequence[Figure]) -> list[Figure]:
-    """The figures of an operator's file that would be stored.
+async def import_figures(
+    tx: Transaction, fund: str, figures: Sequence[Figure], now: int, *, dry_run: bool = False
+) -> list[str]:
+    """Store the days of an operator's file, in the order of days; return those that are new.
 
-    A figure from its publisher stays as it is; an imported one can be corrected.
+    The newest import of a day replaces the day as a whole. A day from the issuer stays as it is.
     """
-    newest = await _newest_revisions(tx, figures)
-    pairs = [(each, newest.get((each.series, each.day))) for each in figures]
-    return [
-        each
-        for each, known in pairs
-        if known is None or (is_imported(known.source) and known.value != each.value)
+    days = {day: list(found) for day, found in groupby(figures, lambda each: each.day)}
+    names = [fund_series(fund, figure) for figure in _ISSUERS]
+    known = await _newest_revisions(tx, names, days)
+    stored = {day: [known[key] for name in names if (key := (name, day)) in known] for day in days}
+    new = [day for day, found in days.items() if _replaces(found, stored[day])]
+    # Newer than what it replaces, even if the clock was set back.
+    at = max([now, *(each.observed_at + 1 for day in new for each in stored[day])])
+    rows = [
+        _following(each, known.get((each.series, day)), at) for day in new for each in days[day]
     ]
+    if not dry_run:
+        await tx.execute_many(_INSERT, [astuple(each) for each in rows])
+    return new
+
+
+def _replaces(given: Sequence[Figure], known: Sequence[RecordedFigure]) -> bool:
+    if not all(is_imported(each.source) for each in known):
+        return False
+    newest = max((each.observed_at for each in known), default=0)
+    stored = {
+        (each.series, each.value, each.source) for each in known if each.observed_at == newest
+    }
+    return stored != {(each.series, each.value, each.source) for each in given}
 
 
 async def latest_figures(tx: Transaction, series: str, days: int) -> list[RecordedFigure]:
@@ -82,18 +103,17 @@ async def etf_series(settings: Settings, look: SeriesLookup) -> EtfSeries:
 
 
 async def _newest_revisions(
-    tx: Transaction, figures: Iterable[Figure]
+    tx: Transaction, series: Iterable[str], days: Collection[str]
 ) -> dict[tuple[str, str], RecordedFigure]:
-    days: dict[str, list[str]] = {}
-    for each in figures:
-        days.setdefault(each.series, []).append(each.day)
-    found = {}
-    for series, of_it in days.items():
-        # Only the days of this file, so that a small update stays cheap.
-        for row in await tx.fetch(_BETWEEN, series, min(of_it), max(of_it)):
-            observation = RecordedFigure(*row)
-            found[series, observation.day] = observation
-    return found
+    """By series and day. Only between these days, so that a small update stays cheap."""
+    if not days:
+        return {}
+    found = [
+        RecordedFigure(*row)
+        for name in series
+        for row in await tx.fetch(_BETWEEN, name, min(days), max(days))
+    ]
+    return {(each.series, each.day): each for each in found}
 
 
 def _following(figure: Figure, known: RecordedFigure | None, observed_at: int) -> RecordedFigure:

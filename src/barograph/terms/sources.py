@@ -138,8 +138,9 @@ def parse_names(text: str) -> list[str]:
     for name in names:
         if name not in SOURCES:
             raise ConfigurationError(
-                f"{name!r} is not a data source: name each source that you confirm "
-                f"({', '.join(SOURCES)}); {PAGE} describes their terms"
+                f"{name!r} is not a data source: in BAROGRAPH_ACCEPT_TERMS and `barograph terms "
+                f"accept`, name each source that you confirm ({', '.join(SOURCES)}); {PAGE} "
+                "describes their terms"
             )
     return names
 

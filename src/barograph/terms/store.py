@@ -47,10 +47,10 @@ async def confirm(tx: Transaction, names: Iterable[str], now: int) -> None:
         await tx.execute(_CONFIRM, name, SOURCES[name].terms_date, SOURCES[name].statement, now)
 
 
-async def revoke(tx: Transaction, names: Iterable[str]) -> None:
-    """Delete confirmations."""
-    for name in names:
-        await tx.execute("DELETE FROM terms_confirmations WHERE source = $1", name)
+async def revoke(tx: Transaction, names: Iterable[str]) -> list[str]:
+    """Delete confirmations; return the sources that had one."""
+    sql = "DELETE FROM terms_confirmations WHERE source = $1 RETURNING source"
+    return [name for name in names if await tx.fetch(sql, name)]
 
 
 async def start_with_terms(tx: Transaction, settings: Settings, now: int) -> Unconfirmed:

@@ -3,11 +3,12 @@
 import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date
+from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
 
 from barograph.errors import InvalidReply, Unreachable
+from barograph.kit.business_days import trading_days
 from barograph.kit.clock import Clock
 from barograph.macro.records import (
     OPERATOR_AUM,
@@ -47,6 +48,10 @@ _AMERICAN_DAY = re.compile(r"\A([A-Z][a-z]{2}) ([0-9]{1,2}), ([0-9]{4})\Z")
 # strptime would read the months of the machine's own language.
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 _SATURDAY = 5
+
+
+FiguresOf = Callable[[Mapping[str, str], str], list[Figure]]
+"""Takes the cells of a row by the names of their columns, and the day."""
 
 
 class FileTooLarge(InvalidReply):
@@ -110,12 +115,10 @@ class OperatorFlows:
             Unreachable: it cannot be opened.
             InvalidReply: it is too large (`FileTooLarge`), or a line of it is invalid.
         """
-        return await asyncio.to_thread(self._figures, today(self._clock))
-
-    def _figures(self, present: date) -> list[Figure]:
-        figures = decode_operator_flows(read_operator_file(self._path), self._source)
-        refuse_days_ahead(figures, present)
-        return figures
+        body = await asyncio.to_thread(read_operator_file, self._path)
+        return await asyncio.to_thread(
+            decode_operator_flows, body, self._source, today(self._clock)
+        )
 
 
 def read_operator_file(path: Path) -> bytes:
@@ -129,10 +132,10 @@ def read_operator_file(path: Path) -> bytes:
         with path.open("rb") as file:
             body = file.read(MAX_OPERATOR_BYTES + 1)
     except OSError as error:
-        name = type(error).__name__
-        raise Unreachable(f"the operator's file cannot be opened ({name})") from error
+        # Without its path, which `/api/status` must not show.
+        raise Unreachable(f"the operator's file cannot be opened: {error.strerror}") from error
     if len(body) > MAX_OPERATOR_BYTES:
-        raise FileTooLarge(f"the operator's file is larger than {MAX_OPERATOR_BYTES} bytes")
+        raise FileTooLarge("the operator's file is larger than 1 MiB")
     return body
 
 
@@ -159,19 +162,19 @@ def decode_holdings(body: bytes, fund: str, source: str) -> list[Figure]:
     return plausible(figures)
 
 
-def decode_operator_flows(body: bytes, source: str) -> list[Figure]:
+def decode_operator_flows(body: bytes, source: str, present: date) -> list[Figure]:
     """Read the operator's rows: `date, net_flow_usd, aum_usd, holdings_btc`, oldest day first.
 
-    Only the flow may be empty.
+    Only the flow may be empty. No day may be after `present`, give or take time zones.
 
     Raises:
         InvalidReply: names the invalid lines, and why.
     """
     names = (OPERATOR_AUM, OPERATOR_BTC, OPERATOR_FLOW)
-    return _decode_days(body, FLOW_COLUMNS, partial(_flow_figures, names, source))
+    return _decode_days(body, FLOW_COLUMNS, partial(_flow_figures, names, source), present)
 
 
-def decode_history(body: bytes, fund: str, source: str) -> list[Figure]:
+def decode_history(body: bytes, fund: str, source: str, present: date) -> list[Figure]:
     """Read earlier days of one fund that its issuer no longer publishes, oldest day first.
 
     The columns are `SHARE_COLUMNS` with one of `VALUE_COLUMNS`, or `FLOW_COLUMNS`.
@@ -179,27 +182,33 @@ def decode_history(body: bytes, fund: str, source: str) -> list[Figure]:
     Raises:
         InvalidReply: names the invalid lines, and why.
     """
-    header = next(iter(csv_rows(body)), [])
+    # As it is meant: `_decode_days` refuses capitals and semicolons.
+    header = re.split("[,;]", ",".join(next(iter(csv_rows(body)), [])).lower())
     if SHARE_COLUMNS[1] in header:
         value = next((name for name in VALUE_COLUMNS if name in header), VALUE_COLUMNS[0])
-        columns = (*SHARE_COLUMNS, value)
-        figures = _decode_days(body, columns, partial(_share_figures, fund, value, source))
+        columns: Sequence[str] = (*SHARE_COLUMNS, value)
+        figures_of = partial(_share_figures, fund, value, source)
     else:
         names = (fund_series(fund, "aum"), fund_series(fund, "btc"), fund_series(fund, "flow"))
-        figures = _decode_days(body, FLOW_COLUMNS, partial(_flow_figures, names, source))
+        columns, figures_of = FLOW_COLUMNS, partial(_flow_figures, names, source)
+    figures = _decode_days(body, columns, partial(_traded, figures_of), present)
     if not figures:
         raise InvalidReply("the file has no rows")
     return figures
 
 
 def _decode_days(
-    body: bytes,
-    names: Sequence[str],
-    figures_of: Callable[[Mapping[str, str], str], list[Figure]],
+    body: bytes, names: Sequence[str], figures_of: FiguresOf, present: date
 ) -> list[Figure]:
-    """Read one row per day; `figures_of` takes the cells by name, and the day."""
+    """Read one row per day."""
     (_, header), *rows = numbered_rows(body) or [(0, [])]
-    columns = {name: column(header, name) for name in names}
+    try:
+        columns = {name: column(header, name) for name in names}
+    except InvalidReply as error:
+        raise InvalidReply(
+            f"{error}: write line 1 as {','.join(names)}, with commas and in lower case"
+        ) from error
+    last = (present + timedelta(days=1)).isoformat()
     lines: dict[str, int] = {}
     figures: list[Figure] = []
     problems: list[str] = []
@@ -208,7 +217,7 @@ def _decode_days(
             continue
         try:
             cells = _cells(row, header, columns)
-            day = _weekday(cells["date"])
+            day = _weekday(cells["date"], last)
             figures += plausible(figures_of(cells, day))
         except ValueError as error:
             problems.append(f"line {line}: {error}")
@@ -290,12 +299,24 @@ def _cells(row: Sequence[str], header: Sequence[str], columns: Mapping[str, int]
     return {name: row[place] for name, place in columns.items()}
 
 
-def _weekday(cell: str) -> str:
+def _weekday(cell: str, last: str) -> str:
     if _ISO_DAY.fullmatch(cell) is None:
         raise ValueError(f"date {cell!r:.40} is not written as YYYY-MM-DD")
     if date.fromisoformat(cell).weekday() >= _SATURDAY:
         raise ValueError(f"date {cell} is on a weekend, when no fund is traded")
+    if cell > last:
+        raise ValueError(f"date {cell} is in the future")
     return cell
+
+
+def _traded(figures_of: FiguresOf, cells: Mapping[str, str], day: str) -> list[Figure]:
+    """The figures of a day on which a US bitcoin ETF can have been traded."""
+    if day < "2024":
+        raise ValueError(f"date {day} is before 2024, when US bitcoin ETFs began to trade")
+    read = date.fromisoformat(day)
+    if not any(trading_days(read, read)):
+        raise ValueError(f"date {day} is a holiday of the New York Stock Exchange")
+    return figures_of(cells, day)
 
 
 def _flow_figures(

@@ -24,7 +24,8 @@ from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.macro.store import new_figures, record_figures
+from barograph.macro.evidence import day_of
+from barograph.macro.store import import_figures
 from barograph.markets.records import Perpetuals
 from barograph.markets.settlements import REVISION_DELAY
 from barograph.markets.view import PERPETUALS
@@ -233,8 +234,9 @@ class StanceReplay:
     async def _import_fund(self, tx: Transaction) -> None:
         await self._lease.fence(tx)
         body = fund_history(self._figures, self._at, FUND_DAYS)
-        figures = decode_history(body, self._settings.etf_fund, self._settings.macro_source)
-        await record_figures(tx, await new_figures(tx, figures), self._at)
+        fund, present = self._settings.etf_fund, day_of(self._at)
+        figures = decode_history(body, fund, self._settings.macro_source, present)
+        await import_figures(tx, fund, figures, self._at)
 
     async def close(self) -> None:
         """Close the connections."""
