@@ -80,7 +80,7 @@ def test_a_reading_of_the_samples_is_the_crypto_perpetuals_against_usdt() -> Non
     reading = ask(lambda exchange: exchange.perpetuals())
     found = {each.contract: each for each in reading.contracts}
     assert set(found) == {
-        *("1000PEPEUSDT", "ARKUSDT", "AVNTUSDT", "BTCUSDT", "ETHUSDT", "KAVAUSDT"),
+        *("1000PEPEUSDT", "ARKUSDT", "AVNTUSDT", "BTCUSDT", "ETHUSDT", "KAVAUSDT")
     }
     assert found["BTCUSDT"] == Perpetual(
         contract="BTCUSDT",
@@ -135,8 +135,9 @@ def test_the_history_in_the_samples_is_read_and_open_interest_is_single_sided() 
     ],
 )
 def test_every_error_in_the_samples_has_its_kind(name: str, kind: type[UpstreamError]) -> None:
-    answers = {"account-ratio": ERRORS[name]}
+    answers = dict.fromkeys(("account-ratio", "kline"), ERRORS[name])
     assert type(ask(lambda exchange: exchange.long_accounts("BTCUSDT"), answers)) is kind
+    assert type(ask(lambda exchange: exchange.past_prices("X", END - HOUR, END), answers)) is kind
 
 
 def test_every_frame_in_the_samples_is_distinguished() -> None:
