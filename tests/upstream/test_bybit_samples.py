@@ -151,7 +151,7 @@ def test_every_error_in_the_samples_has_its_kind(name: str, kind: type[UpstreamE
     assert type(ask(lambda exchange: exchange.past_prices("X", END - HOUR, END), answers)) is kind
 
 
-def test_every_frame_in_the_samples_is_distinguished() -> None:
+def test_every_frame_in_the_samples_is_distinguished_and_a_side_is_that_of_the_position() -> None:
     batch, confirmed, pong, unknown, known = (
         messages.decode_message(msgspec.json.encode(frame)) for frame in FRAMES
     )
