@@ -1,7 +1,9 @@
 """Bybit's history: every hour once, page by page, at a pace that leaves room for live calls."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -15,6 +17,7 @@ from barograph.markets.settlements import SettledRate
 from barograph.settings import Settings
 from barograph.upstream.bybit import BybitExchange
 
+SAMPLES = Path(__file__).parent / "samples/bybit"
 NOW = 1_794_787_212_345
 END = NOW // HOUR * HOUR
 START = END - 30 * DAY
@@ -80,24 +83,16 @@ class Past:
         if self.failures:
             return self.failures.pop(0)
         if endpoint in {"tickers", "instruments-info"}:
-            rows: Sequence[Row] = [self._ticker() if endpoint == "tickers" else INSTRUMENT]
+            sides = {"singleOpenInterest": "10", "openInterest": str(10 * float(self.sides))}
+            name = endpoint.removesuffix("-info")
+            result = json.loads((SAMPLES / f"{name}.json").read_text())["result"]
+            result["list"] = [
+                each | sides for each in result["list"] if each["symbol"] == "BTCUSDT"
+            ]
         else:
             rows = self.rows(endpoint, query) if self.answer is None else self.answer(query)
-        result = {"category": "linear", "symbol": "BTCUSDT", "list": rows, "nextPageCursor": "x"}
-        if endpoint == "instruments-info":
-            result["nextPageCursor"] = ""
+            result = {"symbol": "BTCUSDT", "list": rows, "nextPageCursor": "x"}
         return httpx2.Response(200, json={"retCode": 0, "result": result, "time": self.now})
-
-    def _ticker(self) -> Row:
-        return {
-            "symbol": "BTCUSDT",
-            "lastPrice": "1",
-            "fundingRate": "0",
-            "fundingIntervalHour": "8",
-            "nextFundingTime": str(END + HOUR),
-            "singleOpenInterest": "10",
-            "openInterest": str(10 * float(self.sides)),
-        }
 
     def read(self, call: Callable[[BybitExchange], Awaitable[Any]]) -> Any:
         async def work() -> Any:
@@ -111,16 +106,6 @@ class Past:
                 await self.exchange.close()
 
         return asyncio.run(work())
-
-
-INSTRUMENT = {
-    "symbol": "BTCUSDT",
-    "contractType": "LinearPerpetual",
-    "status": "Trading",
-    "baseCoin": "BTC",
-    "quoteCoin": "USDT",
-    "symbolType": "",
-}
 
 
 def reading(method: Callable[..., Awaitable[Any]]) -> Callable[..., Any]:
