@@ -19,13 +19,7 @@ from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, HOUR, SECOND
 from barograph.markets.exchange import MarketHistory, PastValue
-from barograph.markets.records import (
-    MAJORS,
-    BackfillProgress,
-    Perpetual,
-    Perpetuals,
-    majors_first,
-)
+from barograph.markets.records import MAJORS, BackfillProgress, Perpetual, Perpetuals, majors_first
 from barograph.markets.settlements import LONGEST_INTERVAL_HOURS, SettledRate, interval_hours
 from barograph.markets.store import (
     ReadingRow,
