@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from joserfc.jws import extract_compact
 
 from barograph.cli.demo import demo
+from barograph.demo.servers.faults import IdentityFault
 from barograph.demo.servers.identity import DEMO_USERS, load_or_create_key
 
 
@@ -34,11 +35,4 @@ def test_no_token_without_a_known_tier_and_a_running_demo(
 def test_the_faults_of_the_identity_provider_are_listed() -> None:
     command = ["fault", "identity", "on", "--kind", "list"]
     printed = CliRunner().invoke(demo, command, catch_exceptions=False).stdout
-    assert set(printed.split()) == {
-        "outage",
-        "hang",
-        "redirect",
-        "html",
-        "lying",
-        "empty-key-set",
-    }
+    assert set(printed.split()) == set(IdentityFault)

@@ -1,12 +1,17 @@
-"""The generated pages are what their generators say today."""
+"""The pages agree with the code: those that are generated, and those that describe it."""
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
 
+from barograph.cli.diagnosis import _CERTIFICATES, _CONNECTIONS, _UNKNOWN_AUTHORITY
+from barograph.cli.doctor_local import CHECKS as LOCAL
+from barograph.cli.doctor_upstreams import CHECKS as UPSTREAMS
 from barograph.macro.records import NYFED_NOTICE, NYFED_TERMS
 from barograph.settings import Settings
+from barograph.terms.sources import SOURCES
 from barograph.upstream.etf import FLOW_COLUMNS, SHARE_COLUMNS, VALUE_COLUMNS
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -35,3 +40,22 @@ def test_the_page_of_daily_figures_has_the_notice_and_the_columns_of_the_import(
     assert NYFED_TERMS in page
     for name in (*FLOW_COLUMNS, *SHARE_COLUMNS, *VALUE_COLUMNS):
         assert f"`{name}`" in page
+
+
+def test_the_page_about_doctor_has_every_check_in_order_and_every_failed_connection() -> None:
+    page = (DOCS / "doctor.md").read_text("utf-8")
+    rows = re.findall(r"^\| ((?:`[a-z]+`(?:, )?)+) \|", page, re.MULTILINE)
+    named = [name for row in rows for name in re.findall("[a-z]+", row)]
+    assert named == [*LOCAL, "terms", *UPSTREAMS]
+    for each in (*_CONNECTIONS.values(), *_CERTIFICATES.values(), _UNKNOWN_AUTHORITY):
+        assert f"| {each.detail.format(host='…')} |" in page
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_terms_of_every_source_are_described_with_their_link_and_date(name: str) -> None:
+    page = (DOCS / "live.md").read_text("utf-8")
+    (row,) = [line for line in page.splitlines() if line.startswith(f"| `{name}` |")]
+    assert SOURCES[name].url in row
+    assert SOURCES[name].terms_date in row
+    assert ("2026-" in row) is bool(SOURCES[name].terms_date)
+    assert ("written consent" in row) is (SOURCES[name].statement == "consent")

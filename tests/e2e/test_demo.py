@@ -311,7 +311,8 @@ def test_fresh_demo_starts_over_and_fills_its_past_over_the_wire(tmp_path: Path)
         assert json.loads((data / "world.json").read_text())["seed"] == 5
         assert (data / "notes.txt").exists()
         assert _json(fresh, "/api/agent/market-state")["liq24h"]["available"] is False
-        eventually(lambda: len(_hours_of("BTCUSDT", data)) >= 30 * 24 or None, "30 days of BTC")
+        btc = "SELECT at FROM readings WHERE resolution = 'hour' AND contract = 'BTCUSDT'"
+        eventually(lambda: len(_rows(data, btc)) >= 30 * 24 or None, "30 days of BTC")
     (tmp_path / "log").unlink()
     with started_demo(tmp_path) as later:  # replays nothing either, so it has no past ETF days
         checks = eventually(lambda: _etf_checks(later), "a reading of the ETF's file")
@@ -355,10 +356,6 @@ def test_stopped_demo_leaves_nothing_and_continues_its_record_at_once(demo: Demo
         assert record <= _record(demo.data)
         shown = _barograph("stances", "show", "funding-regime-stance", "--json", demo=again)
         assert json.loads(shown)["state"] == "active"  # no fault outlives its demo
-
-
-def _hours_of(contract: str, data: Path) -> list[Any]:
-    return [row for row in _record(data) if row[0] == contract]
 
 
 def _doors(demo: Demo, kind: str) -> tuple[Any, Any, Any]:

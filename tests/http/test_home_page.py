@@ -161,10 +161,7 @@ FILLING = (
     [
         (None, "We have not started to back-fill missing hours from the exchange's own history."),
         (BackfillProgress(START, 1_467, 1_467), None),
-        (
-            BackfillProgress(START, 1_467, 120, START + HOUR),
-            f"{FILLING}, all by about 22:20 UTC.",
-        ),
+        (BackfillProgress(START, 1_467, 120, START + HOUR), f"{FILLING}, all by about 22:20 UTC."),
         (
             BackfillProgress(START, 1_467, 120, START + HOUR, "throttled", START),
             f"{FILLING}. The last request failed (throttled); we are retrying.",

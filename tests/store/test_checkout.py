@@ -214,9 +214,7 @@ def test_a_proof_that_was_used_at_one_door_opens_no_other(counter: Counter) -> N
     assert counter.made == 1
 
 
-def test_delivered_body_is_delivered_again_if_the_endpoint_allows_it(
-    counter: Counter,
-) -> None:
+def test_delivered_body_is_delivered_again_if_the_endpoint_allows_it(counter: Counter) -> None:
     first = counter.take(key=KEY)
     counter.clock.now = first.payment.valid_before + DAY
     assert counter.take(key=KEY) == first

@@ -114,9 +114,7 @@ def test_the_first_reading_of_a_minute_stays_whoever_comes_later(record: Record)
     assert stored == [(START, 1.0), (START + MINUTE, 3.0)]
 
 
-def test_a_measured_reading_replaces_a_backfilled_one_and_never_the_reverse(
-    record: Record,
-) -> None:
+def test_a_measured_reading_replaces_a_backfilled_one_and_never_the_reverse(record: Record) -> None:
     record.readings(row(price=1.0), origin="backfilled")
     record.readings(row(price=2.0))
     record.readings(row(price=3.0), origin="backfilled")

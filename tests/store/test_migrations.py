@@ -11,13 +11,7 @@ from pathlib import Path
 import pytest
 
 from barograph.errors import ConfigurationError
-from barograph.kit.database import (
-    ConstraintViolated,
-    Database,
-    DatabaseUnavailable,
-    Row,
-    Transaction,
-)
+from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction
 from barograph.kit.migrations import (
     Migration,
     missing_migrations,
@@ -131,27 +125,6 @@ def test_market_data_recorded_before_venues_is_kept_as_measured_at_bybit(
     (measured,) = expected["readings"]
     expected["readings"] = [(*measured[:-1], None, "measured")]  # no open interest in coins
     assert runner.run(empty_database.read(recorded)) == expected
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "UPDATE settlement_reports SET origin = 'backfilled'",
-        "DELETE FROM settlement_reports",
-        "REPLACE INTO settlement_reports SELECT * FROM settlement_reports",
-    ],
-)
-def test_reports_of_settlements_stay_guarded_after_they_got_a_venue(
-    empty_database: Database, runner: asyncio.Runner, sql: str
-) -> None:
-    steps = packaged_migrations()
-    runner.run(upgrade(empty_database, steps[:13], HandClock()))
-    insert = "INSERT INTO settlement_reports VALUES ('BTCUSDT', 1, 1, 0.01, 2)"
-    runner.run(empty_database.write(lambda tx: tx.execute(insert)))
-    runner.run(upgrade(empty_database, steps, HandClock()))
-
-    with pytest.raises(ConstraintViolated, match="report"):
-        runner.run(empty_database.write(lambda tx: tx.execute(sql)))
 
 
 def test_an_edited_file_is_refused_with_a_remedy_and_nothing_is_applied(

@@ -341,9 +341,7 @@ def test_what_was_missed_of_the_running_hour_counts_against_what_has_passed(
     assert record.liquidations().columns[-1].watched_pct == 50.0
 
 
-def test_the_series_says_when_watching_began_if_its_columns_start_earlier(
-    record: Record,
-) -> None:
+def test_the_series_says_when_watching_began_if_its_columns_start_earlier(record: Record) -> None:
     assert record.liquidations().watched_since is None
     begun = NOW - 2 * DAY
     record.watch((begun, NOW - DAY), (NOW - HOUR, NOW))

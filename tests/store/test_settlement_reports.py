@@ -46,10 +46,7 @@ class Reports:
         """Record a reading of our own."""
         row = ReadingRow("minute", "BTCUSDT", at, 9.0, 0.01, 8.0, None, None)
 
-        async def work(tx: Transaction) -> None:
-            await record_rows(tx, readings=[row])
-
-        self.runner.run(self.database.write(work))
+        self.runner.run(self.database.write(lambda tx: record_rows(tx, readings=[row])))
 
     def newest(self, count: int = 100) -> list[SettlementReport]:
         async def work(tx: Transaction) -> list[SettlementReport]:
@@ -176,6 +173,7 @@ def test_a_report_is_kept_whole_or_not_at_all(reports: Reports) -> None:
     "sql",
     [
         "UPDATE settlement_reports SET funding_rate_pct = 9",
+        "UPDATE settlement_reports SET origin = 'measured'",
         "DELETE FROM settlement_reports",
         f"REPLACE INTO settlement_reports VALUES ('bybit', 'BTCUSDT', {AT}, 1, 9, 0, 'measured')",
         (

@@ -43,31 +43,23 @@ async def use(database: Database, series: str) -> None:
     await database.write(lambda tx: record_figures(tx, [figure], START))
 
 
-def test_a_confirmation_is_stored_with_the_date_of_the_terms_and_holds_until_revoked(
+def test_a_confirmation_has_the_date_of_the_terms_and_holds_until_renewed_or_revoked(
     database: Database, runner: asyncio.Runner
 ) -> None:
     first = begin(database, runner, START, accept_terms="bybit, treasury")
     begin(database, runner, START + DAY, accept_terms="bybit")
+    dated = SOURCES["bybit"].terms_date
 
     assert first.unused == ["nyfed", "ishares", "selling"]
-    dated = SOURCES["bybit"].terms_date
     _, held = runner.run(database.read(read_terms))
     assert (list(held), held["bybit"]) == (["bybit", "treasury"], Confirmation(dated, START))
-    runner.run(database.write(lambda tx: revoke(tx, ["bybit"])))
-    assert "bybit" in begin(database, runner, START + 2 * DAY).unused
-
-
-def test_newer_terms_replace_the_older_confirmation(
-    database: Database, runner: asyncio.Runner
-) -> None:
-    runner.run(database.write(lambda tx: confirm(tx, ["bybit"], START)))
     older = "UPDATE terms_confirmations SET terms_date = '2020-01-01'"
     runner.run(database.write(lambda tx: tx.execute(older)))
-
     runner.run(database.write(lambda tx: confirm(tx, ["bybit"], START + DAY)))
-
     _, held = runner.run(database.read(read_terms))
-    assert held == {"bybit": Confirmation(SOURCES["bybit"].terms_date, START + DAY)}
+    assert held["bybit"] == Confirmation(dated, START + DAY)
+    runner.run(database.write(lambda tx: revoke(tx, ["bybit"])))
+    assert "bybit" in begin(database, runner, START + 2 * DAY).unused
 
 
 def test_after_an_upgrade_exactly_the_sources_in_use_have_30_days(

@@ -16,8 +16,8 @@ class ScriptedHistory:
     a contract is raised error by error, the last one for ever if `fails_for_ever` names it.
     """
 
-    def __init__(self, **script: list[Exception]) -> None:
-        self._script = script
+    def __init__(self, **script: Sequence[Exception]) -> None:
+        self._script = {contract: list(errors) for contract, errors in script.items()}
         self.asked: list[tuple[str, int, int]] = []
         self.launches: dict[str, int] = {}
         self.unproven: set[str] = set()

@@ -222,8 +222,6 @@ def test_a_stance_that_is_not_issued_or_not_recorded_is_named() -> None:
 
 
 NO_SOURCE = NotIssuedYet("no source is configured")
-
-
 KNOWN_DAYS = "days are known; the operator can add earlier days: barograph macro import FILE"
 
 
@@ -376,23 +374,17 @@ def test_too_little_coverage_is_said_with_what_is_needed() -> None:
     assert (status.status, status.feed.status) == ("degraded", "ok")
 
 
-def test_contracts_that_are_not_crypto_are_counted_without_being_a_failure() -> None:
+def test_contracts_of_other_classes_or_without_a_topic_are_counted_and_no_failure() -> None:
     left_out = {"commodity": 20, "stock": 180, "weather": 2}
     found = replace(reading(START), left_out=left_out, unknown_classes=["weather"])
-    exchange = check(assess(WELL._replace(perpetuals=found)), "exchange")
+    status = assess(WELL._replace(perpetuals=replace(found, unwatched=["PEPEUSDT", "SOLUSDT"])))
+    exchange, liquidations = check(status, "exchange"), check(status, "liquidations")
 
-    assert exchange.status == "ok"
+    assert exchange.status == liquidations.status == "ok"
     assert exchange.detail == (
         "the last reading succeeded; left out 202 contracts that are not crypto: 180 stock, "
         "20 commodity, 2 weather; this version does not know the class weather"
     )
-
-
-def test_contracts_without_a_liquidation_topic_are_counted() -> None:
-    found = replace(reading(START), unwatched=["1000PEPEUSDT", "SOLUSDT"])
-    liquidations = check(assess(WELL._replace(perpetuals=found)), "liquidations")
-
-    assert liquidations.status == "ok"
     assert liquidations.detail.endswith("covered; contracts without a liquidation topic: 2")
 
 

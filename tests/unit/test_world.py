@@ -114,16 +114,14 @@ def test_the_list_has_contracts_to_keep_and_contracts_to_ignore() -> None:
 
 def test_a_larger_world_has_more_perpetuals_and_the_same_market() -> None:
     large = World(SEED, EPOCH, extra=100)
-    added = {each.symbol for each in large.contracts(EPOCH)} - {
-        each.symbol for each in WORLD.contracts(EPOCH)
-    }
+    symbols, known = ({each.symbol for each in of.contracts(EPOCH)} for of in (large, WORLD))
+    added = symbols - known
     assert len(added) == 100
     now = EPOCH + 5 * HOUR
     for symbol in sorted(added)[::20]:
         query = {"category": "linear", "symbol": symbol, "period": "1h"}
-        assert msgspec.json.decode(answer(large, "/v5/market/account-ratio", query, now)[1])[
-            "result"
-        ]
+        reply = answer(large, "/v5/market/account-ratio", query, now)[1]
+        assert msgspec.json.decode(reply)["result"]
         assert ticker(large, contract(symbol, large), now)["symbol"] == symbol
     assert ticker(large, contract("BTCUSDT"), now) == ticker(WORLD, contract("BTCUSDT"), now)
 
@@ -229,10 +227,14 @@ SOME_DAYS = [EPOCH + day * DAY + 5 * HOUR + 1_234_567 for day in range(0, 60, 3)
 LIVE = [contract(symbol) for symbol in sorted(LIVE_SYMBOLS)]
 
 
+def rates_per_8h(now: int) -> list[float]:
+    return [WORLD.funding_rate(each, now) * 8 / each.funding_hours for each in LIVE]
+
+
 def test_contracts_pay_different_funding_and_many_rest_at_the_interest_rate() -> None:
     resting = []
     for now in SOME_DAYS:
-        rates = [WORLD.funding_rate(each, now) * 8 / each.funding_hours for each in LIVE]
+        rates = rates_per_8h(now)
         resting.append(sum(math.isclose(rate, 0.0001) for rate in rates) / len(rates))
         assert len(set(rates)) >= 10
     assert max(resting) < 0.9
@@ -242,15 +244,8 @@ def test_contracts_pay_different_funding_and_many_rest_at_the_interest_rate() ->
 def test_every_day_shows_contracts_in_every_band_of_funding() -> None:
     edges = (-0.0003, -0.00005, 0.00015, 0.0003)
     for now in SOME_DAYS:
-        bands = {
-            sum(
-                WORLD.funding_rate(each, now + hour * HOUR) * 8 / each.funding_hours >= edge
-                for edge in edges
-            )
-            for each in LIVE
-            for hour in range(24)
-        }
-        assert bands == {0, 1, 2, 3, 4}
+        rates = [rate for hour in range(24) for rate in rates_per_8h(now + hour * HOUR)]
+        assert {sum(rate >= edge for edge in edges) for rate in rates} == {0, 1, 2, 3, 4}
 
 
 def test_a_few_coins_are_under_stress_on_any_day() -> None:

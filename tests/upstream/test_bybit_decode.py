@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barograph.errors import InvalidReply, UnknownToUpstream
-from barograph.markets.records import Liquidation, LongAccounts, Perpetual
+from barograph.markets.records import LongAccounts, Perpetual
 from barograph.upstream.bybit.decode import (
     Instrument,
     decode_instruments,
@@ -22,10 +22,8 @@ from barograph.upstream.bybit.decode import (
 )
 from barograph.upstream.bybit.messages import (
     MAX_ARGS_CHARACTERS,
-    Batch,
     Other,
     Pong,
-    Subscribed,
     decode_message,
     topics_by_connection,
 )
@@ -314,24 +312,7 @@ def test_whatever_comes_is_a_number_or_unreadable(cell: str | float | bool | Non
         assert abs(value) < float("inf")
 
 
-def test_the_side_of_a_liquidation_is_that_of_the_position() -> None:
-    message = decode_message((REPLIES / "liquidations.json").read_bytes())
-    assert message == Batch(
-        (
-            Liquidation(1794787211945, "BTCUSDT", "long", 0.35, 93810.2),
-            Liquidation(1794787212225, "BTCUSDT", "short", 0.002, 94991.0),
-        )
-    )
-
-
-def test_answers_of_the_stream_are_told_apart() -> None:
-    read = {path.name: decode_message(path.read_bytes()) for path in REPLIES.glob("*.json")}
-    assert read["subscribed.json"] == Subscribed(accepted=True, detail="", request_id="")
-    assert read["pong.json"] == Pong()
-    refused = read["subscription_refused.json"]
-    assert isinstance(refused, Subscribed)
-    assert not refused.accepted
-    assert "NOPEUSDT" in refused.detail
+def test_pongs_and_other_messages_of_the_stream_are_told_apart() -> None:
     assert decode_message(b'{"args":["1672916271846"],"op":"pong"}') == Pong()
     assert decode_message(b'{"topic":"tickers.BTCUSDT","data":{}}') == Other()
 

@@ -134,20 +134,12 @@ def test_the_list_is_read_page_by_page_and_the_cursor_goes_back_as_it_came(
     assert (first, second) == ("category=linear&limit=1000", f"{first}&cursor={sent}")
 
 
-def test_a_null_cursor_means_the_last_page() -> None:
-    venue = Venue()
-    venue.instruments[0]["result"]["nextPageCursor"] = None
-    assert names(asyncio.run(venue.read())) == KEPT
-
-
 def _classify(venue: Venue, **words: object) -> None:
     """Change the class of some contracts; `...` takes the field away."""
     for row in venue.rows(venue.instruments[0]):
-        word = words.get(str(row["symbol"]), row["symbolType"])
-        if word is ...:
+        row["symbolType"] = words.get(str(row["symbol"]), row["symbolType"])
+        if row["symbolType"] is ...:
             del row["symbolType"]
-        else:
-            row["symbolType"] = word
 
 
 @pytest.mark.outcome(
@@ -174,7 +166,7 @@ def test_contracts_that_are_not_crypto_are_left_out_and_counted_by_class(
     assert [each.__dict__["classes"] for each in told] == [["weather"]]
 
 
-def test_a_list_that_is_older_than_classes_is_crypto() -> None:
+def test_a_list_without_classes_is_crypto_and_one_of_other_classes_is_refused() -> None:
     venue, partly = Venue(), Venue()
     _classify(venue, **{str(row["symbol"]): ... for row in venue.rows(venue.instruments[0])})
     assert names(asyncio.run(venue.read())) == KEPT
@@ -182,12 +174,9 @@ def test_a_list_that_is_older_than_classes_is_crypto() -> None:
     reading = asyncio.run(partly.read())
     assert names(reading) == KEPT - {"ETHUSDT"}
     assert reading.left_out == {"unclassified": 1}
-
-
-def test_a_list_without_crypto_names_its_classes() -> None:
-    venue = Venue()
-    _classify(venue, **dict.fromkeys(KEPT, "coin"))
-    assert "6 contracts of other classes: coin" in str(asyncio.run(failure(venue)))
+    other = Venue()
+    _classify(other, **dict.fromkeys(KEPT, "coin"))
+    assert "6 contracts of other classes: coin" in str(asyncio.run(failure(other)))
 
 
 def test_a_slow_line_starts_late_and_later_calls_have_their_usual_time() -> None:
@@ -212,11 +201,12 @@ def test_a_list_without_an_end_is_invalid() -> None:
     assert len(venue.asked) == 20
 
 
-def test_an_empty_last_page_is_no_fault() -> None:
+def test_an_empty_last_page_with_a_null_cursor_is_no_fault() -> None:
     venue = Venue()
     first, last = venue.instruments[0], _document("instruments.json")
     first["result"]["nextPageCursor"] = "more"
     venue.rows(last).clear()
+    last["result"]["nextPageCursor"] = None
     venue.instruments = [first, last]
     assert names(asyncio.run(venue.read())) == KEPT
 

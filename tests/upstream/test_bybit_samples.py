@@ -11,6 +11,9 @@ import httpx2
 import msgspec
 import pytest
 
+from barograph.demo.servers import rest
+from barograph.demo.servers.stream import liquidation_messages
+from barograph.demo.world.world import World
 from barograph.errors import (
     Forbidden,
     InvalidReply,
@@ -19,30 +22,41 @@ from barograph.errors import (
     Unreachable,
     UpstreamError,
 )
-from barograph.kit.timestamps import HOUR
+from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.exchange import PastValue
 from barograph.markets.records import Liquidation, Perpetual
 from barograph.markets.settlements import SettledRate
 from barograph.settings import Settings
 from barograph.upstream.bybit import BybitExchange, contract_cache, decode, history, messages, wire
 from support.bybit_fields import ENVELOPE, READ, REST, STREAM, WORDS
-from support.shapes import fields_of
+from support.shapes import differences, fields_of
 
 SAMPLES = Path(__file__).parent / "samples/bybit"
 NOW = 1_794_787_212_345
 END = NOW // HOUR * HOUR
 ERRORS: dict[str, Any] = json.loads((SAMPLES / "errors.json").read_text())
 FRAMES = [json.loads(line) for line in (SAMPLES / "stream.jsonl").read_text().splitlines()]
-FILES = {
-    "instruments-info": "instruments",
-    "open-interest": "open_interest",
-    "account-ratio": "account_ratio",
-    "funding/history": "funding_history",
+QUERIES: dict[str, tuple[str, dict[str, str]]] = {
+    "tickers": ("tickers", {}),
+    "instruments": ("instruments-info", {"limit": "1000"}),
+    "kline": ("kline", {"symbol": "BTCUSDT", "interval": "60"}),
+    "open_interest": ("open-interest", {"symbol": "BTCUSDT", "intervalTime": "1h"}),
+    "account_ratio": ("account-ratio", {"symbol": "BTCUSDT", "period": "1h"}),
+    "funding_history": ("funding/history", {"symbol": "BTCUSDT"}),
 }
+FILES = {endpoint: name for name, (endpoint, _) in QUERIES.items()}
+WORLD = World(7, END - 3 * DAY)
 
 
 def sample(name: str) -> Any:
     return json.loads((SAMPLES / f"{name}.json").read_text())
+
+
+def simulated(name: str) -> Any:
+    endpoint, query = QUERIES[name]
+    found = rest.answer(WORLD, f"/v5/market/{endpoint}", {"category": "linear", **query}, NOW)
+    assert found[0] == 200
+    return json.loads(found[1])
 
 
 def ask(
@@ -52,18 +66,15 @@ def ask(
 
     def answer(request: httpx2.Request) -> httpx2.Response:
         endpoint = request.url.path.removeprefix("/v5/market/")
-        found = (answers or {}).get(endpoint) or sample(FILES.get(endpoint, endpoint))
+        found = (answers or {}).get(endpoint) or sample(FILES[endpoint])
         return httpx2.Response(200, json=found)
-
-    async def no_pause(seconds: float) -> None:
-        pass
 
     async def work() -> Any:
         exchange = BybitExchange(
             Settings(),
             clock=lambda: NOW,
             transport=httpx2.MockTransport(answer),
-            sleep=no_pause,
+            sleep=lambda _: asyncio.sleep(0),
             random=Random(1),
         )
         try:
@@ -80,7 +91,7 @@ def test_a_reading_of_the_samples_is_the_crypto_perpetuals_against_usdt() -> Non
     reading = ask(lambda exchange: exchange.perpetuals())
     found = {each.contract: each for each in reading.contracts}
     assert set(found) == {
-        *("1000PEPEUSDT", "ARKUSDT", "AVNTUSDT", "BTCUSDT", "ETHUSDT", "KAVAUSDT"),
+        *("1000PEPEUSDT", "ARKUSDT", "AVNTUSDT", "BTCUSDT", "ETHUSDT", "KAVAUSDT")
     }
     assert found["BTCUSDT"] == Perpetual(
         contract="BTCUSDT",
@@ -135,11 +146,12 @@ def test_the_history_in_the_samples_is_read_and_open_interest_is_single_sided() 
     ],
 )
 def test_every_error_in_the_samples_has_its_kind(name: str, kind: type[UpstreamError]) -> None:
-    answers = {"account-ratio": ERRORS[name]}
+    answers = dict.fromkeys(("account-ratio", "kline"), ERRORS[name])
     assert type(ask(lambda exchange: exchange.long_accounts("BTCUSDT"), answers)) is kind
+    assert type(ask(lambda exchange: exchange.past_prices("X", END - HOUR, END), answers)) is kind
 
 
-def test_every_frame_in_the_samples_is_distinguished() -> None:
+def test_every_frame_in_the_samples_is_distinguished_and_a_side_is_that_of_the_position() -> None:
     batch, confirmed, pong, unknown, known = (
         messages.decode_message(msgspec.json.encode(frame)) for frame in FRAMES
     )
@@ -162,28 +174,29 @@ def _decided(found: dict[str, Any], decisions: dict[str, str]) -> set[str]:
 
 
 @pytest.mark.parametrize("name", REST)
-def test_every_field_of_the_samples_is_read_or_ignored_on_purpose(name: str) -> None:
+def test_every_field_of_the_samples_is_simulated_and_read_or_ignored_on_purpose(name: str) -> None:
     reply = sample(name)
     assert reply.keys() == ENVELOPE.keys()
     cells = {"list[]", "list[][]"}
     assert _decided(fields_of(reply["result"]), REST[name]) - cells == REST[name].keys()
+    assert differences(reply, simulated(name)) == []
 
 
-def test_every_field_of_the_stream_is_read_or_ignored_on_purpose() -> None:
+def test_every_field_of_the_stream_is_simulated_and_read_or_ignored_on_purpose() -> None:
     found = fields_of(FRAMES)
     assert {field.removeprefix("[].") for field in found} - {"[]", "data[]"} == STREAM.keys()
+    WORLD.simulate_to(NOW)
+    liquidations = [json.loads(each) for each in liquidation_messages(WORLD, NOW - HOUR, NOW)]
+    assert differences(FRAMES[:1], liquidations) == []
 
 
-def test_every_word_that_decides_about_a_contract_is_known() -> None:
-    rows = sample("instruments")["result"]["list"]
+def test_every_word_that_decides_about_a_contract_is_known_and_simulated() -> None:
+    rows, ours = (read("instruments")["result"]["list"] for read in (sample, simulated))
     for field, words in WORDS.items():
-        assert {row[field.removeprefix("list[].")] for row in rows} == words
+        name = field.removeprefix("list[].")
+        assert {row[name] for row in rows} == words <= {row[name] for row in ours}
     known = contract_cache.CRYPTO_CLASSES | contract_cache.OTHER_CLASSES
     assert WORDS["list[].symbolType"] == known
-
-
-def _names(*shapes: Any) -> set[str]:
-    return {field.encode_name for shape in shapes for field in msgspec.structs.fields(shape)}
 
 
 @pytest.mark.parametrize(
@@ -203,4 +216,5 @@ def test_the_fields_listed_as_read_are_those_the_decoders_read(
     decisions: dict[str, str], shapes: list[Any]
 ) -> None:
     listed = {field.rpartition(".")[2] for field, what in decisions.items() if what == READ}
-    assert listed == _names(*shapes)
+    known = [field for shape in shapes for field in msgspec.structs.fields(shape)]
+    assert listed == {field.encode_name for field in known}

@@ -87,9 +87,7 @@ class Server:
             self.open.discard(socket)
 
     async def converse(
-        self,
-        socket: ServerConnection,
-        refuse: Callable[[list[str]], str | None] = lambda _: None,
+        self, socket: ServerConnection, refuse: Callable[[list[str]], str | None] = lambda _: None
     ) -> None:
         """Answer subscriptions and pings like the exchange."""
         async for text in socket:

@@ -217,19 +217,14 @@ def test_a_figure_out_of_range_is_named_by_the_kind_of_failure(row: str, series:
 
 
 DAY = "2026-11-05"
+OF_SHARES = {"shares": 1_000.0, "nav": 50.0, "btc": 2.0, "aum": 50_000.0}
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (
-            f'date,shares_outstanding,holdings_btc,nav_usd\n{DAY},"1,000",2,50\n',
-            {"shares": 1_000.0, "nav": 50.0, "btc": 2.0, "aum": 50_000.0},
-        ),
-        (
-            f"market_value_usd,date,shares_outstanding,holdings_btc\n50000,{DAY},1000,2\n",
-            {"shares": 1_000.0, "nav": 50.0, "btc": 2.0, "aum": 50_000.0},
-        ),
+        (f'date,shares_outstanding,holdings_btc,nav_usd\n{DAY},"1,000",2,50\n', OF_SHARES),
+        (f"market_value_usd,date,shares_outstanding,holdings_btc\n50000,{DAY},1000,2\n", OF_SHARES),
         (f"{OPERATOR}{DAY},-5,50000,2\n", {"aum": 50_000.0, "btc": 2.0, "flow": -5.0}),
     ],
 )

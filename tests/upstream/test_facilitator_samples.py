@@ -70,13 +70,7 @@ KIND_FIELDS = {
 Work = Callable[[HttpFacilitator], Awaitable[Any]]
 
 
-def told(
-    work: Work,
-    reply: Any,
-    status: int = 200,
-    headers: dict[str, str] | None = None,
-    **settings: Any,
-) -> str:
+def told(work: Work, reply: Any, status: int = 200, headers: Any = None, **settings: Any) -> str:
     """The outcome of one request that gets this reply."""
 
     def answer(_: httpx2.Request) -> httpx2.Response:
@@ -111,19 +105,12 @@ def outcome(found: Any) -> str:
     return " ".join(each.network for each in found)
 
 
-async def verify(client: HttpFacilitator) -> None:
-    await client.verify(proof())
-
-
-async def settle(client: HttpFacilitator) -> Any:
-    return await client.settle(proof())
-
-
-async def supported(client: HttpFacilitator) -> list[SupportedKind]:
-    return await client.supported()
-
-
-WORK: dict[str, Work] = {"verify": verify, "settle": settle, "supported": supported}
+WORK: dict[str, Work] = {
+    "verify": lambda client: client.verify(proof()),
+    "settle": lambda client: client.settle(proof()),
+    "supported": lambda client: client.supported(),
+}
+verify, settle, supported = WORK.values()
 EXPECTED = {
     "verify": {
         "valid": "valid",

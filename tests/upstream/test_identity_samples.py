@@ -1,20 +1,16 @@
 """What identity providers really send, read by the adapters, with every field accounted for."""
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 
 from barograph.demo.servers.identity import USERS, user_record
 from barograph.identity.key_set import EmptyKeySet, read_key_set
-from barograph.upstream.identity_provider import identity_provider
 from barograph.upstream.supabase import read_user
-from support.clock import START, HandClock
-from support.identities import identity_settings, outcome, resolve_example
-from support.tokens import SUBJECT, key_set, token
+from support.clock import START
+from support.tokens import SUBJECT
 
 SAMPLES = Path(__file__).parent / "samples" / "identity"
 
@@ -55,32 +51,3 @@ def test_a_real_record_and_an_empty_key_set_are_read() -> None:
     assert read_user(body, SUBJECT, START).user_id == SUBJECT
     with pytest.raises(EmptyKeySet):
         read_key_set((SAMPLES / "supabase_empty_key_set.json").read_bytes())
-
-
-def test_a_user_of_cognito_is_identified_with_the_documented_settings() -> None:
-    claims = sample("cognito_access_claims") | {"iat": START // 1000, "exp": START // 1000 + 3600}
-    issuer = claims["iss"]
-
-    async def answer(request: httpx2.Request) -> httpx2.Response:
-        ends = {"jwks_uri": f"{issuer}/keys", "userinfo_endpoint": f"{issuer}/userInfo"}
-        match request.url.path.rpartition("/")[2]:
-            case "keys":
-                return httpx2.Response(200, content=key_set())
-            case "userInfo":
-                return httpx2.Response(200, json=sample("cognito_userinfo"))
-        return httpx2.Response(200, json={"issuer": issuer, **ends})
-
-    async def work(**changes: Any) -> str:
-        settings = identity_settings(
-            issuer, identity="oidc", identity_claims="userinfo", identity_email_text=True, **changes
-        )
-        network = httpx2.MockTransport(answer)
-        provider = identity_provider(settings, HandClock(), network, resolve_example)
-        try:
-            return await outcome(provider, token(claims))
-        finally:
-            await provider.close()
-
-    ours = {"identity_audience": claims["client_id"]}
-    assert asyncio.run(work(**ours, identity_audience_claim="client_id")) == SUBJECT
-    assert asyncio.run(work(**ours)) == "refused"

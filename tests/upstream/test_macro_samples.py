@@ -23,8 +23,7 @@ NOW = EPOCH + 60 * DAY
 
 READ, IGNORED = "read", "ignored"
 TREASURY_FIELDS = {
-    "Date": READ,
-    **dict.fromkeys(("3 Mo", "2 Yr", "10 Yr"), READ),
+    **dict.fromkeys(("Date", "3 Mo", "2 Yr", "10 Yr"), READ),
     **dict.fromkeys(("1 Mo", "1.5 Month", "2 Mo", "4 Mo", "6 Mo", "1 Yr"), IGNORED),
     **dict.fromkeys(("3 Yr", "5 Yr", "7 Yr", "20 Yr", "30 Yr"), IGNORED),
 }

@@ -50,13 +50,7 @@ _data_option = click.option(
 )
 @click.pass_context
 def demo(
-    context: click.Context,
-    port: int,
-    data: Path,
-    seed: int,
-    workers: int,
-    x402: bool,
-    fresh: bool,
+    context: click.Context, port: int, data: Path, seed: int, workers: int, x402: bool, fresh: bool
 ) -> None:
     """Run the complete service on simulated data. It needs no network and no account.
 

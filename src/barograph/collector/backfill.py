@@ -19,13 +19,7 @@ from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, HOUR, SECOND
 from barograph.markets.exchange import MarketHistory, PastValue
-from barograph.markets.records import (
-    MAJORS,
-    BackfillProgress,
-    Perpetual,
-    Perpetuals,
-    majors_first,
-)
+from barograph.markets.records import MAJORS, BackfillProgress, Perpetual, Perpetuals, majors_first
 from barograph.markets.settlements import LONGEST_INTERVAL_HOURS, SettledRate, interval_hours
 from barograph.markets.store import (
     ReadingRow,
@@ -275,18 +269,15 @@ class BackfillJob(Job):
 
         Settlements start a day earlier, because the first hour needs the rate before it.
         """
-        history = self._history
+        history, span = self._history, (contract, start, end)
+        longer = (contract, start - DAY, self._clock())
         failed: list[Exception] = []
         try:
             async with asyncio.TaskGroup() as group:
-                prices = group.create_task(_known(history.past_prices(contract, start, end)))
-                interest = group.create_task(
-                    _known(history.past_open_interest(contract, start, end))
-                )
-                shares = group.create_task(_known(history.past_long_accounts(contract, start, end)))
-                rates = group.create_task(
-                    _known(history.past_settlements(contract, start - DAY, self._clock()))
-                )
+                prices = group.create_task(_known(history.past_prices(*span)))
+                interest = group.create_task(_known(history.past_open_interest(*span)))
+                shares = group.create_task(_known(history.past_long_accounts(*span)))
+                rates = group.create_task(_known(history.past_settlements(*longer)))
         except* UpstreamError as errors:
             failed += errors.exceptions
         for error in failed:

@@ -19,11 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from barograph.identity.provider import (
-    IdentityMisconfigured,
-    IdentityRefused,
-    IdentityUnavailable,
-)
+from barograph.identity.provider import IdentityMisconfigured, IdentityRefused, IdentityUnavailable
 from barograph.kit.clock import Clock
 from barograph.kit.dependency_health import DependencyHealth
 from barograph.kit.json import strict_object

@@ -112,13 +112,10 @@ async def forget_old(tx: Transaction, settings: Settings, now: int) -> None:
 
 async def hours_to_fill(tx: Transaction, contract: str, start: int, end: int) -> list[int]:
     """The hours of a contract from `start` to `end` without a row that we haven't asked for yet."""
-    recorded = {row[0] for row in await tx.fetch(_RECORDED_HOURS, VENUE, contract, start, end)}
-    asked = await tx.fetch(_BACKFILLS, VENUE, contract, start)
-    return [
-        at
-        for at in range(start, end, HOUR)
-        if at not in recorded and not any(since <= at < until for since, until in asked)
-    ]
+    known = {row[0] for row in await tx.fetch(_RECORDED_HOURS, VENUE, contract, start, end)}
+    for since, until in await tx.fetch(_BACKFILLS, VENUE, contract, start):
+        known |= {*range(since, until, HOUR)}
+    return [at for at in range(start, end, HOUR) if at not in known]
 
 
 async def record_backfill(

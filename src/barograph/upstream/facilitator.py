@@ -38,12 +38,7 @@ from barograph.payments.records import (
 )
 from barograph.settings import Settings
 from barograph.upstream.cdp_key import CdpKey
-from barograph.upstream.facilitator_reasons import (
-    NOTHING_MOVED,
-    TRUE_AFTERWARDS,
-    bare,
-    fault_of,
-)
+from barograph.upstream.facilitator_reasons import NOTHING_MOVED, TRUE_AFTERWARDS, bare, fault_of
 from barograph.upstream.http import Busy, JsonHttp, JsonReply, NoAnswer, NotSent, Redirected
 
 log = logging.getLogger(__name__)

@@ -262,11 +262,8 @@ def decode_settlements(result: bytes, contract: str) -> Settlements:
 
 
 def _is_live(row: _InstrumentRow) -> bool:
-    return (
-        row.contract_type == "LinearPerpetual"
-        and row.quote_coin == "USDT"
-        and row.status == "Trading"
-    )
+    known = (row.contract_type, row.quote_coin, row.status)
+    return known == ("LinearPerpetual", "USDT", "Trading")
 
 
 def _instrument(row: _InstrumentRow) -> Instrument:

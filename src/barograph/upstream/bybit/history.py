@@ -69,12 +69,7 @@ class BybitHistory:
     """Reads hourly values and settlements of one contract; raises `UpstreamError`."""
 
     def __init__(
-        self,
-        rest: RestClient,
-        *,
-        clock: Clock,
-        sleep: Sleep,
-        time_of: Callable[[Envelope], int],
+        self, rest: RestClient, *, clock: Clock, sleep: Sleep, time_of: Callable[[Envelope], int]
     ) -> None:
         """`time_of` checks and returns the time of a reply."""
         self._rest = rest
@@ -174,9 +169,7 @@ def decode_klines(result: bytes, contract: str) -> Page:
     if any(len(row) < 2 for row in found.list):  # noqa: PLR2004 -- the start and the open
         raise InvalidReply("a kline has no opening price")
     return _page(
-        found.list,
-        lambda row: row[0],
-        lambda row: plausible(above_zero(row[1]), LAST_PRICE),
+        found.list, lambda row: row[0], lambda row: plausible(above_zero(row[1]), LAST_PRICE)
     )
 
 
