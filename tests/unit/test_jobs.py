@@ -202,7 +202,9 @@ class Remembering(Source):
 def test_a_source_is_told_only_what_was_stored(office: Office, failure: Exception) -> None:
     source = Remembering("sofr", [sofr(3.9)], [sofr(3.95)], Unreachable("away"))
 
-    office.collect(source, rounds=3, database=FailingDatabase(office.database, failure))
+    # The job reads the sources' health first, then it stores figures.
+    database = FailingDatabase(office.database, failure, failure)
+    office.collect(source, rounds=3, database=database)
 
     assert source.told == [[sofr(3.95)], []]
 

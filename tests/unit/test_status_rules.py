@@ -191,32 +191,35 @@ def test_a_source_of_figures_that_fails_is_named() -> None:
         assert verdict(WELL._replace(macro=MacroHealth(left)), "daily-figures") == condition
 
 
+LOST = CurrentStance(
+    kind="rates-desk",
+    leg_id="rates-desk:2026-11-13T00:00:00.000Z",
+    revision=1,
+    issued_at=NOW,
+    expires_at=NOW + 1,
+    leg="{}",
+    history_durable=False,
+    history_digest=None,
+    sequence=None,
+    previous_digest=None,
+    salt=None,
+)
+
+
 @pytest.mark.outcome(
     "A stance has no fresh evidence or can't be recorded",
     "`/api/status` names the kind and the reason.",
 )
 def test_a_stance_that_is_not_issued_or_not_recorded_is_named() -> None:
-    silent = assess(WELL._replace(stances=Stances(NOW, (), {"rates-desk": "no yields"})))
+    long_running = WELL._replace(started_at=START - HOUR)
+    silent = assess(long_running._replace(stances=Stances(NOW, (), {"rates-desk": "no yields"})))
     assert check(silent, "stances").status == "degraded"
     assert check(silent, "stances").detail == "rates-desk: no yields"
 
-    lost = CurrentStance(
-        kind="rates-desk",
-        leg_id="rates-desk:2026-11-13T00:00:00.000Z",
-        revision=1,
-        issued_at=NOW,
-        expires_at=NOW + 1,
-        leg="{}",
-        history_durable=False,
-        history_digest=None,
-        sequence=None,
-        previous_digest=None,
-        salt=None,
-    )
-    assert check(assess(WELL._replace(stances=Stances(NOW, (lost,), {}))), "stances").detail == (
+    assert check(assess(WELL._replace(stances=Stances(NOW, (LOST,), {}))), "stances").detail == (
         "not recorded: rates-desk"
     )
-    old = replace(lost, expires_at=NOW, history_durable=True)
+    old = replace(LOST, expires_at=NOW, history_durable=True)
     found = check(assess(WELL._replace(stances=Stances(NOW, (old,), {}))), "stances")
     assert (found.status, found.detail) == ("degraded", "expired: rates-desk")
 
@@ -483,12 +486,14 @@ def test_a_backfill_warms_up_until_it_is_ready_and_degrades_only_when_it_keeps_f
     assert seen(whole) == ("ok", "467 of 467 contracts are back-filled")
 
 
-def test_a_new_instance_has_a_minute_to_read_what_its_first_stances_need() -> None:
+@pytest.mark.parametrize("others", [0, 1], ids=["first start", "a source was added"])
+def test_a_start_has_two_minutes_to_read_what_first_stances_need(others: int) -> None:
+    issued = (replace(LOST, kind="funding-regime-stance", history_durable=True),) * others
     new = WELL._replace(
-        started_at=NOW - 59_999, stances=Stances(NOW, (), {"rates-desk": "no yields"})
+        started_at=NOW - 119_999, stances=Stances(NOW, issued, {"rates-desk": "no yields"})
     )
     found = check(assess(new), "stances")
 
     assert found.status == "warming_up"
     assert found.detail == "warming up until 2026-11-06T21:21:00.000Z: rates-desk: no yields"
-    assert verdict(new._replace(started_at=NOW - 60_000), "stances") == "degraded"
+    assert verdict(new._replace(started_at=NOW - 120_000), "stances") == "degraded"

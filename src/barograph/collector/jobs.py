@@ -91,9 +91,8 @@ class MacroJob(Job):
 
     async def run_once(self, lease: Lease) -> None:
         """Read every source once."""
-        if not self._sources:
-            with logged("figures not stored"):
-                await self._publish_none(lease)
+        with logged("figures not stored"):
+            await self._publish_configured(lease)
         for source in self._sources:
             readings, failure = await _read(source)
             with logged("figures not stored", source=source.name):
@@ -120,20 +119,24 @@ class MacroJob(Job):
             health = await latest_snapshot(tx, MACRO_HEALTH) or MacroHealth({})
             before = health.sources.get(name, SourceHealth(now))
             after = _health_after(before, now, failure, newest_day)
-            configured = {each.name for each in self._sources}
-            others = {key: value for key, value in health.sources.items() if key in configured}
-            await publish(tx, [Publication.of(MACRO_HEALTH, MacroHealth({**others, name: after}))])
+            sources = {**health.sources, name: after}
+            await publish(tx, [Publication.of(MACRO_HEALTH, MacroHealth(sources))])
 
         await self._database.write(last)
 
-    async def _publish_none(self, lease: Lease) -> None:
-        """Publish that no source is configured, even if one was before."""
+    async def _publish_configured(self, lease: Lease) -> None:
+        """Publish which sources are configured, if an earlier collector had others."""
+        now = self._clock()
+        health = await self._database.read(lambda tx: latest_snapshot(tx, MACRO_HEALTH))
+        known = {} if health is None else health.sources
+        sources = {each.name: known.get(each.name, SourceHealth(now)) for each in self._sources}
 
         async def work(tx: Transaction) -> None:
             await lease.fence(tx)
-            await publish(tx, [Publication.of(MACRO_HEALTH, MacroHealth({}))])
+            await publish(tx, [Publication.of(MACRO_HEALTH, MacroHealth(sources))])
 
-        await self._database.write(work)
+        if not sources or (health is not None and sources.keys() != known.keys()):
+            await self._database.write(work)
 
 
 async def _read(source: MacroSource) -> tuple[list[Figure], str | None]:

@@ -32,8 +32,8 @@ BACKFILL_FAILING_MS = 15 * MINUTE
 
 _MAX_CLASSES = 8
 
-FIRST_STANCES_MS = MINUTE
-"""How long a new instance may take to read all its sources and issue its first stances."""
+FIRST_STANCES_MS = 2 * MINUTE
+"""How long a start may take to read all sources and issue each first stance."""
 
 Condition = Literal["ok", "degraded", "down"]
 CheckStatus = Literal["ok", "degraded", "down", "not_configured", "warming_up"]
@@ -344,8 +344,12 @@ def _macro(inputs: StatusInputs) -> Check:
     if failing:
         return _check(name, "degraded", "; ".join(failing))
     return _check(
-        name, "ok", ", ".join(f"{source} through {each.newest_day}" for source, each in sources)
+        name, "ok", ", ".join(f"{source} {_reach(each.newest_day)}" for source, each in sources)
     )
+
+
+def _reach(newest_day: str | None) -> str:
+    return "not read yet" if newest_day is None else f"through {newest_day}"
 
 
 def _etf_flows(inputs: StatusInputs) -> Check:
@@ -374,17 +378,17 @@ def _stances(inputs: StatusInputs) -> Check:
     expired = [each.kind for each in stances if each.expires_at <= inputs.now]
     problems = [f"not recorded: {', '.join(lost)}"] if lost else []
     problems += [f"expired: {', '.join(expired)}"] if expired else []
-    problems += [
+    silent = [
         f"{kind}: {why}"
         for kind, why in sorted(inputs.stances.silent.items())
         if kind != ETF_STANCE  # `etf-flows` says why
     ]
     waiting = [f"{kind}: {each.why}" for kind, each in sorted(inputs.stances.waiting.items())]
-    detail = "; ".join([*(problems or ["issued and recorded"]), *waiting])
+    detail = "; ".join([*([*problems, *silent] or ["issued and recorded"]), *waiting])
     first_at = inputs.started_at + FIRST_STANCES_MS
-    if problems and not stances and inputs.now < first_at:
+    if silent and not problems and inputs.now < first_at:
         return _warming_up("stances", first_at, detail)
-    return _check("stances", "degraded" if problems else "ok", detail)
+    return _check("stances", "degraded" if problems or silent else "ok", detail)
 
 
 def _history(inputs: StatusInputs) -> Check:
