@@ -18,6 +18,10 @@ NO_EXCHANGE = {
     "BAROGRAPH_EXCHANGE_REST_URL": f"http://{HOST}:{unused_port()}",
     "BAROGRAPH_EXCHANGE_STREAM_URL": f"ws://{HOST}:{unused_port()}",
     "BAROGRAPH_REQUEST_SECONDS": "0.5",
+    **{
+        f"BAROGRAPH_{name}_URL": f"http://{HOST}:{unused_port()}"
+        for name in ("TREASURY", "NYFED", "ETF")
+    },
 }
 
 

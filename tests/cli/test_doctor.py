@@ -101,8 +101,8 @@ def test_every_line_of_a_healthy_instance_is_ok(tmp_path: Path) -> None:
 
 @pytest.mark.outcome(
     "The terms of a source are not confirmed",
-    "`doctor` notes it and reads nothing from the source, but still says whether the exchange "
-    "answers.",
+    "`doctor` notes it and reads nothing from the source, but still says whether a connection "
+    "opens.",
 )
 def test_sources_without_confirmed_terms_are_noted_and_not_read(tmp_path: Path) -> None:
     async def work(live: Live) -> tuple[list[Diagnosis], Diagnosis]:
@@ -114,12 +114,11 @@ def test_sources_without_confirmed_terms_are_noted_and_not_read(tmp_path: Path) 
 
     found, blocked = on_live(tmp_path, work)
     noted = {each.name: each.detail for each in found if each.status == "note"}
-    unread = "not read, because its terms are not confirmed"
+    unread = "it answers, but is not read, because its terms are not confirmed"
     assert noted == {
         "terms": "not confirmed and not used: bybit, treasury, ishares, selling; `collect` does "
         "not start without bybit",
-        "exchange": f"it answers, but is {unread}",
-        **dict.fromkeys(["stream", "treasury", "etf"], unread),
+        **dict.fromkeys(["exchange", "stream", "treasury", "etf"], unread),
     }
     assert (blocked.status, blocked.detail[:11]) == ("fail", "a geo-block")
 

@@ -1,5 +1,6 @@
 """One line of `barograph doctor`, and what a failed connection means for the operator."""
 
+import asyncio
 import os
 import socket
 import ssl
@@ -54,6 +55,22 @@ def connection_problem(error: BaseException, host: str) -> Diagnosis | None:
         problem = _explain(cause, host)
         if problem is not None:
             return problem._replace(remedy=problem.remedy + _proxy_hint())
+    return None
+
+
+async def open_problem(address: str) -> Diagnosis | None:
+    """What keeps a connection from opening; the server is asked for nothing."""
+    parts = urlsplit(address)
+    is_secure = parts.scheme in ("https", "wss")
+    port = parts.port or (443 if is_secure else 80)
+    tls = tls_context() if is_secure else None
+    try:
+        async with asyncio.timeout(LOOK_SECONDS):
+            _, writer = await asyncio.open_connection(parts.hostname, port, ssl=tls)
+    except OSError as error:
+        unknown = failed(f"{host_of(address)} can't be reached", "check this machine's network")
+        return connection_problem(error, host_of(address)) or unknown
+    writer.transport.abort()
     return None
 
 

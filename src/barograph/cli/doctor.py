@@ -78,7 +78,7 @@ async def examine(settings: "Settings") -> "AsyncIterator[Diagnosis]":
         **doctor_local.CHECKS,
         "terms": partial(doctor_local.check_terms, unconfirmed),
         **doctor_upstreams.CHECKS,
-        **doctor_upstreams.unread(unconfirmed),
+        **doctor_upstreams.unread(settings, unconfirmed),
     }
     used = without_unconfirmed(settings, unconfirmed)
     tasks = [asyncio.create_task(bounded(name, check(used))) for name, check in checks.items()]

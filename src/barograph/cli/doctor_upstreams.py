@@ -19,6 +19,7 @@ from barograph.cli.diagnosis import (
     host_of,
     note,
     ok,
+    open_problem,
     reply_problem,
 )
 from barograph.collector.app import FILE_SECONDS, macro_sources
@@ -122,7 +123,7 @@ async def _exchange(settings: Settings, *, may_read: bool = True) -> Diagnosis:
         except UpstreamError as error:
             page = address + TIME_PATH
             return await _failure(error, host_of(address), _EXCHANGE[error.kind], page)
-    return await _unread(BYBIT, "it answers, but is ", settings)
+    return _unread(BYBIT, settings)
 
 
 def _described(reading: Perpetuals) -> Diagnosis:
@@ -300,17 +301,33 @@ async def _mail(settings: Settings) -> Diagnosis:
     return ok("the mail server answers")
 
 
-async def _unread(source: str, what: str, settings: Settings) -> Diagnosis:
+def _unread(source: str, settings: Settings) -> Diagnosis:
     accept = f"barograph terms accept {source} --data {settings.data}"
-    return note(f"{what}not read, because its terms are not confirmed", accept)
+    return note("it answers, but is not read, because its terms are not confirmed", accept)
 
 
-def unread(unconfirmed: Unconfirmed) -> dict[str, Check]:
+async def _opened(source: str, address: str, settings: Settings) -> Diagnosis:
+    """Only connect: a source without confirmation is not asked for data, and can't fail."""
+    problem = await open_problem(address)
+    if problem is None:
+        return _unread(source, settings)
+    detail = f"not read, because its terms are not confirmed; {problem.detail}"
+    return note(detail, problem.remedy)
+
+
+def unread(settings: Settings, unconfirmed: Unconfirmed) -> dict[str, Check]:
     """Replacements for the checks of sources that may not be read."""
-    sources = {"stream": BYBIT, "treasury": "treasury", "nyfed": "nyfed", "etf": "ishares"}
+    addresses = {
+        "stream": (BYBIT, settings.exchange_stream_url),
+        "treasury": ("treasury", settings.treasury_url),
+        "nyfed": ("nyfed", settings.nyfed_url),
+        "etf": ("ishares", settings.etf_url),
+    }
     unused = unconfirmed.unused
     found: dict[str, Check] = {
-        name: partial(_unread, source, "") for name, source in sources.items() if source in unused
+        name: partial(_opened, source, address)
+        for name, (source, address) in addresses.items()
+        if source in unused
     }
     if BYBIT in unused:
         found["exchange"] = partial(_exchange, may_read=False)

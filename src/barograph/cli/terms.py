@@ -69,6 +69,8 @@ def list_terms(as_json: bool, data: Path | None) -> None:
         if row["statement"] == "consent":
             click.echo("  You confirm that you hold the publisher's written consent.")
     click.echo("We know these terms from public summaries. Read them yourself.")
+    if data is not None:
+        click.echo(f"To confirm: barograph terms accept SOURCE --data {data}")
 
 
 @terms.command()

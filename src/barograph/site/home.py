@@ -191,7 +191,7 @@ def _liquidated_note(
 
 def _total_at(counted: LiquidationTotals, view: MarketView) -> int | None:
     """When there will be a total; None if there is one, or while no stream is connected."""
-    heard_at = counted.heard_at
+    heard_at = counted.watched_until
     if heard_at is None or not is_fresh(heard_at, view.limits.liquidations, view.now):
         return None
     return counted.covered_at
