@@ -1,4 +1,4 @@
-"""The shape of JSON: which fields it has, and of which types."""
+"""The shape of JSON: its fields and their types."""
 
 from typing import Any
 

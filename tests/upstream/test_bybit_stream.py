@@ -339,7 +339,7 @@ def test_a_topic_that_is_subscribed_already_is_watched() -> None:
     (second,) = subscriptions.next_requests()
     assert json.loads(second)["args"] == ["a", "c"]
     assert not subscriptions.is_complete
-    subscriptions.answered(Subscribed(True, "", "somebody else's"))
+    subscriptions.answered(Subscribed(True, "", "unknown-request"))
     assert not subscriptions.is_complete
     subscriptions.answered(Subscribed(True, "", json.loads(second)["req_id"]))
     assert subscriptions.is_complete

@@ -24,7 +24,7 @@ class Diagnosis(NamedTuple):
     """The result of one check. Only `fail` needs the operator; a `note` says what is left out."""
 
     name: str
-    """Of the check; whoever runs it fills this in."""
+    """The name of the check; `doctor.bounded` fills it in."""
 
     status: Literal["ok", "note", "fail"]
     detail: str

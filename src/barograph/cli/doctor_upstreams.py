@@ -37,7 +37,7 @@ from barograph.kit.business_days import business_days, trading_days
 from barograph.kit.clock import system_clock
 from barograph.kit.timestamps import SECOND
 from barograph.macro.evidence import day_of, is_recent
-from barograph.markets.records import Perpetuals
+from barograph.markets.records import Perpetuals, classes_left_out
 from barograph.payments.records import SCHEME, X402_VERSION, ChainUnavailable
 from barograph.settings import Settings
 from barograph.terms.sources import BYBIT, Unconfirmed
@@ -129,9 +129,7 @@ async def _exchange(settings: Settings, *, may_read: bool = True) -> Diagnosis:
 def _described(reading: Perpetuals) -> Diagnosis:
     detail = f"{len(reading.contracts)} crypto perpetuals"
     if reading.left_out:
-        counts = sorted(reading.left_out.items())
-        words = ", ".join(f"{count} {word or 'unnamed'}" for word, count in counts)
-        detail += f"; left out because they are not crypto: {words}"
+        detail += f"; left out because they are not crypto: {classes_left_out(reading)}"
     if reading.unknown_classes:
         detail += f"; new classes: {', '.join(reading.unknown_classes)}"
         return note(detail, "look for a newer version of Barograph")

@@ -16,6 +16,9 @@ MAJORS = ("BTC", "ETH", "SOL")
 VENUE = "bybit"
 """The venue of every row that we record: the name of the exchange's adapter."""
 
+MAX_CLASSES = 8
+"""At most this many words of the exchange go into one text."""
+
 Side = Literal["long", "short"]
 Origin = Literal["measured", "backfilled"]
 """Whether we measured a row ourselves or back-filled it from the exchange's own history."""
@@ -86,6 +89,12 @@ class Perpetuals(Struct, frozen=True):
 
     unwatched: list[str] = []
     """Contracts whose liquidations the exchange doesn't publish."""
+
+
+def classes_left_out(reading: Perpetuals) -> str:
+    """The classes in `left_out` with their counts, largest first, such as `180 stock, 12 ETF`."""
+    largest = sorted(reading.left_out.items(), key=lambda each: (-each[1], each[0]))
+    return ", ".join(f"{count:,} {word or 'unnamed'}" for word, count in largest[:MAX_CLASSES])
 
 
 def majors_of(reading: Perpetuals) -> dict[str, Perpetual]:

@@ -7,7 +7,7 @@ CREATE TABLE instance (
     used_before TEXT NOT NULL
 );
 
--- The terms of data sources that the operator confirmed: of which date, and what was stated.
+-- The terms that the operator confirmed, their date, and the statement that was made.
 CREATE TABLE terms_confirmations (
     source TEXT PRIMARY KEY,
     terms_date TEXT NOT NULL,

@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 from barograph import NOTICE
 from barograph.kit.text import price, usd
 from barograph.kit.timestamps import DAY, iso_timestamp
-from barograph.markets.records import LongAccounts, Perpetual, Perpetuals
+from barograph.markets.records import LongAccounts, Perpetual, Perpetuals, classes_left_out
 from barograph.markets.symbols import MAX_LENGTH, ContractIndex, contract_of, symbol_of
 from barograph.markets.view import MarketView
 from barograph.site.paths import MARKETS_FOLDER
@@ -262,14 +262,12 @@ def market_table(view: MarketView) -> MarketTable:
 
 
 def left_out_text(reading: Perpetuals) -> str:
-    """How many contracts of which class are not listed; empty if none."""
+    """A sentence about the contracts that are not crypto; empty if there are none."""
     if not reading.left_out:
         return ""
-    counts = sorted(reading.left_out.items(), key=lambda each: (-each[1], each[0]))
-    total = sum(count for _, count in counts)
+    total = sum(reading.left_out.values())
     contracts = "1 contract that is" if total == 1 else f"{total:,} contracts that are"
-    classes = ", ".join(f"{count:,} {word}" for word, count in counts)
-    return f"We leave out {contracts} not crypto: {classes}."
+    return f"We leave out {contracts} not crypto: {classes_left_out(reading)}."
 
 
 def table_rows(rows: Iterable[MarketRow], root: str, as_of: int) -> Markup:

@@ -13,10 +13,12 @@ from barograph.macro.records import MacroHealth
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import (
     MAJORS,
+    MAX_CLASSES,
     BackfillProgress,
     ExchangeHealth,
     LongAccountShares,
     Perpetuals,
+    classes_left_out,
 )
 from barograph.markets.view import FreshnessLimits, is_fresh
 from barograph.stances.etf import KIND as ETF_STANCE
@@ -29,8 +31,6 @@ _GEO_BLOCK = ": probably a geo-block; the operator can run `barograph doctor`"
 
 BACKFILL_FAILING_MS = 15 * MINUTE
 """How long the back-fill may fail before its check is degraded."""
-
-_MAX_CLASSES = 8
 
 FIRST_STANCES_MS = 2 * MINUTE
 """How long a start may take to read all sources and issue each first stance."""
@@ -228,11 +228,10 @@ def _left_out(reading: Perpetuals) -> str:
     """The contracts that are not crypto, which is no failure."""
     if not reading.left_out:
         return ""
-    largest = sorted(reading.left_out.items(), key=lambda each: (-each[1], each[0]))
-    counts = ", ".join(f"{count} {word}" for word, count in largest[:_MAX_CLASSES])
-    text = f"; left out {sum(reading.left_out.values())} contracts that are not crypto: {counts}"
+    total, counts = sum(reading.left_out.values()), classes_left_out(reading)
+    text = f"; left out {total} contracts that are not crypto: {counts}"
     if reading.unknown_classes:
-        words = ", ".join(reading.unknown_classes[:_MAX_CLASSES])
+        words = ", ".join(reading.unknown_classes[:MAX_CLASSES])
         text += f"; this version does not know the class {words}"
     return text
 
