@@ -8,8 +8,9 @@ from pathlib import Path
 from statistics import median
 
 from barograph.kit.clock import system_clock
-from barograph.kit.database import SQLiteDatabase, Transaction
+from barograph.kit.database import Transaction
 from barograph.kit.migrations import packaged_migrations, upgrade
+from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import HOUR
 from barograph.markets.liquidations import LiquidationHour
 from barograph.markets.samples import LiquidationSeries, Series

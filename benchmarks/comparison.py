@@ -35,9 +35,9 @@ from barograph.entitlements.store import FEED, Entitlements, Holder
 from barograph.history.ledger import Ledger
 from barograph.history.records import Proposal, Version
 from barograph.kit.clock import system_clock
-from barograph.kit.database import SQLiteDatabase
 from barograph.kit.http import ASGIApp
 from barograph.kit.operating_system import die_with_parent
+from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY
 from barograph.macro.records import (
     EFFR,

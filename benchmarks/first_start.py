@@ -17,7 +17,8 @@ from barograph.board.board import latest_snapshot
 from barograph.demo.servers.control import ServerAddress, send_command
 from barograph.demo.servers.exchange import LIMIT_MS, LIMIT_REQUESTS, ExchangeAddress
 from barograph.kit.clock import system_clock
-from barograph.kit.database import SQLiteDatabase, Transaction, Work
+from barograph.kit.database import Transaction, Work
+from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import SECOND
 from barograph.markets.records import MAJORS
 from barograph.markets.samples import MEASURES

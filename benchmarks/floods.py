@@ -11,7 +11,7 @@ from math import sin
 from pathlib import Path
 
 from barograph.kit.clock import system_clock
-from barograph.kit.database import SQLiteDatabase
+from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import HOUR
 from barograph.markets.documents import MARKET_STATE_PATH
 from barograph.markets.samples import DAYS, MEASURES

@@ -22,9 +22,10 @@ from barograph.history.reader import HistoryReader
 from barograph.history.records import Decision, Leg, LegEvidence, Proposal, Version
 from barograph.history.verify import IntactRecord, verify
 from barograph.kit.clock import system_clock
-from barograph.kit.database import Row, SQLiteDatabase
+from barograph.kit.database import Row
 from barograph.kit.json import Json, canonical, digest
 from barograph.kit.migrations import packaged_migrations, upgrade
+from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import HOUR, iso_timestamp
 from benchmarks.plan import Plan
 from benchmarks.processes import BenchmarkFailed

@@ -11,9 +11,10 @@ from barograph.demo.servers.stream import liquidation_messages
 from barograph.demo.world.contracts import LIVE_SYMBOLS
 from barograph.demo.world.world import World
 from barograph.kit.clock import system_clock
-from barograph.kit.database import Database, SQLiteDatabase
+from barograph.kit.database import Database
 from barograph.kit.lease import Lease
 from barograph.kit.migrations import packaged_migrations, upgrade
+from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.records import LongAccounts, Perpetuals
 from barograph.settings import Settings

@@ -21,7 +21,7 @@ from coincurve.utils import GROUP_ORDER_INT as ORDER
 
 from barograph.demo.servers.wallets import Authorization, Wallet, address_of, signed_payload
 from barograph.kit.clock import system_clock
-from barograph.kit.database import SQLiteDatabase
+from barograph.kit.sqlite import SQLiteDatabase
 from barograph.payments.journal import Journal
 from barograph.payments.proof import decode_proof, match_offer, parse_proof
 from barograph.payments.records import Payment, PaymentKey, Requirements

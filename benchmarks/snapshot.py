@@ -10,8 +10,9 @@ from typing import NamedTuple
 from barograph.board.board import Board
 from barograph.collector.judge import Judge, write_conclusions
 from barograph.kit.clock import system_clock
-from barograph.kit.database import Database, SQLiteDatabase
+from barograph.kit.database import Database
 from barograph.kit.lease import Lease
+from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import HOUR, SECOND
 from barograph.settings import Settings
 from barograph.web.app import create_app

@@ -272,10 +272,17 @@ class Settings(BaseModel):
         "", description="From address of outgoing e-mail, such as `barograph@example.com`."
     )
 
-    history_url: str = Field(
-        "",
-        description="Database of stances: `sqlite:///` and a file path, so an absolute path has "
-        "four slashes. If empty, `history.sqlite3` in the data folder.",
+    database_url: SecretStr = Field(
+        SecretStr(""),
+        description="Database of the service: a PostgreSQL URL such as "
+        "`postgresql://barograph:PASSWORD@db.example.com/barograph`. If empty, "
+        "`barograph.sqlite3` in the data folder. See [more than one machine](many-hosts.md).",
+    )
+    history_url: SecretStr = Field(
+        SecretStr(""),
+        description="Database of stances: a PostgreSQL URL of another database than the "
+        "service's, or `sqlite:///` and a file path, so an absolute path has four slashes. If "
+        "empty, `history.sqlite3` in the data folder.",
     )
     history_key: SecretStr = Field(
         SecretStr(""),
@@ -550,26 +557,40 @@ class Settings(BaseModel):
             date.fromisoformat(value)
         return value
 
+    @field_validator("database_url")
+    @classmethod
+    def _database_server(cls, value: SecretStr) -> SecretStr:
+        url = value.get_secret_value()
+        if url and not _is_postgresql(url):
+            raise ValueError(
+                "postgresql://USER:PASSWORD@HOST/DATABASE is needed; the SQLite file is always in "
+                "the folder that BAROGRAPH_DATA names"
+            )
+        return value
+
     @field_validator("history_url")
     @classmethod
-    def _history_file(cls, value: str) -> str:
-        if value.lower().startswith(("postgres:", "postgresql")):
+    def _history_place(cls, value: SecretStr) -> SecretStr:
+        url = value.get_secret_value()
+        if url and not (_is_postgresql(url) or _SQLITE_ADDRESS.fullmatch(url)):
             raise ValueError(
-                "a history in PostgreSQL is not supported yet: use a file, such as "
-                "sqlite:///data/history.sqlite3"
-            )
-        if value and _SQLITE_ADDRESS.fullmatch(value) is None:
-            raise ValueError(
-                "sqlite:/// and the path of a file are needed, such as "
-                "sqlite:////var/lib/barograph/history.sqlite3"
+                "postgresql://USER:PASSWORD@HOST/DATABASE, or sqlite:/// and the path of a file, "
+                "is needed, such as sqlite:////var/lib/barograph/history.sqlite3"
             )
         return value
 
     @model_validator(mode="after")
-    def _history_has_its_own_file(self) -> Self:
+    def _history_has_its_own_place(self) -> Self:
         others = (self.database_path, self.limits_path)
-        if self.history_url and self.history_path.resolve() in {each.resolve() for each in others}:
-            raise ValueError("BAROGRAPH_HISTORY_URL must be a file of its own")
+        history = self.history_address
+        if isinstance(history, Path):
+            taken = history.resolve() in {each.resolve() for each in others}
+        else:
+            taken = self.database_address == history or _is_same_server(
+                self.database_url.get_secret_value(), history
+            )
+        if taken:
+            raise ValueError("BAROGRAPH_HISTORY_URL must name a database of its own")
         return self
 
     @field_validator("trusted_proxies")
@@ -616,15 +637,27 @@ class Settings(BaseModel):
 
     @property
     def database_path(self) -> Path:
-        """The service's database."""
+        """The service's database, if it is a SQLite file."""
         return self.data / "barograph.sqlite3"
 
     @property
+    def database_address(self) -> Path | str:
+        """The service's database: a SQLite file or a PostgreSQL URL."""
+        return self.database_url.get_secret_value() or self.database_path
+
+    @property
     def history_path(self) -> Path:
-        """The history of stances, a separate database."""
-        if self.history_url:
-            return Path(self.history_url.removeprefix(SQLITE_FILE))
+        """The history of stances, a separate database, if it is a SQLite file."""
+        url = self.history_url.get_secret_value()
+        if url.startswith(SQLITE_FILE):
+            return Path(url.removeprefix(SQLITE_FILE))
         return self.data / "history.sqlite3"
+
+    @property
+    def history_address(self) -> Path | str:
+        """The history of stances: a SQLite file or a PostgreSQL URL."""
+        url = self.history_url.get_secret_value()
+        return url if _is_postgresql(url) else self.history_path
 
     @property
     def limits_path(self) -> Path:
@@ -694,6 +727,21 @@ def _text(value: object) -> str:
     if isinstance(value, SecretStr):
         return value.get_secret_value()
     return "" if value is None else str(value)
+
+
+def _is_postgresql(url: str) -> bool:
+    parts = urlsplit(url)
+    return parts.scheme in {"postgresql", "postgres"} and bool(parts.path.strip("/"))
+
+
+def _is_same_server(first: str, second: str) -> bool:
+    """Whether two PostgreSQL URLs name one database; users and options don't matter."""
+    one, other = urlsplit(first), urlsplit(second)
+    return (one.hostname, one.port or 5432, one.path) == (
+        other.hostname,
+        other.port or 5432,
+        other.path,
+    )
 
 
 def _parse_networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:

@@ -10,8 +10,8 @@ from barograph.demo.servers.wallets import demo_proof
 from barograph.entitlements.purchases import feed_requirements
 from barograph.entitlements.refusals import FEED_PATH
 from barograph.entitlements.store import Entitlement, Entitlements, Holder
-from barograph.kit.database import SQLiteDatabase
 from barograph.kit.migrations import packaged_migrations, upgrade
+from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY
 from barograph.payments.journal import Journal
 from barograph.payments.proof import decode_proof, match_offer, wire_requirements

@@ -16,7 +16,7 @@ from barograph.keys.api_keys import ApiKeys, load_pepper
 from barograph.keys.email_address import parse_address
 from barograph.keys.registration import Registrations
 from barograph.kit.clock import system_clock
-from barograph.kit.database import SQLiteDatabase
+from barograph.kit.sqlite import SQLiteDatabase
 from barograph.settings import Settings
 
 

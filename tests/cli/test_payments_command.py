@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from barograph.cli import cli
 from barograph.kit.clock import system_clock
-from barograph.kit.database import SQLiteDatabase
 from barograph.kit.migrations import packaged_migrations, upgrade
+from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import HOUR
 from barograph.payments.journal import Journal, WrongTransition
 from barograph.payments.reconcile import TooEarly

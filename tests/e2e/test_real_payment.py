@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from barograph.cli.entitlements import entitlements
 from barograph.kit.clock import system_clock
-from barograph.kit.database import SQLiteDatabase
+from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY
 from barograph.payments.journal import Journal
 from barograph.payments.records import ChainFinding, ChainUnavailable, Payment

@@ -21,7 +21,7 @@ from playwright.sync_api import (
 from barograph.history.checkpoint import Checkpoint, sign_checkpoint
 from barograph.history.ledger import Ledger
 from barograph.kit.clock import system_clock
-from barograph.kit.database import SQLiteDatabase
+from barograph.kit.sqlite import SQLiteDatabase
 from support.browsing import chromium
 from support.history import RATES, proposal
 from support.published_server import published_server

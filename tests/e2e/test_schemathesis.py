@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from barograph.demo.servers.identity import API_KEY, DEMO_USERS, demo_token
 from barograph.history.ledger import Ledger
 from barograph.kit.clock import system_clock
-from barograph.kit.database import SQLiteDatabase
+from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY
 from support.comparisons import FLOWS, FUNDING, YIELDS, decided
 from support.entitled_server import EntitledServer

@@ -13,7 +13,8 @@ from barograph.board.feeds import Publication
 from barograph.collector.judge import Judge
 from barograph.errors import Forbidden, InvalidReply, Throttled, Unreachable, UpstreamError
 from barograph.history.records import NotIssuedYet, Stances
-from barograph.kit.database import DatabaseUnavailable, SQLiteDatabase, Transaction
+from barograph.kit.database import DatabaseUnavailable, Transaction
+from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.stances.reader import STANCES
 from barograph.web.app import create_app

@@ -12,8 +12,9 @@ import pytest
 from barograph.cli.demo_settings import payment_settings
 from barograph.demo.servers.identity import API_KEY
 from barograph.identity.provider import NoIdentityProvider
-from barograph.kit.database import DatabaseUnavailable, SQLiteDatabase
+from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.dependency_health import DependencyHealth, MonitoredDependency
+from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import MINUTE
 from barograph.settings import Settings
 from barograph.status.incidents import INCIDENT_RULE, check_results

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import pytest
 
-from barograph.kit.database import Database, SQLiteDatabase, Transaction
+from barograph.kit.database import Database, Transaction
 from barograph.kit.migrations import packaged_migrations, upgrade
+from barograph.kit.sqlite import SQLiteDatabase
 from support.clock import HandClock
 
 
@@ -34,7 +35,7 @@ def _sqlite(folder: Path) -> Backend:
     return Backend(
         open=lambda: SQLiteDatabase(path),
         source="from pathlib import Path\n"
-        "from barograph.kit.database import SQLiteDatabase\n"
+        "from barograph.kit.sqlite import SQLiteDatabase\n"
         f"database = SQLiteDatabase(Path({str(path)!r}))\n",
         integrity_sql="PRAGMA integrity_check",
     )

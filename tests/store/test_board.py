@@ -4,7 +4,7 @@ import asyncio
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import Context
-from typing import TypeVar, TypeVarTuple, Unpack
+from typing import TypeVar, TypeVarTuple, Unpack, cast
 
 import msgspec
 import pytest
@@ -14,6 +14,7 @@ from barograph.board.feeds import Feed, Publication
 from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Value, Work
 from barograph.kit.documents import Document, HotKey
 from support.clock import START, HandClock
+from support.databases import DatabaseDouble
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -44,7 +45,7 @@ class HurriedLoop(asyncio.SelectorEventLoop):
         return super().call_later(0, callback, *args, context=context)
 
 
-class PluggedDatabase:
+class PluggedDatabase(DatabaseDouble):
     """A real database whose plug can be pulled, and which tells what was asked for."""
 
     def __init__(self, database: Database) -> None:
@@ -59,7 +60,7 @@ class PluggedDatabase:
             raise DatabaseUnavailable("the plug is pulled")
 
         async def watched(tx: Transaction) -> T:
-            return await work(_Watched(tx, self.asked))
+            return await work(cast("Transaction", _Watched(tx, self.asked)))
 
         return await self._database.read(watched)
 
@@ -70,7 +71,7 @@ class PluggedDatabase:
         await self._database.close()
 
 
-class _Watched(Transaction):
+class _Watched:
     def __init__(self, tx: Transaction, asked: list[tuple[str, tuple[Value, ...]]]) -> None:
         self._tx = tx
         self._asked = asked

@@ -26,6 +26,7 @@ from barograph.payments.records import (
     SettlementPending,
 )
 from support.clock import START, HandClock
+from support.databases import DatabaseDouble
 from support.payments import FEED, PAYER, SIGNATURE, HandFacilitator, proof, show
 
 T = TypeVar("T")
@@ -423,7 +424,7 @@ def test_who_leaves_while_the_body_is_made_is_not_charged(counter: Counter) -> N
     assert (counter.state(), counter.facilitator.asked) == ("released", [])
 
 
-class Hindered:
+class Hindered(DatabaseDouble):
     """A database whose writes can be held up or made to fail, counted from now."""
 
     def __init__(self, inner: Database) -> None:

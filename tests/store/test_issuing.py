@@ -17,14 +17,9 @@ from barograph.history.ledger import Ledger
 from barograph.history.records import KINDS, CurrentStance, NotIssuedYet, Stances, Version
 from barograph.history.verify import IntactRecord, verify
 from barograph.kit.business_days import business_days
-from barograph.kit.database import (
-    Database,
-    DatabaseUnavailable,
-    SQLiteDatabase,
-    Transaction,
-    Work,
-)
+from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
 from barograph.kit.lease import Lease
+from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY, HOUR, SECOND
 from barograph.macro.records import (
     EFFR,
@@ -49,6 +44,7 @@ from barograph.stances.issue import StanceIssuer
 from barograph.stances.reader import STANCES
 from barograph.stances.revise import revision_of
 from support.clock import START, HandClock
+from support.databases import DatabaseDouble
 from support.markets import reading
 from support.stances import FUNDING, RATES, make_history
 
@@ -62,7 +58,7 @@ OVERNIGHT = {SOFR: 3.9, EFFR: 3.88, EFFR_LOW: 3.75, EFFR_HIGH: 4.0}
 FLOWS = {OPERATOR_FLOW: 1e6, OPERATOR_AUM: 1e10, OPERATOR_BTC: 5e5}
 
 
-class Door:
+class Door(DatabaseDouble):
     """A database that can be out of reach, and that tells when it is asked."""
 
     def __init__(self, database: Database) -> None:

@@ -12,7 +12,8 @@ import pytest
 import support
 from barograph.history.ledger import Ledger
 from barograph.history.verify import IntactRecord, verify
-from barograph.kit.database import DatabaseUnavailable, SQLiteDatabase
+from barograph.kit.database import DatabaseUnavailable
+from barograph.kit.sqlite import SQLiteDatabase
 from support.clock import HandClock
 from support.stances import FUNDING, proposal
 
@@ -23,7 +24,7 @@ import asyncio, json, random, sys
 sys.path.insert(0, {str(Path(support.__file__).parents[1])!r})
 from pathlib import Path
 import apsw
-from barograph.kit.database import SQLiteDatabase
+from barograph.kit.sqlite import SQLiteDatabase
 from barograph.history.ledger import Ledger
 from support.clock import HandClock
 from support.power_cut import Disk

@@ -24,8 +24,9 @@ from barograph.history.verify import (
     verify,
     verify_published,
 )
-from barograph.kit.database import Database, DatabaseUnavailable, SQLiteDatabase
+from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.json import canonical, digest
+from barograph.kit.sqlite import SQLiteDatabase
 from support.clock import HandClock
 from support.stances import FUNDING, RATES, make_history, proposal
 

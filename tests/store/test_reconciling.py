@@ -36,6 +36,7 @@ from barograph.payments.records import (
     TrailStep,
 )
 from support.clock import START, HandClock
+from support.databases import DatabaseDouble
 from support.payments import FEED, PAYER, STANCE, HandFacilitator, proof, show
 
 T = TypeVar("T")
@@ -188,7 +189,7 @@ def test_renewed_claim_is_not_released(desk: Desk) -> None:
     assert desk.now(second).state == "claimed"
 
 
-class Late:
+class Late(DatabaseDouble):
     """A journal's database on which somebody else always comes first."""
 
     def __init__(self, database: Database, first: Callable[[], Coroutine[Any, Any, Any]]) -> None:

@@ -13,6 +13,7 @@ from barograph.keys.registration import LinkNotUsable, Registrations, forget_reg
 from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Work
 from barograph.limits.rate_limits import MAILBOX
 from support.clock import START, HandClock
+from support.databases import DatabaseDouble
 
 BASE_URL = "https://barograph.example"
 DAY_SECONDS = 24 * 3600
@@ -20,7 +21,7 @@ CALLER = "203.0.113.7"
 T = TypeVar("T")
 
 
-class ReadOnly:
+class ReadOnly(DatabaseDouble):
     """A database in which nothing may be written."""
 
     def __init__(self, database: Database) -> None:

@@ -15,8 +15,9 @@ from barograph.demo.world.contracts import LIVE_SYMBOLS
 from barograph.demo.world.world import World
 from barograph.errors import ConfigurationError
 from barograph.history.ledger import HISTORY
-from barograph.kit.database import Row, SQLiteDatabase, Transaction, Work
+from barograph.kit.database import Row, Transaction, Work
 from barograph.kit.migrations import packaged_migrations, upgrade
+from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.samples import DAYS, STEPS, Measure, Series
 from barograph.markets.series import reading_series

@@ -14,8 +14,9 @@ from barograph.demo.world.world import CORRECTED_AFTER, World, corrections
 from barograph.history.ledger import HISTORY, Ledger
 from barograph.history.records import Version
 from barograph.history.verify import IntactRecord, verify
-from barograph.kit.database import SQLiteDatabase, Transaction
+from barograph.kit.database import Transaction
 from barograph.kit.migrations import packaged_migrations, upgrade
+from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.markets.store import newest_settlement_reports
 from barograph.markets.view import PERPETUALS

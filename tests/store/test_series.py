@@ -36,6 +36,7 @@ from barograph.markets.store import (
     record_rows,
 )
 from support.clock import START, HandClock
+from support.databases import DatabaseDouble
 
 T = TypeVar("T")
 
@@ -452,7 +453,7 @@ def test_every_statement_finds_its_rows_by_an_index(record: Record) -> None:
         assert "TEMP B-TREE" not in plan
 
 
-class Counted:
+class Counted(DatabaseDouble):
     """A database that counts its reads and can be away."""
 
     def __init__(self, database: Database) -> None:

@@ -8,14 +8,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from barograph.kit.database import (
-    SAFE_WAL,
-    DatabaseUnavailable,
-    Row,
-    SQLiteDatabase,
-    Transaction,
-    sqlite_version,
-)
+from barograph.kit.database import DatabaseUnavailable, Row, Transaction
+from barograph.kit.sqlite import SAFE_WAL, SQLiteDatabase, sqlite_version
 
 
 @pytest.fixture

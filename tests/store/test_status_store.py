@@ -28,6 +28,7 @@ from barograph.status.recorder import (
 )
 from barograph.status.rules import ApiStatus, Check, Condition, FeedStatus, ServiceStatus
 from support.clock import START, HandClock
+from support.databases import DatabaseDouble
 
 T = TypeVar("T")
 T0 = START // DAY * DAY + 23 * HOUR + 58 * MINUTE
@@ -301,7 +302,7 @@ def test_recorders_look_at_different_times_of_the_minute(room: Room) -> None:
     assert all(pause <= SPREAD_SECONDS + 1 or pause > 60 for pause in pauses)
 
 
-class Away:
+class Away(DatabaseDouble):
     """A database that is out of reach until told otherwise."""
 
     def __init__(self, database: Database) -> None:

@@ -5,13 +5,26 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from barograph.kit.database import SQLiteDatabase
-from barograph.kit.migrations import packaged_migrations, upgrade
+from barograph.kit.database import SQLITE, Engine, Row, T, Value, Work
+from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
+from barograph.kit.sqlite import SQLiteDatabase
 from support.clock import HandClock
 
 
+class DatabaseDouble:
+    """The part of a test's own database that follows from its `read`."""
+
+    engine: Engine = SQLITE
+
+    async def read(self, work: Work[T]) -> T:
+        raise NotImplementedError
+
+    async def fetch(self, sql: str, *values: Value) -> list[Row]:
+        return await self.read(lambda tx: tx.fetch(sql, *values))
+
+
 def upgraded_database(
-    path: Path, schema: str = "", *, write_busy_ms: int | None = None
+    path: Path, schema: str = SERVICE, *, write_busy_ms: int | None = None
 ) -> SQLiteDatabase:
     """The database at a path, created if missing; it does not wait for the disk."""
     if not path.exists():

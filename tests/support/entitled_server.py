@@ -20,8 +20,8 @@ from barograph.entitlements.store import Entitlements, Holder, Tier
 from barograph.history.ledger import Ledger
 from barograph.history.records import KINDS, Version
 from barograph.kit.clock import system_clock
-from barograph.kit.database import SQLiteDatabase
 from barograph.kit.migrations import packaged_migrations, upgrade
+from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY
 from support.processes import HOST, Process, answer_200, eventually, get, running, unused_port
 from support.service import Answer

@@ -8,7 +8,7 @@ from barograph.kit.database import Database, Work
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import SECOND
 from support.clock import HandClock
-from support.databases import upgraded_database
+from support.databases import DatabaseDouble, upgraded_database
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ class Rounds:
             raise Stopped
 
 
-class FailingDatabase:
+class FailingDatabase(DatabaseDouble):
     """A database that raises these errors first."""
 
     def __init__(self, database: Database, *errors: Exception) -> None:

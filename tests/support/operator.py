@@ -16,8 +16,9 @@ from barograph.errors import BarographError
 from barograph.history.ledger import Ledger
 from barograph.history.records import KINDS, ChainEnd, Stances, Version, VersionEvent
 from barograph.kit.clock import system_clock
-from barograph.kit.database import SQLiteDatabase, Transaction
+from barograph.kit.database import Transaction
 from barograph.kit.json import Json
+from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY
 from barograph.stances.reader import STANCES
 from support.history import tamper

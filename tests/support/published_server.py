@@ -10,8 +10,9 @@ from barograph.briefs.store import record_briefs
 from barograph.collector.judge import Judge, write_conclusions
 from barograph.collector.leader import collector_lease
 from barograph.kit.clock import system_clock
-from barograph.kit.database import SQLiteDatabase, Transaction
+from barograph.kit.database import Transaction
 from barograph.kit.migrations import packaged_migrations, upgrade
+from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.settings import Settings
 from support.markets import reading, shares

@@ -15,8 +15,9 @@ from barograph.demo.servers.exchange import running_exchange
 from barograph.demo.servers.faults import ExchangeFaults
 from barograph.demo.world.world import World
 from barograph.kit.clock import system_clock
-from barograph.kit.database import SQLiteDatabase, Transaction
+from barograph.kit.database import Transaction
 from barograph.kit.migrations import packaged_migrations, upgrade
+from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.store import record_rows
 from barograph.settings import Settings

@@ -16,6 +16,7 @@ from barograph.kit.database import Database, Transaction, Work
 from barograph.kit.timestamps import DAY
 from barograph.payments.records import Facilitator
 from barograph.stances.reader import STANCES
+from support.databases import DatabaseDouble
 from support.service import Answer, Service
 from support.stances import FUNDING, proposal
 
@@ -61,7 +62,7 @@ class Identities:
 Meanwhile = Callable[[], Awaitable[None]]
 
 
-class WatchedHistory:
+class WatchedHistory(DatabaseDouble):
     """The record, with an action after its first read."""
 
     def __init__(self, history: Database) -> None:

@@ -17,15 +17,9 @@ from barograph.collector.jobs import Job, MailJob
 from barograph.collector.leader import HOUSEKEEPING_SECONDS, Collector, collector_lease
 from barograph.errors import LeaseLost, Throttled, UnknownToUpstream, Unreachable, UpstreamError
 from barograph.keys.outbox import Mail, MailSender, put_mail
-from barograph.kit.database import (
-    Database,
-    DatabaseUnavailable,
-    Row,
-    SQLiteDatabase,
-    Transaction,
-    Work,
-)
+from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Work
 from barograph.kit.migrations import packaged_migrations, upgrade
+from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY
 from barograph.markets.exchange import Exchange, LiquidationWatcher
 from barograph.markets.records import (
@@ -39,6 +33,7 @@ from barograph.markets.view import BACKFILL, EXCHANGE_HEALTH, FEEDS, LONG_ACCOUN
 from barograph.settings import Settings
 from barograph.signals.records import SIGNALS
 from support.clock import START, HandClock
+from support.databases import DatabaseDouble
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, SOURCE, changed, reading
 
 T = TypeVar("T")
@@ -126,7 +121,7 @@ class ScriptedExchange:
         return
 
 
-class PluggedDatabase:
+class PluggedDatabase(DatabaseDouble):
     """The real database, whose plug can be pulled, and which knows when nobody uses it."""
 
     def __init__(self, database: Database) -> None:

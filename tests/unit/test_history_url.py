@@ -35,18 +35,43 @@ def test_the_record_is_where_the_address_says(address: str, path: str) -> None:
     assert Settings.from_environment(settings.to_environment()) == settings
 
 
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
+def test_both_databases_can_be_on_a_postgresql_server(scheme: str) -> None:
+    server = f"{scheme}://user:hunter2@db.example"
+    settings = read(database_url=f"{server}/barograph", history_url=f"{server}/history")
+
+    assert settings.database_address == f"{server}/barograph"
+    assert settings.history_address == f"{server}/history"
+    assert "hunter2" not in repr(settings)
+    assert Settings.from_environment(settings.to_environment()) == settings
+
+
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [
+        ("database_url", "sqlite:///data/barograph.sqlite3"),
+        ("database_url", "postgresql://user:hunter2@db.example"),
+        ("database_url", "postgresql+asyncpg://user:hunter2@db.example/x"),
+        ("history_url", "postgresql+asyncpg://user:hunter2@db.example/x"),
+        ("history_url", "mysql://user:hunter2@db.example/x"),
+    ],
+)
+def test_an_address_of_no_known_database_is_refused_without_its_password(
+    name: str, address: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"BAROGRAPH_{name.upper()}: ") as refused:
+        read(**{name: address})
+
+    assert "hunter2" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     "address",
-    ["postgresql://user:hunter2@db/history", "postgres://db/x", "postgresql+asyncpg://db/x"],
+    ["postgresql://db.example/one", "postgres://other@DB.example:5432/one?sslmode=require"],
 )
-def test_a_postgresql_address_is_refused_plainly_and_without_its_password(address: str) -> None:
-    with pytest.raises(ConfigurationError) as refused:
-        read(history_url=address)
-
-    said = str(refused.value)
-    assert said.startswith("BAROGRAPH_HISTORY_URL: a history in PostgreSQL is not supported yet")
-    assert "sqlite:///" in said
-    assert "hunter2" not in said
+def test_the_record_is_never_in_the_service_s_own_database(address: str) -> None:
+    with pytest.raises(ConfigurationError, match="must name a database of its own"):
+        read(database_url="postgresql://me:hunter2@db.example/one", history_url=address)
 
 
 @pytest.mark.parametrize(
@@ -64,11 +89,11 @@ def test_a_postgresql_address_is_refused_plainly_and_without_its_password(addres
     ],
 )
 def test_an_address_that_is_no_file_is_refused_by_name(address: str) -> None:
-    with pytest.raises(ConfigurationError, match="BAROGRAPH_HISTORY_URL: sqlite:/// and the path"):
+    with pytest.raises(ConfigurationError, match=r"HISTORY_URL: .*sqlite:/// and the path"):
         read(history_url=address)
 
 
 @pytest.mark.parametrize("name", ["barograph.sqlite3", "limits.sqlite3", "x/../barograph.sqlite3"])
 def test_the_record_is_never_the_service_s_own_file(name: str) -> None:
-    with pytest.raises(ConfigurationError, match="must be a file of its own"):
+    with pytest.raises(ConfigurationError, match="must name a database of its own"):
         read(data="/srv/baro", history_url=f"sqlite:////srv/baro/{name}")

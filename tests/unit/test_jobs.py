@@ -15,12 +15,8 @@ from barograph.collector.jobs import ISSUE_SECONDS, MAX_READINGS, MacroJob, Stan
 from barograph.errors import InvalidReply, LeaseLost, Unreachable
 from barograph.history.ledger import Ledger
 from barograph.history.records import Stances
-from barograph.kit.database import (
-    DatabaseUnavailable,
-    SQLiteDatabase,
-    Transaction,
-    Work,
-)
+from barograph.kit.database import DatabaseUnavailable, Transaction, Work
+from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import SECOND
 from barograph.macro.records import MACRO_HEALTH, Figure, RecordedFigure, SourceHealth
 from barograph.macro.store import latest_figures

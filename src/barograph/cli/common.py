@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from barograph.history.ledger import Ledger
     from barograph.history.records import Stances
     from barograph.kit.database import Database, Transaction
+    from barograph.kit.opening import Address
     from barograph.settings import Settings
     from barograph.terms.sources import Confirmation, Instance, Kind
 
@@ -24,7 +25,7 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 HISTORY_TABLES = frozenset({"schema_migrations", "stance_versions", "stance_events", "fences"})
-BUSY_MS = 5_000
+WAIT_MS = 5_000
 
 UPGRADE_WAIT_MS = 120_000
 """How long an upgrade waits for another one: a quarter of a year of readings takes 6 seconds."""
@@ -94,18 +95,20 @@ def upgrade_database(settings: "Settings") -> list[str]:
 
     A database without a mark gets the kind that its folder shows.
     """
-    from barograph.kit.migrations import packaged_migrations, upgrade
+    from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
     from barograph.terms.store import mark_instance
 
     kind = _kind_of_folder(settings.data)
 
     async def work(database: "Database") -> list[str]:
-        applied = await upgrade(database, packaged_migrations(), system_clock)
+        applied = await upgrade(
+            database, packaged_migrations(SERVICE, database.engine), system_clock
+        )
         await database.write(lambda tx: mark_instance(tx, kind, system_clock()))
         return applied
 
     make_folder(settings.data)
-    return _run(settings.database_path, work, write_busy_ms=UPGRADE_WAIT_MS)
+    return _run(settings.database_address, work, wait_ms=UPGRADE_WAIT_MS)
 
 
 def require_kind(settings: "Settings", kind: "Kind") -> None:
@@ -149,12 +152,12 @@ def stored_terms(settings: "Settings") -> "tuple[Instance | None, dict[str, Conf
     from barograph.terms.sources import Instance
     from barograph.terms.store import read_terms, used_sources
 
-    tables = _tables(settings.database_path)
+    tables = _tables(settings.database_address)
     if "terms_confirmations" in tables:
-        return _read(settings.database_path, read_terms)
+        return _read(settings.database_address, read_terms)
     if "payments" not in tables:
         return None, {}
-    used = _read(settings.database_path, used_sources)
+    used = _read(settings.database_address, used_sources)
     return Instance(_kind_of_folder(settings.data), system_clock(), used), {}
 
 
@@ -181,7 +184,7 @@ def run_on_database(
             f"with `barograph db upgrade --data {settings.data}`"
         )
     upgrade_database(settings)
-    return _run(settings.database_path, action)
+    return _run(settings.database_address, action)
 
 
 def published_stances(settings: "Settings") -> "Stances | None":
@@ -193,9 +196,9 @@ def published_stances(settings: "Settings") -> "Stances | None":
     from barograph.board.board import latest_snapshot
     from barograph.stances.reader import STANCES
 
-    if "snapshots" not in _tables(settings.database_path):
+    if "snapshots" not in _tables(settings.database_address):
         return None
-    return _read(settings.database_path, lambda tx: latest_snapshot(tx, STANCES))
+    return _read(settings.database_address, lambda tx: latest_snapshot(tx, STANCES))
 
 
 def upgrade_history(settings: "Settings") -> None:
@@ -209,12 +212,12 @@ def upgrade_history(settings: "Settings") -> None:
     from barograph.kit.migrations import packaged_migrations, upgrade
 
     async def work(database: "Database") -> None:
-        await upgrade(database, packaged_migrations(HISTORY), system_clock)
+        await upgrade(database, packaged_migrations(HISTORY, database.engine), system_clock)
         await require_guards(database)
 
     make_folder(settings.data)
     make_folder(settings.history_path.parent)
-    _run(settings.history_path, work)
+    _run(settings.history_address, work)
 
 
 def prepare_history(settings: "Settings") -> None:
@@ -232,7 +235,7 @@ def prepare_history(settings: "Settings") -> None:
 
     log = logging.getLogger(__name__)
     try:
-        if settings.database_path.exists() and not is_history(settings.history_path):
+        if settings.database_path.exists() and not is_history(settings.history_address):
             log.critical(
                 "the history is missing; put it back, because a new one from "
                 "`barograph db upgrade` would start another hash chain"
@@ -253,18 +256,18 @@ def read_history(settings: "Settings", action: "Callable[[Database], Coroutine[A
     from barograph.history.ledger import HISTORY
     from barograph.kit.migrations import missing_migrations, packaged_migrations
 
-    if not is_history(settings.history_path):
+    if not is_history(settings.history_address):
         raise ConfigurationError(_no_history(settings))
 
     async def work(database: "Database") -> T:
-        if await missing_migrations(database, packaged_migrations(HISTORY)):
+        if await missing_migrations(database, packaged_migrations(HISTORY, database.engine)):
             raise ConfigurationError(
                 "an older version created the history: upgrade it with "
                 f"`barograph db upgrade --data {settings.data}`"
             )
         return await action(database)
 
-    return _run(settings.history_path, work, create=False)
+    return _run(settings.history_address, work, create=False)
 
 
 def read_ledger(settings: "Settings", action: "Callable[[Ledger], Coroutine[Any, Any, T]]") -> T:
@@ -291,28 +294,28 @@ def change_ledger(settings: "Settings", action: "Callable[[Ledger], Coroutine[An
     return read_history(settings, work)
 
 
-def is_history(path: Path) -> bool:
-    """Whether a file is a history of stances.
+def is_history(address: "Address") -> bool:
+    """Whether a database is a history of stances.
 
     Raises:
         DatabaseUnavailable: it can't be read.
     """
-    return _tables(path) >= HISTORY_TABLES
+    return _tables(address) >= HISTORY_TABLES
 
 
 def _run(
-    path: Path,
+    address: "Address",
     action: "Callable[[Database], Coroutine[Any, Any, T]]",
     *,
     create: bool = True,
-    write_busy_ms: int | None = None,
+    wait_ms: int = WAIT_MS,
 ) -> T:
     import asyncio
 
-    from barograph.kit.database import SQLiteDatabase
+    from barograph.kit.opening import open_database
 
     async def work() -> T:
-        database = SQLiteDatabase(path, create=create, write_busy_ms=write_busy_ms)
+        database = open_database(address, create=create, write_ms=wait_ms, statement_ms=wait_ms)
         try:
             return await action(database)
         finally:
@@ -321,31 +324,16 @@ def _run(
     return asyncio.run(work())
 
 
-def _read(path: Path, work: "Callable[[Transaction], Coroutine[Any, Any, T]]") -> T:
-    return _run(path, lambda database: database.read(work), create=False)
+def _read(address: "Address", work: "Callable[[Transaction], Coroutine[Any, Any, T]]") -> T:
+    return _run(address, lambda database: database.read(work), create=False)
 
 
-def _tables(path: Path) -> set[str]:
-    """The tables of a SQLite file; none if the file is missing or is something else."""
-    import apsw
+def _tables(address: "Address") -> set[str]:
+    import asyncio
 
-    from barograph.kit.database import DatabaseUnavailable
+    from barograph.kit.opening import list_tables
 
-    if not path.is_file():
-        return set()
-    try:
-        # Read-only, so that looking changes nothing.
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-        try:
-            connection.set_busy_timeout(BUSY_MS)
-            rows = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
-            return {str(name) for (name,) in rows}
-        finally:
-            connection.close()
-    except apsw.NotADBError:
-        return set()
-    except apsw.Error as error:
-        raise DatabaseUnavailable(f"{path.name} cannot be read: {error}") from error
+    return asyncio.run(list_tables(address))
 
 
 def _no_history(settings: "Settings") -> str:

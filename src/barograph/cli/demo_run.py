@@ -48,8 +48,8 @@ from barograph.errors import BarographError
 from barograph.history.ledger import Ledger
 from barograph.history.records import KINDS, Leg, Proposal, Version
 from barograph.kit.clock import system_clock
-from barograph.kit.database import SQLiteDatabase
 from barograph.kit.logs import configure_logs
+from barograph.kit.opening import open_database
 from barograph.kit.operating_system import free_port, lock_folder, require_free_port
 from barograph.kit.timestamps import DAY, SECOND
 from barograph.settings import Settings
@@ -183,7 +183,7 @@ async def run_world(
 
 async def _grant_tiers(settings: Settings) -> None:
     """Give the demo's subscribers the tiers that they are named after."""
-    database = SQLiteDatabase(settings.database_path)
+    database = open_database(settings.database_address)
     entitlements = Entitlements(database, system_clock)
     tiers: tuple[Tier, ...] = (FEED, RESERVE)
     holders = [(tier, Holder("user", DEMO_USERS[tier])) for tier in tiers]
@@ -207,8 +207,8 @@ async def _grant_tiers(settings: Settings) -> None:
 
 async def _replay_past(settings: Settings, world: World) -> None:
     # The simulated past can be replayed again, so nothing needs to wait for the disk.
-    paths = (settings.database_path, settings.history_path)
-    database, history = (SQLiteDatabase(path, survives_power_cuts=False) for path in paths)
+    addresses = (settings.database_address, settings.history_address)
+    database, history = (open_database(each, survives_power_cuts=False) for each in addresses)
     try:
         with progress_bar("replaying the simulated past") as progress:
             await replay(settings, world, (database, history), system_clock, progress)

@@ -14,7 +14,7 @@ import apsw
 import httpx2
 
 from barograph import NOTICE
-from barograph.cli.common import BUSY_MS, is_history, require_kind, stored_terms
+from barograph.cli.common import HISTORY_TABLES, WAIT_MS, require_kind, stored_terms
 from barograph.cli.diagnosis import Check, Diagnosis, explained, failed, note, ok
 from barograph.errors import ConfigurationError
 from barograph.guides.files import load_catalog
@@ -25,9 +25,11 @@ from barograph.history.signing import FILE_NAME as HISTORY_KEY
 from barograph.history.signing import load_history_key
 from barograph.keys.api_keys import PEPPER_FILE as PEPPER
 from barograph.kit.clock import system_clock
-from barograph.kit.database import SAFE_WAL, DatabaseUnavailable, SQLiteDatabase, sqlite_version
+from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.migrations import Migration, missing_migrations, packaged_migrations
+from barograph.kit.opening import list_tables
 from barograph.kit.operating_system import is_exposed, is_world_writable, require_free_port
+from barograph.kit.sqlite import SAFE_WAL, SQLiteDatabase, sqlite_version
 from barograph.kit.timestamps import iso_timestamp
 from barograph.settings import Settings, reachable
 from barograph.terms.sources import BYBIT, PAGE, Unconfirmed
@@ -122,7 +124,7 @@ async def _database(settings: Settings) -> Diagnosis:
 async def _history(settings: Settings) -> Diagnosis:
     path = settings.history_path
     try:
-        if is_history(path):
+        if await list_tables(settings.history_address) >= HISTORY_TABLES:
             return await _inspect("history", settings, path, packaged_migrations(HISTORY))
     except DatabaseUnavailable as error:
         return failed(str(error), RESTORE)
@@ -161,7 +163,7 @@ def _read_through(path: Path) -> Diagnosis:
     end = monotonic() + CHECK_SECONDS
     try:
         with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
-            connection.set_busy_timeout(BUSY_MS)
+            connection.set_busy_timeout(WAIT_MS)
             connection.set_progress_handler(lambda: monotonic() > end, 10_000)
             ((result,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
     except apsw.InterruptError:

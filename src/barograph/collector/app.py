@@ -17,7 +17,8 @@ from barograph.entitlements.purchases import FeedGrants
 from barograph.entitlements.store import Entitlements
 from barograph.history.ledger import Ledger
 from barograph.kit.clock import Clock
-from barograph.kit.database import Database, SQLiteDatabase
+from barograph.kit.database import Database
+from barograph.kit.opening import open_database
 from barograph.macro.records import NYFED, MacroSource
 from barograph.payments.journal import Journal
 from barograph.payments.reconcile import Reconciler
@@ -48,12 +49,10 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
     """
     mail = SmtpSender(settings, clock=clock) if settings.sends_mail else None
     async with AsyncExitStack() as stack:
-        database = SQLiteDatabase(settings.database_path, create=False)
+        database = open_database(settings.database_address, create=False)
         stack.push_async_callback(database.close)
-        # Reads happen on the event loop, so a locked history must not delay the measuring.
-        history = SQLiteDatabase(
-            settings.history_path, busy_ms=50, write_busy_ms=5_000, create=False
-        )
+        # SQLite is read on the event loop, so a locked history must not delay the measuring.
+        history = open_database(settings.history_address, create=False, read_ms=50)
         stack.push_async_callback(history.close)
         files = FileClient(seconds=FILE_SECONDS, clock=clock, user_agent=settings.user_agent)
         stack.push_async_callback(files.close)

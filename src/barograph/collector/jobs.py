@@ -18,7 +18,7 @@ from barograph.errors import LeaseLost, UpstreamError
 from barograph.history.ledger import Ledger
 from barograph.keys.outbox import MailSender, deliver_due
 from barograph.kit.clock import Clock
-from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
+from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Value, Work
 from barograph.kit.lease import Lease
 from barograph.macro.records import (
     MACRO_HEALTH,
@@ -260,6 +260,10 @@ class _FencedDatabase:
     def __init__(self, database: Database, lease: Lease) -> None:
         self._database = database
         self._lease = lease
+        self.engine = database.engine
+
+    async def fetch(self, sql: str, *values: Value) -> list[Row]:
+        return await self._database.fetch(sql, *values)
 
     async def read(self, work: Work[T]) -> T:
         return await self._database.read(work)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from barograph.errors import ConfigurationError
 from barograph.kit.clock import Clock
-from barograph.kit.database import Database, Transaction
+from barograph.kit.database import SQLITE, Database, Engine, Transaction
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS schema_migrations (
@@ -36,9 +36,16 @@ class Migration(NamedTuple):
         return sha256(self.sql.encode()).hexdigest()
 
 
-def packaged_migrations(folder: str = "") -> list[Migration]:
-    """The migrations of this version, in order; each database has its own folder."""
-    place = files("barograph") / "migrations" / folder
+SERVICE = "service"
+"""The schema of the service's database, and the folder of its migrations."""
+
+
+def packaged_migrations(schema: str = SERVICE, engine: Engine = SQLITE) -> list[Migration]:
+    """The migrations of this version, in order.
+
+    PostgreSQL starts with one file that has the number of the newest SQLite file it replaces.
+    """
+    place = files("barograph") / "migrations" / schema / engine
     names = sorted(entry.name for entry in place.iterdir() if entry.name.endswith(".sql"))
     return [
         Migration(int(name[:4]), name.removesuffix(".sql")[5:], (place / name).read_text("utf-8"))

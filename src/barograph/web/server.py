@@ -17,19 +17,22 @@ from barograph.guides.files import load_catalog
 from barograph.history.signing import load_history_key
 from barograph.keys.api_keys import load_pepper
 from barograph.kit.clock import system_clock
-from barograph.kit.database import SQLiteDatabase
 from barograph.kit.http import ASGIApp
 from barograph.kit.logs import configure_logs
+from barograph.kit.opening import open_database
 from barograph.kit.operating_system import die_with_parent, raise_file_limit, require_free_port
 from barograph.settings import Settings
 from barograph.upstream.mail import SmtpSender
 from barograph.web.app import create_app
 
-BUSY_MS = 50
-"""The longest a read may wait for the database: every request of the worker waits with it."""
+READ_MS = 50
+"""The longest a read may wait for SQLite: every request of the worker waits with it."""
 
-WRITE_BUSY_MS = 2_000
-"""Writes wait on their own thread, behind the collector's larger transactions."""
+WRITE_MS = 2_000
+"""Writes wait behind the collector's larger transactions; no other request waits with them."""
+
+STATEMENT_MS = 4_000
+"""The longest a statement may take on PostgreSQL: callers give up soon after."""
 
 MAX_CONNECTIONS = 20_000
 """The most connections per worker, if the limit on open files allows them."""
@@ -119,8 +122,14 @@ def web_app() -> ASGIApp:
     die_with_parent(None if server is None else server.pid)
     settings = Settings.from_environment(os.environ)
     configure_logs(settings.log_level)
-    database = SQLiteDatabase(
-        settings.database_path, busy_ms=BUSY_MS, write_busy_ms=WRITE_BUSY_MS, create=False
+    database, history = (
+        open_database(
+            address,
+            create=False,
+            read_ms=READ_MS,
+            write_ms=WRITE_MS,
+            statement_ms=STATEMENT_MS,
+        )
+        for address in (settings.database_address, settings.history_address)
     )
-    history = SQLiteDatabase(settings.history_path, busy_ms=BUSY_MS, create=False)
     return create_app(settings, database, history).app

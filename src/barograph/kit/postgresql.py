@@ -1,0 +1,257 @@
+"""A database on a PostgreSQL server.
+
+Our code numbers rows by `max() + 1`, which needs one writer at a time. So every write first takes
+one lock of its database. It is an advisory lock of the transaction, which also works behind a
+pooler such as pgbouncer. The isolation level is READ COMMITTED, because a transaction's snapshot
+would be older than its lock.
+
+No setting of a connection is changed, only those of a transaction: a pooler hands the connection
+to somebody else afterwards.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any
+
+import asyncpg
+
+from barograph.kit.database import (
+    POSTGRESQL,
+    ConstraintViolated,
+    DatabaseUnavailable,
+    Engine,
+    Row,
+    T,
+    Transaction,
+    Value,
+    Work,
+    require_storable,
+)
+from barograph.kit.timestamps import SECOND
+
+MAX_CONNECTIONS = 3
+CONNECT_SECONDS = 3.0
+
+IDLE_MS = 3_000
+"""After this pause the server ends a transaction, so that a frozen process releases its locks."""
+
+STATEMENT_MS = 10_000
+
+OUTCOME_SECONDS = 10.0
+OUTCOME_PAUSE_SECONDS = 0.25
+"""For how long, and how often, we ask what became of a COMMIT that nobody answered."""
+
+_FAILED = (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.PostgresError)
+
+
+class NotPermitted(DatabaseUnavailable):
+    """The role that we connect as may not do this."""
+
+
+class PostgreSQLDatabase:
+    """A PostgreSQL database with a few connections, which are opened when they are needed."""
+
+    engine: Engine = POSTGRESQL
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        lock_ms: int = 5_000,
+        statement_ms: int = STATEMENT_MS,
+        survives_power_cuts: bool = True,
+    ) -> None:
+        """A write waits at most `lock_ms` for other writes, and each statement `statement_ms`."""
+        self._pool = _Pool(url, (max(lock_ms, statement_ms) + SECOND) / SECOND)
+        limits = (
+            f"SET LOCAL statement_timeout = {statement_ms};"
+            f"SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS}"
+        )
+        self._begin_read = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {limits}"
+        durable = "on" if survives_power_cuts else "off"
+        self._begin_write = (
+            f"BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {lock_ms};"
+            f"SET LOCAL synchronous_commit = {durable}; {limits}"
+        )
+        self._writes: set[asyncio.Task[Any]] = set()
+
+    async def fetch(self, sql: str, *values: Value) -> list[Row]:
+        """Run one reading statement, which is a snapshot of its own."""
+        async with self._connection() as connection:
+            return await _Statements(connection).fetch(sql, *values)
+
+    async def read(self, work: Work[T]) -> T:
+        """Run `work` on one consistent snapshot."""
+        async with self._connection() as connection:
+            await connection.execute(self._begin_read)
+            result = await _roll_back_if_failed(connection, work)
+            await connection.execute("COMMIT")
+            return result
+
+    async def write(self, work: Work[T]) -> T:
+        """Run `work` as one transaction, while no other write runs."""
+        running = asyncio.ensure_future(self._transact(work))
+        self._writes.add(running)
+        running.add_done_callback(self._written)
+        # Shielded: a cancelled caller must not end the transaction between two statements.
+        return await asyncio.shield(running)
+
+    async def close(self) -> None:
+        """Finish the writes and close the connections."""
+        if self._writes:
+            await asyncio.wait(self._writes)
+        await self._pool.close()
+
+    def _written(self, running: "asyncio.Task[Any]") -> None:
+        self._writes.discard(running)
+        if not running.cancelled():
+            running.exception()  # marks a failure as seen, in case the caller has gone
+
+    async def _transact(self, work: Work[T]) -> T:
+        async with self._connection() as connection:
+            await connection.execute(self._begin_write)
+            (transaction_id,) = await connection.fetchrow(_LOCK) or (None,)
+            result = await _roll_back_if_failed(connection, work)
+            lost = await _commit(connection)
+        if lost is None or await self._was_committed(str(transaction_id)):
+            return result
+        raise DatabaseUnavailable(_reason(lost)) from lost
+
+    async def _was_committed(self, transaction_id: str) -> bool:
+        """Ask the server what became of a transaction.
+
+        Raises:
+            DatabaseUnavailable: it doesn't answer, so we don't know.
+        """
+        try:
+            async with asyncio.timeout(OUTCOME_SECONDS):
+                while True:
+                    with suppress(DatabaseUnavailable):
+                        ((outcome,),) = await self.fetch(_OUTCOME, transaction_id)
+                        if outcome != "in progress":
+                            return bool(outcome == "committed")
+                    await asyncio.sleep(OUTCOME_PAUSE_SECONDS)
+        except TimeoutError as error:
+            raise DatabaseUnavailable("lost during a COMMIT whose outcome is unknown") from error
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[asyncpg.Connection]:
+        with _driver_errors_named():
+            async with self._pool.connection() as connection:
+                yield connection
+
+
+class _Pool:
+    """A few connections, each opened when it is needed and used by one coroutine at a time."""
+
+    def __init__(self, url: str, seconds: float) -> None:
+        self._url = url
+        self._seconds = seconds
+        self._idle: list[asyncpg.Connection] = []
+        self._free = asyncio.Semaphore(MAX_CONNECTIONS)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[asyncpg.Connection]:
+        """A connection; one that may be in the middle of something is closed afterwards."""
+        async with asyncio.timeout(self._seconds):
+            await self._free.acquire()
+        try:
+            connection = await self._open()
+            try:
+                yield connection
+            except BaseException as error:
+                if connection.is_in_transaction() or _is_doubtful(error):
+                    connection.terminate()
+                raise
+            finally:
+                if not connection.is_closed():
+                    self._idle.append(connection)
+        finally:
+            self._free.release()
+
+    async def close(self) -> None:
+        while self._idle:
+            with suppress(*_FAILED):
+                await self._idle.pop().close(timeout=CONNECT_SECONDS)
+
+    async def _open(self) -> asyncpg.Connection:
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_closed():
+                return connection
+        return await asyncpg.connect(
+            self._url, timeout=CONNECT_SECONDS, command_timeout=self._seconds
+        )
+
+
+class _Statements:
+    """The statements that run on one connection."""
+
+    def __init__(self, connection: asyncpg.Connection) -> None:
+        self._connection = connection
+
+    async def fetch(self, sql: str, *values: Value) -> list[Row]:
+        """Run one statement and return its rows."""
+        return [tuple(row) for row in await self._connection.fetch(sql, *require_storable(values))]
+
+    async def execute(self, sql: str, *values: Value) -> None:
+        """Run one statement."""
+        await self._connection.execute(sql, *require_storable(values))
+
+    async def execute_many(self, sql: str, rows: Iterable[Sequence[Value]]) -> None:
+        """Run one statement once for each row of values."""
+        await self._connection.executemany(sql, [require_storable(row) for row in rows])
+
+    async def script(self, sql: str) -> None:
+        """Run several statements that take no values."""
+        await self._connection.execute(sql)
+
+
+async def _roll_back_if_failed(connection: asyncpg.Connection, work: Work[T]) -> T:
+    statements: Transaction = _Statements(connection)
+    try:
+        return await work(statements)
+    except Exception as error:
+        if not (connection.is_closed() or _is_doubtful(error)):
+            await connection.execute("ROLLBACK")
+        raise
+
+
+async def _commit(connection: asyncpg.Connection) -> Exception | None:
+    """Commit; return a failure after which only the server knows whether it did."""
+    try:
+        await connection.execute("COMMIT")
+    except _FAILED as error:
+        connection.terminate()
+        return error
+    return None
+
+
+@contextmanager
+def _driver_errors_named() -> Iterator[None]:
+    """Raise what the driver raises as an error of `kit.database`."""
+    try:
+        yield
+    except asyncpg.IntegrityConstraintViolationError as error:
+        raise ConstraintViolated(str(error)) from error
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise NotPermitted(_reason(error)) from error
+    except asyncpg.DataError:
+        raise  # a value of the wrong type is our own mistake
+    except _FAILED as error:
+        raise DatabaseUnavailable(_reason(error)) from error
+
+
+def _is_doubtful(error: BaseException) -> bool:
+    """Whether a connection may still be in the middle of something, such as a cancelled query."""
+    return not isinstance(error, Exception) or isinstance(error, OSError | asyncpg.InterfaceError)
+
+
+def _reason(error: Exception) -> str:
+    """Name the failure without the server's address."""
+    return f"the database cannot be used ({type(error).__name__})"
+
+
+_LOCK = "SELECT CAST(pg_current_xact_id() AS TEXT) FROM pg_advisory_xact_lock(1)"
+_OUTCOME = "SELECT pg_xact_status(CAST(CAST($1 AS TEXT) AS xid8))"
