@@ -17,6 +17,7 @@ from barograph.kit.database import Database, Transaction
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.sqlite import SQLiteDatabase
 from support.clock import HandClock
+from support.postgresql import PostgreSQL, running_postgresql
 
 
 class Backend(NamedTuple):
@@ -42,6 +43,12 @@ def _sqlite(folder: Path) -> Backend:
 
 
 BACKENDS = {"sqlite": _sqlite}
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgreSQL]:
+    with running_postgresql() as server:
+        yield server
 
 
 @pytest.fixture(params=sorted(BACKENDS))

@@ -2,7 +2,7 @@
 
 import asyncio
 import subprocess
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +17,7 @@ from barograph.kit.database import POSTGRESQL, Database, DatabaseUnavailable
 from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
 from barograph.kit.opening import open_database
 from support.clock import HandClock
-from support.postgresql import PROGRAMS, PostgreSQL, running_postgresql
+from support.postgresql import PROGRAMS, PostgreSQL
 from support.stances import proposal
 
 T = TypeVar("T")
@@ -29,14 +29,13 @@ HISTORY_DATABASE = "barograph_history"
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[PostgreSQL]:
+def server(postgresql: PostgreSQL) -> PostgreSQL:
     """A server on which the documented script ran before and after the upgrade."""
-    with running_postgresql() as started:
-        run_script(started)
-        for schema, name in ((SERVICE, SERVICE_DATABASE), (HISTORY, HISTORY_DATABASE)):
-            on(url_as(started, OWNER, name), partial(apply, schema))
-        run_script(started)
-        yield started
+    run_script(postgresql)
+    for schema, name in ((SERVICE, SERVICE_DATABASE), (HISTORY, HISTORY_DATABASE)):
+        on(url_as(postgresql, OWNER, name), partial(apply, schema))
+    run_script(postgresql)
+    return postgresql
 
 
 @pytest.fixture
