@@ -29,7 +29,7 @@ async def require_shared_secrets(database: Database, settings: Settings) -> None
     if database.engine != POSTGRESQL:
         return
     ours = _fingerprints(settings)
-    stored = dict(await database.fetch(_STORED))
+    stored: dict[str, str] = dict(await database.fetch(_STORED))
     if stored.keys() != ours.keys():
         stored = await database.write(lambda tx: _store(tx, ours))
     other = sorted(name for name in ours if not hmac.compare_digest(ours[name], stored[name]))
