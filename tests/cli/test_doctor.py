@@ -96,7 +96,7 @@ async def all_lines(settings: Settings) -> list[Diagnosis]:
 
 def test_every_line_of_a_healthy_instance_is_ok(tmp_path: Path) -> None:
     found = on_live(tmp_path, lambda live: all_lines(live.settings))
-    assert [each.name for each in found] == [*LOCAL, "terms", *UPSTREAMS]
+    assert [each.name for each in found] == [*LOCAL, *LIMITS, "terms", *UPSTREAMS]
     assert [each for each in found if each.status != "ok"] == []
 
 
