@@ -114,7 +114,9 @@ class _TestServer:
     def lock(self, path: Path) -> None:
         name = self._names[path]
         away = f"ALTER DATABASE {name} ALLOW_CONNECTIONS false"
-        cut = f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{name}'"
+        cut = (
+            f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{name}'"
+        )
         self._thread.submit(self._run, away, cut).result()
 
     def unlock(self, path: Path) -> None:
