@@ -62,7 +62,8 @@ def require_own_databases(settings: Settings, anchor: Anchor | None) -> None:
     """
     for place, url in _servers(settings):
         comment = run_once(url, read_comment)
-        if comment is not None and (anchor is None or comment != _comment(anchor)):
+        own = {None} if anchor is None else {None, "demo", _comment(anchor)}
+        if comment not in own:
             raise ConfigurationError(
                 f"the database that {place} names belongs to another demo than the one in "
                 f"{settings.data}: start that demo in its own folder, name another database, or "
