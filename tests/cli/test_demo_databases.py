@@ -25,6 +25,7 @@ from barograph.cli.demo_databases import (
 from barograph.demo.files import Anchor, load_or_create_anchor
 from barograph.errors import ConfigurationError
 from barograph.settings import Settings
+from barograph.terms.sources import Kind
 from support.postgresql import PostgreSQL, running_postgresql
 
 NOW = 1_790_000_000_000
@@ -64,7 +65,11 @@ def test_demo_and_live_service_refuse_each_others_databases(
     require_kind(demo, "demo")
 
     for name in urls:
-        for taken, kind, why in ((live, "demo", "live data"), (demo, "live", "of a demo")):
+        refusals: list[tuple[Settings, Kind, str]] = [
+            (live, "demo", "live data"),
+            (demo, "live", "of a demo"),
+        ]
+        for taken, kind, why in refusals:
             place = {name: getattr(taken, name)}
             with pytest.raises(ConfigurationError, match=f"BAROGRAPH_{name.upper()}.*{why}"):
                 require_kind(Settings(data=tmp_path / "new", **place), kind)

@@ -22,7 +22,7 @@ from barograph.cli.databases import run_once
 from barograph.demo.servers.wallets import load_or_create_wallets
 from barograph.markets.regime import LABELS
 from barograph.signals.methods import BREADTH, POSITIONING, PRESSURE, TREND, VOLATILITY
-from support.browsing import Demo, demo_on_servers, running_demo, started_demo
+from support.browsing import DEMOS, Demo, started_demo
 from support.payers import Wallet, stock_payer
 from support.processes import (
     answer_200,
@@ -48,11 +48,7 @@ FREE_READS = [
 REFERENCE = {"leg": "leg_id", "revision": "revision", "digest": "history_digest"}
 
 
-@pytest.fixture(
-    scope="module",
-    params=[running_demo, pytest.param(demo_on_servers, marks=pytest.mark.thorough)],
-    ids=["files", "servers"],
-)
+@pytest.fixture(scope="module", params=DEMOS)
 def demo(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     with request.param(tmp_path_factory.mktemp("demo")) as found:
         yield found

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
 
@@ -101,6 +102,13 @@ def started_demo(folder: Path, *options: str, **environment: str) -> Iterator[De
     with running(*arguments, log=log, **environment) as process:
         eventually(lambda: "Ctrl-C stops" in log.read_text() or None, "the welcome", 240)
         yield Demo(process, f"http://{HOST}:{port}", folder / "data")
+
+
+DEMOS = [
+    pytest.param(running_demo, id="files"),
+    pytest.param(demo_on_servers, id="servers", marks=pytest.mark.thorough),
+]
+"""Where a demo keeps its data, for fixtures."""
 
 
 @contextmanager
