@@ -55,6 +55,7 @@ from barograph.errors import BarographError
 from barograph.history.ledger import Ledger
 from barograph.history.records import KINDS, Leg, Proposal, Version
 from barograph.kit.clock import system_clock
+from barograph.kit.database import Database
 from barograph.kit.logs import configure_logs
 from barograph.kit.opening import open_database
 from barograph.kit.operating_system import free_port, lock_folder, require_free_port
@@ -190,9 +191,13 @@ async def _grant_tiers(settings: Settings) -> None:
 
 
 async def _replay_past(settings: Settings, world: World) -> None:
-    # The simulated past can be replayed again, so nothing needs to wait for the disk.
-    addresses = (settings.database_address, settings.history_address)
-    database, history = (open_database(each, survives_power_cuts=False) for each in addresses)
+    def opened(address: Path | str) -> Database:
+        # A write beside the judging takes long on a busy machine. The past can be replayed again,
+        # so nothing needs to wait for the disk.
+        limit = READY_SECONDS * SECOND
+        return open_database(address, statement_ms=limit, survives_power_cuts=False)
+
+    database, history = opened(settings.database_address), opened(settings.history_address)
     try:
         with progress_bar("replaying the simulated past") as progress:
             await replay(settings, world, (database, history), system_clock, progress)
