@@ -89,9 +89,10 @@ def read_settings(**options: object) -> "Settings":
     return _with_urls(settings, urls)
 
 
-def read_demo_settings(data: Path) -> "Settings":
+def read_demo_settings(data: Path | None) -> "Settings":
     """Read the settings for the start of a demo, which may move it to other databases."""
-    return _with_urls(_from_environment({"data": data}), _demo_urls(data))
+    settings = _from_environment({"data": data})
+    return _with_urls(settings, _demo_urls(settings.data))
 
 
 def _from_environment(options: Mapping[str, object]) -> "Settings":

@@ -62,7 +62,7 @@ def require_own_databases(settings: Settings, anchor: Anchor | None) -> None:
     """
     for place, url in _servers(settings):
         comment = run_once(url, read_comment)
-        own = {None} if anchor is None else {None, "demo", _comment(anchor)}
+        own = {None} if anchor is None else {None, "demo", world_comment(anchor)}
         if comment not in own:
             raise ConfigurationError(
                 f"the database that {place} names belongs to another demo than the one in "
@@ -74,7 +74,7 @@ def require_own_databases(settings: Settings, anchor: Anchor | None) -> None:
 def claim_databases(settings: Settings, anchor: Anchor) -> None:
     """Note in PostgreSQL databases that they belong to this demo."""
     for _, url in _servers(settings):
-        run_once(url, lambda database: write_comment(database, _comment(anchor)))
+        run_once(url, lambda database: write_comment(database, world_comment(anchor)))
 
 
 def start_over(settings: Settings) -> None:
@@ -132,5 +132,6 @@ def _servers(settings: Settings) -> Iterator[tuple[str, str]]:
     return ((place, address) for place, address in places if isinstance(address, str))
 
 
-def _comment(anchor: Anchor) -> str:
+def world_comment(anchor: Anchor) -> str:
+    """What the databases of a demo say about themselves."""
     return f"demo {anchor.seed} {anchor.epoch}"
