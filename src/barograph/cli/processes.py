@@ -1,6 +1,7 @@
-"""`barograph serve`, `collect` and `db upgrade`: the commands of a live instance."""
+"""`barograph serve`, `collect` and `db`: the commands of a live instance."""
 
 import asyncio
+import json
 import logging
 import os
 import signal
@@ -12,8 +13,10 @@ import click
 from barograph.cli.common import (
     child_option,
     data_option,
+    json_option,
     make_folder,
     prepare_history,
+    progress_bar,
     read_settings,
     require_kind,
     run_on_database,
@@ -184,3 +187,49 @@ def upgrade(data: Path | None) -> None:
     for name in applied:
         click.echo(f"applied {name}")
     click.echo("the schema is up to date")
+
+
+@db.command()
+@click.option(
+    "--from",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the SQLite databases (BAROGRAPH_DATA).",
+)
+@click.option(
+    "--from-history",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File of the record, if it is not in that folder.",
+)
+@json_option
+def copy(folder: Path | None, from_history: Path | None, as_json: bool) -> None:
+    """Copy a folder's SQLite databases to PostgreSQL, and verify the copied record.
+
+    BAROGRAPH_DATABASE_URL and BAROGRAPH_HISTORY_URL name two empty databases, as a role that may
+    create tables. Stop the service first. The folder is not changed: keep it as the --data folder
+    of the service, because the secrets (and a demo's world) stay in it. An interrupted copy can be
+    run again.
+
+    \b
+    Example:
+      barograph db copy --from /var/lib/barograph
+    """
+    from barograph.cli.db_copy import copy_databases
+    from barograph.cli.stances import end_verification, verify_record
+    from barograph.cli.stances_text import verified_json, verified_text
+
+    settings = read_settings()
+    source = (folder or settings.data) / settings.database_path.name
+    with progress_bar(f"copying {source.parent}") as progress:
+        copied = copy_databases(
+            settings, source, from_history or source.with_name("history.sqlite3"), progress
+        )
+    verified = verify_record(settings)
+    if as_json:
+        click.echo(json.dumps({**copied._asdict(), "verified": verified_json(*verified)}))
+    else:
+        rows = sum(copied.service.values())
+        how = "was copied before" if copied.was_complete else "is copied"
+        click.echo(f"{source} {how}: {rows:,} rows in {len(copied.service)} tables")
+        click.echo(verified_text(*verified))
+    end_verification(*verified)
