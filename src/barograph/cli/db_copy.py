@@ -39,7 +39,12 @@ Advance = Callable[[int], None]
 _NOT_COPIED = ("schema_migrations", "secret_fingerprints")
 """Every database has its own migrations, and hosts compare their secrets only on PostgreSQL."""
 
-_STORED_AS = {"TEXT": "text", "BIGINT": "integer", "DOUBLE PRECISION": "real"}
+_STORED_AS = {
+    "TEXT": "text",
+    "INTEGER": "integer",
+    "BIGINT": "integer",
+    "DOUBLE PRECISION": "real",
+}
 _DIGESTS = {"stance_versions": "history_digest", "stance_events": "event_digest"}
 
 
