@@ -25,6 +25,7 @@ from barograph.history.public_log import PublicLogs
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Row
 from barograph.kit.opening import Address, open_database
+from support.databases import upgraded_database
 from support.operator import Operator
 from support.postgresql import PostgreSQL, running_postgresql
 from support.stances import FUNDING, RATES, proposal
@@ -321,11 +322,13 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Operator:
     operator.make_record()
     fill(operator)
 
-    async def work(ledger: Ledger) -> None:
+    async def work() -> None:
+        database = upgraded_database(operator.history)
         for number in range(2, VERSIONS):
-            await ledger.append(proposal(number))
+            await Ledger(database, system_clock).append(proposal(number))
+        await database.close()
 
-    operator.on_ledger(work)
+    asyncio.run(work())
     rows = [("okx", "minute", f"C{n}", n, n / 7, *[n / 3] * 5, "measured") for n in range(READINGS)]
     with apsw.Connection(str(operator.database)) as connection:
         connection.executemany(f"INSERT INTO readings VALUES ({', '.join('?' * 11)})", rows)
@@ -353,7 +356,7 @@ def test_interrupted_copy_is_completed_by_the_next_run(
     took = time.perf_counter() - started
     assert report["was_complete"] is False
     assert copied_rows(copy) == source_rows(copy.operator)
-    print(f"copied and verified {READINGS + VERSIONS:,} rows in {took:.1f} s")
+    sys.stdout.write(f"copied and verified {READINGS + VERSIONS:,} rows in {took:.1f} s\n")
 
 
 async def wait_for(copy: Copy, moment: str) -> None:

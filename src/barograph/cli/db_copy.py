@@ -207,7 +207,8 @@ async def _is_copied(tx: Queryable, source: _Source) -> bool:
     if counts == source.counts and found == expected:
         return True
     # An upgrade marks an empty database; everything else comes from use.
-    if sum(counts.values()) > counts["instance"] or (found and found[0][0] != expected[0][0]):
+    is_other_kind = {kind for kind, _ in found} - {kind for kind, _ in expected}
+    if sum(counts.values()) > counts["instance"] or is_other_kind:
         raise BarographError(
             "the database of BAROGRAPH_DATABASE_URL is in use or marked for another kind of data: "
             "nothing was copied. Create an empty database, and copy to that"
@@ -259,6 +260,8 @@ async def _append(tx: Transaction, source: _Source, page: list[Row]) -> None:
 async def _copy_service(tx: Transaction, source: _Source, advance: Advance) -> None:
     if await _is_copied(tx, source):
         return
+    # A slow disk may need longer for the next rows than a service may pause.
+    await tx.execute(f"SET LOCAL idle_in_transaction_session_timeout = {UPGRADE_WAIT_MS}")
     await tx.execute("DELETE FROM instance")
     for table in source.tables:
         columns = source.names(table)
@@ -274,8 +277,9 @@ async def _copy_service(tx: Transaction, source: _Source, advance: Advance) -> N
 
 async def _require_counts(database: Database, source: _Source) -> Counts:
     found = await database.read(partial(_counts, source=source))
-    differing = [f"{table}: {found[table]} of {n}" for table, n in source.counts.items()]
-    if found != source.counts:
+    expected = source.counts
+    differing = [f"{each}: {found[each]} of {expected[each]} rows" for each in expected]
+    if found != expected:
         raise BarographError(f"the copy is not complete: {', '.join(differing)}")
     return found
 

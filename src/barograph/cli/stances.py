@@ -298,7 +298,7 @@ def verify_record(settings: "Settings") -> "tuple[IntactRecord | BrokenRecord, S
     from barograph.history.verify import verify as verify_alone
 
     published = _published(settings)
-    with progress_bar(f"verifying {settings.history_path}") as progress:
+    with progress_bar("verifying the record") as progress:
 
         async def work(database: "Database") -> "IntactRecord | BrokenRecord":
             found = await verify_alone(database, progress)
