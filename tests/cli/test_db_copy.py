@@ -31,7 +31,7 @@ from support.postgresql import PostgreSQL, running_postgresql
 from support.stances import FUNDING, RATES, proposal
 
 SHA = "ab" * 32
-ROWS = {
+ROWS: dict[str, list[Row]] = {
     "leases": [("collector", "host:1", 1_700_000_123, 1_700_000_200_000)],
     "readings": [
         ("bybit", "minute", "BTCUSDT", at, 7, None, 8, 1e15 / 3, 50.1, 5e-324, "measured")
@@ -268,7 +268,7 @@ def test_database_in_use_is_refused_and_unchanged(copy: Copy, server: PostgreSQL
         database=copy.service.rpartition("/")[2],
     )
     before = copied_rows(copy)
-    assert "BAROGRAPH_DATABASE_URL is in use" in copy.refused()
+    assert "BAROGRAPH_DATABASE_URL names a database with other data" in copy.refused()
     assert copied_rows(copy) == before
 
 
@@ -282,7 +282,7 @@ def test_another_record_is_refused_and_unchanged(copy: Copy) -> None:
     assert CliRunner().invoke(cli, ["db", "upgrade"], env=copy.environment).exit_code == 0
     asyncio.run(work())
     before = copied_rows(copy)
-    assert "BAROGRAPH_HISTORY_URL has another record" in copy.refused()
+    assert "BAROGRAPH_HISTORY_URL names a database with another record" in copy.refused()
     assert copied_rows(copy) == before
 
 

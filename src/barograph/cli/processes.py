@@ -18,12 +18,12 @@ from barograph.cli.common import (
     prepare_history,
     progress_bar,
     read_settings,
-    require_kind,
     run_on_database,
     upgrade_database,
     upgrade_history,
     warn_if_world_writable,
 )
+from barograph.cli.databases import require_kind
 from barograph.kit.clock import system_clock
 
 if TYPE_CHECKING:
@@ -196,13 +196,8 @@ def upgrade(data: Path | None) -> None:
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder of the SQLite databases (BAROGRAPH_DATA).",
 )
-@click.option(
-    "--from-history",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="File of the record, if it is not in that folder.",
-)
 @json_option
-def copy(folder: Path | None, from_history: Path | None, as_json: bool) -> None:
+def copy(folder: Path | None, as_json: bool) -> None:
     """Copy a folder's SQLite databases to PostgreSQL, and verify the copied record.
 
     BAROGRAPH_DATABASE_URL and BAROGRAPH_HISTORY_URL name two empty databases, as a role that may
@@ -219,17 +214,15 @@ def copy(folder: Path | None, from_history: Path | None, as_json: bool) -> None:
     from barograph.cli.stances_text import verified_json, verified_text
 
     settings = read_settings()
-    source = (folder or settings.data) / settings.database_path.name
-    with progress_bar(f"copying {source.parent}") as progress:
-        copied = copy_databases(
-            settings, source, from_history or source.with_name("history.sqlite3"), progress
-        )
+    folder = folder or settings.data
+    with progress_bar(f"copying {folder}") as progress:
+        copied = copy_databases(settings, folder, progress)
     verified = verify_record(settings)
     if as_json:
         click.echo(json.dumps({**copied._asdict(), "verified": verified_json(*verified)}))
     else:
         rows = sum(copied.service.values())
         how = "was copied before" if copied.was_complete else "is copied"
-        click.echo(f"{source} {how}: {rows:,} rows in {len(copied.service)} tables")
+        click.echo(f"{folder} {how}: {rows:,} rows in {len(copied.service)} tables")
         click.echo(verified_text(*verified))
     end_verification(*verified)

@@ -10,6 +10,7 @@ import click
 from barograph.cli.common import (
     change_ledger,
     data_option,
+    history_place,
     json_option,
     named_as_served,
     progress_bar,
@@ -298,7 +299,7 @@ def verify_record(settings: "Settings") -> "tuple[IntactRecord | BrokenRecord, S
     from barograph.history.verify import verify as verify_alone
 
     published = _published(settings)
-    with progress_bar("verifying the record") as progress:
+    with progress_bar(f"verifying {history_place(settings)}") as progress:
 
         async def work(database: "Database") -> "IntactRecord | BrokenRecord":
             found = await verify_alone(database, progress)
