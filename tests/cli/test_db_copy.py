@@ -19,12 +19,16 @@ from click.testing import CliRunner, Result
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from barograph.cli import cli
+from barograph.cli.common import URLS, URLS_FILE
+from barograph.cli.demo_databases import require_own_databases
+from barograph.demo.files import load_or_create_anchor
 from barograph.history.guards import Continuity, SignedHeads
 from barograph.history.ledger import Ledger
 from barograph.history.public_log import PublicLogs
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Row
 from barograph.kit.opening import Address, open_database
+from barograph.settings import Settings
 from support.databases import upgraded_database
 from support.operator import Operator
 from support.postgresql import PostgreSQL, running_postgresql
@@ -311,6 +315,22 @@ def test_copy_says_what_it_needs(copy: Copy, tmp_path: Path) -> None:
         connection.execute("DELETE FROM schema_migrations WHERE number = 16")
     connection.close()
     assert "barograph db upgrade --data" in str(copy.run().exception)
+
+
+@pytest.mark.thorough
+def test_copy_of_a_demo_belongs_to_that_demo(
+    copy: Copy, server: PostgreSQL, tmp_path: Path
+) -> None:
+    demo = Operator(tmp_path / "demo")
+    anchor = load_or_create_anchor(demo.data, 7, system_clock())
+    (demo.data / URLS_FILE).write_text(json.dumps(dict.fromkeys(URLS, "")))
+    demo.make_record()
+    simulated = copy_to(server, demo)
+    simulated.succeed()
+    require_own_databases(Settings.from_environment(simulated.environment), anchor)
+    assert [kind for _, kind, *_ in copied_rows(simulated)["instance"]] == ["demo"]
+    live = Copy(copy.operator, {**simulated.environment, "BAROGRAPH_DATA": str(copy.operator.data)})
+    assert "the database of another instance" in live.refused()
 
 
 VERSIONS, READINGS = 6_000, 100_000

@@ -89,9 +89,10 @@ def read_settings(**options: object) -> "Settings":
     return _with_urls(settings, urls)
 
 
-def read_demo_settings(data: Path) -> "Settings":
+def read_demo_settings(data: Path | None) -> "Settings":
     """Read the settings for the start of a demo, which may move it to other databases."""
-    return _with_urls(_from_environment({"data": data}), _demo_urls(data))
+    settings = _from_environment({"data": data})
+    return _with_urls(settings, _demo_urls(settings.data))
 
 
 def _from_environment(options: Mapping[str, object]) -> "Settings":
@@ -324,7 +325,9 @@ def _no_history(settings: "Settings") -> str:
     if isinstance(settings.history_address, Path) and settings.history_path.exists():
         place = f"{settings.history_path}, which is empty or something else"
     if has_database(settings):
-        service = f"{DATABASE} names a database that" if settings.database_url else settings.database_path
+        service = (
+            f"{DATABASE} names a database that" if settings.database_url else settings.database_path
+        )
         return (
             f"no history in {place}, although {service} exists: put the history back, because a "
             "new one would start another hash chain"

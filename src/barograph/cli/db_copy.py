@@ -52,10 +52,8 @@ class Copied(NamedTuple):
     was_complete: bool
 
 
-def copy_databases(
-    settings: Settings, folder: Path, progress: Callable[[int, int], None]
-) -> Copied:
-    """Copy the SQLite databases of a folder to those that the settings name.
+def copy_databases(settings: Settings, progress: Callable[[int, int], None]) -> Copied:
+    """Copy the SQLite databases of the data folder to those that the settings name.
 
     Raises:
         ConfigurationError: the settings don't name PostgreSQL, or a file is missing or too old.
@@ -67,7 +65,8 @@ def copy_databases(
         raise ConfigurationError(
             f"{DATABASE} and {HISTORY} must name the PostgreSQL databases to copy to"
         )
-    files = folder / "barograph.sqlite3", folder / "history.sqlite3"
+    folder = settings.data
+    files = settings.database_path, folder / "history.sqlite3"
     for file in files:
         if not file.is_file():
             raise ConfigurationError(f"there is no {file}: choose its folder with --from")

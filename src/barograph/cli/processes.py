@@ -18,6 +18,7 @@ from barograph.cli.common import (
     make_folder,
     prepare_history,
     progress_bar,
+    read_demo_settings,
     read_settings,
     run_on_database,
     upgrade_database,
@@ -249,16 +250,16 @@ def copy(folder: Path | None, as_json: bool) -> None:
     from barograph.cli.stances import end_verification, verify_record
     from barograph.cli.stances_text import verified_json, verified_text
 
-    settings = read_settings()
-    folder = folder or settings.data
-    with progress_bar(f"copying {folder}") as progress:
-        copied = copy_databases(settings, folder, progress)
+    settings = read_demo_settings(folder)
+    with progress_bar(f"copying {settings.data}") as progress:
+        copied = copy_databases(settings, progress)
     verified = verify_record(settings)
     if as_json:
         click.echo(json.dumps({**copied._asdict(), "verified": verified_json(*verified)}))
     else:
         rows = sum(copied.service.values())
         how = "was copied before" if copied.was_complete else "is copied"
-        click.echo(f"{folder} {how}: {rows:,} rows in {len(copied.service)} tables")
+        click.echo(f"{settings.data} {how}: {rows:,} rows in {len(copied.service)} tables")
         click.echo(verified_text(*verified))
+        click.echo(f"start the service with the same two URLs and with --data {settings.data}")
     end_verification(*verified)
