@@ -261,5 +261,6 @@ def copy(folder: Path | None, as_json: bool) -> None:
         how = "was copied before" if copied.was_complete else "is copied"
         click.echo(f"{settings.data} {how}: {rows:,} rows in {len(copied.service)} tables")
         click.echo(verified_text(*verified))
-        click.echo(f"start the service with the same two URLs and with --data {settings.data}")
     end_verification(*verified)
+    if not as_json:
+        click.echo(f"start the service on these databases with --data {settings.data}")
