@@ -1,6 +1,7 @@
-"""`barograph serve`, `collect` and `db upgrade`: the commands of a live instance."""
+"""`barograph serve`, `collect` and `db`: the commands of a live instance."""
 
 import asyncio
+import json
 import logging
 import os
 import signal
@@ -13,8 +14,11 @@ import click
 from barograph.cli.common import (
     child_option,
     data_option,
+    json_option,
     make_folder,
     prepare_history,
+    progress_bar,
+    read_demo_settings,
     read_settings,
     run_on_database,
     upgrade_database,
@@ -220,3 +224,43 @@ def upgrade(data: Path | None, new_secrets: bool) -> None:
     for name in applied:
         click.echo(f"applied {name}")
     click.echo("the schema is up to date")
+
+
+@db.command()
+@click.option(
+    "--from",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the SQLite databases (BAROGRAPH_DATA).",
+)
+@json_option
+def copy(folder: Path | None, as_json: bool) -> None:
+    """Copy a folder's SQLite databases to PostgreSQL, and verify the copied record.
+
+    BAROGRAPH_DATABASE_URL and BAROGRAPH_HISTORY_URL name two empty databases, as a role that may
+    create tables. Stop the service first. The folder is not changed: keep it as the --data folder
+    of the service, because the secrets (and a demo's world) stay in it. An interrupted copy can be
+    run again.
+
+    \b
+    Example:
+      barograph db copy --from /var/lib/barograph
+    """
+    from barograph.cli.db_copy import copy_databases
+    from barograph.cli.stances import end_verification, verify_record
+    from barograph.cli.stances_text import verified_json, verified_text
+
+    settings = read_demo_settings(folder)
+    with progress_bar(f"copying {settings.data}") as progress:
+        copied = copy_databases(settings, progress)
+    verified = verify_record(settings)
+    if as_json:
+        click.echo(json.dumps({**copied._asdict(), "verified": verified_json(*verified)}))
+    else:
+        rows = sum(copied.service.values())
+        how = "was copied before" if copied.was_complete else "is copied"
+        click.echo(f"{settings.data} {how}: {rows:,} rows in {len(copied.service)} tables")
+        click.echo(verified_text(*verified))
+    end_verification(*verified)
+    if not as_json:
+        click.echo(f"start the service on these databases with --data {settings.data}")

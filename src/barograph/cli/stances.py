@@ -218,30 +218,11 @@ def verify(as_json: bool, data: Path | None) -> None:
     Example:
       barograph stances verify --data /var/lib/barograph
     """
-    from barograph.history.verify import BrokenRecord
+    from barograph.cli.stances_text import verified_json, verified_text
 
-    settings = read_settings(data=data)
-    published = _published(settings)
-    found = _verify(settings, published)
-    if isinstance(found, BrokenRecord):
-        place = f"{found.kind} {found.record} number {found.sequence}"
-        text = f"broken: {'the record' if found.kind is None else place}: {found.what}"
-        click.echo(json.dumps({"ok": False, **found._asdict()}) if as_json else text)
-        sys.exit(1)
-    ends = {} if published is None else published.recorded
-    if as_json:
-        counts = {kind: each._asdict() for kind, each in found.counts.items()}
-        numbers = {kind: end.sequence for kind, end in ends.items()} if ends else None
-        click.echo(json.dumps({"ok": True, "kinds": counts, "published": numbers}))
-        return
-    if not found.counts:
-        click.echo("nothing is recorded yet")
-    for kind, each in found.counts.items():
-        known = f", up to number {ends[kind].sequence} as published" if kind in ends else ""
-        counted = f"{each.versions} versions, {each.events} events"
-        click.echo(f"{kind}: {counted}, all as recorded{known}")
-    if found.counts and not ends:
-        click.echo("the service has published nothing to compare the record with", err=True)
+    verified = verify_record(read_settings(data=data))
+    click.echo(json.dumps(verified_json(*verified)) if as_json else verified_text(*verified))
+    end_verification(*verified)
 
 
 @stances.command()
@@ -311,20 +292,32 @@ def _published(settings: "Settings") -> "Stances | None":
         return None
 
 
-def _verify(settings: "Settings", published: "Stances | None") -> "IntactRecord | BrokenRecord":
+def verify_record(settings: "Settings") -> "tuple[IntactRecord | BrokenRecord, Stances | None]":
+    """Verify the record against itself and against what the service published."""
     from barograph.history.reader import HistoryReader
     from barograph.history.verify import BrokenRecord, verify_published
-    from barograph.history.verify import verify as verify_record
+    from barograph.history.verify import verify as verify_alone
 
+    published = _published(settings)
     with progress_bar(f"verifying {history_place(settings)}") as progress:
 
         async def work(database: "Database") -> "IntactRecord | BrokenRecord":
-            found = await verify_record(database, progress)
+            found = await verify_alone(database, progress)
             if published is None or isinstance(found, BrokenRecord):
                 return found
             return await verify_published(HistoryReader(database), published) or found
 
-        return read_history(settings, work)
+        return read_history(settings, work), published
+
+
+def end_verification(found: "IntactRecord | BrokenRecord", published: "Stances | None") -> None:
+    """Exit with 1 if the record is broken; warn if there was nothing to compare it with."""
+    from barograph.history.verify import BrokenRecord
+
+    if isinstance(found, BrokenRecord):
+        sys.exit(1)
+    if found.counts and (published is None or not published.recorded):
+        click.echo("the service has published nothing to compare the record with", err=True)
 
 
 def _read_body(file: Path) -> object:

@@ -1,11 +1,12 @@
-"""What `barograph stances` prints of a version."""
+"""What `barograph stances` prints of a version, and of the whole record."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from barograph.history.digest import event_document
-from barograph.history.records import Version, VersionEvent
+from barograph.history.records import Stances, Version, VersionEvent
+from barograph.history.verify import BrokenRecord, IntactRecord
 from barograph.kit.json import Json
 from barograph.kit.timestamps import iso_timestamp
 from barograph.stances.documents import stance_body, state_of
@@ -108,3 +109,27 @@ def _value(value: Json) -> str:
 def _plain(text: str) -> str:
     """The text without control characters, which could move a terminal's cursor."""
     return text if text.isprintable() else json.dumps(text)
+
+
+def verified_json(found: IntactRecord | BrokenRecord, published: Stances | None) -> dict[str, Any]:
+    """What a verification found."""
+    if isinstance(found, BrokenRecord):
+        return {"ok": False, **found._asdict()}
+    counts = {kind: each._asdict() for kind, each in found.counts.items()}
+    ends = {} if published is None else published.recorded
+    numbers = {kind: end.sequence for kind, end in ends.items()} if ends else None
+    return {"ok": True, "kinds": counts, "published": numbers}
+
+
+def verified_text(found: IntactRecord | BrokenRecord, published: Stances | None) -> str:
+    """What a verification found, for people."""
+    if isinstance(found, BrokenRecord):
+        place = f"{found.kind} {found.record} number {found.sequence}"
+        return f"broken: {'the record' if found.kind is None else place}: {found.what}"
+    ends = {} if published is None else published.recorded
+    lines = [
+        f"{kind}: {each.versions} versions, {each.events} events, all as recorded"
+        + (f", up to number {ends[kind].sequence} as published" if kind in ends else "")
+        for kind, each in found.counts.items()
+    ]
+    return "\n".join(lines) or "nothing is recorded yet"

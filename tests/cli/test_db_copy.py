@@ -1,0 +1,400 @@
+"""`barograph db copy` moves a folder's databases to PostgreSQL whole, or says why not."""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apsw
+import asyncpg
+import pytest
+from click.testing import CliRunner, Result
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from barograph.cli import cli
+from barograph.cli.common import URLS, URLS_FILE
+from barograph.cli.demo_databases import require_own_databases
+from barograph.demo.files import load_or_create_anchor
+from barograph.history.guards import Continuity, SignedHeads
+from barograph.history.ledger import Ledger
+from barograph.history.public_log import PublicLogs
+from barograph.kit.clock import system_clock
+from barograph.kit.database import Row
+from barograph.kit.opening import Address, open_database
+from barograph.settings import Settings
+from support.databases import upgraded_database
+from support.operator import Operator
+from support.postgresql import PostgreSQL, running_postgresql
+from support.stances import FUNDING, RATES, proposal
+
+SHA = "ab" * 32
+ROWS: dict[str, list[Row]] = {
+    "leases": [("collector", "host:1", 1_700_000_123, 1_700_000_200_000)],
+    "readings": [
+        ("bybit", "minute", "BTCUSDT", at, 7, None, 8, 1e15 / 3, 50.1, 5e-324, "measured")
+        for at in range(3)
+    ],
+    "liquidations": [("bybit", 1, "BTCUSDT", "long", 0.1, 70_000.5, "measured")],
+    "watched_spans": [("bybit", 1, 2, "measured")],
+    "regime_changes": [("bybit", 1, "Überhitzt ☃", None, "backfilled")],
+    "liquidation_hours": [("bybit", 3_600_000, 1.5, 0, 99.9, "measured")],
+    "settlements": [("bybit", "BTCUSDT", 8, 0.01, 8, 9, "measured")],
+    "settlement_reports": [
+        ("bybit", contract, 8, revision, 0.01 * revision, 9, "measured")
+        for revision in (1, 2)
+        for contract in ("ETHUSDT", "BTCUSDT")
+    ],
+    "backfills": [("bybit", "BTCUSDT", 1, 2, 3)],
+    "signal_changes": [("btc-etf", 1, "high", '{"a":1}')],
+    "briefs": [("a-slug", 1, "c", "h", "BTC", "s", "line\nline", "src", "r", 1, 2, "{}", SHA, "k")],
+    "observations": [("us10y", day, n, 4.0 + n, "t", 5) for n in (1, 2) for day in ("b", "a")],
+    "registrations": [(SHA, "a@example.com", "a@example.com", 1, 2, None, "caller", 1)],
+    "api_keys": [("key1", SHA, "a@example.com", "a@example.com", 2**53 + 1, None)],
+    "outbox": [("m1", "a@example.com", "subject", "body", 1, 0, 2, 3)],
+    "entitlements": [("e1", "feed", "wallet", "0x1", 1, 2, "x402", 1, None)],
+    "entitlement_trail": [(n, "e1", "granted", 1, 2, "x402", "paid") for n in range(1, 13)],
+    "payments": [
+        (
+            *("p1", "n", "a", "0x1", "0x2", "/api/x402/feed", "0x3", "25000000", 9, "settled"),
+            *(1, 2, "0xt", "e1", None, None, SHA, None, None, 0),
+        )
+    ],
+    "payment_trail": [(n, "p1", "claimed", n, None) for n in range(1, 13)],
+    "status_counts": [("hour", "feed", 1, 2, 3, 4)],
+    "status_runs": [("feed", 1, 2, "ok", "")],
+    "status_incidents": [("feed", 1, None, "down", "d", None, None, 0)],
+    "terms_confirmations": [("bybit", "2026-01-01", "terms", 1)],
+}
+"""Rows of every table that the operator's commands leave empty."""
+
+
+class Copy(NamedTuple):
+    """A folder with SQLite databases, and two databases to copy them to."""
+
+    operator: Operator
+    environment: dict[str, str]
+
+    @property
+    def service(self) -> str:
+        return self.environment["BAROGRAPH_DATABASE_URL"]
+
+    @property
+    def history(self) -> str:
+        return self.environment["BAROGRAPH_HISTORY_URL"]
+
+    def run(self, *options: str) -> Result:
+        arguments = ["db", "copy", "--from", str(self.operator.data), *options]
+        return CliRunner().invoke(cli, arguments, env=self.environment)
+
+    def succeed(self) -> dict[str, Any]:
+        result = self.run("--json")
+        assert result.exit_code == 0, (result.output, result.exception)
+        report: dict[str, Any] = json.loads(result.stdout)
+        return report
+
+    def refused(self) -> str:
+        result = self.run()
+        assert result.exit_code == 1
+        return str(result.exception)
+
+    def start(self) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [sys.executable, "-m", "barograph", "db", "copy", "--from", self.operator.data],
+            env={**os.environ, **self.environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgreSQL]:
+    with running_postgresql() as started:
+        yield started
+
+
+@pytest.fixture
+def copy(server: PostgreSQL, operator: Operator) -> Copy:
+    fill(operator)
+    return copy_to(server, operator)
+
+
+def copy_to(server: PostgreSQL, operator: Operator) -> Copy:
+    urls = {"BAROGRAPH_DATABASE_URL": server.create(), "BAROGRAPH_HISTORY_URL": server.create()}
+    return Copy(operator, {"BAROGRAPH_DATA": str(operator.data), **urls})
+
+
+def fill(operator: Operator) -> None:
+    operator.record(0)
+    operator.record(0, kind=RATES)
+    withdraw(operator, FUNDING)
+    operator.record(1, kind=RATES)
+    withdraw(operator, RATES)
+    operator.record(1)
+    withdraw(operator, FUNDING)
+    operator.publish()
+    asyncio.run(checkpoints(operator.database, operator.history))
+    asyncio.run(lead(operator.history))
+    with apsw.Connection(str(operator.database)) as connection:
+        for table, rows in ROWS.items():
+            marks = ", ".join("?" * len(rows[0]))
+            connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
+    connection.close()
+
+
+def withdraw(operator: Operator, kind: str) -> None:
+    result = operator.run("withdraw", kind, "--why", "a wrong file", "--yes")
+    assert result.exit_code == 0, result.output
+
+
+async def lead(history: Path) -> None:
+    database = open_database(history)
+    await Ledger(database, system_clock).announce_leader(1_700_000_123)
+    await database.close()
+
+
+async def checkpoints(service: Address, history: Address) -> list[str]:
+    """What the service signs and publishes, with the heads that it signed before."""
+    databases = open_database(service), open_database(history)
+    ledger = Ledger(databases[1], system_clock)
+    logs = PublicLogs(
+        ledger,
+        Ed25519PrivateKey.from_private_bytes(bytes(32)),
+        "https://example.com",
+        SignedHeads(databases[0], system_clock),
+        Continuity(ledger, lambda: None),
+    )
+    try:
+        return [each.note for each in await logs.checkpoints()]
+    finally:
+        for each in databases:
+            await each.close()
+
+
+def sqlite_rows(file: Path) -> dict[str, list[Row]]:
+    connection = apsw.Connection(str(file))
+    names = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+    found = {str(name): connection.execute(f"SELECT * FROM {name}").fetchall() for (name,) in names}
+    connection.close()
+    return comparable(found)
+
+
+async def postgresql_rows(url: str) -> dict[str, list[Row]]:
+    connection = await asyncpg.connect(url)
+    names = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    found = {
+        name: [tuple(row) for row in await connection.fetch(f"SELECT * FROM {name}")]
+        for (name,) in names
+    }
+    await connection.close()
+    return comparable(found)
+
+
+def comparable(tables: dict[str, list[Row]]) -> dict[str, list[Row]]:
+    return {
+        table: sorted(rows, key=repr)
+        for table, rows in tables.items()
+        if table not in ("schema_migrations", "secret_fingerprints")
+    }
+
+
+def copied_rows(copy: Copy) -> dict[str, list[Row]]:
+    return {
+        **asyncio.run(postgresql_rows(copy.service)),
+        **asyncio.run(postgresql_rows(copy.history)),
+    }
+
+
+def source_rows(operator: Operator) -> dict[str, list[Row]]:
+    """The rows that a copy holds: all of them, and nobody leads."""
+    rows = {**sqlite_rows(operator.database), **sqlite_rows(operator.history)}
+    return {**rows, "leases": [(name, None, token, 0) for name, _, token, _ in rows["leases"]]}
+
+
+def test_copy_has_every_row_of_every_table(copy: Copy) -> None:
+    report = copy.succeed()
+    expected = source_rows(copy.operator)
+    assert [table for table, rows in expected.items() if not rows] == []
+    assert copied_rows(copy) == expected
+    assert {**report["service"], **report["history"]} == {t: len(r) for t, r in expected.items()}
+    assert report["verified"]["kinds"] == {
+        FUNDING: {"versions": 2, "events": 2},
+        RATES: {"versions": 2, "events": 1},
+    }
+    assert report["verified"]["published"] == {FUNDING: 2, RATES: 2}
+
+
+@pytest.mark.thorough
+def test_copy_signs_the_same_checkpoints(copy: Copy) -> None:
+    copy.succeed()
+    before = asyncio.run(checkpoints(copy.operator.database, copy.operator.history))
+    assert asyncio.run(checkpoints(copy.service, copy.history)) == before
+
+
+@pytest.mark.thorough
+def test_second_run_changes_nothing_and_says_so(copy: Copy) -> None:
+    copy.succeed()
+    result = copy.run()
+    assert "was copied before" in result.stdout
+    assert f"{FUNDING}: 2 versions, 2 events, all as recorded" in result.stdout
+    assert copied_rows(copy) == source_rows(copy.operator)
+
+
+@pytest.mark.thorough
+def test_database_that_was_only_upgraded_takes_a_copy_and_its_mark(copy: Copy) -> None:
+    assert CliRunner().invoke(cli, ["db", "upgrade"], env=copy.environment).exit_code == 0
+    assert copy.succeed()["was_complete"] is False
+    assert copied_rows(copy)["instance"] == source_rows(copy.operator)["instance"]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("file", ["barograph.sqlite3", "history.sqlite3"])
+def test_running_service_is_refused(copy: Copy, file: str) -> None:
+    service = apsw.Connection(str(copy.operator.data / file))
+    service.execute("SELECT count(*) FROM schema_migrations").fetchall()
+    assert "stop the service" in copy.refused()
+    service.close()
+    copy.succeed()
+
+
+@pytest.mark.thorough
+def test_database_in_use_is_refused_and_unchanged(copy: Copy, server: PostgreSQL) -> None:
+    assert CliRunner().invoke(cli, ["db", "upgrade"], env=copy.environment).exit_code == 0
+    server.run(
+        "INSERT INTO outbox VALUES ('m', 'r', 's', 'b', 1, 0, 2, 3)",
+        database=copy.service.rpartition("/")[2],
+    )
+    before = copied_rows(copy)
+    assert "BAROGRAPH_DATABASE_URL names a database with other data" in copy.refused()
+    assert copied_rows(copy) == before
+
+
+@pytest.mark.thorough
+def test_another_record_is_refused_and_unchanged(copy: Copy) -> None:
+    async def work() -> None:
+        database = open_database(copy.history)
+        await Ledger(database, system_clock).append(proposal(5))
+        await database.close()
+
+    assert CliRunner().invoke(cli, ["db", "upgrade"], env=copy.environment).exit_code == 0
+    asyncio.run(work())
+    before = copied_rows(copy)
+    assert "BAROGRAPH_HISTORY_URL names a database with another record" in copy.refused()
+    assert copied_rows(copy) == before
+
+
+@pytest.mark.thorough
+def test_values_that_postgresql_cannot_store_are_named_before_anything_is_written(
+    copy: Copy,
+) -> None:
+    with apsw.Connection(str(copy.operator.database)) as connection:
+        connection.execute("UPDATE outbox SET body = 'a' || char(0)")
+        connection.execute("UPDATE api_keys SET created_at = 1.5")
+    connection.close()
+    refusal = copy.refused()
+    assert "outbox.body in the row ['m1']" in refusal
+    assert "api_keys.created_at in the row ['key1']" in refusal
+    assert copied_rows(copy) == {}
+
+
+@pytest.mark.thorough
+def test_copy_says_what_it_needs(copy: Copy, tmp_path: Path) -> None:
+    without = CliRunner().invoke(cli, ["db", "copy"], env={"BAROGRAPH_DATA": str(tmp_path)})
+    assert "BAROGRAPH_DATABASE_URL and BAROGRAPH_HISTORY_URL" in str(without.exception)
+    elsewhere = ["db", "copy", "--from", str(tmp_path)]
+    missing = CliRunner().invoke(cli, elsewhere, env=copy.environment)
+    assert "--from" in str(missing.exception)
+    with apsw.Connection(str(copy.operator.database)) as connection:
+        connection.execute("DELETE FROM schema_migrations WHERE number = 16")
+    connection.close()
+    assert "barograph db upgrade --data" in str(copy.run().exception)
+
+
+@pytest.mark.thorough
+def test_copy_of_a_demo_belongs_to_that_demo(
+    copy: Copy, server: PostgreSQL, tmp_path: Path
+) -> None:
+    demo = Operator(tmp_path / "demo")
+    anchor = load_or_create_anchor(demo.data, 7, system_clock())
+    (demo.data / URLS_FILE).write_text(json.dumps(dict.fromkeys(URLS, "")))
+    demo.make_record()
+    simulated = copy_to(server, demo)
+    simulated.succeed()
+    require_own_databases(Settings.from_environment(simulated.environment), anchor)
+    assert [kind for _, kind, *_ in copied_rows(simulated)["instance"]] == ["demo"]
+    live = Copy(copy.operator, {**simulated.environment, "BAROGRAPH_DATA": str(copy.operator.data)})
+    assert "the database of another instance" in live.refused()
+
+
+VERSIONS, READINGS = 6_000, 100_000
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Operator:
+    operator = Operator(tmp_path_factory.mktemp("large"))
+    operator.make_record()
+    fill(operator)
+
+    async def work() -> None:
+        database = upgraded_database(operator.history)
+        for number in range(2, VERSIONS):
+            await Ledger(database, system_clock).append(proposal(number))
+        await database.close()
+
+    asyncio.run(work())
+    rows = [("okx", "minute", f"C{n}", n, n / 7, *[n / 3] * 5, "measured") for n in range(READINGS)]
+    with apsw.Connection(str(operator.database)) as connection:
+        connection.executemany(f"INSERT INTO readings VALUES ({', '.join('?' * 11)})", rows)
+    connection.close()
+    return operator
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("moment", "how"),
+    [("record", signal.SIGKILL), ("service", signal.SIGKILL), ("service", signal.SIGINT)],
+)
+def test_interrupted_copy_is_completed_by_the_next_run(
+    server: PostgreSQL, large: Operator, tmp_path: Path, moment: str, how: signal.Signals
+) -> None:
+    shutil.copytree(large.data, tmp_path / "data")
+    copy = copy_to(server, Operator(tmp_path))
+    process = copy.start()
+    asyncio.run(wait_for(copy, moment))
+    process.send_signal(how)
+    said, _ = process.communicate()
+    assert process.returncode == (130 if how == signal.SIGINT else -how), said
+    started = time.perf_counter()
+    report = copy.succeed()
+    took = time.perf_counter() - started
+    assert report["was_complete"] is False
+    assert copied_rows(copy) == source_rows(copy.operator)
+    sys.stdout.write(f"copied and verified {READINGS + VERSIONS:,} rows in {took:.1f} s\n")
+
+
+async def wait_for(copy: Copy, moment: str) -> None:
+    """Wait until part of the record is there, or until the service's rows are being copied."""
+    connection = await asyncpg.connect(copy.history if moment == "record" else copy.service)
+    sql = {
+        "record": "SELECT 1 FROM stance_versions LIMIT 1",
+        "service": "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND EXISTS "
+        "(SELECT 1 FROM pg_stat_user_tables WHERE relname = 'readings')"
+        "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
+    }[moment]
+    while not await _found(connection, sql):
+        pass
+    await connection.close()
+
+
+async def _found(connection: asyncpg.Connection, sql: str) -> bool:
+    try:
+        return bool(await connection.fetch(sql))
+    except asyncpg.UndefinedTableError:
+        return False
