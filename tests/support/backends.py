@@ -1,0 +1,37 @@
+"""Stores of either engine, as tests hand them to themselves and to other processes."""
+
+from typing import NamedTuple
+
+from barograph.kit.database import POSTGRESQL, SQLITE, Database, Engine
+from barograph.kit.opening import Address, open_database
+
+INTEGRITY = {
+    SQLITE: "PRAGMA integrity_check",
+    # Each index against its table; it raises at the first difference.
+    POSTGRESQL: "SELECT CASE WHEN count(bt_index_check(indexrelid, true)) >= 0 THEN 'ok' END "
+    "FROM pg_index JOIN pg_class ON oid = indexrelid WHERE relnamespace = 'public'::regnamespace",
+}
+
+
+class Backend(NamedTuple):
+    """One store that any number of processes can open."""
+
+    engine: Engine
+    address: Address
+
+    def open(self) -> Database:
+        return open_database(self.address)
+
+    @property
+    def source(self) -> str:
+        """Python text that opens it in another process and names it `database`."""
+        return (
+            "from pathlib import *\n"
+            "from barograph.kit.opening import open_database\n"
+            f"database = open_database({self.address!r})\n"
+        )
+
+    @property
+    def integrity_sql(self) -> str:
+        """A statement that answers a single `ok` when the store is sound."""
+        return INTEGRITY[self.engine]
