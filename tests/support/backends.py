@@ -1,9 +1,15 @@
 """Stores of either engine, as tests hand them to themselves and to other processes."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
+
+import pytest
 
 from barograph.kit.database import POSTGRESQL, SQLITE, Database, Engine
 from barograph.kit.opening import Address, open_database
+
+on_sqlite = pytest.mark.parametrize("engine", [SQLITE], indirect=True)
+"""For tests of what only SQLite has, such as its oldest migrations and its query plans."""
 
 INTEGRITY = {
     SQLITE: "PRAGMA integrity_check",
@@ -35,3 +41,14 @@ class Backend(NamedTuple):
     def integrity_sql(self) -> str:
         """A statement that answers a single `ok` when the store is sound."""
         return INTEGRITY[self.engine]
+
+
+def on_engines(statements: Iterable[str]) -> list[tuple[Engine, str]]:
+    """Each statement with the engines that know it."""
+    foreign = {SQLITE: "TRUNCATE", POSTGRESQL: "REPLACE"}
+    return [(engine, sql) for engine in foreign for sql in statements if foreign[engine] not in sql]
+
+
+def drop_trigger(engine: Engine, table: str, what: str) -> str:
+    """The statement that drops one of a table's triggers."""
+    return f"DROP TRIGGER {table}_{what}" + ("" if engine == SQLITE else f" ON {table}")
