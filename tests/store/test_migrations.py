@@ -13,11 +13,13 @@ import pytest
 from barograph.errors import ConfigurationError
 from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction
 from barograph.kit.migrations import (
+    SERVICE,
     Migration,
     missing_migrations,
     packaged_migrations,
     upgrade,
 )
+from support.backends import on_sqlite
 from support.clock import START, HandClock
 
 FIRST = Migration(1, "first", "CREATE TABLE one (a BIGINT); CREATE INDEX one_a ON one (a);")
@@ -83,12 +85,14 @@ def test_the_packaged_migrations_are_numbered_from_one_without_a_gap() -> None:
     assert all(step.name and step.sql.strip() for step in steps)
 
 
+@pytest.mark.both_engines
 def test_the_packaged_migrations_make_the_schema(
     database: Database, runner: asyncio.Runner
 ) -> None:
     for table in ("snapshots", "leases", "readings", "liquidations", "watched_spans"):
         assert has_table(database, runner, table)
-    assert runner.run(missing_migrations(database, packaged_migrations())) == []
+    steps = packaged_migrations(SERVICE, database.engine)
+    assert runner.run(missing_migrations(database, steps)) == []
 
 
 RECORDED_BEFORE_VENUES = {
@@ -102,6 +106,7 @@ RECORDED_BEFORE_VENUES = {
 }
 
 
+@on_sqlite
 def test_market_data_recorded_before_venues_is_kept_as_measured_at_bybit(
     empty_database: Database, runner: asyncio.Runner
 ) -> None:
@@ -152,6 +157,7 @@ def test_a_database_of_a_newer_version_is_refused_with_a_remedy(
         runner.run(upgrade(empty_database, [FIRST], HandClock()))
 
 
+@pytest.mark.both_engines
 def test_a_migration_that_fails_leaves_the_old_schema_whole(
     empty_database: Database, runner: asyncio.Runner
 ) -> None:
@@ -180,6 +186,7 @@ asyncio.run(upgrade(database, steps, clock))
 """
 
 
+@pytest.mark.both_engines
 def test_a_process_that_dies_in_the_middle_leaves_the_old_schema_whole(
     empty_database: Database,
     start_python: Callable[[str], "subprocess.Popen[str]"],

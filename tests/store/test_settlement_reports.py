@@ -15,6 +15,7 @@ from barograph.markets.store import (
     record_rows,
     record_settlement_reports,
 )
+from support.backends import on_engines
 from support.clock import START
 
 STEP = 8 * HOUR
@@ -170,11 +171,12 @@ def test_a_report_is_kept_whole_or_not_at_all(reports: Reports) -> None:
 
 
 @pytest.mark.parametrize(
-    "sql",
-    [
+    ("engine", "sql"),
+    on_engines(
         "UPDATE settlement_reports SET funding_rate_pct = 9",
         "UPDATE settlement_reports SET origin = 'measured'",
         "DELETE FROM settlement_reports",
+        "TRUNCATE settlement_reports",
         f"REPLACE INTO settlement_reports VALUES ('bybit', 'BTCUSDT', {AT}, 1, 9, 0, 'measured')",
         (
             f"INSERT INTO settlement_reports VALUES ('bybit', 'BTCUSDT', {AT}, 1, 9, 0, 'measured')"
@@ -187,7 +189,8 @@ def test_a_report_is_kept_whole_or_not_at_all(reports: Reports) -> None:
         ),
         f"INSERT INTO settlement_reports VALUES ('bybit', 'BTCUSDT', {AT}, 3, 9, 0, 'measured')",
         f"INSERT INTO settlement_reports VALUES ('bybit', 'ETHUSDT', {AT}, 0, 9, 0, 'measured')",
-    ],
+    ),
+    indirect=["engine"],
 )
 def test_the_database_itself_refuses_whatever_is_not_the_next_revision(
     reports: Reports, sql: str
