@@ -339,3 +339,17 @@ def test_a_script_runs_to_its_end_even_past_a_statement_that_returns_rows(
     runner.run(accounts.write(work))
 
     assert runner.run(accounts.read(rows)) == [("a", 7), ("b", 7)]
+
+
+@pytest.mark.both_engines
+def test_text_with_a_nul_character_is_refused_and_nothing_is_kept(
+    accounts: Database, runner: asyncio.Runner
+) -> None:
+    async def work(tx: Transaction) -> None:
+        await take_from_a(tx)
+        await tx.execute("UPDATE accounts SET note = $1", "a\0b")
+
+    with pytest.raises(ConstraintViolated):
+        runner.run(accounts.write(work))
+
+    assert runner.run(accounts.read(rows)) == [("a", 100), ("b", 100)]
