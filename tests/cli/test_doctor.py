@@ -258,6 +258,7 @@ def test_no_line_repeats_a_secret(tmp_path: Path) -> None:
         live.faults["identity"].turn_on("redirect")
         for place in (f"{HOST}:{unused_port()}", live.settings.identity_url.partition("//")[2]):
             settings = {
+                **IMPATIENT,
                 "etf_url": f"http://name:{secret}@{place}/{secret}.csv?token={secret}",
                 "x402_chain_url": f"http://name:{secret}@{place}/v2/{secret}",
                 "x402_facilitator_url": f"http://name:{secret}@{place}",
