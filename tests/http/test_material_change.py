@@ -10,6 +10,7 @@ import pytest
 
 from barograph.history.records import Version
 from barograph.kit.timestamps import DAY, HOUR
+from support.history import tamper
 from support.service import BASE_URL, Answer, ask
 from support.stances import FUNDING, PERIOD, RATES, proposal
 from support.subscribers import (
@@ -300,7 +301,7 @@ def test_a_lapsed_entitlement_is_402(subscribed: SubscriberService) -> None:
 def test_identity_and_entitlement_come_before_query_and_history(
     subscribed: SubscriberService,
 ) -> None:
-    subscribed.settings.history_path.rename(subscribed.settings.data / "aside")
+    subscribed.lose_history()
     malformed = f"{MATERIAL_CHANGE}?kind=nonsense"
     assert subscribed.ask(malformed).status == 404
     assert subscribed.read(malformed, token="nobody-knows-it").status == 401
@@ -466,21 +467,15 @@ def test_an_entitlement_store_that_cannot_be_asked_is_503(
 def test_a_history_that_cannot_be_read_is_503(
     subscribed: SubscriberService, pair: tuple[Version, Version]
 ) -> None:
-    subscribed.settings.history_path.rename(subscribed.settings.data / "aside")
+    subscribed.lose_history()
     assert refused(subscribed.compare(*pair), 503, "comparison_unavailable")
 
 
 def test_a_damaged_version_is_503_never_a_comparison(
     subscribed: SubscriberService, pair: tuple[Version, Version]
 ) -> None:
-    async def damage(tx: object) -> None:
-        for statement in (
-            "DROP TRIGGER stance_versions_never_change",
-            "UPDATE stance_versions SET document = replace(document, 'cautious', 'neutral')",
-        ):
-            await tx.execute(statement)  # type: ignore[attr-defined]
-
-    asyncio.run(subscribed.history.write(damage))
+    changed = "UPDATE stance_versions SET document = replace(document, 'cautious', 'neutral')"
+    asyncio.run(tamper(subscribed.history, changed))
     assert refused(subscribed.compare(*pair), 503, "comparison_unavailable")
 
 

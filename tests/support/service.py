@@ -24,9 +24,9 @@ from barograph.kit.lease import Lease
 from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
 from barograph.payments.records import Facilitator
 from barograph.settings import Settings
-from barograph.web.app import create_app
+from barograph.web.app import WebApp, create_app
 from support.clock import HandClock
-from support.databases import upgraded_database
+from support.databases import bring_back, server_settings, take_away, upgraded_database
 from support.markets import reading, shares
 
 BASE_URL = "https://barograph.example"
@@ -80,7 +80,12 @@ class Answer(NamedTuple):
         return json.loads(self.body)
 
 
-def ask(
+def ask(app: ASGIApp, target: str | bytes, *given: Any, **options: Any) -> Answer:
+    """Send one request unchanged, as `asked` does."""
+    return asyncio.run(asked(app, target, *given, **options))
+
+
+async def asked(
     app: ASGIApp,
     target: str | bytes,
     method: str = "GET",
@@ -122,16 +127,26 @@ def ask(
     async def send(message: MutableMapping[str, Any]) -> None:
         sent.append(message)
 
-    async def call() -> None:
-        try:
-            await app(scope, receive, send)
-        except Exception:
-            if not sent:  # an error after the response only reaches the server's log
-                raise
-
-    asyncio.run(call())
+    try:
+        await app(scope, receive, send)
+    except Exception:
+        if not sent:  # an error after the response only reaches the server's log
+            raise
     given = b"".join(message.get("body", b"") for message in sent[1:])
     return Answer(sent[0]["status"], list(sent[0]["headers"]), given)
+
+
+async def end_worker(app: ASGIApp) -> None:
+    """Let an application close its connections, as its server does at the end."""
+    messages = iter(["lifespan.startup", "lifespan.shutdown"])
+
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": next(messages)}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        assert message["type"].endswith(".complete"), message
+
+    await app({"type": "lifespan"}, receive, send)
 
 
 class Service:
@@ -147,7 +162,13 @@ class Service:
         **settings: Any,
     ) -> None:
         self.settings = Settings.model_validate(
-            {"data": folder, "base_url": BASE_URL, "exchange_source": "test venue", **settings}
+            {
+                "data": folder,
+                "base_url": BASE_URL,
+                "exchange_source": "test venue",
+                **server_settings(folder),
+                **settings,
+            }
         )
         self.clock = HandClock()
         self.database = upgraded_database(self.settings.database_path)
@@ -155,14 +176,17 @@ class Service:
         self.lease: Lease = collector_lease(self.settings, self.database, self.clock)
         asyncio.run(self.lease.acquire())
         self.history = upgraded_database(self.settings.history_path, HISTORY)
-        self.app, self.routes, self.board = create_app(
-            self.settings,
-            self.database,
-            watch(self.history),
-            clock=self.clock,
-            identity=identity,
-            facilitator=facilitator,
-        )
+        self._workers: list[WebApp] = []
+        parts = {"identity": identity, "facilitator": facilitator}
+        self._parts = (self.database, watch(self.history)), {"clock": self.clock, **parts}
+        self.app, self.routes, self.board = self.new_worker()
+
+    def new_worker(self, **changed: object) -> WebApp:
+        """The application of one more process, perhaps with other settings."""
+        databases, parts = self._parts
+        settings = self.settings.model_copy(update=changed)
+        self._workers.append(create_app(settings, *databases, **parts))
+        return self._workers[-1]
 
     def publish(self, reading: Perpetuals, shares: Iterable[LongAccounts] = ()) -> None:
         for share in shares:
@@ -230,10 +254,20 @@ class Service:
 
         return asyncio.run(self.database.read(work))
 
+    def lose_history(self) -> None:
+        """Make the record unreadable."""
+        take_away(self.settings.history_path)
+
+    def restore_history(self) -> None:
+        bring_back(self.settings.history_path)
+
     def refresh(self) -> None:
         asyncio.run(self.board.refresh())
 
     def close(self) -> None:
+        if self.settings.limits_url.get_secret_value():
+            for worker in self._workers:
+                asyncio.run(end_worker(worker.app))
         asyncio.run(self.history.close())
         asyncio.run(self.database.close())
 
