@@ -10,12 +10,25 @@ from barograph.history.digest import GENESIS
 from barograph.history.guards import packaged_guards, require_guards, wrong_guards
 from barograph.history.ledger import Ledger
 from barograph.history.verify import BrokenRecord, verify
-from barograph.kit.database import ConstraintViolated, Database, Row, Transaction
+from barograph.kit.database import (
+    POSTGRESQL,
+    SQLITE,
+    ConstraintViolated,
+    Database,
+    Engine,
+    Row,
+    Transaction,
+)
 from barograph.kit.migrations import Migration, packaged_migrations, upgrade
 from support.clock import HandClock
 from support.stances import FUNDING, RATES, make_history, proposal
 
 WRONG = "triggers are missing, changed or added"
+ENGINES: tuple[Engine, ...] = (SQLITE, POSTGRESQL)
+TRIGGERS = {
+    engine: [name for name in sorted(packaged_guards(engine)) if "()" not in name]
+    for engine in ENGINES
+}
 EVERYTHING = (
     "SELECT * FROM stance_versions ORDER BY position",
     "SELECT * FROM stance_events ORDER BY position",
@@ -64,24 +77,14 @@ SELECT 5, kind, 4, leg_id, revision, 0, {HEAD}, {END} FROM stance_versions WHERE
 """
 EVENT_OF_FIRST = f"SELECT 2, kind, 2, 0, 1, event_digest, {END} FROM stance_events"
 
-REWRITES = {
+BOTH = {
     "update the text": "UPDATE stance_versions SET document = '{}' WHERE position = 2",
     "update a digest": f"UPDATE stance_versions SET history_digest = '{'e' * 64}'",
     "update to the same": "UPDATE stance_versions SET document = document",
-    "update or replace": "UPDATE OR REPLACE stance_versions SET sequence = 2 WHERE sequence = 3",
-    "update or ignore": "UPDATE OR IGNORE stance_versions SET sequence = 9 WHERE sequence = 3",
     "move a row": "UPDATE stance_versions SET position = 99 WHERE position = 2",
     "delete a row": "DELETE FROM stance_versions WHERE position = 2",
     "delete the newest": "DELETE FROM stance_versions WHERE position = 4",
     "delete everything": "DELETE FROM stance_versions",
-    "replace a row": f"REPLACE {INTO} {ANEW}",
-    "insert or replace": f"INSERT OR REPLACE {INTO} {ANEW}",
-    "insert or ignore": f"INSERT OR IGNORE {INTO} VALUES (9, {NEXT})",
-    "insert or rollback": f"INSERT OR ROLLBACK {INTO} VALUES (9, {NEXT})",
-    "upsert": f"INSERT {INTO} {ANEW} ON CONFLICT DO UPDATE SET document = '{{}}'",
-    "replace by its address": f"REPLACE {INTO} VALUES (2, {NEXT})",
-    "replace by its row number": f"REPLACE {INTO.replace('position', 'rowid')} VALUES (2, {NEXT})",
-    "replace by its leg": f"REPLACE {INTO} {LEG_OF_FIRST}",
     "without an address": f"INSERT {INTO} VALUES (NULL, {NEXT})",
     "leave a gap": f"INSERT {INTO} VALUES (5, {NEXT.replace(' 4,', ' 5,')})",
     "in another place": f"INSERT {INTO} VALUES (6, {NEXT})",
@@ -89,9 +92,6 @@ REWRITES = {
     "without a kind": f"INSERT {INTO} VALUES (5, NULL, 1, 'a leg', 1, 0, '{GENESIS}', {END})",
     "update an event": "UPDATE stance_events SET document = '{}'",
     "delete an event": "DELETE FROM stance_events",
-    "replace an event": (
-        f"REPLACE INTO stance_events VALUES (1, '{FUNDING}', 1, 0, 3, '{GENESIS}', {END})"
-    ),
     "an event of nothing": (
         f"INSERT INTO stance_events VALUES (2, '{RATES}', 1, 0, 9, '{GENESIS}', {END})"
     ),
@@ -100,9 +100,45 @@ REWRITES = {
         f"INSERT INTO stance_events VALUES (2, '{FUNDING}', 2, 0, 3, '{GENESIS}', {END})"
     ),
 }
+ON_SQLITE = {
+    "update or replace": "UPDATE OR REPLACE stance_versions SET sequence = 2 WHERE sequence = 3",
+    "update or ignore": "UPDATE OR IGNORE stance_versions SET sequence = 9 WHERE sequence = 3",
+    "replace a row": f"REPLACE {INTO} {ANEW}",
+    "insert or replace": f"INSERT OR REPLACE {INTO} {ANEW}",
+    "insert or ignore": f"INSERT OR IGNORE {INTO} VALUES (9, {NEXT})",
+    "insert or rollback": f"INSERT OR ROLLBACK {INTO} VALUES (9, {NEXT})",
+    "upsert": f"INSERT {INTO} {ANEW} ON CONFLICT DO UPDATE SET document = '{{}}'",
+    "replace by its address": f"REPLACE {INTO} VALUES (2, {NEXT})",
+    "replace by its row number": f"REPLACE {INTO.replace('position', 'rowid')} VALUES (2, {NEXT})",
+    "replace by its leg": f"REPLACE {INTO} {LEG_OF_FIRST}",
+    "replace an event": (
+        f"REPLACE INTO stance_events VALUES (1, '{FUNDING}', 1, 0, 3, '{GENESIS}', {END})"
+    ),
+}
+ON_POSTGRESQL = {
+    "upsert": f"INSERT {INTO} {ANEW} ON CONFLICT (position) DO UPDATE SET document = '{{}}'",
+    "insert or ignore": f"INSERT {INTO} VALUES (9, {NEXT}) ON CONFLICT DO NOTHING",
+    "merge": (
+        "MERGE INTO stance_versions AS old USING stance_versions AS new "
+        "ON old.position = new.position WHEN MATCHED THEN UPDATE SET document = '{}'"
+    ),
+    "truncate": "TRUNCATE stance_versions",
+    "truncate events": "TRUNCATE stance_events CASCADE",
+    "as a replica": "SET LOCAL session_replication_role = replica; DELETE FROM stance_versions",
+    "past a foreign table": (
+        "CREATE TEMPORARY TABLE stance_versions (kind TEXT, position BIGINT, sequence BIGINT, "
+        "history_digest TEXT); "
+        f"INSERT {INTO.replace('stance', 'public.stance')} VALUES (1, {UNLINKED})"
+    ),
+}
+REWRITES = {SQLITE: BOTH | ON_SQLITE, POSTGRESQL: BOTH | ON_POSTGRESQL}
 
 
-@pytest.mark.parametrize("way", REWRITES)
+@pytest.mark.parametrize(
+    ("engine", "way"),
+    [(engine, way) for engine, ways in REWRITES.items() for way in ways],
+    indirect=["engine"],
+)
 @pytest.mark.outcome(
     "Someone tries to change or delete a recorded stance",
     "The database refuses.",
@@ -116,7 +152,7 @@ def test_database_refuses_to_change_or_delete_a_recorded_stance(
     before = contents()
 
     async def rewrite(tx: Transaction) -> None:
-        await tx.script(REWRITES[way])
+        await tx.script(REWRITES[history.engine][way])
 
     with pytest.raises(ConstraintViolated):
         runner.run(history.write(rewrite))
@@ -148,15 +184,20 @@ def test_a_row_cannot_be_taken_out_and_put_back_in_one_go(
 def test_every_guard_that_ships_is_in_force_after_all_migrations(
     history: Database, runner: asyncio.Runner
 ) -> None:
-    assert len(packaged_guards()) == 6
+    assert len(TRIGGERS[history.engine]) == (6 if history.engine == SQLITE else 8)
     assert runner.run(wrong_guards(history)) == []
     runner.run(require_guards(history))
 
 
-@pytest.mark.parametrize("name", sorted(packaged_guards()))
+@pytest.mark.parametrize(
+    ("engine", "name"),
+    [(engine, name) for engine, names in TRIGGERS.items() for name in names],
+    indirect=["engine"],
+)
 def test_dropped_trigger_is_reported(history: Database, runner: asyncio.Runner, name: str) -> None:
     async def drop(tx: Transaction) -> None:
-        await tx.script(f"DROP TRIGGER {name}")
+        table = "" if history.engine == SQLITE else f" ON {name[: name.index('_', 7)]}"
+        await tx.script(f"DROP TRIGGER {name}{table}")
 
     runner.run(history.write(drop))
 
@@ -164,6 +205,7 @@ def test_dropped_trigger_is_reported(history: Database, runner: asyncio.Runner, 
     assert runner.run(verify(history)) == BrokenRecord(None, None, f"{WRONG}: {name}")
 
 
+@pytest.mark.parametrize("engine", [SQLITE], indirect=True)
 def test_a_guard_that_was_made_harmless_is_missed(
     history: Database, runner: asyncio.Runner
 ) -> None:
@@ -183,6 +225,7 @@ def test_a_guard_that_was_made_harmless_is_missed(
     "Someone adds a trigger to the history database",
     "The service refuses to start and names the trigger.",
 )
+@pytest.mark.parametrize("engine", [SQLITE], indirect=True)
 def test_added_trigger_is_reported(history: Database, runner: asyncio.Runner) -> None:
     async def add(tx: Transaction) -> None:
         await tx.script(
@@ -204,9 +247,9 @@ def test_added_trigger_is_reported(history: Database, runner: asyncio.Runner) ->
     "The program stops and names them.",
 )
 def test_upgrade_that_loses_triggers_is_reported(history: Database, runner: asyncio.Runner) -> None:
-    steps = packaged_migrations("history")
+    steps = packaged_migrations("history", history.engine)
     rebuild = Migration(
-        len(steps) + 1,
+        steps[-1].number + 1,
         "rebuild",
         "CREATE TABLE other AS SELECT * FROM stance_events; DROP TABLE stance_events;"
         "ALTER TABLE other RENAME TO stance_events;",
@@ -218,7 +261,8 @@ def test_upgrade_that_loses_triggers_is_reported(history: Database, runner: asyn
 
 
 def test_an_upgraded_record_goes_on(history: Database, runner: asyncio.Runner) -> None:
-    assert runner.run(upgrade(history, packaged_migrations("history"), HandClock())) == []
+    steps = packaged_migrations("history", history.engine)
+    assert runner.run(upgrade(history, steps, HandClock())) == []
     assert runner.run(Ledger(history, HandClock()).append(proposal(3))).version.sequence == 4
 
 

@@ -200,6 +200,7 @@ FROM triggers
 UNION ALL
 SELECT proname || '()', pg_get_functiondef(oid) FROM pg_proc
 WHERE oid IN (SELECT tgfoid FROM triggers)
+    OR pronamespace = 'public'::regnamespace AND prorettype = 'trigger'::regtype
 UNION ALL
 SELECT rulename::text, '' FROM pg_rewrite
 WHERE ev_class IN (SELECT oid FROM tables WHERE relkind <> 'v')
