@@ -26,6 +26,7 @@ from barograph.demo.servers.identity import demo_token
 from barograph.keys.api_keys import ID_BYTES, SECRET_BYTES, ApiKeys, load_pepper
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Database, Row, Value
+from barograph.kit.migrations import SERVICE
 from barograph.kit.opening import Address, open_database
 from barograph.kit.timestamps import HOUR
 from barograph.markets.documents import MARKET_STATE_PATH
@@ -43,6 +44,7 @@ from benchmarks.comparison import (
 )
 from benchmarks.hot_reads import Contender, Rates, alternate_latencies, ratios
 from benchmarks.ledger import BATCH, FULL_ROUNDS, SHORT, WRITERS, append_rate, long_record
+from benchmarks.live import live_service
 from benchmarks.load import requests_in
 from benchmarks.market import make_database, publish_market
 from benchmarks.plan import Plan
@@ -59,8 +61,6 @@ SENT_KEYS = 10_000
 FEW_CONTRACTS, CONTRACTS = 69, 700
 HOURS, QUICK_HOURS = 14_286, 1_450
 CHARTS = 60
-POLLS = 5_000
-POLLING_WORKERS = 64
 COST_SECONDS = 3
 
 SCRIPT = """
@@ -87,13 +87,16 @@ class Subject(NamedTuple):
 
     name: str
     unit: str
+    setting: str
+    """Which database has the table."""
+
     sizes: tuple[int, int]
     bound: float
     fill: Callable[[Settings, int], Request]
 
 
 def measure(plan: Plan, folder: Path) -> Section:
-    """Appends and polls, then each read."""
+    """Writes, then each read."""
     is_full = plan.rounds >= FULL_ROUNDS
     keys, hours = (MANY_KEYS, HOURS) if is_full else (QUICK_KEYS, QUICK_HOURS)
     with running_postgresql(options=OPTIONS) as server, identity_provider(folder) as provider:
@@ -101,15 +104,19 @@ def measure(plan: Plan, folder: Path) -> Section:
         versions = (SHORT, long_record(plan))
         figures = [
             *(_appends(server, folder, writers) for writers in (1, WRITERS)),
-            asyncio.run(_polls(server, server.create())),
+            *_collector(server, folder / "live", plan.window_seconds),
         ]
-        for subject in (
-            Subject("comparison", "versions", versions, COMPARISON_BOUND, fill),
-            Subject("signals with a key", "keys", (FEW_KEYS, keys), KEYS_BOUND, _fill_keys),
-        ):
+        comparison = Subject(
+            "comparison", "versions", "history_url", versions, COMPARISON_BOUND, fill
+        )
+        signals = Subject(
+            "signals with a key", "keys", "database_url", (FEW_KEYS, keys), KEYS_BOUND, _fill_keys
+        )
+        for subject in (comparison, signals):
             figures += _compare(subject, server, folder, provider, plan.rounds)
         urls, file = (server.create(), server.create()), folder / "charts.sqlite3"
         figures += uvloop.run(_charts(urls, file, hours, plan.rounds))
+        figures.append(_disk(urls[1], CONTRACTS * hours, "readings"))
     return Section(TITLE, figures)
 
 
@@ -124,37 +131,36 @@ def _appends(server: PostgreSQL, folder: Path, writers: int) -> Figure:
 def _compare(
     subject: Subject, server: PostgreSQL, folder: Path, provider: ServerAddress, rounds: int
 ) -> list[Figure]:
-    name, unit, (small, large), bound, fill = subject
-    services: dict[str, Contender] = {}
-    targets: dict[str, str] = {}
+    name, unit, setting, (small, large), bound, fill = subject
+    filled: dict[str, tuple[Settings, Request]] = {}
+    for case, size in (("small", small), ("large", large), ("sqlite", small)):
+        print(f"postgresql: {name}, {case} with {size:,} {unit}", file=sys.stderr)
+        settings = entitled_settings(folder / f"{unit}-{case}", provider)
+        settings = settings.model_copy(update={} if case == "sqlite" else _urls(server))
+        filled[case] = settings, fill(settings, size)
+    filled["twin"] = filled["small"]
+    targets = {case: request.target for case, (_, request) in filled.items()}
     with ExitStack() as stack:
-        for case, size in (("small", small), ("sqlite", small), ("large", large)):
-            print(f"postgresql: {name}, {case} with {size:,} {unit}", file=sys.stderr)
-            settings = entitled_settings(folder / f"{unit}-{case}", provider)
-            if case != "sqlite":
-                settings = _on_postgresql(settings, server)
-            request = fill(settings, size)
-            for each in (case, "twin") if case == "small" else (case,):
-                services[each] = stack.enter_context(_service(settings, request))
-                targets[each] = request.target
-        server.run("CHECKPOINT")
+        order = ("small", "large", "twin", "sqlite")
+        services = {case: stack.enter_context(_service(*filled[case])) for case in order}
         found = alternate_latencies(services, targets, rounds)
-        p50 = {case: [each.p50 for each in column] for case, column in found.items()}
         cost = _cost(server, services["large"], targets["large"])
+    p50 = {case: [each.p50 for each in column] for case, column in found.items()}
     return [
         latency_figure(f"{name}, {small:,} {unit}", found["small"]),
         latency_figure(f"{name}, {large:,} {unit}", found["large"]),
-        at_most(f"  p50: {large:,} / {small:,}", ratios(p50, "large", "small"), bound),
+        latency_figure(f"{name}, {small:,} on SQLite", found["sqlite"]),
+        at_most(f"  p50: {large:,} / {small:,}", ratios(p50, "large", "small", "twin"), bound),
         at_most("  A/A control", ratios(p50, "twin", "small")),
-        latency_figure(f"  on SQLite, {small:,} {unit}", found["sqlite"]),
         at_most("  p50: PostgreSQL / SQLite", ratios(p50, "small", "sqlite")),
         cost,
+        _disk(getattr(filled["large"][0], setting).get_secret_value(), large, unit),
     ]
 
 
-def _on_postgresql(settings: Settings, server: PostgreSQL) -> Settings:
-    urls = {name: SecretStr(server.create()) for name in ("database_url", "history_url")}
-    return settings.model_copy(update=urls)
+def _urls(server: PostgreSQL) -> dict[str, SecretStr]:
+    """Two new databases, by the settings that name them."""
+    return {name: SecretStr(server.create()) for name in ("database_url", "history_url")}
 
 
 @contextmanager
@@ -204,14 +210,14 @@ def _analyze(address: Address) -> None:
         asyncio.run(_run(address, "VACUUM (ANALYZE)"))
 
 
-async def _run(url: str, *statements: str) -> Row | None:
+async def _run(url: str, *statements: str) -> Row:
     """Run statements as the superuser; return the first row of the last one."""
     connection = await asyncpg.connect(url)
     try:
-        rows: list[Row | None] = [await connection.fetchrow(each) for each in statements]
+        rows = [await connection.fetchrow(each) for each in statements]
     finally:
         await connection.close()
-    return rows[-1]
+    return tuple(rows[-1] or ())
 
 
 def _cost(server: PostgreSQL, service: Contender, target: str) -> Figure:
@@ -222,6 +228,11 @@ def _cost(server: PostgreSQL, service: Contender, target: str) -> Figure:
     spent = {name: 1e6 * (_cpu_seconds(each) - before[name]) for name, each in parts.items()}
     costs = ", ".join(f"{name} {each / answered:,.0f} µs" for name, each in spent.items())
     return Figure("  at full speed", f"{answered / COST_SECONDS:,.0f} per second, CPU: {costs}")
+
+
+def _disk(url: str, rows: int, unit: str) -> Figure:
+    (size,) = asyncio.run(_run(url, "CHECKPOINT", "SELECT pg_database_size(current_database())"))
+    return Figure("  on disk, with indexes", f"{size / rows:,.0f} bytes for each of the {unit}")
 
 
 def _backends(server: PostgreSQL) -> list[psutil.Process]:
@@ -240,10 +251,10 @@ async def _charts(urls: tuple[str, str], file: Path, hours: int, rounds: int) ->
     for database in (small, sqlite):
         await fill_charts(database, FEW_CONTRACTS, now)
     print(f"postgresql: charts, {CONTRACTS * hours:,} readings", file=sys.stderr)
-    size = await _fill_readings(urls[1], hours, now)
+    await _fill_readings(urls[1], hours, now)
     await _run(urls[0], "VACUUM (ANALYZE)")
     few = (small, FEW_CONTRACTS)
-    cases = {"small": few, "twin": few, "large": (large, CONTRACTS)}
+    cases = {"small": few, "large": (large, CONTRACTS), "twin": few}
     cases["sqlite"] = (sqlite, FEW_CONTRACTS)
     found: Rates = {name: [] for name in cases}
     for number in range(-1, rounds):
@@ -253,10 +264,10 @@ async def _charts(urls: tuple[str, str], file: Path, hours: int, rounds: int) ->
                 found[name].append(spent)
     for database in (small, large, sqlite):
         await database.close()
-    return _chart_figures(found, CONTRACTS * hours, size)
+    return _chart_figures(found, CONTRACTS * hours)
 
 
-def _chart_figures(found: Rates, readings: int, size: int) -> list[Figure]:
+def _chart_figures(found: Rates, readings: int) -> list[Figure]:
     few, many = f"{FEW_CONTRACTS * (DAYS * 24 + 1):,}", f"{readings:,}"
     names = {"small": f"{few} readings", "large": f"{many} readings", "sqlite": f"{few} on SQLite"}
     return [
@@ -264,10 +275,9 @@ def _chart_figures(found: Rates, readings: int, size: int) -> list[Figure]:
             Figure(f"chart of 60 days, {name}", f"p50 {median(found[case]):.2f} ms")
             for case, name in names.items()
         ),
-        at_most(f"  p50: {many} / {few}", ratios(found, "large", "small"), CHART_BOUND),
+        at_most(f"  p50: {many} / {few}", ratios(found, "large", "small", "twin"), CHART_BOUND),
         at_most("  A/A control", ratios(found, "twin", "small")),
         at_most("  p50: PostgreSQL / SQLite", ratios(found, "small", "sqlite")),
-        Figure("  on disk, with indexes", f"{size / readings:,.0f} bytes per reading"),
     ]
 
 
@@ -283,11 +293,9 @@ async def _chart_p50(database: Database, contracts: int, now: int, number: int) 
     return median(spans)
 
 
-async def _fill_readings(url: str, hours: int, now: int) -> int:
+async def _fill_readings(url: str, hours: int, now: int) -> None:
     """Load readings hour by hour, as they are recorded, and build the indexes afterwards."""
-    indexes = await _run(url, _INDEXES)
-    assert indexes is not None
-    primary_key, by_age = indexes
+    primary_key, by_age = await _run(url, _INDEXES)
     await _run(
         url,
         "ALTER TABLE readings DROP CONSTRAINT readings_pkey",
@@ -299,30 +307,41 @@ async def _fill_readings(url: str, hours: int, now: int) -> int:
         "VACUUM (ANALYZE) readings",
         "CHECKPOINT",
     )
-    size = await _run(url, "SELECT pg_total_relation_size('readings')")
-    assert size is not None
-    return int(size[0])
 
 
-async def _polls(server: PostgreSQL, url: str) -> Figure:
-    """What the server does when a worker asks whether something changed."""
-    database = await make_database(url)
-    await database.fetch(_POLL)
-    backends = _backends(server)
-    before = _cpu_seconds(backends)
-    for _ in range(POLLS):
-        await database.fetch(_POLL)
-    cost = (_cpu_seconds(backends) - before) / POLLS
-    await database.close()
-    share = f"{100 * cost * POLLING_WORKERS:.2f} % of a core"
-    workers = f"{POLLING_WORKERS} workers every second"
-    return Figure("poll for a new snapshot", f"CPU {1e6 * cost:.0f} µs; {workers}: {share}")
+def _collector(server: PostgreSQL, data: Path, seconds: int) -> list[Figure]:
+    """What a collector and one web worker ask of the server while nobody reads."""
+    data.mkdir()
+    databases = _urls(server)
+    for schema, url in zip((SERVICE, "history"), databases.values(), strict=True):
+        asyncio.run(_make(url.get_secret_value(), schema))
+    with live_service(data, wide=True, databases=databases):
+        time.sleep(1)  # the first readings come in a burst
+        backends, began = _backends(server), time.monotonic()
+        cpu, wal = _cpu_seconds(backends), _written(server)
+        time.sleep(seconds)
+        spent = time.monotonic() - began
+        cpu, wal = _cpu_seconds(backends) - cpu, _written(server) - wal
+    return [
+        Figure(
+            f"a reading of {CONTRACTS} contracts per second", f"{100 * cpu / spent:.1f} % of a core"
+        ),
+        Figure("  written to the log", f"{wal / spent / 1000:,.0f} kB per second"),
+    ]
+
+
+async def _make(url: str, schema: str) -> None:
+    await (await make_database(url, schema)).close()
+
+
+def _written(server: PostgreSQL) -> int:
+    query = "SELECT pg_current_wal_lsn() - '0/0'::pg_lsn"
+    return int(asyncio.run(_run(server.url("postgres"), query))[0])
 
 
 _ADD_KEY = """
 INSERT INTO api_keys (id, digest, email, mailbox, created_at) VALUES ($1, $2, $3, $3, $4)
 """
-_POLL = "SELECT feed, version FROM snapshots"
 _INDEXES = """
 SELECT pg_get_constraintdef(oid), pg_get_indexdef('readings_by_age'::regclass)
 FROM pg_constraint WHERE conname = 'readings_pkey'

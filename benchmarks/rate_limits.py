@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
+import psutil
+
 from barograph.kit.clock import system_clock
 from barograph.kit.timestamps import HOUR
 from barograph.limits.memory_store import MemoryStore
@@ -17,8 +19,10 @@ from barograph.limits.rate_limits import (
     rate_limit_fields,
 )
 from barograph.limits.sqlite_store import SQLiteStore
+from barograph.limits.valkey_store import ValkeyStore
 from benchmarks.plan import Plan
 from benchmarks.table import Figure, Section
+from support.valkey import Valkey, running_valkey
 
 TITLE = "Rate limits: operations per CPU-second, median of the rounds"
 OPERATIONS = 5_000
@@ -28,15 +32,19 @@ MANY = tuple(f"198.18.{number >> 8}.{number & 255}" for number in range(2_000))
 
 
 def measure(plan: Plan, folder: Path) -> Section:
-    """Count in memory and in the shared file, and pass the whole limiter."""
-    return Section(TITLE, asyncio.run(_measure(plan.rounds, folder)))
+    """Count in memory, in the shared file and on a server, and pass the whole limiter."""
+    with running_valkey() as server:
+        figures = asyncio.run(_measure(plan.rounds, folder, server))
+    return Section(TITLE, figures)
 
 
-async def _measure(rounds: int, folder: Path) -> list[Figure]:
+async def _measure(rounds: int, folder: Path, server: Valkey) -> list[Figure]:
     memory = MemoryStore(system_clock)
     shared = SQLiteStore(folder / "limits.sqlite3", system_clock, b"secret")
+    valkey = ValkeyStore(server.url, b"secret")
+    places = (("in memory", memory), ("in the shared file", shared), ("in Valkey", valkey))
     figures = []
-    for place, store in (("in memory", memory), ("in the shared file", shared)):
+    for place, store in places:
         cases: tuple[tuple[str, RateLimit, Sequence[str]], ...] = (
             ("one caller, accepted", HIGH, ONE),
             (f"{len(MANY):,} callers, accepted", HIGH, MANY),
@@ -47,7 +55,9 @@ async def _measure(rounds: int, folder: Path) -> list[Figure]:
             figures.append(_figure(f"{place}: {name}", rates))
     rates = [await _admit(MemoryStore(system_clock)) for _ in range(rounds)]
     figures.append(_figure("keyless request with its header fields", rates))
+    figures.append(await _server_cost(valkey, server))
     await shared.close()
+    await valkey.close()
     return figures
 
 
@@ -56,6 +66,16 @@ async def _spend(store: LimitStore, limit: RateLimit, callers: Sequence[str]) ->
     for number in range(OPERATIONS):
         await store.count(limit, callers[number % len(callers)])
     return OPERATIONS / (time.process_time() - started)
+
+
+async def _server_cost(store: LimitStore, server: Valkey) -> Figure:
+    """CPU time of the server, which all hosts share."""
+    process = psutil.Process(server.process.pid)
+    before = process.cpu_times()
+    await _spend(store, HIGH, MANY)
+    after = process.cpu_times()
+    spent = after.user + after.system - before.user - before.system
+    return _figure("in Valkey: the server itself", [OPERATIONS / spent])
 
 
 async def _admit(store: LimitStore) -> float:
