@@ -9,20 +9,20 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
 from datetime import date
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import apsw
 import httpx2
 import pytest
 
+from barograph.cli.common import read_settings
+from barograph.cli.databases import run_once
 from barograph.demo.servers.wallets import load_or_create_wallets
 from barograph.markets.regime import LABELS
 from barograph.signals.methods import BREADTH, POSITIONING, PRESSURE, TREND, VOLATILITY
-from support.browsing import Demo, running_demo, started_demo
+from support.browsing import DEMOS, Demo, started_demo
 from support.payers import Wallet, stock_payer
 from support.processes import (
     answer_200,
@@ -48,9 +48,9 @@ FREE_READS = [
 REFERENCE = {"leg": "leg_id", "revision": "revision", "digest": "history_digest"}
 
 
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
-    with running_demo(tmp_path_factory.mktemp("demo")) as found:
+@pytest.fixture(scope="module", params=DEMOS)
+def demo(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    with request.param(tmp_path_factory.mktemp("demo")) as found:
         yield found
 
 
@@ -400,9 +400,8 @@ def _record(data: Path) -> set[tuple[object, ...]]:
 
 
 def _rows(data: Path, query: str) -> set[tuple[object, ...]]:
-    database = apsw.Connection(str(data / "barograph.sqlite3"), flags=apsw.SQLITE_OPEN_READONLY)
-    with closing(database):
-        return set(database.execute(query))
+    address = read_settings(data=data).database_address
+    return set(run_once(address, lambda database: database.fetch(query), create=False))
 
 
 def _evidence(version: dict[str, Any]) -> str:

@@ -8,10 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
 
+from support.postgresql import running_postgresql
 from support.processes import HOST, Process, eventually, running, unused_port
+from support.valkey import running_valkey
 
 ARTEFACTS = Path(__file__).parents[2] / "artefacts"
 """The folder for screenshots."""
@@ -60,6 +63,18 @@ VIEWS = (
 
 
 @contextmanager
+def demo_on_servers(folder: Path) -> Iterator[Demo]:
+    """A demo on PostgreSQL and Valkey."""
+    with running_postgresql() as server, running_valkey() as valkey:
+        databases = {
+            "BAROGRAPH_DATABASE_URL": server.create(),
+            "BAROGRAPH_HISTORY_URL": server.create(),
+        }
+        with started_demo(folder, **databases, BAROGRAPH_LIMITS_URL=valkey.url) as found:
+            yield found
+
+
+@contextmanager
 def running_demo(folder: Path) -> Iterator[Demo]:
     """A demo in its own folder; the test run replays its past only once."""
     if "PYTEST_XDIST_WORKER" in os.environ:
@@ -80,13 +95,20 @@ def _replayed(shared: Path) -> Path:
 
 
 @contextmanager
-def started_demo(folder: Path, *options: str) -> Iterator[Demo]:
+def started_demo(folder: Path, *options: str, **environment: str) -> Iterator[Demo]:
     """A demo on the data in a folder; without data it first replays its past."""
     port, log = unused_port(), folder / "log"
     arguments = ("demo", "--port", str(port), "--data", str(folder / "data"), *options)
-    with running(*arguments, log=log) as process:
+    with running(*arguments, log=log, **environment) as process:
         eventually(lambda: "Ctrl-C stops" in log.read_text() or None, "the welcome", 240)
         yield Demo(process, f"http://{HOST}:{port}", folder / "data")
+
+
+DEMOS = [
+    pytest.param(running_demo, id="files"),
+    pytest.param(demo_on_servers, id="servers", marks=pytest.mark.thorough),
+]
+"""Where a demo keeps its data, for fixtures."""
 
 
 @contextmanager

@@ -87,14 +87,15 @@ async def replay(
     lease = collector_lease(settings, database, clock)
     await _lead(lease, settings)
     stances = StanceReplay(settings, world, database, history, lease)
+    writer = _Writer(database, lease, stances)
     try:
         newest = await database.read(_newest)
         start = world.epoch if newest is None else newest
         past = _MarketReplay(settings, world, start)
         await past.judge.load(database, start)
-        writer = _Writer(database, lease, stances)
         return await _replay(past, writer, clock, progress)
     finally:
+        await writer.stop()
         await stances.close()
         await lease.release()
 
@@ -110,8 +111,10 @@ async def _replay(
                 await writer.add(past.conclude(seen))
                 if await writer.issue(seen.since, seen.at, now):
                     await past.judge.refresh(writer.database, seen.at)
+                await asyncio.sleep(0)  # lets the write beside us go on
             progress(done, len(instants))
     await writer.flush()
+    await writer.finish()
     return len(instants)
 
 
@@ -149,7 +152,10 @@ class _MarketReplay:
 
 
 class _Writer:
-    """Stores conclusions, many per transaction."""
+    """Stores conclusions, many per transaction, while the next ones are judged.
+
+    A server such as PostgreSQL works at the same time as this process.
+    """
 
     def __init__(self, database: Database, lease: Lease, stances: "StanceReplay") -> None:
         self.database = database
@@ -157,6 +163,7 @@ class _Writer:
         self._stances = stances
         self._batch: list[Conclusion] = []
         self._rows = 0
+        self._writing: asyncio.Task[None] | None = None
 
     async def add(self, conclusion: Conclusion) -> None:
         if self._rows + conclusion.row_count > MAX_ROWS:
@@ -169,13 +176,30 @@ class _Writer:
         if not self._stances.is_due(since, at, now):
             return False
         await self.flush()
+        await self.finish()
         await self._stances.issue(since, at)
         return True
 
     async def flush(self) -> None:
-        await self._lease.renew()
-        await write_conclusions(self.database, self._lease, self._batch)
+        """Start to write the batch as soon as the one before is written."""
+        await self.finish()
+        self._writing = asyncio.create_task(self._write(self._batch))
         self._batch, self._rows = [], 0
+
+    async def finish(self) -> None:
+        """Wait until everything that was flushed is written."""
+        if self._writing is not None:
+            await self._writing
+
+    async def stop(self) -> None:
+        """Cancel a write that nobody waits for any more."""
+        if self._writing is not None:
+            self._writing.cancel()
+            await asyncio.gather(self._writing, return_exceptions=True)
+
+    async def _write(self, batch: list[Conclusion]) -> None:
+        await self._lease.renew()
+        await write_conclusions(self.database, self._lease, batch)
 
 
 async def _newest(tx: Transaction) -> int | None:

@@ -1,0 +1,156 @@
+"""A demo's databases on a PostgreSQL server, and commands that must not mix them with live ones."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from barograph.cli.common import (
+    is_history,
+    read_demo_settings,
+    read_settings,
+    run_on_database,
+    upgrade_database,
+    upgrade_history,
+)
+from barograph.cli.databases import database_kind, require_kind, tables_in
+from barograph.cli.demo_databases import (
+    claim_databases,
+    move_history_away,
+    require_own_databases,
+    start_over,
+    store_urls,
+)
+from barograph.demo.files import Anchor, load_or_create_anchor
+from barograph.errors import ConfigurationError
+from barograph.settings import Settings
+from barograph.terms.sources import Kind
+from support.postgresql import PostgreSQL, running_postgresql
+
+NOW = 1_790_000_000_000
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgreSQL]:
+    with running_postgresql() as found:
+        yield found
+
+
+@pytest.fixture
+def urls(server: PostgreSQL) -> dict[str, SecretStr]:
+    return {name: SecretStr(server.create()) for name in ("database_url", "history_url")}
+
+
+def made(data: Path, urls: Mapping[str, SecretStr], *, world: bool) -> Settings:
+    settings = Settings(data=data, **urls)
+    if world:
+        load_or_create_anchor(data, 1, NOW)
+    upgrade_database(settings)
+    upgrade_history(settings)
+    return settings
+
+
+@pytest.mark.outcome(
+    "A live service is pointed at a demo's PostgreSQL database, or a demo at a live one",
+    "It refuses with exit code 3, writes nothing and names the setting.",
+)
+def test_demo_and_live_service_refuse_each_others_databases(
+    tmp_path: Path, server: PostgreSQL, urls: dict[str, SecretStr]
+) -> None:
+    live = made(tmp_path / "live", urls, world=False)
+    other = {name: SecretStr(server.create()) for name in urls}
+    demo = made(tmp_path / "demo", other, world=True)
+    require_kind(live, "live")
+    require_kind(demo, "demo")
+
+    for name in urls:
+        refusals: list[tuple[Settings, Kind, str]] = [
+            (live, "demo", "live data"),
+            (demo, "live", "of a demo"),
+        ]
+        for taken, kind, why in refusals:
+            place = {name: getattr(taken, name)}
+            with pytest.raises(ConfigurationError, match=f"BAROGRAPH_{name.upper()}.*{why}"):
+                require_kind(Settings(data=tmp_path / "new", **place), kind)
+    with pytest.raises(ConfigurationError, match="holds the simulated data of a demo"):
+        require_kind(Settings(data=demo.data, **urls), "live")
+
+
+@pytest.mark.thorough
+@pytest.mark.outcome(
+    "A demo is pointed at the PostgreSQL database of another demo",
+    "It refuses with exit code 3. With `--fresh` it deletes the other demo's record.",
+)
+def test_demo_refuses_the_databases_of_another_world(
+    tmp_path: Path, urls: dict[str, SecretStr]
+) -> None:
+    settings = made(tmp_path, urls, world=True)
+    require_own_databases(settings, Anchor(1, NOW))  # made, but not claimed yet
+    claim_databases(settings, Anchor(1, NOW))
+    require_own_databases(settings, Anchor(1, NOW))
+    for other in (None, Anchor(2, NOW)):
+        with pytest.raises(ConfigurationError, match="--fresh"):
+            require_own_databases(settings, other)
+
+
+@pytest.mark.thorough
+def test_fresh_demo_drops_its_own_tables_and_no_others(
+    tmp_path: Path, urls: dict[str, SecretStr]
+) -> None:
+    live = made(tmp_path / "live", urls, world=False)
+    tables = tables_in(live.database_address)
+    start_over(live)
+    assert tables_in(live.database_address) == tables
+
+    demo = tmp_path / "demo"
+    demo.mkdir()
+    run_on_database(live, lambda database: database.write(lambda tx: tx.script(_AS_DEMO)))
+    start_over(Settings(data=demo, database_url=urls["database_url"]))
+    assert tables_in(live.database_address) == {"notes"}
+    made(demo, {"database_url": urls["database_url"]}, world=True)
+    assert tables_in(live.database_address) == tables | {"notes"}
+
+
+@pytest.mark.thorough
+def test_fault_takes_the_history_away_and_brings_it_back(
+    tmp_path: Path, urls: dict[str, SecretStr]
+) -> None:
+    settings = made(tmp_path, urls, world=True)
+    for _ in range(2):
+        move_history_away(settings, away=True)
+        assert not is_history(settings.history_address)
+    for _ in range(2):
+        move_history_away(settings, away=False)
+        upgrade_history(settings)  # its triggers are the shipped ones
+
+
+def test_folder_of_a_demo_names_its_databases(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = "postgresql://demo:secret@db.example/{}"
+    store_urls(Settings(data=tmp_path, database_url=SecretStr(url.format("one"))))
+    assert (tmp_path / "databases.json").stat().st_mode & 0o777 == 0o600
+    assert read_settings(data=tmp_path).database_address == url.format("one")
+
+    monkeypatch.setenv("BAROGRAPH_DATABASE_URL", "postgresql://me:new@db.example:5432/one")
+    assert (
+        read_settings(data=tmp_path).database_address == "postgresql://me:new@db.example:5432/one"
+    )
+    monkeypatch.setenv("BAROGRAPH_DATABASE_URL", url.format("two"))
+    with pytest.raises(ConfigurationError, match="BAROGRAPH_DATABASE_URL names another") as refused:
+        read_settings(data=tmp_path)
+    assert "secret" not in str(refused.value)
+    assert read_demo_settings(tmp_path).database_address == url.format("two")
+
+
+def test_missing_tables_are_explained_by_the_setting(
+    tmp_path: Path, urls: dict[str, SecretStr]
+) -> None:
+    settings = Settings(data=tmp_path, **urls)
+    assert database_kind(settings) is None
+    with pytest.raises(ConfigurationError, match="BAROGRAPH_DATABASE_URL names has no tables"):
+        run_on_database(settings, lambda database: database.fetch("SELECT 1"))
+
+
+_AS_DEMO = "UPDATE instance SET kind = 'demo'; CREATE TABLE notes (text TEXT)"
