@@ -17,6 +17,7 @@ from barograph.cli.common import upgrade_database, upgrade_history
 from barograph.cli.demo_settings import demo_settings
 from barograph.cli.diagnosis import Diagnosis, connection_problem
 from barograph.cli.doctor import bounded, examine
+from barograph.cli.doctor_limits import CHECKS as LIMITS
 from barograph.cli.doctor_local import CHECKS as LOCAL
 from barograph.cli.doctor_upstreams import CHECKS as UPSTREAMS
 from barograph.demo.files import FILE_NAME as DEMO_WORLD
@@ -41,7 +42,7 @@ from barograph.settings import Settings
 from support.processes import HOST, unused_port
 
 T = TypeVar("T")
-CHECKS = LOCAL | UPSTREAMS
+CHECKS = LOCAL | LIMITS | UPSTREAMS
 WORLD = World(7, system_clock() // DAY * DAY - 60 * DAY)
 
 
