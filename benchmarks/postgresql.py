@@ -335,7 +335,7 @@ async def _make(url: str, schema: str) -> None:
 
 
 def _written(server: PostgreSQL) -> int:
-    query = "SELECT pg_current_wal_lsn() - '0/0'::pg_lsn"
+    query = "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"
     return int(asyncio.run(_run(server.url("postgres"), query))[0])
 
 
