@@ -1,12 +1,10 @@
 """A live service on this machine: an exchange, the collector and the web, each its own process."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
-
-from pydantic import SecretStr
 
 from barograph.demo.files import load_or_create_anchor
 from barograph.demo.servers.exchange import ExchangeAddress
@@ -46,12 +44,10 @@ def simulated_exchange(data: Path, port: int, *, wide: bool = False) -> Sequence
 
 
 @contextmanager
-def live_service(
-    data: Path, *, wide: bool = False, databases: Mapping[str, SecretStr] | None = None
-) -> Iterator[Live]:
-    """Run all of them; the service collects and answers. `databases` has the URLs of a server."""
+def live_service(data: Path, *, wide: bool = False) -> Iterator[Live]:
+    """Run all of them; the service collects and answers."""
     exchange = ExchangeAddress(HOST, unused_port())
-    settings = live_settings(data, exchange).model_copy(update=databases)
+    settings = live_settings(data, exchange)
     command = simulated_exchange(data, exchange.port, wide=wide)
     with running(command, log=data / "exchange.log") as world:
         until(lambda: answers(exchange.port, "/v5/market/time"), world)

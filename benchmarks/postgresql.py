@@ -26,7 +26,6 @@ from barograph.demo.servers.identity import demo_token
 from barograph.keys.api_keys import ID_BYTES, SECRET_BYTES, ApiKeys, load_pepper
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Database, Row, Value
-from barograph.kit.migrations import SERVICE
 from barograph.kit.opening import Address, open_database
 from barograph.kit.timestamps import HOUR
 from barograph.markets.documents import MARKET_STATE_PATH
@@ -44,11 +43,12 @@ from benchmarks.comparison import (
 )
 from benchmarks.hot_reads import Contender, Rates, alternate_latencies, ratios
 from benchmarks.ledger import BATCH, FULL_ROUNDS, SHORT, WRITERS, append_rate, long_record
-from benchmarks.live import live_service
 from benchmarks.load import requests_in
-from benchmarks.market import make_database, publish_market
+from benchmarks.market import benchmark_settings, make_database, publish_market
+from benchmarks.market import open_database as open_new_database
 from benchmarks.plan import Plan
 from benchmarks.processes import answers, unused_port
+from benchmarks.snapshot import POLL, Line
 from benchmarks.table import Figure, Section, at_most
 from benchmarks.unlimited import unlimited_service
 from support.postgresql import PostgreSQL, running_postgresql
@@ -104,7 +104,7 @@ def measure(plan: Plan, folder: Path) -> Section:
         versions = (SHORT, long_record(plan))
         figures = [
             *(_appends(server, folder, writers) for writers in (1, WRITERS)),
-            *_collector(server, folder / "live", plan.window_seconds),
+            asyncio.run(_readings(server, _settings(server, folder), plan.snapshots)),
         ]
         comparison = Subject(
             "comparison", "versions", "history_url", versions, COMPARISON_BOUND, fill
@@ -156,6 +156,10 @@ def _compare(
         cost,
         _disk(getattr(filled["large"][0], setting).get_secret_value(), large, unit),
     ]
+
+
+def _settings(server: PostgreSQL, folder: Path) -> Settings:
+    return benchmark_settings(folder, unused_port()).model_copy(update=_urls(server))
 
 
 def _urls(server: PostgreSQL) -> dict[str, SecretStr]:
@@ -309,36 +313,24 @@ async def _fill_readings(url: str, hours: int, now: int) -> None:
     )
 
 
-def _collector(server: PostgreSQL, data: Path, seconds: int) -> list[Figure]:
-    """What a collector and one web worker ask of the server while nobody reads."""
-    data.mkdir()
-    databases = _urls(server)
-    for schema, url in zip((SERVICE, "history"), databases.values(), strict=True):
-        asyncio.run(_make(url.get_secret_value(), schema))
-    with live_service(data, wide=True, databases=databases):
-        time.sleep(1)  # the first readings come in a burst
-        backends, began = _backends(server), time.monotonic()
-        cpu, wal = _cpu_seconds(backends), _written(server)
-        time.sleep(seconds)
-        spent = time.monotonic() - began
-        cpu, wal = _cpu_seconds(backends) - cpu, _written(server) - wal
-    return [
-        Figure(
-            f"a reading of {CONTRACTS} contracts per second", f"{100 * cpu / spent:.1f} % of a core"
-        ),
-        Figure("  written to the log", f"{wal / spent / 1000:,.0f} kB per second"),
-    ]
+async def _readings(server: PostgreSQL, settings: Settings, count: int) -> Figure:
+    """What the server does when the collector publishes and one web worker loads that."""
+    database, lease = await open_new_database(settings)
+    line = Line(settings, database, lease)
+    await line.carry(POLL)
+    backends = _backends(server)
+    cpu, ((log,),) = _cpu_seconds(backends), await database.fetch(_LOG)
+    for _ in range(count):
+        await line.carry(POLL)
+    spent, ((end,),) = _cpu_seconds(backends) - cpu, await database.fetch(_LOG)
+    await line.close()
+    await database.close()
+    name = f"publish {CONTRACTS} contracts, load them in one worker"
+    cost = f"CPU {1000 * spent / count:.1f} ms, log {(end - log) / count / 1000:,.0f} kB"
+    return Figure(name, cost)
 
 
-async def _make(url: str, schema: str) -> None:
-    await (await make_database(url, schema)).close()
-
-
-def _written(server: PostgreSQL) -> int:
-    query = "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn"
-    return int(asyncio.run(_run(server.url("postgres"), query))[0])
-
-
+_LOG = "SELECT CAST(pg_current_wal_insert_lsn() - '0/0'::pg_lsn AS BIGINT)"
 _ADD_KEY = """
 INSERT INTO api_keys (id, digest, email, mailbox, created_at) VALUES ($1, $2, $3, $3, $4)
 """
