@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import median
 
 from barograph.markets.documents import MARKET_STATE_PATH
-from benchmarks.hot_reads import ROUND_SECONDS, Rates, ratios
+from benchmarks.hot_reads import ROUND_SECONDS, Contender, Rates, ratios
 from benchmarks.load import latency_in, requests_in
 from benchmarks.market import benchmark_settings, publish_market
 from benchmarks.plan import Plan
@@ -24,10 +24,14 @@ def measure(plan: Plan, folder: Path) -> Section:
     ports = {name: unused_port() for name in WORKERS}
     publish_market(benchmark_settings(folder, unused_port()))
     with ExitStack() as stack:
+        services = {}
         for name, workers in WORKERS.items():
             settings = benchmark_settings(folder, ports[name])
-            stack.enter_context(web_service(settings.model_copy(update={"workers": workers})))
+            settings = settings.model_copy(update={"workers": workers})
+            services[name] = Contender(stack.enter_context(web_service(settings)), ports[name])
         figures = _throughput(ports, plan.rounds)
+        rates = [services["one worker"].rate(MARKET_STATE_PATH) for _ in range(plan.rounds)]
+        figures.append(Figure("one worker, requests per CPU-second", f"{median(rates):,.0f}"))
         for name in ("one worker", "two workers"):
             figures += [_latency(name, ports[name], readers, plan.rounds) for readers in READERS]
     return Section(TITLE, figures)
