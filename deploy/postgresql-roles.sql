@@ -1,6 +1,7 @@
 -- Creates the two databases and the two roles of an instance, and grants the run-time role exactly
--- what it needs. Run it as a superuser before the first `barograph db upgrade`, and again after
--- every upgrade: only then are there tables to grant rights on.
+-- what it needs. Run it before the first `barograph db upgrade`, and again after every upgrade: only
+-- then are there tables to grant rights on. Run it as a superuser, or as an administrator with
+-- CREATEROLE and CREATEDB on PostgreSQL 16 or newer, who becomes a member of the owner.
 --
 --   psql -d postgres -f deploy/postgresql-roles.sql
 --
@@ -15,6 +16,9 @@
 
 SELECT format('CREATE ROLE %I LOGIN', name) FROM unnest(ARRAY[:'owner', :'runtime']) AS name
 WHERE name NOT IN (SELECT rolname FROM pg_roles) \gexec
+
+SELECT format('GRANT %I TO CURRENT_USER', :'owner')
+WHERE NOT pg_has_role(:'owner', 'USAGE') \gexec
 
 SELECT format('CREATE DATABASE %I OWNER %I TEMPLATE template0 ENCODING ''UTF8''', name, :'owner')
 FROM unnest(ARRAY[:'service', :'history']) AS name

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import pytest
 
@@ -51,10 +52,10 @@ def history(server: PostgreSQL) -> str:
     return url_as(server, OWNER, name)
 
 
-def run_script(server: PostgreSQL) -> None:
+def run_script(server: PostgreSQL, *flags: str, role: str = "postgres") -> None:
     psql = server.folder / PROGRAMS / "psql"
     done = subprocess.run(
-        [psql, "-X", "-q", "-d", server.url("postgres"), "-f", "-"],
+        [psql, "-X", "-q", "-d", url_as(server, role, "postgres"), *flags, "-f", "-"],
         input=SCRIPT.read_text("utf-8"),
         text=True,
         capture_output=True,
@@ -97,6 +98,22 @@ def test_run_time_role_starts_on_an_upgraded_database(server: PostgreSQL, name: 
     assert on(server.url(name), connects_as_owner) is True
     if schema == HISTORY:
         on(url, require_guards)
+
+
+@pytest.mark.thorough
+def test_script_works_for_an_administrator_who_is_no_superuser(server: PostgreSQL) -> None:
+    server.run("CREATE ROLE administrator LOGIN CREATEROLE CREATEDB")
+    names = {"owner": "o'wner", "runtime": "Run Time", "service": "a b", "history": "a-b"}
+    flags = [part for each in names.items() for part in ("-v", "=".join(each))]
+    owner, runtime = (
+        server.url("a-b").replace("postgres@", f"{quote(names[role])}@")
+        for role in ("owner", "runtime")
+    )
+
+    for applied in (["baseline"], []):
+        run_script(server, *flags, role="administrator")
+        assert on(owner, partial(apply, HISTORY)) == applied
+    on(runtime, require_guards)
 
 
 def test_run_time_role_can_append_but_neither_change_nor_create(server: PostgreSQL) -> None:
@@ -238,7 +255,7 @@ def line(url: str, schema: str, clock: Clock = system_clock) -> str:
 def test_doctor_reports_a_healthy_database_and_notes_who_connects_as_its_owner(
     server: PostgreSQL, schema: str
 ) -> None:
-    healthy = r"PostgreSQL \d+\S*( \(.*\))?, up to date, clock differs by -?\d\.\d s"
+    healthy = r"PostgreSQL \d+\S*( \(.*\))?, up to date, clock differs by \d\.\d s"
     owner = "; we connect as its owner or a superuser -> connect as the run-time role"
 
     assert re.fullmatch(f"ok {healthy} -> ", line(url_as(server, RUNTIME, NAMES[schema]), schema))

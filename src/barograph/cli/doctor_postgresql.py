@@ -62,7 +62,7 @@ async def _inspect(database: Database, schema: str, clock: Clock) -> Diagnosis:
     await database.fetch("SELECT 1")  # a connection is open now, so the next reply is quick
     before = clock()
     server = _Server(*(await database.fetch(_SERVER))[0])
-    skew = (before + clock()) // 2 - server.now
+    skew = abs((before + clock()) // 2 - server.now)
     found = _judge(server, skew) or await _judge_schema(database, schema, server)
     if found is not None:
         return found
@@ -75,7 +75,7 @@ async def _inspect(database: Database, schema: str, clock: Clock) -> Diagnosis:
 def _judge(server: _Server, skew: int) -> Diagnosis | None:
     if server.number < OLDEST * 10_000:
         return failed(f"PostgreSQL {server.version}", f"use PostgreSQL {OLDEST} or newer")
-    if abs(skew) > MAX_SKEW_MS:
+    if skew > MAX_SKEW_MS:
         detail = f"this machine's clock and the server's differ by {skew / SECOND:.1f} s"
         return failed(detail, "synchronise both clocks (NTP)")
     return None

@@ -36,7 +36,7 @@ async def require_shared_secrets(database: Database, settings: Settings) -> None
     if other:
         raise ConfigurationError(
             f"other hosts of this database have another {' and '.join(other)}: copy the files from "
-            f"{settings.data} of one of them, or set BAROGRAPH_KEY_PEPPER and "
+            f"the data folder of one of them to {settings.data}, or set BAROGRAPH_KEY_PEPPER and "
             "BAROGRAPH_HISTORY_KEY to the same values on every host. To replace the secrets, stop "
             "every host and run `barograph db upgrade --new-secrets`"
         )
