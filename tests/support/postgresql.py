@@ -76,7 +76,7 @@ def running_postgresql(*, port: int | None = None) -> Iterator[PostgreSQL]:
         process = start_server(folder, port)
         server = PostgreSQL(folder, port, process)
         try:
-            _wait_until_ready(server)
+            wait_until_ready(server)
             yield server
         finally:
             server.process.kill()
@@ -104,7 +104,7 @@ def start_server(folder: Path, port: int) -> "subprocess.Popen[bytes]":
     )
 
 
-def _wait_until_ready(server: PostgreSQL) -> None:
+def wait_until_ready(server: PostgreSQL) -> None:
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
