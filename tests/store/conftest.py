@@ -1,52 +1,121 @@
-"""A real database for each test, the same tests for every backend.
+"""A real database for each test, the same tests on SQLite and on PostgreSQL.
 
-A backend is one more name in `BACKENDS`, with how this process opens it and how another process
-does. Everything in a test runs on one event loop, to which a driver may bind its connections.
+`make test` runs the tests marked `both_engines` on PostgreSQL too, and `make test-all` all of them.
+Everything in a test runs on one event loop, to which a driver may bind its connections.
 """
 
 import asyncio
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from barograph.kit.database import Database, Transaction
-from barograph.kit.migrations import packaged_migrations, upgrade
-from barograph.kit.sqlite import SQLiteDatabase
+from barograph.kit.database import POSTGRESQL, SQLITE, Database, Engine, Transaction
+from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
+from barograph.kit.opening import Address, open_database as open_at
 from support.clock import HandClock
+from support.postgresql import PostgreSQL, running_postgresql
+
+INTEGRITY = {
+    SQLITE: "PRAGMA integrity_check",
+    # Each index against its table; it raises at the first difference.
+    POSTGRESQL: "SELECT CASE WHEN count(bt_index_check(indexrelid, true)) > 0 THEN 'ok' END "
+    "FROM pg_index JOIN pg_class ON oid = indexrelid WHERE relnamespace = 'public'::regnamespace",
+}
 
 
 class Backend(NamedTuple):
-    """One empty store that any number of processes can open."""
+    """One store that any number of processes can open."""
 
-    open: Callable[[], Database]
-    source: str
-    """Python text that opens it in another process and names it `database`."""
+    engine: Engine
+    address: Address
 
-    integrity_sql: str
-    """A statement that answers a single `ok` when the store is sound."""
+    def open(self) -> Database:
+        return open_at(self.address)
+
+    @property
+    def source(self) -> str:
+        """Python text that opens it in another process and names it `database`."""
+        return (
+            "from pathlib import *\n"
+            "from barograph.kit.opening import open_database\n"
+            f"database = open_database({self.address!r})\n"
+        )
+
+    @property
+    def integrity_sql(self) -> str:
+        """A statement that answers a single `ok` when the store is sound."""
+        return INTEGRITY[self.engine]
 
 
-def _sqlite(folder: Path) -> Backend:
-    path = folder / "store.sqlite3"
-    return Backend(
-        open=lambda: SQLiteDatabase(path),
-        source="from pathlib import Path\n"
-        "from barograph.kit.sqlite import SQLiteDatabase\n"
-        f"database = SQLiteDatabase(Path({str(path)!r}))\n",
-        integrity_sql="PRAGMA integrity_check",
-    )
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        called = getattr(item, "callspec", None)
+        on_postgresql = called is not None and called.params.get("engine") == POSTGRESQL
+        if on_postgresql and item.get_closest_marker("both_engines") is None:
+            item.add_marker("thorough")
 
 
-BACKENDS = {"sqlite": _sqlite}
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgreSQL]:
+    with running_postgresql() as server:
+        server.run("CREATE EXTENSION amcheck", database="template1")
+        server.run(f"CREATE DATABASE {SERVICE} TEMPLATE template1")
+        asyncio.run(_upgrade(server.url(SERVICE)))
+        yield server
 
 
-@pytest.fixture(params=sorted(BACKENDS))
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
-    return BACKENDS[request.param](tmp_path)
+async def _upgrade(url: str) -> None:
+    database = open_at(url)
+    await upgrade(database, packaged_migrations(SERVICE, database.engine), HandClock())
+    await database.close()
+
+
+@pytest.fixture(scope="module", params=[SQLITE, POSTGRESQL])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    chosen: Engine = request.param
+    return chosen
+
+
+@pytest.fixture
+def new_store(
+    engine: Engine, request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[Callable[[], Backend]]:
+    """Makes one more empty store on the engine of the test."""
+    if engine == SQLITE:
+        numbers = count(1)
+        yield lambda: Backend(engine, tmp_path / f"store{next(numbers)}.sqlite3")
+        return
+    server: PostgreSQL = request.getfixturevalue("postgresql")
+    made: list[str] = []
+
+    def create() -> Backend:
+        made.append(server.create("template1"))
+        return Backend(engine, made[-1])
+
+    yield create
+    server.drop(*made)
+
+
+@pytest.fixture
+def backend(
+    engine: Engine,
+    request: pytest.FixtureRequest,
+    new_store: Callable[[], Backend],
+) -> Iterator[Backend]:
+    """The store of the test; on PostgreSQL a copy of an upgraded one if it wants the schema."""
+    if engine == SQLITE or "database" not in request.fixturenames:
+        yield new_store()
+        return
+    server: PostgreSQL = request.getfixturevalue("postgresql")
+    url = server.create(SERVICE)
+    yield Backend(engine, url)
+    server.drop(url)
 
 
 @pytest.fixture
@@ -79,7 +148,8 @@ def empty_database(open_database: Callable[[], Database]) -> Database:
 @pytest.fixture
 def database(empty_database: Database, runner: asyncio.Runner) -> Database:
     """A database with the schema of this version."""
-    runner.run(upgrade(empty_database, packaged_migrations(), HandClock()))
+    steps = packaged_migrations(SERVICE, empty_database.engine)
+    runner.run(upgrade(empty_database, steps, HandClock()))
     return empty_database
 
 

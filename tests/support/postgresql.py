@@ -43,6 +43,10 @@ class PostgreSQL:
         self.run(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
         return self.url(name)
 
+    def drop(self, *urls: str) -> None:
+        """Drop databases, also those that are still in use."""
+        self.run(*(f'DROP DATABASE "{url.rpartition("/")[2]}" WITH (FORCE)' for url in urls))
+
     def run(self, *statements: str, database: str = "postgres") -> None:
         """Run statements as the superuser."""
         asyncio.run(self._run(statements, database))

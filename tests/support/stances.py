@@ -50,4 +50,4 @@ def proposal(
 
 async def make_history(database: Database) -> None:
     """Give an empty database the schema of the record."""
-    await upgrade(database, packaged_migrations("history"), HandClock())
+    await upgrade(database, packaged_migrations("history", database.engine), HandClock())
