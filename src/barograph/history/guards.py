@@ -7,7 +7,7 @@ remembers the tree heads that were signed, so that no later checkpoint contradic
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from barograph.errors import ConfigurationError
 from barograph.history.checkpoint import LogName
@@ -15,8 +15,17 @@ from barograph.history.ledger import HISTORY
 from barograph.history.merkle import EMPTY_ROOT, TreeHead
 from barograph.history.reader import HistoryReader, RecordDamaged
 from barograph.history.records import ChainEnd, Stances
+from barograph.history.rights import require_rights
 from barograph.kit.clock import Clock
-from barograph.kit.database import Database, DatabaseUnavailable, Transaction
+from barograph.kit.database import (
+    POSTGRESQL,
+    SQLITE,
+    Database,
+    DatabaseUnavailable,
+    Engine,
+    Row,
+    Transaction,
+)
 from barograph.kit.migrations import packaged_migrations
 from barograph.kit.timestamps import iso_timestamp
 
@@ -30,27 +39,46 @@ class RecordReplaced(RecordDamaged):
     """The record lacks a published version: it is another record, or an older copy."""
 
 
-def packaged_guards() -> dict[str, str]:
-    """The SQL of each shipped trigger, by its name."""
-    scripts = "\n".join(step.sql for step in packaged_migrations(HISTORY))
-    return {found["name"]: found["text"] for found in _GUARD.finditer(scripts)}
+def packaged_guards(engine: Engine = SQLITE) -> dict[str, str]:
+    """The SQL of each shipped trigger, and of the functions that triggers call, by its name."""
+    scripts = "\n".join(step.sql for step in packaged_migrations(HISTORY, engine))
+    return {found["name"]: found["text"] for found in _GUARD[engine].finditer(scripts)}
 
 
 async def wrong_guards(database: Database) -> list[str]:
-    """The names of triggers that are missing, changed or added.
+    """The names of triggers that are missing, changed, disabled or added.
 
     An added trigger can undo what the others protect.
     """
-    there: dict[str, str] = dict(await database.read(lambda tx: tx.fetch(_TRIGGERS)))
-    shipped = packaged_guards()
-    return sorted(name for name in {*there, *shipped} if there.get(name) != shipped.get(name))
+    there = set(await _guards(database))
+    shipped = set(packaged_guards(database.engine).items())
+    if database.engine == POSTGRESQL:
+        there, shipped = _without_layout(there), _without_layout(shipped)
+    return sorted({name for name, _ in there ^ shipped})
+
+
+async def _guards(database: Database) -> list[Row]:
+    if database.engine == SQLITE:
+        return await database.fetch(_TRIGGERS)
+
+    async def work(tx: Transaction) -> list[Row]:
+        await tx.execute("SET LOCAL search_path = pg_catalog")  # names every other schema
+        return await tx.fetch(_POSTGRESQL_GUARDS)
+
+    return await database.read(work)
+
+
+def _without_layout(guards: Iterable[Row]) -> set[Row]:
+    """The same statements on one line each: PostgreSQL prints them with line breaks of its own."""
+    return {(name, " ".join(text.split())) for name, text in guards}
 
 
 async def require_guards(database: Database) -> None:
-    """Refuse a record whose triggers are not the shipped ones.
+    """Refuse a record that is not protected as shipped.
 
     Raises:
-        ConfigurationError: a trigger is missing, changed or added.
+        ConfigurationError: a trigger is missing, changed, disabled or added, or a role other than
+            the owner may change the record.
         DatabaseUnavailable: the database cannot be read.
     """
     wrong = await wrong_guards(database)
@@ -60,6 +88,7 @@ async def require_guards(database: Database) -> None:
             f"({', '.join(wrong)}): restore the record from a backup, or run `barograph stances "
             "verify` and put the shipped triggers back"
         )
+    await require_rights(database)
 
 
 async def require_chain_end(history: HistoryReader, kind: str, end: ChainEnd) -> None:
@@ -149,9 +178,34 @@ async def _last_signed(tx: Transaction, kind: str, log: LogName) -> TreeHead:
     return TreeHead(rows[0][0], bytes.fromhex(rows[0][1])) if rows else TreeHead(0, EMPTY_ROOT)
 
 
-_GUARD = re.compile(r"^(?P<text>CREATE TRIGGER (?P<name>\w+) .*?^END);", re.MULTILINE | re.DOTALL)
-# SQLite's own list; another database keeps its triggers elsewhere.
+_GUARD = {
+    SQLITE: re.compile(
+        r"^(?P<text>CREATE TRIGGER (?P<name>\w+) .*?^END);", re.MULTILINE | re.DOTALL
+    ),
+    POSTGRESQL: re.compile(
+        r"^(?P<text>CREATE (TRIGGER|OR REPLACE FUNCTION public\.)\s?(?P<name>\w+(\(\))?)\s"
+        r"([^;$]*|[^$]*\$function\$.*?\$function\$));",
+        re.MULTILINE | re.DOTALL,
+    ),
+}
 _TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
+# Rules and row security can hide or rewrite what a statement does, and nothing shipped uses them.
+_POSTGRESQL_GUARDS = """
+WITH tables AS (SELECT * FROM pg_class WHERE relnamespace = 'public'::regnamespace),
+triggers AS (
+    SELECT * FROM pg_trigger WHERE NOT tgisinternal AND tgrelid IN (SELECT oid FROM tables)
+)
+SELECT tgname::text, CASE tgenabled WHEN 'A' THEN pg_get_triggerdef(oid) ELSE 'disabled' END
+FROM triggers
+UNION ALL
+SELECT proname || '()', pg_get_functiondef(oid) FROM pg_proc
+WHERE oid IN (SELECT tgfoid FROM triggers)
+UNION ALL
+SELECT rulename::text, '' FROM pg_rewrite
+WHERE ev_class IN (SELECT oid FROM tables WHERE relkind <> 'v')
+UNION ALL
+SELECT 'row security of ' || relname, '' FROM tables WHERE relrowsecurity
+"""
 _LAST_SIGNED = "SELECT size, root FROM signed_heads WHERE kind = $1 AND log = $2"
 _ADVANCE = """
 INSERT INTO signed_heads (kind, log, size, root) VALUES ($1, $2, $3, $4)

@@ -11,7 +11,15 @@ from typing import NamedTuple
 
 from barograph.errors import ConfigurationError
 from barograph.kit.clock import Clock
-from barograph.kit.database import SQLITE, Database, Engine, Transaction
+from barograph.kit.database import (
+    POSTGRESQL,
+    SQLITE,
+    Database,
+    Engine,
+    Queryable,
+    Transaction,
+)
+from barograph.kit.postgresql import NotPermitted
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS schema_migrations (
@@ -56,36 +64,45 @@ def packaged_migrations(schema: str = SERVICE, engine: Engine = SQLITE) -> list[
 async def upgrade(database: Database, migrations: Sequence[Migration], clock: Clock) -> list[str]:
     """Apply missing migrations and return their names.
 
+    On PostgreSQL only the owner may do so. If nothing is missing, another role may call this too.
+
     Raises:
-        ConfigurationError: the database is newer than this version, or an applied file changed.
+        ConfigurationError: the database is newer than this version, an applied file changed, it is
+            the database of another schema, or our role may not change it.
     """
 
-    async def work(tx: Transaction) -> list[str]:
+    async def missing(tx: Transaction) -> list[Migration]:
+        applied = await _applied(tx) if await tx.fetch(_IS_UPGRADED[database.engine]) else {}
+        _refuse_other_history(applied, migrations, database.engine)
+        return [step for step in migrations if step.number not in applied]
+
+    async def apply(tx: Transaction) -> list[str]:
         await tx.script(_TABLE)
-        applied = {int(row[0]): str(row[1]) for row in await tx.fetch(_APPLIED)}
-        _refuse_other_history(applied, migrations)
-        missing = [step for step in migrations if step.number not in applied]
-        for step in missing:
+        steps = await missing(tx)  # another process may have been faster
+        for step in steps:
             await tx.script(step.sql)
             await tx.execute(_RECORD, step.number, step.name, step.digest, clock())
-        return [step.name for step in missing]
+        return [step.name for step in steps]
 
-    return await database.write(work)
+    try:
+        return await database.write(apply) if await database.read(missing) else []
+    except NotPermitted as error:
+        raise ConfigurationError(
+            "our PostgreSQL role may not upgrade the database, or not read its schema_migrations: "
+            "run `barograph db upgrade` with the owner's URL, then deploy/postgresql-roles.sql"
+        ) from error
 
 
 async def missing_migrations(database: Database, migrations: Sequence[Migration]) -> list[str]:
     """The names of the migrations that a database lacks.
 
     Raises:
-        ConfigurationError: the database is newer than this version, or an applied file changed.
+        ConfigurationError: the database is newer than this version, an applied file changed, or it
+            is the database of another schema.
         DatabaseUnavailable: it cannot be read, or was never upgraded.
     """
-
-    async def work(tx: Transaction) -> dict[int, str]:
-        return {int(row[0]): str(row[1]) for row in await tx.fetch(_APPLIED)}
-
-    applied = await database.read(work)
-    _refuse_other_history(applied, migrations)
+    applied = await _applied(database)
+    _refuse_other_history(applied, migrations, database.engine)
     return [step.name for step in migrations if step.number not in applied]
 
 
@@ -93,16 +110,42 @@ _APPLIED = "SELECT number, digest FROM schema_migrations ORDER BY number"
 _RECORD = "INSERT INTO schema_migrations (number, name, digest, applied_at) VALUES ($1, $2, $3, $4)"
 
 
-def _refuse_other_history(applied: dict[int, str], migrations: Sequence[Migration]) -> None:
+_IS_UPGRADED = {
+    SQLITE: "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'schema_migrations'",
+    POSTGRESQL: "SELECT 1 WHERE to_regclass('schema_migrations') IS NOT NULL",
+}
+
+
+async def _applied(tx: Queryable) -> dict[int, str]:
+    return {int(number): str(digest) for number, digest in await tx.fetch(_APPLIED)}
+
+
+def _refuse_other_history(
+    applied: dict[int, str], migrations: Sequence[Migration], engine: Engine
+) -> None:
     known = {step.number: step for step in migrations}
     for number, digest in applied.items():
+        if number in known and known[number].digest == digest:
+            continue
+        if other := _schema_of(digest, engine):
+            raise ConfigurationError(
+                f"this is the database of the {other}: BAROGRAPH_DATABASE_URL and "
+                "BAROGRAPH_HISTORY_URL must name two databases"
+            )
         if number not in known:
             raise ConfigurationError(
                 f"the database has migration {number}, which this version does not know: "
                 "run the newer barograph that made it"
             )
-        if known[number].digest != digest:
-            raise ConfigurationError(
-                f"migration {number} ({known[number].name}) was edited after it was applied: "
-                "restore the file and add a new migration instead"
-            )
+        raise ConfigurationError(
+            f"migration {number} ({known[number].name}) was edited after it was applied: "
+            "restore the file and add a new migration instead"
+        )
+
+
+def _schema_of(digest: str, engine: Engine) -> str | None:
+    """The schema that has a packaged migration with this digest."""
+    for schema in (files("barograph") / "migrations").iterdir():
+        if digest in {step.digest for step in packaged_migrations(schema.name, engine)}:
+            return schema.name
+    return None

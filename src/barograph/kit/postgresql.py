@@ -235,7 +235,8 @@ def _driver_errors_named() -> Iterator[None]:
         yield
     except asyncpg.IntegrityConstraintViolationError as error:
         raise ConstraintViolated(str(error)) from error
-    except asyncpg.InsufficientPrivilegeError as error:
+    except (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidSchemaNameError) as error:
+        # The latter is what a role without USAGE on the schema gets.
         raise NotPermitted(_reason(error)) from error
     except asyncpg.DataError:
         raise  # a value of the wrong type is our own mistake

@@ -35,16 +35,20 @@ CREATE TABLE fences (
     token BIGINT NOT NULL
 );
 
--- What is recorded stays as it is. Functions name the schema, so that a temporary table with the
--- same name cannot take a table's place. Triggers fire ALWAYS, also where replication writes.
+-- What is recorded stays as it is. Functions name the schema and set their search path, so that no
+-- table, function or operator of another schema can take the place of the one that is meant.
+-- Triggers fire ALWAYS, also where replication writes. Functions and triggers are written as
+-- PostgreSQL prints them, because the service compares them at every start.
 
-CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql
+SET search_path TO 'pg_catalog' AS $function$
 BEGIN
     RAISE EXCEPTION USING ERRCODE = '23000', MESSAGE = TG_ARGV[0];
 END
-$$;
+$function$;
 
-CREATE FUNCTION stance_versions_only_at_the_end() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION public.stance_versions_only_at_the_end() RETURNS trigger LANGUAGE plpgsql
+SET search_path TO 'pg_catalog' AS $function$
 BEGIN
     IF NEW.position IS DISTINCT FROM (
         SELECT coalesce(max(position), 0) + 1 FROM public.stance_versions
@@ -65,9 +69,10 @@ BEGIN
     END IF;
     RETURN NEW;
 END
-$$;
+$function$;
 
-CREATE FUNCTION stance_events_only_at_the_end() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION public.stance_events_only_at_the_end() RETURNS trigger LANGUAGE plpgsql
+SET search_path TO 'pg_catalog' AS $function$
 BEGIN
     IF NEW.position IS DISTINCT FROM (
         SELECT coalesce(max(position), 0) + 1 FROM public.stance_events
@@ -91,36 +96,36 @@ BEGIN
     END IF;
     RETURN NEW;
 END
-$$;
+$function$;
 
-CREATE TRIGGER stance_versions_only_at_the_end BEFORE INSERT ON stance_versions
-    FOR EACH ROW EXECUTE FUNCTION stance_versions_only_at_the_end();
+CREATE TRIGGER stance_versions_only_at_the_end BEFORE INSERT ON public.stance_versions
+    FOR EACH ROW EXECUTE FUNCTION public.stance_versions_only_at_the_end();
 ALTER TABLE stance_versions ENABLE ALWAYS TRIGGER stance_versions_only_at_the_end;
 
-CREATE TRIGGER stance_versions_never_change BEFORE UPDATE ON stance_versions
-    FOR EACH ROW EXECUTE FUNCTION refuse('a recorded version never changes');
+CREATE TRIGGER stance_versions_never_change BEFORE UPDATE ON public.stance_versions
+    FOR EACH ROW EXECUTE FUNCTION public.refuse('a recorded version never changes');
 ALTER TABLE stance_versions ENABLE ALWAYS TRIGGER stance_versions_never_change;
 
-CREATE TRIGGER stance_versions_never_go BEFORE DELETE ON stance_versions
-    FOR EACH ROW EXECUTE FUNCTION refuse('a recorded version is never deleted');
+CREATE TRIGGER stance_versions_never_go BEFORE DELETE ON public.stance_versions
+    FOR EACH ROW EXECUTE FUNCTION public.refuse('a recorded version is never deleted');
 ALTER TABLE stance_versions ENABLE ALWAYS TRIGGER stance_versions_never_go;
 
-CREATE TRIGGER stance_versions_never_emptied BEFORE TRUNCATE ON stance_versions
-    FOR EACH STATEMENT EXECUTE FUNCTION refuse('a recorded version is never deleted');
+CREATE TRIGGER stance_versions_never_emptied BEFORE TRUNCATE ON public.stance_versions
+    FOR EACH STATEMENT EXECUTE FUNCTION public.refuse('a recorded version is never deleted');
 ALTER TABLE stance_versions ENABLE ALWAYS TRIGGER stance_versions_never_emptied;
 
-CREATE TRIGGER stance_events_only_at_the_end BEFORE INSERT ON stance_events
-    FOR EACH ROW EXECUTE FUNCTION stance_events_only_at_the_end();
+CREATE TRIGGER stance_events_only_at_the_end BEFORE INSERT ON public.stance_events
+    FOR EACH ROW EXECUTE FUNCTION public.stance_events_only_at_the_end();
 ALTER TABLE stance_events ENABLE ALWAYS TRIGGER stance_events_only_at_the_end;
 
-CREATE TRIGGER stance_events_never_change BEFORE UPDATE ON stance_events
-    FOR EACH ROW EXECUTE FUNCTION refuse('a recorded event never changes');
+CREATE TRIGGER stance_events_never_change BEFORE UPDATE ON public.stance_events
+    FOR EACH ROW EXECUTE FUNCTION public.refuse('a recorded event never changes');
 ALTER TABLE stance_events ENABLE ALWAYS TRIGGER stance_events_never_change;
 
-CREATE TRIGGER stance_events_never_go BEFORE DELETE ON stance_events
-    FOR EACH ROW EXECUTE FUNCTION refuse('a recorded event is never deleted');
+CREATE TRIGGER stance_events_never_go BEFORE DELETE ON public.stance_events
+    FOR EACH ROW EXECUTE FUNCTION public.refuse('a recorded event is never deleted');
 ALTER TABLE stance_events ENABLE ALWAYS TRIGGER stance_events_never_go;
 
-CREATE TRIGGER stance_events_never_emptied BEFORE TRUNCATE ON stance_events
-    FOR EACH STATEMENT EXECUTE FUNCTION refuse('a recorded event is never deleted');
+CREATE TRIGGER stance_events_never_emptied BEFORE TRUNCATE ON public.stance_events
+    FOR EACH STATEMENT EXECUTE FUNCTION public.refuse('a recorded event is never deleted');
 ALTER TABLE stance_events ENABLE ALWAYS TRIGGER stance_events_never_emptied;
