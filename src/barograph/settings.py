@@ -39,6 +39,10 @@ IBIT_URL = (
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _WALLET = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
 _SQLITE_ADDRESS = re.compile(r"sqlite:///(?!:memory:$)[^?#\0]*[^?#/\0]")
+_VALKEY_ADDRESS = re.compile(
+    r"(redis|valkey)s?://([^@/?#\s]*@)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"
+    r"(/[0-9]{0,4})?(\?(&?(socket_timeout=[0-9]*\.?[0-9]+|ssl_ca_certs=[^&#\s]+))+)?"
+)
 _CONTACT = re.compile(r"(mailto:[!-~]+@[!-~]+|https://[!-~]+)")
 _HTTP_ADDRESS = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~-]+)*", re.ASCII)
 
@@ -256,7 +260,14 @@ class Settings(BaseModel):
         "auto",
         description="Where rate limits are counted: `memory` (one worker), `sqlite` (a file "
         "that all workers of one host share), or `auto`, which picks one by the number of "
-        "workers.",
+        "workers. `BAROGRAPH_LIMITS_URL` replaces them for several hosts.",
+    )
+    limits_url: SecretStr = Field(
+        SecretStr(""),
+        description="Valkey or Redis server that counts rate limits for all hosts, such as "
+        "`redis://:PASSWORD@valkey.example.com:6379/0`; `rediss://` uses TLS. It must reply within "
+        "50 ms; `?socket_timeout=0.2` allows 200 ms. While it doesn't, each worker counts for "
+        "itself. If empty, `BAROGRAPH_LIMITS` applies. See [more than one machine](many-hosts.md).",
     )
     key_pepper: SecretStr = Field(
         SecretStr(""),
@@ -481,12 +492,19 @@ class Settings(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _limits_are_shared(self) -> Self:
+    def _limits_have_one_place(self) -> Self:
+        if self.limits != "auto" and self.limits_url.get_secret_value():
+            raise ValueError(
+                f"BAROGRAPH_LIMITS={self.limits} and BAROGRAPH_LIMITS_URL contradict each other: "
+                "unset BAROGRAPH_LIMITS to count rate limits on the server that "
+                "BAROGRAPH_LIMITS_URL names"
+            )
         if self.limits == "memory" and self.workers > 1:
             raise ValueError(
                 "with BAROGRAPH_LIMITS=memory each worker counts separately, so several workers "
                 "would multiply the rate limits: use BAROGRAPH_LIMITS=sqlite, a file that the "
-                "workers of one host share"
+                "workers of one host share, or BAROGRAPH_LIMITS_URL, a Valkey server that several "
+                "hosts share"
             )
         return self
 
@@ -579,6 +597,18 @@ class Settings(BaseModel):
             )
         return value
 
+    @field_validator("limits_url")
+    @classmethod
+    def _limits_server(cls, value: SecretStr) -> SecretStr:
+        url = value.get_secret_value()
+        if url and _VALKEY_ADDRESS.fullmatch(url) is None:
+            raise ValueError(
+                "redis://USER:PASSWORD@HOST:PORT/NUMBER is needed, or rediss:// for TLS, with "
+                "special characters of the password percent-encoded; the options are "
+                "socket_timeout (seconds) and ssl_ca_certs (a file)"
+            )
+        return value
+
     @model_validator(mode="after")
     def _history_has_its_own_place(self) -> Self:
         others = (self.database_path, self.limits_path)
@@ -665,8 +695,10 @@ class Settings(BaseModel):
         return self.data / "limits.sqlite3"
 
     @property
-    def limits_are_shared(self) -> bool:
-        """Whether rate limits are counted in that file rather than in memory."""
+    def limits_use_file(self) -> bool:
+        """Whether rate limits are counted in that file rather than in memory or on a server."""
+        if self.limits_url.get_secret_value():
+            return False
         return self.limits == "sqlite" or (self.limits == "auto" and self.workers > 1)
 
     @property

@@ -1,4 +1,4 @@
-"""Rate limits while the shared file is unavailable: each worker counts for itself."""
+"""Rate limits while the shared store is unavailable: each worker counts for itself."""
 
 import logging
 from collections.abc import Callable
@@ -14,6 +14,9 @@ log = logging.getLogger(__name__)
 
 RETRY = SECOND
 """The pause in milliseconds before a failed shared store is tried again."""
+
+PROBE = RateLimit("probe", 1, SECOND)
+"""What a worker counts to find out whether the shared store works."""
 
 
 class FallbackStore:
@@ -50,6 +53,10 @@ class FallbackStore:
                 return usage
         return await self._local.count(limit, caller)
 
+    async def probe(self) -> None:
+        """Try the shared store, so that its health is known without a user's request."""
+        await self.count(PROBE, "")
+
     async def close(self) -> None:
         """Release both stores."""
         await self._shared.close()
@@ -71,8 +78,18 @@ def open_limit_store(
     settings: Settings, secret: bytes, clock: Clock
 ) -> tuple[LimitStore, Callable[[], int | None]]:
     """The store that the settings name, and since when the workers don't share their counts."""
-    local = MemoryStore(clock)
-    if not settings.limits_are_shared:
+    local, url = MemoryStore(clock), settings.limits_url.get_secret_value()
+    if url:
+        store = FallbackStore(_valkey_store(url, secret), local, clock)
+    elif settings.limits_use_file:
+        store = FallbackStore(SQLiteStore(settings.limits_path, clock, secret), local, clock)
+    else:
         return local, lambda: None
-    store = FallbackStore(SQLiteStore(settings.limits_path, clock, secret), local, clock)
     return store, lambda: store.failing_since
+
+
+def _valkey_store(url: str, secret: bytes) -> LimitStore:
+    # Imported late: the client adds 0.1 s and 7 MB to each start, and most instances have one host.
+    from barograph.limits.valkey_store import ValkeyStore  # noqa: PLC0415
+
+    return ValkeyStore(url, secret)

@@ -1,7 +1,7 @@
 """Rate limits: how many requests each caller may make, and how others are refused (pure).
 
-A store counts the requests in a sliding window: see `memory_store`, `sqlite_store` and
-`fallback_store`. Errors:
+A store counts the requests in a sliding window: see `memory_store`, `sqlite_store`, `valkey_store`
+and `fallback_store`. Errors:
 
 RequestError
 └── CallerRefused        carries the usage, for the rate-limit header fields
@@ -11,6 +11,7 @@ RequestError
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
+from hashlib import blake2b, sha256
 from typing import NamedTuple, Protocol
 
 from barograph.errors import BarographError, RequestError
@@ -71,6 +72,19 @@ class Usage(NamedTuple):
     remaining: int
     resets_in: int
     """Milliseconds until the oldest counted request leaves the window, which gives one back."""
+
+
+class CallerHash:
+    """The form in which shared stores keep callers: they hold no address and no id of a key."""
+
+    def __init__(self, secret: bytes) -> None:
+        self._key = sha256(b"callers" + secret).digest()
+
+    def __call__(self, limit: RateLimit, caller: str) -> bytes:
+        """Eight bytes, different for each limit and each change of a limit."""
+        name, requests, window = limit
+        text = f"{name} {requests} {window} {caller}".encode()
+        return blake2b(text, digest_size=8, key=self._key).digest()
 
 
 class LimitsUnavailable(BarographError):

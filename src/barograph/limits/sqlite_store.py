@@ -10,7 +10,6 @@ that can't be read or has grown too large is replaced. Callers are stored as key
 
 import asyncio
 from contextlib import suppress
-from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import apsw
 
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import SECOND
-from barograph.limits.rate_limits import LimitsUnavailable, RateLimit, Usage
+from barograph.limits.rate_limits import CallerHash, LimitsUnavailable, RateLimit, Usage
 
 TRIES = 50
 PAUSE_SECONDS = 0.001
@@ -52,7 +51,7 @@ class SQLiteStore:
     def __init__(self, path: Path, clock: Clock, secret: bytes, *, tries: int = TRIES) -> None:
         self._path = path
         self._clock = clock
-        self._key = sha256(b"callers" + secret).digest()
+        self._hash = CallerHash(secret)
         self._tries = tries
         self._turn = asyncio.Lock()
         self._failures = 0
@@ -83,7 +82,7 @@ class SQLiteStore:
             try:
                 cursor = self._opened()
                 with cursor.connection:
-                    return self._count(cursor, limit, self._hash(limit, caller))
+                    return self._count(cursor, limit, self._row_key(limit, caller))
             except apsw.BusyError as error:
                 failure = error
             except (apsw.Error, OSError) as error:
@@ -124,12 +123,8 @@ class SQLiteStore:
             cursor.execute("INSERT OR REPLACE INTO clock VALUES (1, ?1, ?2)", (now, lag))
         return now + lag
 
-    def _hash(self, limit: RateLimit, caller: str) -> int:
-        """The stored form of a caller, different for each limit and each change of a limit."""
-        name, requests, window = limit
-        text = f"{name} {requests} {window} {caller}".encode()
-        digest = blake2b(text, digest_size=8, key=self._key).digest()
-        return int.from_bytes(digest, "big", signed=True)
+    def _row_key(self, limit: RateLimit, caller: str) -> int:
+        return int.from_bytes(self._hash(limit, caller), "big", signed=True)
 
     def _opened(self) -> apsw.Cursor:
         """The open file, reopened if it was replaced: SQLite would keep using a deleted one."""

@@ -50,7 +50,7 @@ from barograph.kit.dependency_health import DependencyHealth, MonitoredDependenc
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ASGIApp, HeadAndOptions, hardened
 from barograph.kit.request_limits import RequestLimits, limited
-from barograph.limits.fallback_store import open_limit_store
+from barograph.limits.fallback_store import FallbackStore, open_limit_store
 from barograph.limits.rate_limits import RateLimiter
 from barograph.macro.records import MACRO_HEALTH
 from barograph.markets.documents import hot_documents
@@ -370,10 +370,12 @@ def _tasks(parts: _Parts) -> list[Task]:
     board, status = parts.public.board, parts.public.status
     dependencies: Sequence[object] = (parts.callers.provider, parts.callers.facilitator)
     watched = [each for each in dependencies if isinstance(each, MonitoredDependency)]
+    limits = parts.callers.limit_store
+    shared = [limits] if isinstance(limits, FallbackStore) else []
     recorder = StatusRecorder(
         parts.inputs.database,
         lambda now: status.status(board, now),
-        [*watched, parts.history.logs],
+        [*watched, *shared, parts.history.logs],
         clock=parts.inputs.clock,
     )
     return [board.follow, recorder.run]

@@ -25,6 +25,8 @@ from barograph.settings import Settings
 from barograph.upstream.mail import SmtpSender
 from barograph.web.app import create_app
 
+log = logging.getLogger(__name__)
+
 READ_MS = 50
 """The longest a read may wait for SQLite: every request of the worker waits with it."""
 
@@ -66,6 +68,9 @@ def run_server(settings: Settings) -> None:
         ConfigurationError: the port is in use.
     """
     require_free_port(settings.host, settings.port)
+    if settings.database_url.get_secret_value() and not settings.limits_url.get_secret_value():
+        advice = "set BAROGRAPH_LIMITS_URL if there are several web hosts"
+        log.warning("rate limits are counted per host", extra={"advice": advice})
     files = raise_file_limit()  # the workers inherit it
     Server(
         "barograph.web.server:web_app",
