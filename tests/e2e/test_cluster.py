@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 
 from barograph.demo.servers.chain import FILE_NAME, Transfer
@@ -41,7 +42,7 @@ class Drill:
         self.first, self.second = (cluster.hosts[each] for each in WEB)
 
     def wait(self, look: Callable[[], bool], what: str) -> None:
-        eventually(lambda: look() or None, what, EVENT_SECONDS)
+        eventually(lambda: look() or self.traffic.wrong or None, what, EVENT_SECONDS)
         assert self.traffic.wrong == []
 
     def until_works(self, *hosts: Host) -> None:
@@ -151,8 +152,11 @@ class Drill:
         with self.fault("Valkey is killed", recover=exact):
             valkey.kill()
             self.require_fallback(self.first, self.second)
-            valkey.start()
-        with self.fault("Valkey is frozen", recover=exact), frozen(valkey.family()):
+            valkey.restart()
+        with (
+            self.fault("Valkey is frozen", recover=exact),
+            frozen([psutil.Process(valkey.process.pid)]),
+        ):
             self.require_fallback(self.first, self.second)
         with self.fault("a web host can't reach Valkey", recover=exact):
             self.first.valkey.stall()

