@@ -98,7 +98,8 @@ class Link:
         self.commits_to_lose = number
 
     async def _listen(self) -> None:
-        await asyncio.start_server(self._accept, HOST, self.port)
+        server = await asyncio.start_server(self._accept, HOST, self.port)
+        self._serving = asyncio.ensure_future(server.serve_forever())
 
     async def _switch(self, *, flows: bool, refuses: bool = False) -> None:
         self._refuses = refuses

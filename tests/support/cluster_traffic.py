@@ -102,6 +102,18 @@ class Purchase:
         self.outcome: int | None = None
 
 
+@contextmanager
+def running_traffic(cluster: Cluster) -> Iterator["Traffic"]:
+    """Use a cluster that has its first stance."""
+    traffic = Traffic(cluster)
+    cluster.background.start(traffic.run())
+    try:
+        yield traffic
+    finally:
+        traffic.finish()
+        cluster.background.run(traffic.close())
+
+
 class Traffic:
     """Everybody who uses the cluster."""
 
@@ -127,6 +139,13 @@ class Traffic:
         token = demo_token(cluster.world, "feed", system_clock(), identity)
         self._bearer = {"authorization": f"Bearer {token}"}
         self._numbers = count(1)
+        self._database, self._history = (open_database(self._url(each)) for each in (0, 1))
+        self._ledger = Ledger(self._history, system_clock)
+        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=0)
+        # Certificates take long to read, and no address here has one.
+        self._client = httpx2.AsyncClient(
+            limits=limits, timeout=PATIENCE, trust_env=False, verify=False
+        )
 
     # What the test asks.
 
@@ -167,13 +186,7 @@ class Traffic:
 
     async def run(self) -> None:
         """Use the cluster until `finish`."""
-        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=0)
-        # Certificates take long to read, and no address here has one.
-        self._client = httpx2.AsyncClient(
-            limits=limits, timeout=PATIENCE, trust_env=False, verify=False
-        )
-        database = open_database(self._url(0))
-        await Entitlements(database, system_clock).add_period(
+        await Entitlements(self._database, system_clock).add_period(
             Holder("user", DEMO_USERS["feed"]),
             "feed",
             period_ms=30 * DAY,
@@ -181,7 +194,6 @@ class Traffic:
             by="test",
             why="a subscriber",
         )
-        self._ledger = Ledger(open_database(self._url(1)), system_clock)
         steps = (
             self._read_market,
             self._read_perpetual,
@@ -195,6 +207,11 @@ class Traffic:
 
     def finish(self) -> None:
         self._is_over = True
+
+    async def close(self) -> None:
+        await self._client.aclose()
+        await self._database.close()
+        await self._history.close()
 
     async def settle_all(self) -> bool:
         """Send each proof whose outcome is open again; return whether none is left."""
