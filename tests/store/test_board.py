@@ -202,7 +202,7 @@ def test_only_what_changed_is_loaded(
 
     runner.run(put(plugged, weather(2)))
     assert runner.run(board.refresh()) is True
-    assert [values for _, values in plugged.asked] == [(), ("weather",)]
+    assert [values for _, values in plugged.asked] == [(), (), ("weather",)]
     assert board.latest(TIDE) is kept
 
     plugged.asked.clear()

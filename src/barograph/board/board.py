@@ -12,14 +12,23 @@ import msgspec
 
 from barograph.board.feeds import Feed, Publication
 from barograph.kit.clock import Clock
-from barograph.kit.database import Database, DatabaseUnavailable, Transaction
+from barograph.kit.database import (
+    POSTGRESQL,
+    SQLITE,
+    Database,
+    DatabaseUnavailable,
+    Engine,
+    Queryable,
+    Transaction,
+)
 from barograph.kit.documents import Document, HotKey
 
 log = logging.getLogger(__name__)
 
 R = TypeVar("R", bound=msgspec.Struct)
 
-POLL_SECONDS = 0.25
+POLL_SECONDS: dict[Engine, float] = {SQLITE: 0.25, POSTGRESQL: 1.0}
+"""How often a worker asks for new versions; a PostgreSQL server has many workers."""
 
 
 async def publish(tx: Transaction, publications: Sequence[Publication]) -> None:
@@ -27,20 +36,20 @@ async def publish(tx: Transaction, publications: Sequence[Publication]) -> None:
     await tx.execute_many(_PUBLISH, publications)
 
 
-async def read_versions(tx: Transaction) -> dict[str, int]:
+async def read_versions(queryable: Queryable) -> dict[str, int]:
     """The version of each feed's snapshot."""
-    return {row[0]: row[1] for row in await tx.fetch("SELECT feed, version FROM snapshots")}
+    return {row[0]: row[1] for row in await queryable.fetch("SELECT feed, version FROM snapshots")}
 
 
-async def read_payload(tx: Transaction, feed: str) -> tuple[int, str] | None:
+async def read_payload(queryable: Queryable, feed: str) -> tuple[int, str] | None:
     """The version and the text of one feed's snapshot."""
-    rows: list[Any] = await tx.fetch(_READ_PAYLOAD, feed)
+    rows: list[Any] = await queryable.fetch(_READ_PAYLOAD, feed)
     return rows[0] if rows else None
 
 
-async def latest_snapshot(tx: Transaction, feed: Feed[R]) -> R | None:
+async def latest_snapshot(queryable: Queryable, feed: Feed[R]) -> R | None:
     """The newest record of a feed; None if there is none, or it cannot be decoded."""
-    snapshot = await read_payload(tx, feed.name)
+    snapshot = await read_payload(queryable, feed.name)
     return None if snapshot is None else feed.decode(snapshot[1])
 
 
@@ -79,7 +88,8 @@ class Board:
         Raises:
             DatabaseUnavailable: nothing changed in memory.
         """
-        loaded = await self._database.read(self._load_changes)
+        changed = self._changed(await read_versions(self._database))
+        loaded = await self._database.read(self._load_changes) if changed else {}
         self.polled_at = self.clock()
         for name, (version, text) in loaded.items():
             self._versions[name] = version
@@ -106,16 +116,19 @@ class Board:
                 log.exception("board failed")
             else:
                 failing = False
-            await asyncio.sleep(POLL_SECONDS)
+            await asyncio.sleep(POLL_SECONDS[self._database.engine])
 
     async def _load_changes(self, tx: Transaction) -> dict[str, tuple[int, str]]:
-        found: dict[str, tuple[int, str]] = {}
-        for name, version in (await read_versions(tx)).items():
-            if name in self._feeds and self._versions.get(name) != version:
-                snapshot = await read_payload(tx, name)
-                if snapshot is not None:
-                    found[name] = snapshot
-        return found
+        changed = self._changed(await read_versions(tx))
+        found = {name: await read_payload(tx, name) for name in changed}
+        return {name: snapshot for name, snapshot in found.items() if snapshot is not None}
+
+    def _changed(self, versions: Mapping[str, int]) -> list[str]:
+        return [
+            name
+            for name, version in versions.items()
+            if name in self._feeds and self._versions.get(name) != version
+        ]
 
 
 _PUBLISH = """

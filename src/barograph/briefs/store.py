@@ -7,7 +7,7 @@ from typing import Any
 from barograph.board.board import publish
 from barograph.board.feeds import Feed, Publication
 from barograph.briefs.records import Brief, Briefs, BriefsPage, ListedBrief, Neighbours
-from barograph.kit.database import Transaction, Value
+from barograph.kit.database import Queryable, Transaction, Value
 
 BRIEFS = Feed("briefs", Briefs)
 
@@ -52,25 +52,25 @@ async def brief_neighbours(tx: Transaction, brief: Brief) -> Neighbours:
     return Neighbours(*(_listed(rows[0]) if rows else None for rows in (older, newer)))
 
 
-async def newest_briefs(tx: Transaction, count: int) -> list[Brief]:
+async def newest_briefs(queryable: Queryable, count: int) -> list[Brief]:
     """The newest briefs, newest first; those of one instant by slug."""
-    return [_brief(row) for row in await tx.fetch(_NEWEST, count)]
+    return [_brief(row) for row in await queryable.fetch(_NEWEST, count)]
 
 
-async def newest_slugs(tx: Transaction, count: int) -> list[tuple[str, int]]:
+async def newest_slugs(queryable: Queryable, count: int) -> list[tuple[str, int]]:
     """The slugs of the newest briefs, and when each was published."""
-    return [(row[0], row[1]) for row in await tx.fetch(_SLUGS, count)]
+    return [(row[0], row[1]) for row in await queryable.fetch(_SLUGS, count)]
 
 
-async def brief_by_slug(tx: Transaction, slug: str) -> Brief | None:
+async def brief_by_slug(queryable: Queryable, slug: str) -> Brief | None:
     """One brief."""
-    rows = await tx.fetch(_BY_SLUG, slug)
+    rows = await queryable.fetch(_BY_SLUG, slug)
     return _brief(rows[0]) if rows else None
 
 
-async def last_by_cooldown(tx: Transaction) -> dict[str, int]:
+async def last_by_cooldown(queryable: Queryable) -> dict[str, int]:
     """When each rule last wrote about each of its subjects."""
-    return {row[0]: row[1] for row in await tx.fetch(_LAST_BY_COOLDOWN)}
+    return {row[0]: row[1] for row in await queryable.fetch(_LAST_BY_COOLDOWN)}
 
 
 def _row(brief: Brief) -> list[Value]:

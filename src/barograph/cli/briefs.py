@@ -89,7 +89,7 @@ def list_briefs(last: int, as_json: bool, data: Path | None) -> None:
 
     found = run_on_database(
         read_settings(data=data),
-        lambda database: database.read(lambda tx: newest_briefs(tx, last)),
+        lambda database: newest_briefs(database, last),
     )
     if as_json:
         click.echo(json.dumps([_brief_json(brief) for brief in found]))

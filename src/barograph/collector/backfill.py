@@ -180,7 +180,7 @@ class BackfillJob(Job):
         lacking = [each for each in contracts if await self._missing(each.contract)]
         # Contracts that failed before must not keep the others waiting.
         lacking.sort(key=lambda each: each.base not in MAJORS and each.contract in self._failing)
-        last = await self._database.read(lambda tx: latest_snapshot(tx, BACKFILL))
+        last = await latest_snapshot(self._database, BACKFILL)
         self._state = BackfillState.begun(contracts, lacking, last, self._clock())
         if lacking:
             log.info("back-fill starts", extra={"contracts": len(lacking)})

@@ -127,7 +127,7 @@ class MacroJob(Job):
     async def _publish_configured(self, lease: Lease) -> None:
         """Publish which sources are configured, if an earlier collector had others."""
         now = self._clock()
-        health = await self._database.read(lambda tx: latest_snapshot(tx, MACRO_HEALTH))
+        health = await latest_snapshot(self._database, MACRO_HEALTH)
         known = {} if health is None else health.sources
         sources = {each.name: known.get(each.name, SourceHealth(now)) for each in self._sources}
 
@@ -189,7 +189,7 @@ class SettlementJob(Job):
     async def run_once(self, lease: Lease) -> None:
         """Read the report once and store what is new in it."""
         with logged("settlements not read"):
-            newest = await self._database.read(lambda tx: latest_snapshot(tx, PERPETUALS))
+            newest = await latest_snapshot(self._database, PERPETUALS)
             rates = await self._history.settlements(bitcoin_contract(newest))
             now = self._clock()
 

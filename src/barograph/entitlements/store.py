@@ -16,7 +16,7 @@ from msgspec.structs import force_setattr
 
 from barograph.errors import BarographError
 from barograph.kit.clock import Clock
-from barograph.kit.database import Database, Transaction
+from barograph.kit.database import Database, Queryable, Transaction
 from barograph.kit.text import one_line
 from barograph.payments.proof import checksummed
 
@@ -123,7 +123,7 @@ class Entitlements:
     async def has_active(self, holder: Holder, tier: Tier) -> bool:
         """Whether a holder has access to a tier now."""
         values = (tier, holder.kind, holder.id, self._clock())
-        return bool(await self._database.read(lambda tx: tx.fetch(_HAS_ACTIVE, *values)))
+        return bool(await self._database.fetch(_HAS_ACTIVE, *values))
 
     async def grant(
         self,
@@ -220,7 +220,7 @@ class Entitlements:
         Raises:
             UnknownEntitlement: there is none with that id.
         """
-        return await self._database.read(lambda tx: _one(tx, entitlement_id))
+        return await _one(self._database, entitlement_id)
 
     async def find(
         self,
@@ -233,12 +233,12 @@ class Entitlements:
         """The entitlements that match, newest first."""
         whose = (None, None) if holder is None else (holder.kind, holder.id)
         values = (*whose, tier, self._clock(), int(active_only), limit)
-        rows = await self._database.read(lambda tx: tx.fetch(_FIND, *values))
+        rows = await self._database.fetch(_FIND, *values)
         return [Entitlement(*row) for row in rows]
 
     async def trail(self, entitlement_id: str) -> list[TrailEntry]:
         """Every change of an entitlement, oldest first."""
-        rows = await self._database.read(lambda tx: tx.fetch(_TRAIL, entitlement_id))
+        rows = await self._database.fetch(_TRAIL, entitlement_id)
         return [TrailEntry(*row) for row in rows]
 
 
@@ -299,8 +299,8 @@ async def _add_to_trail(tx: Transaction, entitlement: Entitlement, entry: TrailE
     await tx.execute(_ADD_TO_TRAIL, entitlement.id, *entry)
 
 
-async def _one(tx: Transaction, entitlement_id: str) -> Entitlement:
-    rows = await tx.fetch(_ONE, entitlement_id)
+async def _one(queryable: Queryable, entitlement_id: str) -> Entitlement:
+    rows = await queryable.fetch(_ONE, entitlement_id)
     if not rows:
         raise UnknownEntitlement("there is no such entitlement")
     return Entitlement(*rows[0])

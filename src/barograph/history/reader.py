@@ -12,7 +12,7 @@ import msgspec
 from barograph.history.checkpoint import LogName
 from barograph.history.digest import read_event, read_version
 from barograph.history.records import DigestRow, Version, VersionEvent
-from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Value
+from barograph.kit.database import Database, DatabaseUnavailable, Row, Value
 from barograph.kit.json import digest
 
 T = TypeVar("T")
@@ -85,22 +85,13 @@ class HistoryReader:
     ) -> NewestDocuments:
         """The newest versions up to a sequence, not decoded, and whether the newest is withdrawn.
 
-        One transaction reads both.
+        One statement reads both, so that they belong together.
         """
-
-        async def work(tx: Transaction) -> NewestDocuments:
-            rows = await tx.fetch(_NEWEST_DOCUMENTS, kind, count, up_to)
-            versions = tuple(map(StoredVersion._make, rows))
-            events = await tx.fetch(_LAST_EVENT_UP_TO, kind, up_to)
-            return NewestDocuments(versions, _withdrawal(versions, events))
-
-        try:
-            found = await self._database.read(work)
-        except ValueError as error:  # bytes that are not text, or a text that is not an event
-            raise RecordDamaged(DAMAGED) from error
-        for each in found.versions:
+        rows = await self._fetch(_NEWEST_DOCUMENTS, kind, count, up_to)
+        versions = tuple(StoredVersion._make(row[:-2]) for row in rows)
+        for each in versions:
             _require_verified(each.document, each.history_digest)
-        return found
+        return NewestDocuments(versions, _withdrawal(*rows[0][-2:]) if rows else None)
 
     async def version_at(self, kind: str, sequence: int) -> Version | None:
         """One version by its sequence."""
@@ -129,7 +120,7 @@ class HistoryReader:
 
     async def _fetch(self, sql: str, *values: Value) -> list[Row]:
         try:
-            return await self._database.read(lambda tx: tx.fetch(sql, *values))
+            return await self._database.fetch(sql, *values)
         except UnicodeDecodeError as error:
             raise RecordDamaged(DAMAGED) from error
 
@@ -166,12 +157,14 @@ def _link(row: Row) -> ChainLink:
         raise RecordDamaged(DAMAGED) from error
 
 
-def _withdrawal(versions: tuple[StoredVersion, ...], events: list[Row]) -> VersionEvent | None:
-    if not versions or not events or events[0][0] != versions[0].sequence:
+def _withdrawal(text: str | None, recorded_digest: str | None) -> VersionEvent | None:
+    if text is None or recorded_digest is None:
         return None
-    _, text, recorded_digest = events[0]
     _require_verified(text, recorded_digest)
-    return read_event(text, recorded_digest)
+    try:
+        return read_event(text, recorded_digest)
+    except ValueError as error:
+        raise RecordDamaged(DAMAGED) from error
 
 
 def _require_verified(text: object, recorded_digest: str) -> None:
@@ -201,13 +194,14 @@ SELECT document, history_digest FROM stance_versions WHERE kind = $1
 ORDER BY sequence DESC LIMIT $2
 """
 _NEWEST_DOCUMENTS = """
-SELECT sequence, leg_id, revision, issued_at, history_digest, document FROM stance_versions
-WHERE kind = $1 AND sequence <= $3 ORDER BY sequence DESC LIMIT $2
-"""
-_LAST_EVENT_UP_TO = """
-SELECT version_sequence, document, event_digest FROM stance_events
-WHERE kind = $1 AND version_sequence <= $2
-ORDER BY sequence DESC LIMIT 1
+SELECT versions.sequence, leg_id, revision, issued_at, history_digest, versions.document,
+    events.document, event_digest
+FROM stance_versions AS versions LEFT JOIN stance_events AS events
+    ON events.kind = $1 AND events.version_sequence = versions.sequence AND events.sequence = (
+        SELECT sequence FROM stance_events WHERE kind = $1 AND version_sequence <= $3
+        ORDER BY sequence DESC LIMIT 1
+    )
+WHERE versions.kind = $1 AND versions.sequence <= $3 ORDER BY versions.sequence DESC LIMIT $2
 """
 _VERSION_AT = """
 SELECT document, history_digest FROM stance_versions WHERE kind = $1 AND sequence = $2

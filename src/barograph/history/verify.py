@@ -224,7 +224,7 @@ class _TableCheck:
         return _Damage(self._table, None, None, f"{place} cannot be read ({error})")
 
     async def _fetch(self, sql: str, *values: Value) -> list[Row]:
-        return await self._database.read(lambda tx: tx.fetch(sql, *values))
+        return await self._database.fetch(sql, *values)
 
 
 def _record(table: _Table, row: Row, position: int) -> Any:  # noqa: ANN401 - either table's
@@ -274,7 +274,7 @@ async def _check_revision(version: Version, head: Version | None) -> None:
 
 async def _check_event(database: Database, event: VersionEvent) -> None:
     version = event.kind, event.version_sequence
-    rows = await database.read(lambda tx: tx.fetch(_DIGEST_OF, *version))
+    rows = await database.fetch(_DIGEST_OF, *version)
     evidence = [
         withdrawal_digest(row[0], why=event.why, by=event.by, salt=event.salt) for row in rows
     ]

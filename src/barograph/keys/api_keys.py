@@ -71,14 +71,14 @@ class ApiKeys:
         found = _KEY.fullmatch(text)
         if found is None:
             return None
-        for stored, mailbox in await self._database.read(lambda tx: tx.fetch(_VALID, found[1])):
+        for stored, mailbox in await self._database.fetch(_VALID, found[1]):
             if hmac.compare_digest(stored, self.digest(text)):
                 return str(mailbox)
         return None
 
     async def records(self) -> list[KeyRecord]:
         """Every key that was ever made, oldest first."""
-        rows = await self._database.read(lambda tx: tx.fetch(_RECORDS))
+        rows = await self._database.fetch(_RECORDS)
         return [KeyRecord(*row) for row in rows]
 
     async def revoke(self, public_id: str) -> bool:

@@ -78,7 +78,7 @@ async def deliver_due(database: Database, lease: Lease, sender: MailSender, cloc
     """
     sent = 0
     now = clock()
-    for row in await database.read(lambda tx: tx.fetch(_DUE, now, BATCH)):
+    for row in await database.fetch(_DUE, now, BATCH):
         mail = Mail(*row)
         if not await _claim(database, lease, mail, clock()):
             continue

@@ -16,7 +16,7 @@ from barograph.keys.api_keys import ApiKeys, NewKey
 from barograph.keys.email_address import Address, parse_address
 from barograph.keys.outbox import put_mail
 from barograph.kit.clock import Clock
-from barograph.kit.database import Database, Transaction
+from barograph.kit.database import Database, Queryable, Transaction
 from barograph.kit.timestamps import HOUR
 from barograph.limits.rate_limits import (
     MAILBOX,
@@ -79,8 +79,8 @@ class Registrations:
         token = token_urlsafe(TOKEN_BYTES)
         now = self._clock()
 
-        async def admit(tx: Transaction) -> Usage:
-            usage = await _usage(tx, REGISTRATIONS, _BY_CALLER, hashed, now)
+        async def admit(queryable: Queryable) -> Usage:
+            usage = await _usage(queryable, REGISTRATIONS, _BY_CALLER, hashed, now)
             if not usage.accepted:
                 raise TooManyRequests(usage)
             return usage
@@ -97,7 +97,7 @@ class Registrations:
             return usage
 
         # Read first, so that a refused caller does not take the write lock.
-        await self._database.read(admit)
+        await admit(self._database)
         return await self._database.write(work)
 
     async def is_usable(self, token: str) -> bool:
@@ -105,7 +105,7 @@ class Registrations:
         if _TOKEN.fullmatch(token) is None:
             return False
         values = (_digest(token), self._clock())
-        return bool(await self._database.read(lambda tx: tx.fetch(_USABLE, *values)))
+        return bool(await self._database.fetch(_USABLE, *values))
 
     async def redeem(self, token: str) -> NewKey:
         """Use up a link and make the key; the mailbox's earlier key stops working.
@@ -132,10 +132,10 @@ async def forget_registrations(tx: Transaction, now: int) -> None:
     await tx.execute(_FORGET_MAILS, now, FORGET_ROWS)
 
 
-async def _usage(tx: Transaction, limit: RateLimit, sql: str, who: str, now: int) -> Usage:
+async def _usage(queryable: Queryable, limit: RateLimit, sql: str, who: str, now: int) -> Usage:
     """What one more registration leaves of the limit of a caller or a mailbox."""
     _, requests, window = limit
-    [(used, oldest)] = await tx.fetch(sql, who, now - window)
+    [(used, oldest)] = await queryable.fetch(sql, who, now - window)
     remaining = requests - used - 1
     resets_in = window if oldest is None else oldest + window - now
     return Usage(limit, remaining >= 0, max(0, remaining), resets_in)

@@ -6,7 +6,7 @@ write fails, so two leaders never mix their writes.
 
 from barograph.errors import LeaseLost
 from barograph.kit.clock import Clock
-from barograph.kit.database import Database, Transaction
+from barograph.kit.database import Database, Queryable, Transaction
 from barograph.kit.timestamps import SECOND
 
 MAX_MILLISECONDS = 300_000
@@ -73,13 +73,13 @@ class Lease:
 
         await self._database.write(work)
 
-    async def fence(self, tx: Transaction) -> None:
-        """Check inside a transaction that the lease is still ours.
+    async def fence(self, queryable: Queryable) -> None:
+        """Check that the lease is still ours; a write needs this check in its transaction.
 
         Raises:
             LeaseLost: another process took over, so the transaction is rolled back.
         """
-        rows = await tx.fetch(_READ, self._name)
+        rows = await queryable.fetch(_READ, self._name)
         if not rows or rows[0][:2] != (self._holder, self._token):
             self._token = None
             raise LeaseLost(f"the lease '{self._name}' is held by another process")

@@ -19,7 +19,7 @@ from secrets import token_bytes
 
 from barograph.errors import BarographError
 from barograph.kit.clock import Clock
-from barograph.kit.database import Database, Transaction, Value
+from barograph.kit.database import Database, Queryable, Transaction, Value
 from barograph.kit.timestamps import SECOND
 from barograph.payments.records import (
     ANOTHER_PURCHASE,
@@ -81,7 +81,7 @@ class Journal:
         Raises:
             UnknownPayment: there is none with that id.
         """
-        return await self._database.read(lambda tx: _one(tx, payment_id))
+        return await _one(self._database, payment_id)
 
     async def search(
         self, *, state: State | None = None, payer: str | None = None, limit: int = 100
@@ -98,11 +98,11 @@ class Journal:
 
     async def purchases(self, network: str, asset: str, payer: str, path: str) -> Purchases:
         """What a wallet has bought at an endpoint so far."""
-        return await self._database.read(lambda tx: _purchases(tx, network, asset, payer, path))
+        return await _purchases(self._database, network, asset, payer, path)
 
     async def trail(self, payment_id: str) -> list[TrailStep]:
         """Every step of a payment in order."""
-        rows = await self._database.read(lambda tx: tx.fetch(_TRAIL, payment_id))
+        rows = await self._database.fetch(_TRAIL, payment_id)
         return [TrailStep(*row) for row in rows]
 
     async def claim(self, proof: Proof, path: str, order: Order = PLAIN_ORDER) -> Payment:
@@ -197,7 +197,7 @@ class Journal:
         return await self._update(_UNDELIVER, (payment.id, payment.released_at), payment.id, step)
 
     async def _rows(self, sql: str, *values: Value) -> list[Payment]:
-        rows = await self._database.read(lambda tx: tx.fetch(sql, *values))
+        rows = await self._database.fetch(sql, *values)
         return [Payment(*row) for row in rows]
 
     async def _step(
@@ -271,8 +271,8 @@ async def _is_first(tx: Transaction, new: Payment, order: Order) -> bool:
     return now == Purchases(is_open=False, settled=order.settled_before)
 
 
-async def _purchases(tx: Transaction, *buyer: str) -> Purchases:
-    ((open_, settled),) = await tx.fetch(_PURCHASES, *buyer)
+async def _purchases(queryable: Queryable, *buyer: str) -> Purchases:
+    ((open_, settled),) = await queryable.fetch(_PURCHASES, *buyer)
     return Purchases(bool(open_), settled)
 
 
@@ -301,8 +301,8 @@ async def _update(
     return Payment(*rows[0])
 
 
-async def _one(tx: Transaction, payment_id: str) -> Payment:
-    rows = await tx.fetch(_ONE, payment_id)
+async def _one(queryable: Queryable, payment_id: str) -> Payment:
+    rows = await queryable.fetch(_ONE, payment_id)
     if not rows:
         raise UnknownPayment("there is no such payment")
     return Payment(*rows[0])

@@ -177,7 +177,7 @@ def _lastmod(at: int | None) -> str:
 
 async def _known_paths(site: Site, catalog: Catalog) -> dict[str, int | None]:
     """Every page for crawlers, with the time it last changed; None if unknown."""
-    briefs = await site.database.read(lambda tx: newest_slugs(tx, BRIEFS_IN_SITEMAP))
+    briefs = await newest_slugs(site.database, BRIEFS_IN_SITEMAP)
     index = site.markets.contracts(site.board) or {}
     symbols = {symbol_of(index, each) for each in index.values()}
     market, signals = site.board.latest(PERPETUALS), site.board.latest(SIGNALS)

@@ -135,7 +135,7 @@ class StanceIssuer:
         """Load what was published last, because the record may be unavailable."""
         if lease.token == self._token:
             return
-        published = await self._database.read(lambda tx: latest_snapshot(tx, STANCES))
+        published = await latest_snapshot(self._database, STANCES)
         if published is None:
             published = Stances(0, (), {})
         self._published = {each.kind: each for each in published.stances}
@@ -207,7 +207,7 @@ class StanceIssuer:
     async def _record(self, proposed: Proposal, lease: Lease) -> CurrentStance | None:
         """Record a proposal; return the newest stance after that."""
         kind = proposed.kind
-        await self._database.read(lease.fence)
+        await lease.fence(self._database)
         try:
             version, is_new = await self._ledger.append(
                 proposed, token=lease.token, only_new_evidence=True
