@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,22 +12,16 @@ from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
 from barograph.kit.opening import open_database
 from barograph.kit.sqlite import SQLiteDatabase
 from support.clock import HandClock
-from support.postgresql import PostgreSQL, running_postgresql
+from support.postgresql import PostgreSQL
 
 SCHEMAS = (SERVICE, HISTORY)
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgreSQL]:
-    with running_postgresql() as started:
-        yield started
-
-
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_migrations_of_both_engines_make_the_same_tables(
-    server: PostgreSQL, schema: str, tmp_path: Path
+    postgresql: PostgreSQL, schema: str, tmp_path: Path
 ) -> None:
-    urls = server.create(), server.create()
+    urls = postgresql.create(), postgresql.create()
 
     async def work() -> tuple[list[Row], list[Row]]:
         sqlite = SQLiteDatabase(tmp_path / "made.sqlite3")

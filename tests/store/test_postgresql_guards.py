@@ -1,23 +1,28 @@
 """On PostgreSQL only the owner could change the record, and the service notices whoever can."""
 
 import asyncio
+import re
 import subprocess
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
+from barograph.cli.doctor_postgresql import inspect_postgresql
 from barograph.errors import ConfigurationError
 from barograph.history.guards import packaged_guards, require_guards, wrong_guards
 from barograph.history.ledger import HISTORY, Ledger
 from barograph.history.rights import connects_as_owner
+from barograph.kit.clock import Clock, system_clock
 from barograph.kit.database import POSTGRESQL, Database, DatabaseUnavailable
 from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
 from barograph.kit.opening import open_database
+from barograph.kit.timestamps import HOUR
 from support.clock import HandClock
-from support.postgresql import PROGRAMS, PostgreSQL, running_postgresql
+from support.postgresql import PROGRAMS, PostgreSQL
+from support.processes import unused_port
 from support.stances import proposal
 
 T = TypeVar("T")
@@ -29,14 +34,13 @@ HISTORY_DATABASE = "barograph_history"
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[PostgreSQL]:
+def server(postgresql: PostgreSQL) -> PostgreSQL:
     """A server on which the documented script ran before and after the upgrade."""
-    with running_postgresql() as started:
-        run_script(started)
-        for schema, name in ((SERVICE, SERVICE_DATABASE), (HISTORY, HISTORY_DATABASE)):
-            on(url_as(started, OWNER, name), partial(apply, schema))
-        run_script(started)
-        yield started
+    run_script(postgresql)
+    for schema, name in ((SERVICE, SERVICE_DATABASE), (HISTORY, HISTORY_DATABASE)):
+        on(url_as(postgresql, OWNER, name), partial(apply, schema))
+    run_script(postgresql)
+    return postgresql
 
 
 @pytest.fixture
@@ -220,3 +224,63 @@ def test_role_that_may_write_every_table_is_refused(server: PostgreSQL, history:
             on(history, require_guards)
     finally:
         server.run("DROP ROLE clerk")
+
+
+NAMES = {SERVICE: SERVICE_DATABASE, HISTORY: HISTORY_DATABASE}
+
+
+def line(url: str, schema: str, clock: Clock = system_clock) -> str:
+    found = asyncio.run(inspect_postgresql(url, schema, clock))
+    return f"{found.status} {found.detail} -> {found.remedy}"
+
+
+@pytest.mark.parametrize("schema", NAMES)
+def test_doctor_reports_a_healthy_database_and_notes_who_connects_as_its_owner(
+    server: PostgreSQL, schema: str
+) -> None:
+    healthy = r"PostgreSQL \d+\S*( \(.*\))?, up to date, clock differs by -?\d\.\d s"
+    owner = "; we connect as its owner or a superuser -> connect as the run-time role"
+
+    assert re.fullmatch(f"ok {healthy} -> ", line(url_as(server, RUNTIME, NAMES[schema]), schema))
+    for role in (OWNER, "postgres"):
+        assert re.match(f"note {healthy}{owner}", line(url_as(server, role, NAMES[schema]), schema))
+
+
+@pytest.mark.outcome(
+    "A PostgreSQL database can't be used, is not up to date or gives our role too few rights",
+    "`doctor` fails and says what to do, without the password.",
+)
+def test_doctor_names_what_is_wrong_with_a_database_and_the_remedy(server: PostgreSQL) -> None:
+    url = url_as(server, RUNTIME, HISTORY_DATABASE)
+    empty = server.create()
+    place = f"127.0.0.1:{server.port}"
+    server.run("REVOKE INSERT ON fences FROM barograph", database=HISTORY_DATABASE)
+    try:
+        rights = line(url, HISTORY)
+    finally:
+        server.run("GRANT INSERT ON fences TO barograph", database=HISTORY_DATABASE)
+    secret = url.replace(f"{RUNTIME}@", f"{RUNTIME}:hunter2@")
+    port = unused_port()
+    said = [
+        rights,
+        line(url, HISTORY, lambda: system_clock() + HOUR),
+        line(url, SERVICE),
+        line(empty, SERVICE),
+        line(empty, HISTORY),
+        line(secret.replace(HISTORY_DATABASE, "absent"), HISTORY),
+        line(secret.replace(str(server.port), str(port)), HISTORY),
+        line(secret.replace(RUNTIME + ":", "stranger:"), HISTORY),
+    ]
+
+    expected = [
+        "fail our role may not read or add rows in fences -> run deploy/postgresql-roles.sql",
+        "fail this machine's clock and the server's differ by 3",
+        "fail this is the database of the history -> BAROGRAPH_DATABASE_URL and",
+        "fail the database has no tables -> run `barograph db upgrade`",
+        "fail the database has no tables -> before the first start, run `barograph db upgrade`",
+        f"fail {place} has no database of that name -> create it",
+        f"fail 127.0.0.1:{port} refuses the connection -> check the address",
+        f"fail {place} refuses our user name or password -> correct the URL",
+    ]
+    assert [text[: len(begin)] for text, begin in zip(said, expected, strict=True)] == expected
+    assert "hunter2" not in str(said)

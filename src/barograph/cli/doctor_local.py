@@ -16,6 +16,7 @@ import httpx2
 from barograph import NOTICE
 from barograph.cli.common import HISTORY_TABLES, WAIT_MS, require_kind, stored_terms
 from barograph.cli.diagnosis import Check, Diagnosis, explained, failed, note, ok
+from barograph.cli.doctor_postgresql import inspect_postgresql
 from barograph.errors import ConfigurationError
 from barograph.guides.files import load_catalog
 from barograph.history.documents import CHECKPOINT_PATH
@@ -26,7 +27,7 @@ from barograph.history.signing import load_history_key
 from barograph.keys.api_keys import PEPPER_FILE as PEPPER
 from barograph.kit.clock import system_clock
 from barograph.kit.database import DatabaseUnavailable
-from barograph.kit.migrations import Migration, missing_migrations, packaged_migrations
+from barograph.kit.migrations import SERVICE, Migration, missing_migrations, packaged_migrations
 from barograph.kit.opening import list_tables
 from barograph.kit.operating_system import is_exposed, is_world_writable, require_free_port
 from barograph.kit.sqlite import SAFE_WAL, SQLiteDatabase, sqlite_version
@@ -116,6 +117,9 @@ async def _database(settings: Settings) -> Diagnosis:
             await asyncio.to_thread(require_kind, settings, "live")
     except ConfigurationError as error:
         return explained(error)
+    address = settings.database_address
+    if not isinstance(address, Path):
+        return await inspect_postgresql(address, SERVICE)
     if not settings.database_path.exists():
         return ok("there is no database yet: `serve` creates one")
     return await _inspect("database", settings, settings.database_path, packaged_migrations())
@@ -123,6 +127,8 @@ async def _database(settings: Settings) -> Diagnosis:
 
 async def _history(settings: Settings) -> Diagnosis:
     path = settings.history_path
+    if not isinstance(settings.history_address, Path):
+        return await inspect_postgresql(settings.history_address, HISTORY)
     try:
         if await list_tables(settings.history_address) >= HISTORY_TABLES:
             return await _inspect("history", settings, path, packaged_migrations(HISTORY))

@@ -20,6 +20,7 @@ from barograph.kit.timestamps import iso_timestamp
 
 if TYPE_CHECKING:
     from barograph.keys.api_keys import ApiKeys, KeyRecord
+    from barograph.kit.database import Database
 
 T = TypeVar("T")
 
@@ -147,8 +148,12 @@ def _key_json(record: "KeyRecord") -> dict[str, str | None]:
 
 def _on_keys(data: Path | None, use: "Callable[[ApiKeys], Coroutine[Any, Any, T]]") -> T:
     from barograph.keys.api_keys import ApiKeys, load_pepper
+    from barograph.web.shared_secrets import require_shared_secrets
 
     settings = read_settings(data=data)
-    return run_on_database(
-        settings, lambda database: use(ApiKeys(database, load_pepper(settings), system_clock))
-    )
+
+    async def work(database: "Database") -> T:
+        await require_shared_secrets(database, settings)
+        return await use(ApiKeys(database, load_pepper(settings), system_clock))
+
+    return run_on_database(settings, work)

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,7 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
     from barograph.kit.operating_system import die_with_parent, require_free_port
     from barograph.terms.sources import require_venue
     from barograph.web.server import check_configuration, run_server
+    from barograph.web.shared_secrets import require_shared_secrets
 
     settings = read_settings(**options)
     configure_logs(settings.log_level)
@@ -58,18 +60,22 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
     make_folder(settings.data)
     if child is None:
         warn_if_world_writable(settings.data)
+        _warn_if_owner(settings)
     check_configuration(settings)
     prepare_history(settings)
     if collect:
         require_free_port(settings.host, settings.port)
-        require_venue(_prepare_database(settings), settings.data)
+    unconfirmed = _prepare_database(settings)
+    run_on_database(settings, lambda database: require_shared_secrets(database, settings))
+    if collect:
+        require_venue(unconfirmed, settings.data)
         asyncio.run(_serve_and_collect(settings))
         return
     if child is None:
         click.echo(f"serving on {settings.base_url}")
     else:
         die_with_parent(child)
-    settings = _without_unconfirmed_sale(settings, _prepare_database(settings))
+    settings = _without_unconfirmed_sale(settings, unconfirmed)
     os.environ.update(settings.to_environment())  # the workers read it after the fork
     run_server(settings)
 
@@ -83,6 +89,26 @@ def _prepare_database(settings: "Settings") -> "Unconfirmed":
         settings,
         lambda database: database.write(lambda tx: start_with_terms(tx, settings, system_clock())),
     )
+
+
+def _warn_if_owner(settings: "Settings") -> None:
+    """Log a warning when our PostgreSQL role could disable the triggers that protect the record."""
+    from barograph.history.rights import RUN_AS_OTHER_ROLE, connects_as_owner
+    from barograph.kit.database import DatabaseUnavailable
+    from barograph.kit.opening import open_database
+
+    async def work() -> bool:
+        history = open_database(settings.history_address, create=False)
+        try:
+            return await connects_as_owner(history)
+        finally:
+            await history.close()
+
+    with suppress(DatabaseUnavailable):  # the start says so
+        if asyncio.run(work()):
+            log.warning(
+                "the service connects to the history as its owner", extra={"do": RUN_AS_OTHER_ROLE}
+            )
 
 
 def _without_unconfirmed_sale(settings: "Settings", unconfirmed: "Unconfirmed") -> "Settings":
@@ -135,6 +161,7 @@ def collect(data: Path | None, child: int | None) -> None:
     if child is None:
         require_kind(settings, "live")
         warn_if_world_writable(settings.data)
+        _warn_if_owner(settings)
     prepare_history(settings)
     unconfirmed = _prepare_database(settings)
     require_venue(unconfirmed, settings.data)
@@ -171,16 +198,25 @@ def db() -> None:
 
 @db.command()
 @data_option
-def upgrade(data: Path | None) -> None:
+@click.option(
+    "--new-secrets",
+    is_flag=True,
+    help="Let the next web host that starts bring another pepper or checkpoint key.",
+)
+def upgrade(data: Path | None, new_secrets: bool) -> None:
     """Bring the schema up to date; you can run this at any time, even several times at once.
 
     \b
     Example:
       barograph db upgrade --data /var/lib/barograph
     """
+    from barograph.web.shared_secrets import forget_secrets
+
     settings = read_settings(data=data)
     applied = upgrade_database(settings)
     upgrade_history(settings)
+    if new_secrets:
+        run_on_database(settings, forget_secrets)
     for name in applied:
         click.echo(f"applied {name}")
     click.echo("the schema is up to date")

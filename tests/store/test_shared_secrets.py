@@ -1,0 +1,66 @@
+"""Hosts of one PostgreSQL database have the same secrets."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from barograph.errors import ConfigurationError
+from barograph.keys.api_keys import PEPPER_FILE
+from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
+from barograph.kit.opening import open_database
+from barograph.settings import Settings
+from barograph.web.shared_secrets import forget_secrets, require_shared_secrets
+from support.clock import HandClock
+from support.databases import upgraded_database
+from support.postgresql import PostgreSQL
+
+
+def host(folder: Path, name: str) -> Settings:
+    (folder / name).mkdir()
+    return Settings(data=folder / name)
+
+
+@pytest.mark.outcome(
+    "A host starts with another API-key pepper or checkpoint key than the other hosts of its "
+    "PostgreSQL database",
+    "It refuses to start and says how to share the secrets.",
+)
+def test_host_with_other_secrets_is_refused_until_they_are_replaced(
+    postgresql: PostgreSQL, tmp_path: Path
+) -> None:
+    url = postgresql.create()
+    first, second = host(tmp_path, "first"), host(tmp_path, "second")
+    pepper = (first.data / PEPPER_FILE).read_bytes
+
+    async def work() -> None:
+        database = open_database(url)
+        await upgrade(database, packaged_migrations(SERVICE, database.engine), HandClock())
+        for _ in range(2):
+            await require_shared_secrets(database, first)
+        with pytest.raises(ConfigurationError, match="another history-key and key-pepper: "):
+            await require_shared_secrets(database, second)
+        (second.data / PEPPER_FILE).write_bytes(pepper())
+        with pytest.raises(ConfigurationError, match="another history-key: "):
+            await require_shared_secrets(database, second)
+        await forget_secrets(database)
+        await require_shared_secrets(database, second)
+        with pytest.raises(ConfigurationError, match="another history-key: "):
+            await require_shared_secrets(database, first)
+        stored = await database.fetch("SELECT * FROM secret_fingerprints")
+        assert pepper().hex() not in str(stored)
+        await database.close()
+
+    asyncio.run(work())
+
+
+def test_sqlite_serves_one_host_and_stores_no_fingerprint(tmp_path: Path) -> None:
+    database = upgraded_database(tmp_path / "barograph.sqlite3")
+
+    async def work() -> None:
+        await require_shared_secrets(database, Settings(data=tmp_path))
+        assert await database.fetch("SELECT * FROM secret_fingerprints") == []
+        await database.close()
+
+    asyncio.run(work())
+    assert not (tmp_path / PEPPER_FILE).exists()
