@@ -1,7 +1,42 @@
 """What all tests share."""
 
+import asyncio
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import settings
+
+from support.databases import databases_on_postgresql
+from support.loops import OneLoopPolicy
 
 # How long one example takes says more about the machine than about the code.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--servers",
+        action="store_true",
+        help="run the service on PostgreSQL and Valkey instead of SQLite files (tests/http only)",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is about SQLite's files when the service does not use any."""
+    if not config.getoption("servers"):
+        return
+    left_out = [each for each in items if each.get_closest_marker("sqlite_file") is not None]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [each for each in items if each not in left_out]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def servers(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The servers that `--servers` asks for."""
+    if not request.config.getoption("servers"):
+        yield
+        return
+    asyncio.set_event_loop_policy(OneLoopPolicy())
+    with databases_on_postgresql():
+        yield

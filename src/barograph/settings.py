@@ -616,7 +616,7 @@ class Settings(BaseModel):
         if isinstance(history, Path):
             taken = history.resolve() in {each.resolve() for each in others}
         else:
-            taken = self.database_address == history or _is_same_server(
+            taken = self.database_address == history or is_same_database(
                 self.database_url.get_secret_value(), history
             )
         if taken:
@@ -766,7 +766,7 @@ def _is_postgresql(url: str) -> bool:
     return parts.scheme in {"postgresql", "postgres"} and bool(parts.path.strip("/"))
 
 
-def _is_same_server(first: str, second: str) -> bool:
+def is_same_database(first: str, second: str) -> bool:
     """Whether two PostgreSQL URLs name one database; users and options don't matter."""
     one, other = urlsplit(first), urlsplit(second)
     return (one.hostname, one.port or 5432, one.path) == (

@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from barograph.cli import cli
-from barograph.cli.common import database_kind, require_kind, upgrade_database
+from barograph.cli.common import upgrade_database
+from barograph.cli.databases import database_kind, require_kind
 from barograph.cli.demo_settings import payment_settings
 from barograph.collector.app import macro_sources
 from barograph.errors import ConfigurationError

@@ -140,7 +140,7 @@ def test_while_the_record_is_away_nothing_is_durable(subscribed: SubscriberServi
     _, after = subscribed.two_versions()
     publish_stances(subscribed, recorded_stance(after, None))
     assert body_of(subscribed.read(STANCE_READS[FUNDING]))["history_durable"] is True
-    subscribed.settings.history_path.rename(subscribed.settings.data / "aside")
+    subscribed.lose_history()
     body = body_of(subscribed.read(STANCE_READS[FUNDING]))
     assert (body["history_durable"], body["history_digest"]) == (False, None)
     tape = body_of(subscribed.read(FEED_NOW))["tape"]["stance_tape"]
@@ -157,7 +157,7 @@ def test_a_withdrawal_that_was_seen_stays_when_the_record_goes_away(
     )
     asyncio.run(withdrawal)
     assert body_of(subscribed.read(STANCE_READS[FUNDING]))["state"] == "terminal"
-    subscribed.settings.history_path.rename(subscribed.settings.data / "aside")
+    subscribed.lose_history()
     body = body_of(subscribed.read(STANCE_READS[FUNDING]))
     assert (body["state"], body["history_durable"]) == ("terminal", False)
 
@@ -173,7 +173,7 @@ def test_members_come_in_the_documented_order(subscribed: SubscriberService) -> 
 def test_without_record_and_publication_a_stance_is_unavailable(
     subscribed: SubscriberService,
 ) -> None:
-    subscribed.settings.history_path.rename(subscribed.settings.data / "aside")
+    subscribed.lose_history()
     answer = subscribed.read(STANCE_READS[FUNDING])
     assert (answer.status, answer.json()["error"]) == (503, "stance_unavailable")
     answer = subscribed.read(FEED_NOW)

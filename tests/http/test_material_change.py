@@ -300,7 +300,7 @@ def test_a_lapsed_entitlement_is_402(subscribed: SubscriberService) -> None:
 def test_identity_and_entitlement_come_before_query_and_history(
     subscribed: SubscriberService,
 ) -> None:
-    subscribed.settings.history_path.rename(subscribed.settings.data / "aside")
+    subscribed.lose_history()
     malformed = f"{MATERIAL_CHANGE}?kind=nonsense"
     assert subscribed.ask(malformed).status == 404
     assert subscribed.read(malformed, token="nobody-knows-it").status == 401
@@ -466,7 +466,7 @@ def test_an_entitlement_store_that_cannot_be_asked_is_503(
 def test_a_history_that_cannot_be_read_is_503(
     subscribed: SubscriberService, pair: tuple[Version, Version]
 ) -> None:
-    subscribed.settings.history_path.rename(subscribed.settings.data / "aside")
+    subscribed.lose_history()
     assert refused(subscribed.compare(*pair), 503, "comparison_unavailable")
 
 

@@ -39,7 +39,7 @@ from support.payments import (
     payload,
     proof,
 )
-from support.service import BASE_URL, Answer, ask
+from support.service import BASE_URL, Answer, ask, asked
 from support.stances import FUNDING, PERIOD, proposal
 from support.subscribers import (
     ENTITLED_PATHS,
@@ -135,11 +135,10 @@ class Shop(SubscriberService):
             fields.append(("idempotency-key", key))
         return ask(self.app, path, fields=fields)
 
-    def withdraw(self, version: Version) -> None:
-        withdrawal = self.ledger.withdraw(
+    async def withdraw(self, version: Version) -> None:
+        await self.ledger.withdraw(
             version.kind, why="wrong", by="operator", expected_head=version.history_digest
         )
-        asyncio.run(withdrawal)
 
     def leave(self, path: str, shown: str, key: str | None = None) -> None:
         """Show a proof, and go away as soon as the money moved."""
@@ -329,7 +328,7 @@ def test_charged_proof_gets_the_version_that_was_sold_at_any_time(
         shop.clock.pass_seconds(seconds)
         again = shop.show(READ, shown, key)
         assert (again.body, receipt_of(again)) == (first.body, receipt_of(first))
-    shop.withdraw(pair[1])
+    asyncio.run(shop.withdraw(pair[1]))
     assert shop.show(READ, shown).json()["state"] == "terminal"
     shop.record(proposal(label="later", by="operator", issued_at=shop.clock() + 1))
     shop.grant(PAYER, "feed", kind="wallet")
@@ -580,7 +579,7 @@ def test_stance_that_cannot_be_sold_is_refused_without_asking_for_payment(
     if event != "none":
         _, after = shop.two_versions()
     if event == "withdrawn":
-        shop.withdraw(after)
+        asyncio.run(shop.withdraw(after))
     if event == "expired":
         shop.clock.now += PERIOD
     if event == "not durable":
@@ -588,7 +587,7 @@ def test_stance_that_cannot_be_sold_is_refused_without_asking_for_payment(
         publish_stances(shop, later)
     if event == "record away":
         publish_stances(shop, recorded_stance(after, None))
-        shop.settings.history_path.rename(shop.settings.data / "aside")
+        shop.lose_history()
     answers = [
         shop.ask(READ),
         shop.ask(READ, payment_signature="junk"),
@@ -614,11 +613,11 @@ def test_stance_that_ends_during_the_claim_is_not_charged(
 ) -> None:
     async def meanwhile() -> None:
         if event == "withdrawn":
-            await asyncio.to_thread(shop.withdraw, pair[1])
+            await shop.withdraw(pair[1])
         elif event == "expired":
             shop.clock.now += PERIOD
         else:
-            shop.settings.history_path.rename(shop.settings.data / "aside")
+            shop.lose_history()
 
     shop.after_first_look(meanwhile)
     if event == "expired":  # after the second look, which follows the claim
@@ -800,7 +799,8 @@ def test_a_proof_that_is_being_settled_is_no_identity_yet(shop: Shop, path: str)
     answers: list[Answer] = []
 
     async def meanwhile() -> None:
-        answers.append(await asyncio.to_thread(shop.pay, path, offer=FEED))
+        shown = ("payment-signature", shop.shown(offer=FEED))
+        answers.append(await asked(shop.app, path, fields=[shown]))
 
     shop.facilitator.before_settling = meanwhile
     assert shop.pay(FEED_ENTRY, offer=FEED).status == 200
@@ -960,7 +960,7 @@ def test_claim_left_by_a_killed_worker_does_not_lock_a_wallet_out(shop: Shop) ->
 
 def test_a_record_that_cannot_be_read_charges_nobody(shop: Shop) -> None:
     shop.record(proposal())
-    shop.settings.history_path.rename(shop.settings.data / "aside")
+    shop.lose_history()
     for answer in (shop.read(READ), shop.pay(READ)):
         assert code_of(answer) == (503, "stance_unavailable")
         assert int(answer.headers["retry-after"]) > 0
@@ -976,12 +976,11 @@ def test_charged_proof_is_told_so_while_its_stance_cannot_be_read(
     shop: Shop, pair: tuple[Version, Version]
 ) -> None:
     bought = shop.pay(READ).json()
-    history, aside = shop.settings.history_path, shop.settings.data / "aside"
-    history.rename(aside)
+    shop.lose_history()
     answer = shop.pay(READ)
     assert code_of(answer) == (503, "payment_pending")
     assert answer.json()["message"].startswith("this payment was charged")
-    aside.rename(history)
+    shop.restore_history()
     assert shop.pay(READ).json() == bought
 
 

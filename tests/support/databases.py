@@ -1,14 +1,28 @@
 """Upgraded databases, copied instead of upgraded for each test."""
 
 import asyncio
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from barograph.kit.database import SQLITE, Engine, Row, T, Value, Work
+import asyncpg
+
+from barograph.kit.database import SQLITE, Database, Engine, Row, T, Value, Work
 from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
-from barograph.kit.sqlite import SQLiteDatabase
+from barograph.kit.opening import Address, open_database
 from support.clock import HandClock
+from support.postgresql import PostgreSQL, running_postgresql
+
+READY = 3
+"""How many empty databases of each schema wait for the next tests."""
+
+KEPT = 40
+"""How many used databases the server keeps; a test never comes back to older ones."""
 
 
 class DatabaseDouble:
@@ -25,21 +39,127 @@ class DatabaseDouble:
 
 def upgraded_database(
     path: Path, schema: str = SERVICE, *, write_busy_ms: int | None = None
-) -> SQLiteDatabase:
-    """The database at a path, created if missing; it does not wait for the disk."""
+) -> Database:
+    """The database at a path, created if missing; it does not wait for the disk.
+
+    On PostgreSQL the path only names it.
+    """
+    return open_database(
+        database_address(path, schema),
+        write_ms=5_000 if write_busy_ms is None else write_busy_ms,
+        survives_power_cuts=False,
+    )
+
+
+def database_address(path: Path, schema: str = SERVICE) -> Address:
+    """Where the database of a path is; it is created if missing."""
+    if _server is not None:
+        return _server.url_of(path, schema)
     if not path.exists():
         path.write_bytes(_upgraded(schema))
-    return SQLiteDatabase(path, write_busy_ms=write_busy_ms, survives_power_cuts=False)
+    return path
+
+
+def take_away(path: Path) -> None:
+    """Make the database of a path unusable."""
+    if _server is not None:
+        _server.lock(path)
+    else:
+        path.rename(path.with_suffix(".aside"))
+
+
+def bring_back(path: Path) -> None:
+    """Undo `take_away`."""
+    if _server is not None:
+        _server.unlock(path)
+    else:
+        path.with_suffix(".aside").rename(path)
+
+
+@contextmanager
+def databases_on_postgresql() -> Iterator[None]:
+    """Put the databases of all tests on one PostgreSQL server."""
+    global _server
+    with running_postgresql() as server, ThreadPoolExecutor(1) as thread:
+        _server = _TestServer(server, thread)
+        yield
+        _server.close()
+        _server = None
+
+
+class _TestServer:
+    """Makes databases ahead of the tests, in a thread, and drops those of earlier tests."""
+
+    def __init__(self, server: PostgreSQL, thread: ThreadPoolExecutor) -> None:
+        self._server = server
+        self._thread = thread
+        self._runner = asyncio.Runner(loop_factory=asyncio.SelectorEventLoop)
+        self._connection: asyncpg.Connection | None = None
+        self._templates: set[str] = set()
+        self._ready: dict[str, deque[Future[str]]] = {}
+        self._names: dict[Path, str] = {}
+        self._numbers = count(1)
+
+    def url_of(self, path: Path, schema: str) -> str:
+        if path not in self._names:
+            ready = self._ready.setdefault(schema, deque())
+            while len(ready) <= READY:
+                ready.append(self._thread.submit(self._create, schema))
+            self._names[path] = ready.popleft().result()
+            if len(self._names) > KEPT:
+                oldest = self._names.pop(next(iter(self._names)))
+                self._thread.submit(self._run, f"DROP DATABASE {oldest} WITH (FORCE)")
+        return self._server.url(self._names[path])
+
+    def lock(self, path: Path) -> None:
+        name = self._names[path]
+        away = f"ALTER DATABASE {name} ALLOW_CONNECTIONS false"
+        cut = f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{name}'"
+        self._thread.submit(self._run, away, cut).result()
+
+    def unlock(self, path: Path) -> None:
+        back = f"ALTER DATABASE {self._names[path]} ALLOW_CONNECTIONS true"
+        self._thread.submit(self._run, back).result()
+
+    def close(self) -> None:
+        self._thread.submit(self._disconnect).result()
+
+    def _create(self, schema: str) -> str:
+        if schema not in self._templates:
+            self._run(f"CREATE DATABASE {schema}")
+            self._runner.run(_upgrade(self._server.url(schema), schema))
+            self._templates.add(schema)
+        name = f"{schema}_{next(self._numbers)}"
+        self._run(f"CREATE DATABASE {name} TEMPLATE {schema} STRATEGY file_copy")
+        return name
+
+    def _run(self, *statements: str) -> None:
+        self._runner.run(self._execute(*statements))
+
+    async def _execute(self, *statements: str) -> None:
+        if self._connection is None:
+            self._connection = await asyncpg.connect(self._server.url("postgres"))
+        for each in statements:
+            await self._connection.execute(each)
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._runner.run(self._connection.close())
+        self._runner.close()
+
+
+_server: _TestServer | None = None
 
 
 @cache
 def _upgraded(schema: str) -> bytes:
-    async def made(path: Path) -> None:
-        database = SQLiteDatabase(path, survives_power_cuts=False)
-        await upgrade(database, packaged_migrations(schema), HandClock())
-        await database.close()
-
     with TemporaryDirectory() as folder:
         path = Path(folder) / "new.sqlite3"
-        asyncio.run(made(path))
+        asyncio.run(_upgrade(path, schema))
         return path.read_bytes()
+
+
+async def _upgrade(address: Address, schema: str) -> None:
+    database = open_database(address, survives_power_cuts=False)
+    await upgrade(database, packaged_migrations(schema, database.engine), HandClock())
+    await database.close()

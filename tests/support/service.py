@@ -26,7 +26,7 @@ from barograph.payments.records import Facilitator
 from barograph.settings import Settings
 from barograph.web.app import create_app
 from support.clock import HandClock
-from support.databases import upgraded_database
+from support.databases import bring_back, take_away, upgraded_database
 from support.markets import reading, shares
 
 BASE_URL = "https://barograph.example"
@@ -80,7 +80,12 @@ class Answer(NamedTuple):
         return json.loads(self.body)
 
 
-def ask(
+def ask(app: ASGIApp, target: str | bytes, *given: Any, **options: Any) -> Answer:
+    """Send one request unchanged, as `asked` does."""
+    return asyncio.run(asked(app, target, *given, **options))
+
+
+async def asked(
     app: ASGIApp,
     target: str | bytes,
     method: str = "GET",
@@ -122,14 +127,11 @@ def ask(
     async def send(message: MutableMapping[str, Any]) -> None:
         sent.append(message)
 
-    async def call() -> None:
-        try:
-            await app(scope, receive, send)
-        except Exception:
-            if not sent:  # an error after the response only reaches the server's log
-                raise
-
-    asyncio.run(call())
+    try:
+        await app(scope, receive, send)
+    except Exception:
+        if not sent:  # an error after the response only reaches the server's log
+            raise
     given = b"".join(message.get("body", b"") for message in sent[1:])
     return Answer(sent[0]["status"], list(sent[0]["headers"]), given)
 
@@ -229,6 +231,13 @@ class Service:
             return await tx.fetch(sql, *values)
 
         return asyncio.run(self.database.read(work))
+
+    def lose_history(self) -> None:
+        """Make the record unreadable."""
+        take_away(self.settings.history_path)
+
+    def restore_history(self) -> None:
+        bring_back(self.settings.history_path)
 
     def refresh(self) -> None:
         asyncio.run(self.board.refresh())

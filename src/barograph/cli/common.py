@@ -3,34 +3,47 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from barograph.cli.databases import (
+    DATABASE,
+    HISTORY,
+    has_database,
+    kind_of_folder,
+    read_comment,
+    read_once,
+    run_once,
+    tables_in,
+    write_comment,
+)
 from barograph.errors import ConfigurationError
 from barograph.kit.clock import system_clock
 
 if TYPE_CHECKING:
     from barograph.history.ledger import Ledger
     from barograph.history.records import Stances
-    from barograph.kit.database import Database, Transaction
+    from barograph.kit.database import Database
     from barograph.kit.opening import Address
     from barograph.settings import Settings
-    from barograph.terms.sources import Confirmation, Instance, Kind
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 HISTORY_TABLES = frozenset({"schema_migrations", "stance_versions", "stance_events", "fences"})
-WAIT_MS = 5_000
 
 UPGRADE_WAIT_MS = 120_000
 """How long an upgrade waits for another one: a quarter of a year of readings takes 6 seconds."""
 
 DEMO_FILE = "demo.json"
+
+URLS_FILE = "databases.json"
+URLS = ("database_url", "history_url", "limits_url")
+"""A demo's databases outside of its data folder, which a file in that folder names."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
@@ -55,13 +68,55 @@ def child_option(function: F) -> F:
 
 
 def read_settings(**options: object) -> "Settings":
-    """Read the settings from the environment; options take precedence."""
+    """Read the settings from the environment; options take precedence.
+
+    In the data folder of a demo, its databases are used.
+
+    Raises:
+        ConfigurationError: a setting is wrong, or names other databases than the demo's.
+    """
+    from barograph.settings import is_same_database
+
+    settings = _from_environment(options)
+    urls = _demo_urls(settings.data)
+    for name, url in urls.items():
+        given = getattr(settings, name).get_secret_value()
+        if given and name != "limits_url" and not is_same_database(given, url):
+            raise ConfigurationError(
+                f"BAROGRAPH_{name.upper()} names another database than the one of the demo in "
+                f"{settings.data}: unset it, or choose another folder with --data"
+            )
+    return _with_urls(settings, urls)
+
+
+def read_demo_settings(data: Path) -> "Settings":
+    """Read the settings for the start of a demo, which may move it to other databases."""
+    return _with_urls(_from_environment({"data": data}), _demo_urls(data))
+
+
+def _from_environment(options: Mapping[str, object]) -> "Settings":
     from barograph.settings import PREFIX, Settings
 
     given = {
         PREFIX + name.upper(): str(value) for name, value in options.items() if value is not None
     }
     return Settings.from_environment({**os.environ, **given})
+
+
+def _demo_urls(data: Path) -> dict[str, str]:
+    """The URLs of the databases that the last demo in this folder used, by setting."""
+    found = _read_texts(data / URLS_FILE)
+    return {name: url for name, url in found.items() if name in URLS}
+
+
+def _with_urls(settings: "Settings", urls: dict[str, str]) -> "Settings":
+    """The settings with these URLs where they have none."""
+    from barograph.settings import PREFIX, Settings
+
+    values = settings.to_environment()
+    missing = {PREFIX + name.upper(): url for name, url in urls.items()}
+    missing = {name: url for name, url in missing.items() if not values[name]}
+    return Settings.from_environment({**values, **missing}) if missing else settings
 
 
 def make_folder(path: Path) -> None:
@@ -98,7 +153,7 @@ def upgrade_database(settings: "Settings") -> list[str]:
     from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
     from barograph.terms.store import mark_instance
 
-    kind = _kind_of_folder(settings.data)
+    kind = kind_of_folder(settings.data)
 
     async def work(database: "Database") -> list[str]:
         applied = await upgrade(
@@ -108,64 +163,7 @@ def upgrade_database(settings: "Settings") -> list[str]:
         return applied
 
     make_folder(settings.data)
-    return _run(settings.database_address, work, wait_ms=UPGRADE_WAIT_MS)
-
-
-def require_kind(settings: "Settings", kind: "Kind") -> None:
-    """Refuse to mix simulated and real data, before anything is written.
-
-    Raises:
-        ConfigurationError: the data folder holds the other kind.
-        DatabaseUnavailable: its database can't be read.
-    """
-    found = database_kind(settings)
-    if kind == "demo" and found == "live":
-        raise ConfigurationError(
-            f"{settings.data} holds live data: choose another folder for the demo with --data"
-        )
-    if kind == "live" and found == "demo":
-        raise ConfigurationError(
-            f"{settings.data} holds the simulated data of a demo: run it with `barograph demo "
-            f"--data {settings.data}`, or choose another folder for live data with --data"
-        )
-    if kind == "live" and _kind_of_folder(settings.history_path.parent) == "demo":
-        raise ConfigurationError(
-            "BAROGRAPH_HISTORY_URL names the history of a demo: choose another file for live data"
-        )
-
-
-def database_kind(settings: "Settings") -> "Kind | None":
-    """What the data folder was created for; None if it is empty."""
-    marked, _ = stored_terms(settings)
-    if marked is not None:
-        return marked.kind
-    kind = _kind_of_folder(settings.data)
-    return kind if kind == "demo" or settings.database_path.exists() else None
-
-
-def stored_terms(settings: "Settings") -> "tuple[Instance | None, dict[str, Confirmation]]":
-    """A database's mark and confirmations; this creates and upgrades nothing.
-
-    Raises:
-        DatabaseUnavailable: the database can't be read.
-    """
-    from barograph.terms.sources import Instance
-    from barograph.terms.store import read_terms, used_sources
-
-    tables = _tables(settings.database_address)
-    if "terms_confirmations" in tables:
-        return _read(settings.database_address, read_terms)
-    if "payments" not in tables:
-        return None, {}
-    used = _read(settings.database_address, used_sources)
-    return Instance(_kind_of_folder(settings.data), system_clock(), used), {}
-
-
-def _kind_of_folder(data: Path) -> "Kind":
-    """The kind of an unmarked database: only the demo stores a world beside its database."""
-    from barograph.demo.files import FILE_NAME
-
-    return "demo" if (data / FILE_NAME).exists() else "live"
+    return run_once(settings.database_address, work, wait_ms=UPGRADE_WAIT_MS)
 
 
 def run_on_database(
@@ -176,7 +174,12 @@ def run_on_database(
     Raises:
         ConfigurationError: there is no database; a misspelt folder must not become one.
     """
-    if not settings.database_path.exists():
+    if not has_database(settings):
+        if settings.database_url.get_secret_value():
+            raise ConfigurationError(
+                f"the database that {DATABASE} names has no tables yet: create them with "
+                f"`barograph db upgrade --data {settings.data}`"
+            )
         demo = settings.data / "demo"
         found = f" (the demo's is in {demo})" if (demo / "barograph.sqlite3").exists() else ""
         raise ConfigurationError(
@@ -184,7 +187,7 @@ def run_on_database(
             f"with `barograph db upgrade --data {settings.data}`"
         )
     upgrade_database(settings)
-    return _run(settings.database_address, action)
+    return run_once(settings.database_address, action)
 
 
 def published_stances(settings: "Settings") -> "Stances | None":
@@ -196,9 +199,9 @@ def published_stances(settings: "Settings") -> "Stances | None":
     from barograph.board.board import latest_snapshot
     from barograph.stances.reader import STANCES
 
-    if "snapshots" not in _tables(settings.database_address):
+    if "snapshots" not in tables_in(settings.database_address):
         return None
-    return _read(settings.database_address, lambda tx: latest_snapshot(tx, STANCES))
+    return read_once(settings.database_address, lambda tx: latest_snapshot(tx, STANCES))
 
 
 def upgrade_history(settings: "Settings") -> None:
@@ -208,16 +211,22 @@ def upgrade_history(settings: "Settings") -> None:
         ConfigurationError: a guard is missing.
     """
     from barograph.history.guards import require_guards
-    from barograph.history.ledger import HISTORY
+    from barograph.history.ledger import HISTORY as RECORD
+    from barograph.kit.database import POSTGRESQL
     from barograph.kit.migrations import packaged_migrations, upgrade
 
+    kind = kind_of_folder(settings.data)
+
     async def work(database: "Database") -> None:
-        await upgrade(database, packaged_migrations(HISTORY, database.engine), system_clock)
+        migrations = packaged_migrations(RECORD, database.engine)
+        is_new = bool(await upgrade(database, migrations, system_clock))
+        if is_new and database.engine == POSTGRESQL and await read_comment(database) is None:
+            await write_comment(database, kind)
         await require_guards(database)
 
     make_folder(settings.data)
     make_folder(settings.history_path.parent)
-    _run(settings.history_address, work)
+    run_once(settings.history_address, work)
 
 
 def prepare_history(settings: "Settings") -> None:
@@ -234,8 +243,9 @@ def prepare_history(settings: "Settings") -> None:
     from barograph.kit.database import DatabaseUnavailable
 
     log = logging.getLogger(__name__)
+    is_first_start = not has_database(settings)
     try:
-        if settings.database_path.exists() and not is_history(settings.history_address):
+        if not is_first_start and not is_history(settings.history_address):
             log.critical(
                 "the history is missing; put it back, because a new one from "
                 "`barograph db upgrade` would start another hash chain"
@@ -253,21 +263,21 @@ def read_history(settings: "Settings", action: "Callable[[Database], Coroutine[A
         ConfigurationError: there is no history, or another version created it.
         DatabaseUnavailable: it can't be read.
     """
-    from barograph.history.ledger import HISTORY
+    from barograph.history.ledger import HISTORY as RECORD
     from barograph.kit.migrations import missing_migrations, packaged_migrations
 
     if not is_history(settings.history_address):
         raise ConfigurationError(_no_history(settings))
 
     async def work(database: "Database") -> T:
-        if await missing_migrations(database, packaged_migrations(HISTORY, database.engine)):
+        if await missing_migrations(database, packaged_migrations(RECORD, database.engine)):
             raise ConfigurationError(
                 "an older version created the history: upgrade it with "
                 f"`barograph db upgrade --data {settings.data}`"
             )
         return await action(database)
 
-    return _run(settings.history_address, work, create=False)
+    return run_once(settings.history_address, work, create=False)
 
 
 def read_ledger(settings: "Settings", action: "Callable[[Ledger], Coroutine[Any, Any, T]]") -> T:
@@ -300,50 +310,24 @@ def is_history(address: "Address") -> bool:
     Raises:
         DatabaseUnavailable: it can't be read.
     """
-    return _tables(address) >= HISTORY_TABLES
+    return tables_in(address) >= HISTORY_TABLES
 
 
-def _run(
-    address: "Address",
-    action: "Callable[[Database], Coroutine[Any, Any, T]]",
-    *,
-    create: bool = True,
-    wait_ms: int = WAIT_MS,
-) -> T:
-    import asyncio
-
-    from barograph.kit.opening import open_database
-
-    async def work() -> T:
-        database = open_database(address, create=create, write_ms=wait_ms, statement_ms=wait_ms)
-        try:
-            return await action(database)
-        finally:
-            await database.close()
-
-    return asyncio.run(work())
-
-
-def _read(address: "Address", work: "Callable[[Transaction], Coroutine[Any, Any, T]]") -> T:
-    return _run(address, lambda database: database.read(work), create=False)
-
-
-def _tables(address: "Address") -> set[str]:
-    import asyncio
-
-    from barograph.kit.opening import list_tables
-
-    return asyncio.run(list_tables(address))
+def history_place(settings: "Settings") -> str:
+    """Where the history is, without a password."""
+    address = settings.history_address
+    return str(address) if isinstance(address, Path) else f"the database that {HISTORY} names"
 
 
 def _no_history(settings: "Settings") -> str:
-    place: object = settings.history_path if settings.history_url else settings.data
-    if settings.history_path.exists():
+    place = history_place(settings) if settings.history_url else str(settings.data)
+    if isinstance(settings.history_address, Path) and settings.history_path.exists():
         place = f"{settings.history_path}, which is empty or something else"
-    if settings.database_path.exists():
+    if has_database(settings):
+        service = f"{DATABASE} names a database that" if settings.database_url else settings.database_path
         return (
-            f"no history in {place}, although {settings.database_path} exists: put the history "
-            "back, because a new one would start another hash chain"
+            f"no history in {place}, although {service} exists: put the history back, because a "
+            "new one would start another hash chain"
         )
     return (
         f"no history in {place}: choose its folder with --data, or create one "
@@ -353,10 +337,15 @@ def _no_history(settings: "Settings") -> str:
 
 def running_demo(data: Path) -> dict[str, str]:
     """The addresses of a running demo's parts by name; none if no demo runs in this folder."""
+    return _read_texts(data / DEMO_FILE)
+
+
+def _read_texts(file: Path) -> dict[str, str]:
+    """The texts of a JSON object; none if the file is missing or damaged."""
     with suppress(OSError, ValueError):
-        parts = json.loads((data / DEMO_FILE).read_text("utf-8"))
-        if isinstance(parts, dict):
-            return {name: place for name, place in parts.items() if isinstance(place, str)}
+        found = json.loads(file.read_text("utf-8"))
+        if isinstance(found, dict):
+            return {name: text for name, text in found.items() if isinstance(text, str)}
     return {}
 
 

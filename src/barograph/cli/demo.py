@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from barograph.cli.common import child_option, running_demo
+from barograph.cli.common import child_option, read_settings, running_demo
 from barograph.errors import ConfigurationError
 from barograph.kit.clock import system_clock
 
@@ -61,6 +61,10 @@ def demo(
     starts in the same folder don't either. The collector back-fills the last 30 days from the
     simulated exchange while it takes live readings. Exchanges publish no past liquidations, so the
     24-hour total is unavailable on the first day.
+
+    BAROGRAPH_DATABASE_URL, BAROGRAPH_HISTORY_URL and BAROGRAPH_LIMITS_URL put the demo on
+    PostgreSQL and Valkey. The data folder remembers them for later starts and commands. With
+    --fresh, the demo deletes its own tables there.
 
     While the demo runs, use the commands below in a second terminal: break a server, read
     captured mail, get a token or a payment proof.
@@ -139,12 +143,12 @@ def fault(part: str, state: str, kind: str | None, data: Path, **limits: str | i
 
 
 def _break_history(data: Path, on: bool, kind: str | None) -> None:
-    from barograph.cli.demo_run import move_history_away
+    from barograph.cli.demo_databases import move_history_away
 
     if kind is not None:
         raise click.UsageError("the history has one fault, a missing database; leave --kind out")
     _running(data)
-    move_history_away(data, on)
+    move_history_away(read_settings(data=data), on)
     click.echo(f"history: {'away' if on else 'no fault'}")
 
 
@@ -157,7 +161,7 @@ def _break_stances(data: Path, on: bool, kind: str | None) -> None:
     if kind not in {None, EXPIRED}:
         raise click.UsageError(f"stances have no fault {kind!r}; the only one is {EXPIRED}")
     _running(data)
-    switch_stances(data, expired=on)
+    switch_stances(read_settings(data=data), expired=on)
     click.echo(f"stance: {EXPIRED if on else 'no fault'}")
 
 

@@ -19,15 +19,22 @@ from barograph.cli.common import (
     change_ledger,
     make_folder,
     progress_bar,
-    read_settings,
-    require_kind,
+    read_demo_settings,
     upgrade_database,
     upgrade_history,
     warn_if_world_writable,
 )
+from barograph.cli.databases import require_kind
+from barograph.cli.demo_databases import (
+    claim_databases,
+    demo_urls,
+    move_history_away,
+    require_own_databases,
+    start_over,
+    store_urls,
+)
 from barograph.cli.demo_settings import demo_settings, welcome
-from barograph.demo.files import FILE_NAME as WORLD_FILE
-from barograph.demo.files import load_or_create_anchor
+from barograph.demo.files import load_anchor, load_or_create_anchor
 from barograph.demo.replay.replay import replay
 from barograph.demo.servers.control import HOST
 from barograph.demo.servers.exchange import run_exchange
@@ -58,12 +65,6 @@ from barograph.supervisor import Child, Supervisor
 READY_SECONDS = 60
 PERIOD_DAYS = 30
 
-RECORDED = (
-    *(f"{name}.sqlite3*" for name in ("barograph", "history", "limits")),
-    *("history.aside*", "history-key", "mailbox.jsonl"),
-)
-"""The files that a fresh demo deletes. Wallets and the identity provider's key stay."""
-
 EXPIRED = "expired"
 BY = "demo fault"
 """Marks the revisions that expire at once, so that `off` finds them."""
@@ -77,53 +78,36 @@ def run_demo(
     """Run a demo until it is stopped; a fresh one starts over with an empty record."""
     started = system_clock()
     configure_logs("warning")
-    read_settings()  # the demo has its own, but rejects a misspelt one here too
+    given = read_demo_settings(data)  # only its servers are used
     require_free_port(HOST, port)
-    require_kind(Settings(data=data), "demo")
+    names = ["exchange", "mail", "macro", "identity", *(["facilitator"] if x402 else [])]
+    ports = {name: free_port(HOST) for name in names}
+    settings = demo_settings(data, port, workers, ports, demo_urls(given))
+    require_kind(settings, "demo")
     make_folder(data)
     warn_if_world_writable(data)
     with lock_folder(data):
+        move_history_away(settings, away=False)  # faults end with their demo
         if fresh:
-            _start_over(data)
-        names = ["exchange", "mail", "macro", "identity", *(["facilitator"] if x402 else [])]
-        ports = {name: free_port(HOST) for name in names}
-        settings = demo_settings(data, port, workers, ports)
-        move_history_away(data, away=False)  # faults end with their demo
+            start_over(settings)
+        require_own_databases(settings, load_anchor(data, started))
         # The anchor comes before the database, which it marks as a demo's.
         anchor = load_or_create_anchor(data, seed, started, fresh=fresh)
         past = None if anchor.fresh else World(anchor.seed, anchor.epoch)
+        store_urls(settings)
         upgrade_database(settings)
         upgrade_history(settings)
-        switch_stances(data, expired=False)
+        claim_databases(settings, anchor)
+        switch_stances(settings, expired=False)
         asyncio.run(_grant_tiers(settings))
         asyncio.run(_supervise(settings, ports, past, started))
 
 
-def _start_over(data: Path) -> None:
-    """Delete what a demo recorded, and its world last. A live folder has no world."""
-    world = data / WORLD_FILE
-    if world.exists():
-        for pattern in RECORDED:
-            for file in data.glob(pattern):
-                file.unlink()
-        world.unlink()
-
-
-def move_history_away(data: Path, away: bool) -> None:
-    """Rename the history's database, so that a running demo loses it, or put it back."""
-    for suffix in ("", "-wal", "-shm"):
-        file = data / f"history.sqlite3{suffix}"
-        aside = data / f"history.aside{suffix}"
-        source, target = (file, aside) if away else (aside, file)
-        if source.exists():
-            source.rename(target)
-
-
-def switch_stances(data: Path, *, expired: bool) -> None:
-    """Let every active stance of a folder expire, or issue the expired ones again.
+def switch_stances(settings: Settings, *, expired: bool) -> None:
+    """Let every active stance of a demo expire, or issue the expired ones again.
 
     Raises:
-        ConfigurationError: the folder has no history.
+        ConfigurationError: there is no history.
         HeadMoved: the collector has just recorded something newer.
     """
 
@@ -131,7 +115,7 @@ def switch_stances(data: Path, *, expired: bool) -> None:
         for kind in KINDS:
             await (_expire if expired else _restore)(ledger, kind)
 
-    change_ledger(Settings(data=data), work)
+    change_ledger(settings, work)
 
 
 async def _expire(ledger: Ledger, kind: str) -> None:

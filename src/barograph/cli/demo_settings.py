@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import SecretStr
@@ -19,8 +20,17 @@ from barograph.payments.proof import wire_requirements
 from barograph.settings import Settings
 
 
-def demo_settings(data: Path, port: int, workers: int, ports: Mapping[str, int]) -> Settings:
-    """The live configuration with the simulated servers' `ports` and shorter limits."""
+def demo_settings(
+    data: Path,
+    port: int,
+    workers: int,
+    ports: Mapping[str, int],
+    urls: Mapping[str, Any] = MappingProxyType({}),
+) -> Settings:
+    """The live configuration with the simulated servers' `ports` and shorter limits.
+
+    The settings `urls` name databases outside of the data folder.
+    """
     places = {name: f"{HOST}:{number}" for name, number in ports.items()}
     macro_url = f"http://{places['macro']}"
     return Settings(
@@ -53,6 +63,7 @@ def demo_settings(data: Path, port: int, workers: int, ports: Mapping[str, int])
         identity_url=f"http://{places['identity']}",
         identity_api_key=SecretStr(API_KEY),
         identity_cache_seconds=0,  # so that a fault shows at once
+        **urls,
         **(payment_settings(places["facilitator"]) if "facilitator" in places else {}),
     )
 
@@ -123,5 +134,15 @@ Try in a second terminal:
 Bearer token of a Feed subscriber, valid for one hour:
 {token}
 
-Data folder: {settings.data}
+Data folder: {settings.data}{_servers(settings)}
 Ctrl-C stops everything."""
+
+
+def _servers(settings: Settings) -> str:
+    names = {
+        "PostgreSQL": settings.database_url,
+        "PostgreSQL for the history": settings.history_url,
+        "Valkey": settings.limits_url,
+    }
+    used = ", ".join(name for name, url in names.items() if url.get_secret_value())
+    return f"\nServers:     {used}" if used else ""

@@ -14,7 +14,8 @@ import apsw
 import httpx2
 
 from barograph import NOTICE
-from barograph.cli.common import HISTORY_TABLES, WAIT_MS, require_kind, stored_terms
+from barograph.cli.common import HISTORY_TABLES
+from barograph.cli.databases import WAIT_MS, require_kind, stored_terms
 from barograph.cli.diagnosis import Check, Diagnosis, explained, failed, note, ok
 from barograph.cli.doctor_postgresql import inspect_postgresql
 from barograph.errors import ConfigurationError

@@ -16,12 +16,12 @@ from barograph.cli.common import (
     make_folder,
     prepare_history,
     read_settings,
-    require_kind,
     run_on_database,
     upgrade_database,
     upgrade_history,
     warn_if_world_writable,
 )
+from barograph.cli.databases import require_kind
 from barograph.kit.clock import system_clock
 
 if TYPE_CHECKING:

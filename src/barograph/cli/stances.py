@@ -10,6 +10,7 @@ import click
 from barograph.cli.common import (
     change_ledger,
     data_option,
+    history_place,
     json_option,
     named_as_served,
     progress_bar,
@@ -315,7 +316,7 @@ def _verify(settings: "Settings", published: "Stances | None") -> "IntactRecord 
     from barograph.history.verify import BrokenRecord, verify_published
     from barograph.history.verify import verify as verify_record
 
-    with progress_bar(f"verifying {settings.history_path}") as progress:
+    with progress_bar(f"verifying {history_place(settings)}") as progress:
 
         async def work(database: "Database") -> "IntactRecord | BrokenRecord":
             found = await verify_record(database, progress)

@@ -12,11 +12,10 @@ from barograph.cli.common import (
     json_option,
     prepare_history,
     read_settings,
-    require_kind,
     run_on_database,
-    stored_terms,
     upgrade_database,
 )
+from barograph.cli.databases import require_kind, stored_terms
 from barograph.errors import ConfigurationError
 from barograph.kit.clock import system_clock
 from barograph.kit.timestamps import iso_timestamp

@@ -149,7 +149,7 @@ async def known_figures(tx: Transaction, settings: Settings, at: int) -> MacroEv
 async def write_conclusions(
     database: Database, lease: Lease, conclusions: Sequence[Conclusion]
 ) -> None:
-    """Record and publish conclusions in one transaction.
+    """Record conclusions in one transaction, and publish what is newest in them.
 
     Raises:
         LeaseLost: another collector leads; nothing was written.
@@ -158,10 +158,8 @@ async def write_conclusions(
 
     async def work(tx: Transaction) -> None:
         await lease.fence(tx)
-        for conclusion in conclusions:
-            await record_market(tx, conclusion.market)
-            await record_briefs(tx, conclusion.briefs)
-            if conclusion.signals is not None:
-                await record_signals(tx, conclusion.signals)
+        await record_market(tx, [each.market for each in conclusions])
+        await record_briefs(tx, [brief for each in conclusions for brief in each.briefs])
+        await record_signals(tx, [each.signals for each in conclusions if each.signals is not None])
 
     await database.write(work)

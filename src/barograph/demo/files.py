@@ -37,6 +37,16 @@ def load_or_create_anchor(data: Path, seed: int, now: int, *, fresh: bool = Fals
     return _load(file, now)
 
 
+def load_anchor(data: Path, now: int) -> Anchor | None:
+    """The anchor of a data folder, if it has one.
+
+    Raises:
+        ConfigurationError: it is damaged.
+    """
+    file = data / FILE_NAME
+    return _load(file, now) if file.exists() else None
+
+
 def _load(file: Path, now: int) -> Anchor:
     remedy = f"delete the folder {file.parent} to start a new world"
     try:

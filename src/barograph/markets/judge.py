@@ -280,18 +280,19 @@ class MarketJudge:
         )
 
 
-async def record_market(tx: Transaction, conclusion: MarketConclusion) -> None:
-    """Record a conclusion and publish it."""
+async def record_market(tx: Transaction, conclusions: Sequence[MarketConclusion]) -> None:
+    """Record conclusions and publish the last one."""
     await store.record_rows(
         tx,
-        readings=conclusion.readings,
-        liquidations=conclusion.liquidations,
-        watched=conclusion.watched,
-        regime_changes=conclusion.regime_changes,
-        liquidation_hours=conclusion.liquidation_hours,
-        settlements=conclusion.settlements,
+        readings=[row for each in conclusions for row in each.readings],
+        liquidations=[row for each in conclusions for row in each.liquidations],
+        watched=[row for each in conclusions for row in each.watched],
+        regime_changes=[row for each in conclusions for row in each.regime_changes],
+        liquidation_hours=[row for each in conclusions for row in each.liquidation_hours],
+        settlements=[row for each in conclusions for row in each.settlements],
     )
-    await publish(tx, conclusion.publications)
+    newest = {each.feed: each for conclusion in conclusions for each in conclusion.publications}
+    await publish(tx, list(newest.values()))
 
 
 def _bases(reading: Perpetuals) -> dict[str, str]:

@@ -100,10 +100,10 @@ def _is_same_minute(one: int | None, other: int) -> bool:
     return one is not None and one // MINUTE == other // MINUTE
 
 
-async def record_signals(tx: Transaction, conclusion: SignalConclusion) -> None:
-    """Record the changes and publish the signals."""
-    await tx.execute_many(_CHANGE, conclusion.changes)
-    await publish(tx, [Publication.of(SIGNALS, conclusion.signals)])
+async def record_signals(tx: Transaction, conclusions: Sequence[SignalConclusion]) -> None:
+    """Record the changes and publish the newest signals."""
+    await tx.execute_many(_CHANGE, [change for each in conclusions for change in each.changes])
+    await publish(tx, [Publication.of(SIGNALS, each.signals) for each in conclusions[-1:]])
 
 
 _CHANGE = """
