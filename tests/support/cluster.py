@@ -10,6 +10,7 @@ import signal
 from base64 import b64encode
 from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from enum import Enum
 from pathlib import Path
 from threading import Thread
 from typing import Any, NamedTuple, TypeVar
@@ -19,6 +20,7 @@ import psutil
 
 from barograph.cli.demo_settings import payment_settings
 from barograph.demo.files import load_or_create_anchor
+from barograph.demo.servers.control import send_command
 from barograph.demo.servers.identity import API_KEY, load_or_create_key
 from barograph.demo.servers.macro_files import FUND_PATH
 from barograph.demo.servers.wallets import load_or_create_wallets
@@ -30,7 +32,7 @@ from support.valkey import running_valkey
 T = TypeVar("T")
 
 PIECE = 65_536
-COMMIT = b"COMMIT\0"
+BEGIN, BEGIN_WRITE, COMMIT = b"BEGIN ", b"lock_timeout", b"COMMIT\0"
 BASE_URL = "http://barograph.example"
 FRESH_SECONDS = 6.0
 WORKERS = 2
@@ -68,19 +70,33 @@ class Background:
         await asyncio.gather(*others, return_exceptions=True)
 
 
+class AtCommit(Enum):
+    """What a link does to a COMMIT of a write."""
+
+    STALL = "holds it and everything else back, while the server holds the write lock"
+    LOSE = "breaks the connection, and the server never gets it"
+    LOSE_REPLY = "breaks the connection after the server got it"
+
+
 class Link:
     """What one host reaches a server by. It forwards, holds everything back, or resets."""
 
     def __init__(self, background: Background, target: int) -> None:
         self._background = background
         self._target = target
-        self._open = asyncio.Event()
-        self._open.set()
+        self._flows = asyncio.Event()
+        self._flows.set()
         self._refuses = False
         self._writers: set[asyncio.StreamWriter] = set()
-        self.commits_to_lose = 0
+        self.at_commit: list[AtCommit] = []
+        """What happens to the next writes, last first."""
+
         self.port = unused_port()
         background.run(self._listen())
+
+    @property
+    def is_stalled(self) -> bool:
+        return not self._flows.is_set()
 
     def stall(self) -> None:
         """Hold every byte back, as a network that loses all packets does."""
@@ -91,11 +107,8 @@ class Link:
         self._background.run(self._switch(flows=True, refuses=True))
 
     def heal(self) -> None:
+        self.at_commit = []
         self._background.run(self._switch(flows=True))
-
-    def lose_commits(self, number: int) -> None:
-        """Break the next connections that commit, before the reply comes back."""
-        self.commits_to_lose = number
 
     async def _listen(self) -> None:
         server = await asyncio.start_server(self._accept, HOST, self.port)
@@ -104,9 +117,9 @@ class Link:
     async def _switch(self, *, flows: bool, refuses: bool = False) -> None:
         self._refuses = refuses
         if flows:
-            self._open.set()
+            self._flows.set()
         else:
-            self._open.clear()
+            self._flows.clear()
         if refuses:
             for each in self._writers:
                 each.transport.abort()
@@ -115,7 +128,7 @@ class Link:
         self._writers.add(client)
         # asyncio logs a cancelled handler as an error.
         with suppress(OSError, asyncio.CancelledError):
-            await self._open.wait()
+            await self._flows.wait()
             if not self._refuses:
                 await self._forward(reader, client)
         self._writers.discard(client)
@@ -125,29 +138,43 @@ class Link:
         answers, server = await asyncio.open_connection(HOST, self._target)
         self._writers.add(server)
         try:
-            await _first_of(self._pump(reader, server), self._pump(answers, client))
+            await _first_of(self._send(reader, server), self._answer(answers, client))
         finally:
             self._writers.discard(server)
             server.transport.abort()
 
-    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        with suppress(OSError):
-            while piece := await source.read(PIECE):
-                await self._open.wait()
-                sink.write(piece)
-                await sink.drain()
-                if self.commits_to_lose and COMMIT in piece:
-                    self.commits_to_lose -= 1
-                    return
+    async def _send(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        is_write = False
+        while piece := await source.read(PIECE):
+            is_write = BEGIN_WRITE in piece or (is_write and BEGIN not in piece)
+            is_commit = is_write and COMMIT in piece and bool(self.at_commit)
+            action = self.at_commit.pop() if is_commit else None
+            if action is AtCommit.STALL:
+                self._flows.clear()
+            await self._flows.wait()
+            if action is AtCommit.LOSE:
+                return
+            sink.write(piece)
+            await sink.drain()
+            if action is AtCommit.LOSE_REPLY:
+                return
+
+    async def _answer(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        while piece := await source.read(PIECE):
+            await self._flows.wait()
+            sink.write(piece)
+            await sink.drain()
 
 
 async def _first_of(*work: Coroutine[Any, Any, None]) -> None:
+    """Wait for one of the two, and end the other; an `OSError` of either is an end."""
     tasks = [asyncio.ensure_future(each) for each in work]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for each in tasks:
             each.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class Host:
@@ -308,6 +335,10 @@ class Cluster:
                 await connection.close()
 
         return asyncio.run(work())
+
+    def break_facilitator(self, kind: str, *, on: bool) -> None:
+        place = f"{HOST}:{self.ports['facilitator']}"
+        assert send_command(place, {"fault": kind, "on": on})["ok"]
 
     def kill_postgresql(self) -> None:
         """Kill the server and all of its processes at once."""

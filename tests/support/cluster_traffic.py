@@ -45,6 +45,12 @@ FEED_NOW, COMPARISON, STANCE_SALE, FEED_SALE = "feed/now", "comparison", "stance
 ALL = (MARKET, PERPETUAL, SIGNALS, FEED_NOW, COMPARISON, STANCE_SALE)
 """What works everywhere while nothing is broken. A sale of Feed may wait for an earlier one."""
 
+FEED_BUYERS = (("reserve", *WEB), ("feed", *reversed(WEB)))
+"""The wallets that buy Feed, and where they go first. The wallet "none" buys stances."""
+
+UNKNOWN = "outcome is unknown"
+"""What an error says after which the operator has to look at the record."""
+
 PATIENCE = 90.0
 """Longer than a paid request may take."""
 
@@ -122,6 +128,9 @@ class Traffic:
         self.wrong: list[str] = []
         self.statuses: Counter[tuple[str, str, int]] = Counter()
         self.recorded: list[Recorded] = []
+        self.refused: list[str] = []
+        """The reasons of revisions of which the operator knows that they are not recorded."""
+
         self.seen: list[Seen] = []
         self.purchases: list[Purchase] = []
         self.link = Link(cluster.background, cluster.postgresql.port)
@@ -170,6 +179,14 @@ class Traffic:
         """The highest sequence that was acknowledged."""
         return self.recorded[-1].after.sequence if self.recorded else 0
 
+    def summary(self) -> str:
+        """How much was asked and answered."""
+        by_kind: dict[str, Counter[int]] = defaultdict(Counter)
+        for (who, _, status), number in self.statuses.items():
+            by_kind[who][status] += number
+        lines = [f"{who:<12} {dict(sorted(found.items()))}" for who, found in by_kind.items()]
+        return "\n".join([*lines, f"versions acknowledged {len(self.recorded)}"])
+
     async def burst(self, requests: int) -> Counter[int]:
         """How a new caller's requests for signals, on both hosts at once, are answered."""
         caller, places = new_caller(), asyncio.Semaphore(AT_ONCE)
@@ -203,7 +220,8 @@ class Traffic:
             self._buy_stance,
         )
         loops = [self._repeat(step, host) for step in steps for host in WEB]
-        await asyncio.gather(*loops, self._repeat(self._revise), self._repeat(self._buy_feed))
+        loops += [self._repeat(self._buy_feed, *each) for each in FEED_BUYERS]
+        await asyncio.gather(*loops, self._repeat(self._revise))
 
     def finish(self) -> None:
         self._is_over = True
@@ -222,12 +240,12 @@ class Traffic:
                     await self._pay(each, host)
         return not any(each.outcome is None for each in left)
 
-    async def _repeat(self, step: Callable[..., Awaitable[None]], *host: str) -> None:
+    async def _repeat(self, step: Callable[..., Awaitable[None]], *given: str) -> None:
         while not self._is_over:
             try:
-                await step(*host)
+                await step(*given)
             except Exception as error:  # noqa: BLE001 - the test shows it
-                self.wrong.append(f"{step.__name__} {host}: {error!r}")
+                self.wrong.append(f"{step.__name__} {given}: {error!r}")
             await asyncio.sleep(PAUSE)
 
     async def _ask(
@@ -325,11 +343,11 @@ class Traffic:
                 await self._pay(purchase, each)
         await asyncio.sleep(PAUSE)
 
-    async def _buy_feed(self) -> None:
+    async def _buy_feed(self, wallet: str, *hosts: str) -> None:
         """Buy a period; a wallet buys the next one only when the outcome of the last is known."""
         terms = wire_requirements(feed_requirements(self._prices))
-        purchase = self._new_purchase(FEED_PATH, "reserve", terms)
-        for host in cycle(WEB):
+        purchase = self._new_purchase(FEED_PATH, wallet, terms)
+        for host in cycle(hosts):
             if purchase.outcome is None and not self._is_over:
                 await self._pay(purchase, host)
                 await asyncio.sleep(PAUSE)
@@ -360,20 +378,23 @@ class Traffic:
 
     async def _revise(self) -> None:
         number = next(self._numbers)
+        why = f"revision {number}"
         try:
             newest = await self._ledger.newest_versions(KIND, 1)
             proposal = revision_of(
                 newest,
                 KIND,
                 label=LABELS[number % len(LABELS)],
-                why=f"revision {number}",
+                why=why,
                 by="operator",
                 now=system_clock(),
             )
             head = newest[0].history_digest
             version, _ = await self._ledger.append(proposal, expected_head=head)
-        except BarographError:
-            return  # not acknowledged
+        except BarographError as error:
+            if UNKNOWN not in str(error):
+                self.refused.append(why)
+            return
         self.recorded.append(Recorded(newest[0], version))
 
     def _price(self, symbol: str, moment: int) -> float:

@@ -324,7 +324,9 @@ def _no_history(settings: "Settings") -> str:
     if isinstance(settings.history_address, Path) and settings.history_path.exists():
         place = f"{settings.history_path}, which is empty or something else"
     if has_database(settings):
-        service = f"{DATABASE} names a database that" if settings.database_url else settings.database_path
+        service = (
+            f"{DATABASE} names a database that" if settings.database_url else settings.database_path
+        )
         return (
             f"no history in {place}, although {service} exists: put the history back, because a "
             "new one would start another hash chain"
