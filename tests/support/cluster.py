@@ -34,7 +34,7 @@ T = TypeVar("T")
 PIECE = 65_536
 BEGIN, BEGIN_WRITE, COMMIT = b"BEGIN ", b"lock_timeout", b"COMMIT\0"
 BASE_URL = "http://barograph.example"
-FRESH_SECONDS = 6.0
+FRESH_SECONDS = 8.0
 WORKERS = 2
 WORLD = ("exchange", "macro", "identity", "facilitator")
 WEB = ("web-1", "web-2")
@@ -190,7 +190,6 @@ class Host:
         self.pids: set[int] = set()
         self._command = command
         self._settings = cluster.settings(self)
-        self._started_at = 0
         self.start()
 
     @property
@@ -198,7 +197,6 @@ class Host:
         return f"http://{HOST}:{self.port}"
 
     def start(self) -> None:
-        self._started_at = self.log.stat().st_size if self.log.exists() else 0
         self.process = Process(self._command, log=self.log, **self._settings)
         self.pids.add(self.process.pid)
 
@@ -287,11 +285,11 @@ class Cluster:
             "treasury_url": macro,
             "nyfed_url": macro,
             "etf_url": f"{macro}{FUND_PATH}",
-            "macro_seconds": 5,
-            "poll_seconds": 0.5,
-            "request_seconds": 1.5,
+            "macro_seconds": 20,
+            "poll_seconds": 1,
+            "request_seconds": 2,
             "feed_max_age_seconds": FRESH_SECONDS,
-            "lease_seconds": 2,
+            "lease_seconds": 5,
             "comparison_seconds": 3,
             "identity": "supabase",
             "identity_url": f"http://{places['identity']}",

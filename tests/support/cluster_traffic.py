@@ -54,7 +54,7 @@ UNKNOWN = "outcome is unknown"
 PATIENCE = 90.0
 """Longer than a paid request may take."""
 
-PAUSE = 0.2
+PAUSE = 0.3
 TRIES = 3
 AT_ONCE = 24
 FRESH = int(FRESH_SECONDS * SECOND)
@@ -419,7 +419,7 @@ def _milliseconds(text: str) -> int:
 
 
 def _comparison(pair: Recorded) -> str:
-    query: dict[str, object] = {"kind": KIND}
+    query: dict[str, str | int] = {"kind": KIND}
     for name, version in pair._asdict().items():
         query[f"{name}_leg"] = version.leg_id
         query[f"{name}_revision"] = version.revision
