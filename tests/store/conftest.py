@@ -10,47 +10,15 @@ import sys
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from barograph.kit.database import POSTGRESQL, SQLITE, Database, Engine, Transaction
 from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
-from barograph.kit.opening import Address
 from barograph.kit.opening import open_database as open_at
+from support.backends import Backend
 from support.clock import HandClock
 from support.postgresql import PostgreSQL, running_postgresql
-
-INTEGRITY = {
-    SQLITE: "PRAGMA integrity_check",
-    # Each index against its table; it raises at the first difference.
-    POSTGRESQL: "SELECT left('ok', 2 + 0 * CAST(count(bt_index_check(indexrelid, true)) AS INT)) "
-    "FROM pg_index JOIN pg_class ON oid = indexrelid WHERE relnamespace = 'public'::regnamespace",
-}
-
-
-class Backend(NamedTuple):
-    """One store that any number of processes can open."""
-
-    engine: Engine
-    address: Address
-
-    def open(self) -> Database:
-        return open_at(self.address)
-
-    @property
-    def source(self) -> str:
-        """Python text that opens it in another process and names it `database`."""
-        return (
-            "from pathlib import *\n"
-            "from barograph.kit.opening import open_database\n"
-            f"database = open_database({self.address!r})\n"
-        )
-
-    @property
-    def integrity_sql(self) -> str:
-        """A statement that answers a single `ok` when the store is sound."""
-        return INTEGRITY[self.engine]
 
 
 @pytest.hookimpl(tryfirst=True)

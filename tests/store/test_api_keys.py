@@ -19,6 +19,7 @@ from barograph.kit.database import (
     Transaction,
 )
 from barograph.kit.migrations import packaged_migrations, upgrade
+from support.backends import on_sqlite
 from support.clock import START, HandClock
 
 PEPPER = b"p" * 32
@@ -136,6 +137,7 @@ def test_a_mailbox_has_one_key_that_works_however_its_address_is_written(
     assert runner.run(keys.verify(other.key)) == parse_address(other.email).mailbox
 
 
+@on_sqlite
 def test_upgrade_leaves_one_working_key_of_a_gmail_mailbox_and_a_new_key_ends_it(
     empty_database: Database, clock: HandClock, runner: asyncio.Runner
 ) -> None:

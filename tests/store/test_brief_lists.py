@@ -9,6 +9,7 @@ import pytest
 from barograph.briefs.records import Brief, BriefsPage, Neighbours
 from barograph.briefs.store import brief_neighbours, briefs_page, record_briefs
 from barograph.kit.database import Database, Transaction
+from support.backends import on_sqlite
 from support.clock import START
 from support.pages import NOTE
 
@@ -103,6 +104,7 @@ def test_neighbours_are_those_beside_a_brief_in_the_list(lists: Lists) -> None:
         assert (found.older and found.older.slug) == (older and older.slug)
 
 
+@on_sqlite
 @pytest.mark.parametrize(
     ("where", "index"),
     [

@@ -34,6 +34,7 @@ from barograph.kit.database import (
 )
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.payments.proof import checksummed
+from support.backends import on_engines, on_sqlite
 from support.clock import START, HandClock
 
 USER = Holder("user", "8c5e0f6a-user")
@@ -415,6 +416,7 @@ def test_entitlements_are_found_by_holder_tier_and_state_newest_first(desk: Desk
     assert desk.find(holder=Holder("user", WALLET.id)) == []
 
 
+@on_sqlite
 def test_the_question_of_every_request_reads_by_the_holder_s_index(desk: Desk) -> None:
     async def work(tx: Transaction) -> list[Row]:
         return await tx.fetch(f"EXPLAIN QUERY PLAN {_HAS_ACTIVE}", FEED, USER.kind, USER.id, START)
@@ -425,23 +427,27 @@ def test_the_question_of_every_request_reads_by_the_holder_s_index(desk: Desk) -
 
 
 @pytest.mark.parametrize(
-    "sql",
-    [
-        "UPDATE entitlement_trail SET why = 'another'",
-        "UPDATE entitlement_trail SET sequence = 9 WHERE sequence = 1",
-        "DELETE FROM entitlement_trail",
-        "DELETE FROM entitlement_trail WHERE sequence = 2",
-        "REPLACE INTO entitlement_trail VALUES (1, 'e', 'granted', 0, 9, 'x', 'y')",
-        "INSERT OR REPLACE INTO entitlement_trail VALUES (2, 'e', 'revoked', 0, 9, 'x', 'y')",
-        (
-            "INSERT INTO entitlement_trail VALUES (1, 'e', 'revoked', 0, 9, 'x', 'y') "
-            "ON CONFLICT (sequence) DO UPDATE SET why = 'another'"
-        ),
-        "INSERT INTO entitlement_trail VALUES (0, 'e', 'revoked', 0, 9, 'x', 'y')",
-        "INSERT INTO entitlement_trail VALUES (4, 'e', 'revoked', 0, 9, 'x', 'y')",
-        "INSERT INTO entitlement_trail VALUES (NULL, 'e', 'revoked', 0, 9, 'x', 'y')",
-        "INSERT INTO entitlement_trail VALUES (3, 'e', 'forgotten', 0, 9, 'x', 'y')",
-    ],
+    ("engine", "sql"),
+    on_engines(
+        [
+            "UPDATE entitlement_trail SET why = 'another'",
+            "UPDATE entitlement_trail SET sequence = 9 WHERE sequence = 1",
+            "DELETE FROM entitlement_trail",
+            "TRUNCATE entitlement_trail",
+            "DELETE FROM entitlement_trail WHERE sequence = 2",
+            "REPLACE INTO entitlement_trail VALUES (1, 'e', 'granted', 0, 9, 'x', 'y')",
+            "INSERT OR REPLACE INTO entitlement_trail VALUES (2, 'e', 'revoked', 0, 9, 'x', 'y')",
+            (
+                "INSERT INTO entitlement_trail VALUES (1, 'e', 'revoked', 0, 9, 'x', 'y') "
+                "ON CONFLICT (sequence) DO UPDATE SET why = 'another'"
+            ),
+            "INSERT INTO entitlement_trail VALUES (0, 'e', 'revoked', 0, 9, 'x', 'y')",
+            "INSERT INTO entitlement_trail VALUES (4, 'e', 'revoked', 0, 9, 'x', 'y')",
+            "INSERT INTO entitlement_trail VALUES (NULL, 'e', 'revoked', 0, 9, 'x', 'y')",
+            "INSERT INTO entitlement_trail VALUES (3, 'e', 'forgotten', 0, 9, 'x', 'y')",
+        ]
+    ),
+    indirect=["engine"],
 )
 def test_the_database_itself_refuses_to_change_the_trail(desk: Desk, sql: str) -> None:
     desk.pay()

@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from datetime import date, timedelta
-from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
@@ -19,7 +18,6 @@ from barograph.history.verify import IntactRecord, verify
 from barograph.kit.business_days import business_days
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
 from barograph.kit.lease import Lease
-from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY, HOUR, SECOND
 from barograph.macro.records import (
     EFFR,
@@ -43,6 +41,7 @@ from barograph.settings import Settings
 from barograph.stances.issue import StanceIssuer
 from barograph.stances.reader import STANCES
 from barograph.stances.revise import revision_of
+from support.backends import Backend
 from support.clock import START, HandClock
 from support.databases import DatabaseDouble
 from support.markets import reading
@@ -56,6 +55,11 @@ SETTLED = START // (8 * HOUR) * 8 * HOUR
 YIELDS = {US3M: 4.0, US2Y: 3.8, US10Y: 4.2}
 OVERNIGHT = {SOFR: 3.9, EFFR: 3.88, EFFR_LOW: 3.75, EFFR_HIGH: 4.0}
 FLOWS = {OPERATOR_FLOW: 1e6, OPERATOR_AUM: 1e10, OPERATOR_BTC: 5e5}
+
+REPLACE = """
+ON CONFLICT (venue, contract, at) DO UPDATE SET
+    funding_rate_pct = excluded.funding_rate_pct, read_at = excluded.read_at
+"""
 
 
 class Door(DatabaseDouble):
@@ -93,8 +97,11 @@ class Door(DatabaseDouble):
 class Instance:
     """Evidence, a record, and leaders who issue one after the other."""
 
-    def __init__(self, database: Database, history: Database, runner: asyncio.Runner) -> None:
+    def __init__(
+        self, database: Database, history: Database, runner: asyncio.Runner, history_store: Backend
+    ) -> None:
         self.run = runner.run
+        self.history_store = history_store
         self.clock = HandClock()
         self.settings = Settings.model_validate({"etf_file": "flows.csv"})
         self.database = Door(database)
@@ -142,7 +149,7 @@ class Instance:
             for n, rate in enumerate(rates)
         ]
         values = "('bybit', $1, $2, $3, $4, $5, 'measured')"
-        self.execute(f"INSERT OR REPLACE INTO settlements VALUES {values}", rows)
+        self.execute(f"INSERT INTO settlements VALUES {values} {REPLACE}", rows)
 
     def report(self, rate: float, at: int = SETTLED) -> None:
         """Take what the exchange says that a settlement was."""
@@ -198,11 +205,14 @@ def days(until: date = FRIDAY, count: int = 32) -> list[str]:
 
 
 @pytest.fixture
-def bare(database: Database, runner: asyncio.Runner, tmp_path: Path) -> Iterator[Instance]:
+def bare(
+    database: Database, runner: asyncio.Runner, new_store: Callable[[], Backend]
+) -> Iterator[Instance]:
     """An instance without any evidence."""
-    history = SQLiteDatabase(tmp_path / "history.sqlite3")
+    store = new_store()
+    history = store.open()
     runner.run(make_history(history))
-    yield Instance(database, history, runner)
+    yield Instance(database, history, runner, store)
     runner.run(history.close())
 
 
@@ -274,9 +284,9 @@ def test_another_leader_or_a_restarted_one_records_nothing_again(instance: Insta
     assert instance.count() == [1, 1, 1]
 
 
-def test_two_processes_at_once_record_once(instance: Instance, tmp_path: Path) -> None:
+def test_two_processes_at_once_record_once(instance: Instance) -> None:
     async def both() -> list[Stances]:
-        other = SQLiteDatabase(tmp_path / "history.sqlite3")
+        other = instance.history_store.open()
         desk = StanceIssuer(
             instance.settings, instance.database, Ledger(other, instance.clock), instance.clock
         )
@@ -913,12 +923,12 @@ def test_a_withdrawn_kind_stays_so_until_something_is_recorded(instance: Instanc
     "It records nothing there and marks no stance as durable, and no checkpoint is signed.",
 )
 def test_nothing_is_recorded_in_a_history_that_lacks_earlier_versions(
-    instance: Instance, restarts: bool, tmp_path: Path
+    instance: Instance, restarts: bool, new_store: Callable[[], Backend]
 ) -> None:
     instance.issue()
     instance.settle(0.012)
     assert instance.issue()[FUNDING].sequence == 2
-    other = SQLiteDatabase(tmp_path / "other.sqlite3")
+    other = new_store().open()
     instance.swap_record(other)
     if restarts:
         instance.restart()

@@ -19,6 +19,7 @@ from barograph.history.verify import Counts, IntactRecord, verify
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.json import canonical, digest
 from barograph.kit.timestamps import DAY
+from support.backends import drop_trigger
 from support.clock import START, HandClock
 from support.stances import FUNDING, RATES, make_history, proposal
 
@@ -353,7 +354,7 @@ def test_a_damaged_version_is_neither_shown_nor_built_upon(
     append(proposal())
 
     async def damage(tx: Transaction) -> None:
-        await tx.script("DROP TRIGGER stance_versions_never_change")
+        await tx.script(drop_trigger(history.engine, "stance_versions", "never_change"))
         await tx.execute(
             "UPDATE stance_versions SET document = replace(document, $1, $2)",
             "neutral",

@@ -10,7 +10,14 @@ from barograph.history.digest import GENESIS
 from barograph.history.guards import packaged_guards, require_guards, wrong_guards
 from barograph.history.ledger import Ledger
 from barograph.history.verify import BrokenRecord, verify
-from barograph.kit.database import ConstraintViolated, Database, Row, Transaction
+from barograph.kit.database import (
+    SQLITE,
+    ConstraintViolated,
+    Database,
+    Engine,
+    Row,
+    Transaction,
+)
 from barograph.kit.migrations import Migration, packaged_migrations, upgrade
 from support.clock import HandClock
 from support.stances import FUNDING, RATES, make_history, proposal
@@ -20,6 +27,12 @@ EVERYTHING = (
     "SELECT * FROM stance_versions ORDER BY position",
     "SELECT * FROM stance_events ORDER BY position",
 )
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    """Only SQLite: `test_postgresql_guards` is the same for PostgreSQL."""
+    return SQLITE
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from barograph.kit.database import ConstraintViolated, Database, Row, Transactio
 from barograph.kit.timestamps import HOUR
 from barograph.macro.records import EFFR, SOFR, Figure, RecordedFigure
 from barograph.macro.store import as_known_at, latest_figures, record_figures
+from support.backends import on_engines
 from support.clock import START
 
 SOURCE = "a publisher"
@@ -138,25 +139,29 @@ def test_a_batch_is_kept_whole_or_not_at_all(figures: Figures) -> None:
 
 
 @pytest.mark.parametrize(
-    "sql",
-    [
-        "UPDATE observations SET value = 9",
-        "UPDATE observations SET observed_at = 0 WHERE revision = 1",
-        "DELETE FROM observations",
-        "REPLACE INTO observations VALUES ('sofr', '2026-11-02', 1, 9, 's', 0)",
-        "INSERT OR REPLACE INTO observations VALUES ('sofr', '2026-11-02', 1, 9, 's', 0)",
-        (
-            "INSERT INTO observations VALUES ('sofr', '2026-11-02', 1, 9, 's', 0) ON CONFLICT "
-            "(series, day, revision) DO UPDATE SET value = 9"
-        ),
-        (
-            "REPLACE INTO observations (rowid, series, day, revision, value, source, observed_at) "
-            "VALUES (1, 'sofr', '2026-11-09', 1, 9, 's', 0)"
-        ),
-        "INSERT INTO observations VALUES ('sofr', '2026-11-02', 3, 9, 's', 0)",
-        "INSERT INTO observations VALUES ('sofr', '2026-11-02', NULL, 9, 's', 0)",
-        "INSERT INTO observations VALUES ('sofr', '2026-11-03', 0, 9, 's', 0)",
-    ],
+    ("engine", "sql"),
+    on_engines(
+        [
+            "UPDATE observations SET value = 9",
+            "UPDATE observations SET observed_at = 0 WHERE revision = 1",
+            "DELETE FROM observations",
+            "TRUNCATE observations",
+            "REPLACE INTO observations VALUES ('sofr', '2026-11-02', 1, 9, 's', 0)",
+            "INSERT OR REPLACE INTO observations VALUES ('sofr', '2026-11-02', 1, 9, 's', 0)",
+            (
+                "INSERT INTO observations VALUES ('sofr', '2026-11-02', 1, 9, 's', 0) ON CONFLICT "
+                "(series, day, revision) DO UPDATE SET value = 9"
+            ),
+            (
+                "REPLACE INTO observations (rowid, series, day, revision, value, source, observed_at) "
+                "VALUES (1, 'sofr', '2026-11-09', 1, 9, 's', 0)"
+            ),
+            "INSERT INTO observations VALUES ('sofr', '2026-11-02', 3, 9, 's', 0)",
+            "INSERT INTO observations VALUES ('sofr', '2026-11-02', NULL, 9, 's', 0)",
+            "INSERT INTO observations VALUES ('sofr', '2026-11-03', 0, 9, 's', 0)",
+        ]
+    ),
+    indirect=["engine"],
 )
 def test_the_database_itself_refuses_whatever_is_not_the_next_revision(
     figures: Figures, sql: str

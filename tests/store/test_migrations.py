@@ -13,11 +13,13 @@ import pytest
 from barograph.errors import ConfigurationError
 from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction
 from barograph.kit.migrations import (
+    SERVICE,
     Migration,
     missing_migrations,
     packaged_migrations,
     upgrade,
 )
+from support.backends import on_sqlite
 from support.clock import START, HandClock
 
 FIRST = Migration(1, "first", "CREATE TABLE one (a BIGINT); CREATE INDEX one_a ON one (a);")
@@ -88,7 +90,8 @@ def test_the_packaged_migrations_make_the_schema(
 ) -> None:
     for table in ("snapshots", "leases", "readings", "liquidations", "watched_spans"):
         assert has_table(database, runner, table)
-    assert runner.run(missing_migrations(database, packaged_migrations())) == []
+    steps = packaged_migrations(SERVICE, database.engine)
+    assert runner.run(missing_migrations(database, steps)) == []
 
 
 RECORDED_BEFORE_VENUES = {
@@ -102,6 +105,7 @@ RECORDED_BEFORE_VENUES = {
 }
 
 
+@on_sqlite
 def test_market_data_recorded_before_venues_is_kept_as_measured_at_bybit(
     empty_database: Database, runner: asyncio.Runner
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 from barograph.history.ledger import Ledger
 from barograph.history.reader import MAX_VERIFIED, HistoryReader, NewestDocuments, RecordDamaged
 from barograph.kit.database import Database, Transaction
+from support.backends import drop_trigger, on_sqlite
 from support.clock import HandClock
 from support.stances import FUNDING, make_history, proposal
 
@@ -29,7 +30,7 @@ def read(history: Database, runner: asyncio.Runner, count: int = 2) -> NewestDoc
 
 def rewrite(history: Database, runner: asyncio.Runner, sql: str) -> None:
     async def work(tx: Transaction) -> None:
-        await tx.script("DROP TRIGGER stance_versions_never_change")
+        await tx.script(drop_trigger(history.engine, "stance_versions", "never_change"))
         await tx.execute(sql)
 
     runner.run(history.write(work))
@@ -39,7 +40,6 @@ def rewrite(history: Database, runner: asyncio.Runner, sql: str) -> None:
     "change",
     [
         "document = replace(document, 'neutral', 'cautious')",
-        "document = CAST(document AS BLOB)",
         "history_digest = previous_digest",
     ],
 )
@@ -49,6 +49,17 @@ def test_a_version_that_was_intact_is_refused_once_it_is_altered(
     record(history, runner, 2)
     assert [each.sequence for each in read(history, runner).versions] == [2, 1]
     rewrite(history, runner, f"UPDATE stance_versions SET {change} WHERE sequence = 2")
+
+    with pytest.raises(RecordDamaged):
+        read(history, runner)
+
+
+@on_sqlite
+def test_a_document_that_is_not_text_any_more_is_refused(
+    history: Database, runner: asyncio.Runner
+) -> None:
+    record(history, runner, 2)
+    rewrite(history, runner, "UPDATE stance_versions SET document = CAST(document AS BLOB)")
 
     with pytest.raises(RecordDamaged):
         read(history, runner)

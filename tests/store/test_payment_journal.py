@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from barograph.entitlements.store import FEED as FEED_TIER
 from barograph.entitlements.store import Entitlements, Holder
-from barograph.kit.database import ConstraintViolated, Database, Transaction
+from barograph.kit.database import POSTGRESQL, SQLITE, ConstraintViolated, Database, Transaction
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.timestamps import DAY
 from barograph.payments.journal import (
@@ -29,6 +29,7 @@ from barograph.payments.records import (
     State,
     TrailStep,
 )
+from support.backends import on_engines, on_sqlite
 from support.clock import START, HandClock
 from support.payments import FEED, PAYER, SIGNATURE, STANCE, proof
 
@@ -226,7 +227,11 @@ def test_purchase_that_ended_while_another_was_verified_is_not_bought_again(desk
 
 
 def test_only_a_second_purchase_of_feed_is_called_one(desk: Desk) -> None:
-    desk.sql("CREATE TRIGGER no BEFORE INSERT ON payments BEGIN SELECT RAISE(ABORT, 'no'); END")
+    refuse = {
+        SQLITE: "BEGIN SELECT RAISE(ABORT, 'no'); END",
+        POSTGRESQL: "FOR EACH ROW EXECUTE FUNCTION refuse('no')",
+    }
+    desk.sql(f"CREATE TRIGGER no BEFORE INSERT ON payments {refuse[desk.database.engine]}")
     with pytest.raises(ConstraintViolated):
         desk.claim()
 
@@ -246,6 +251,7 @@ def test_one_key_is_one_payment_of_a_wallet_at_a_door(desk: Desk, state: State) 
         assert caught.value.payment == first
 
 
+@on_sqlite
 def test_upgrade_keeps_purchases_that_were_open_side_by_side(
     empty_database: Database, runner: asyncio.Runner
 ) -> None:
@@ -432,19 +438,24 @@ def test_payments_are_listed_by_state_and_payer(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE payment_trail SET detail = 'x'",
-        "DELETE FROM payment_trail",
-        "INSERT OR REPLACE INTO payment_trail SELECT * FROM payment_trail",
-        "INSERT INTO payment_trail SELECT 9, payment_id, step, at, detail FROM payment_trail",
-        "DELETE FROM payments",
-        "UPDATE payments SET state = 'released'",
-        "UPDATE payments SET state = 'failed'",
-        "UPDATE payments SET nonce = 'x'",
-        "UPDATE payments SET payer = 'x'",
-        "UPDATE payments SET state = 'refunded'",
-    ],
+    ("engine", "statement"),
+    on_engines(
+        [
+            "UPDATE payment_trail SET detail = 'x'",
+            "DELETE FROM payment_trail",
+            "TRUNCATE payment_trail",
+            "INSERT OR REPLACE INTO payment_trail SELECT * FROM payment_trail",
+            "INSERT INTO payment_trail SELECT 9, payment_id, step, at, detail FROM payment_trail",
+            "DELETE FROM payments",
+            "TRUNCATE payments CASCADE",
+            "UPDATE payments SET state = 'released'",
+            "UPDATE payments SET state = 'failed'",
+            "UPDATE payments SET nonce = 'x'",
+            "UPDATE payments SET payer = 'x'",
+            "UPDATE payments SET state = 'refunded'",
+        ]
+    ),
+    indirect=["engine"],
 )
 def test_the_database_refuses_to_rewrite_what_happened(desk: Desk, statement: str) -> None:
     settled = desk.bring(desk.claim(), "settled")

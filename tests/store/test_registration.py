@@ -43,21 +43,21 @@ class Desk:
     def __init__(self, database: Database, clock: HandClock, runner: asyncio.Runner) -> None:
         self.clock = clock
         self._database = database
-        self._runner = runner
+        self.runner = runner
         self.keys = ApiKeys(database, b"p" * 32, clock)
         self.registrations = Registrations(database, self.keys, base_url=BASE_URL, clock=clock)
 
     def ask(self, email: str) -> None:
-        self._runner.run(self.registrations.request(parse_address(email), CALLER))
+        self.runner.run(self.registrations.request(parse_address(email), CALLER))
 
     def peek(self, token: str) -> bool:
-        return self._runner.run(self.registrations.is_usable(token))
+        return self.runner.run(self.registrations.is_usable(token))
 
     def redeem(self, token: str) -> str:
-        return self._runner.run(self.registrations.redeem(token)).key
+        return self.runner.run(self.registrations.redeem(token)).key
 
     def verify(self, key: str) -> str | None:
-        return self._runner.run(self.keys.verify(key))
+        return self.runner.run(self.keys.verify(key))
 
     def mails(self) -> list[Row]:
         return self.rows("SELECT recipient, subject, body FROM outbox ORDER BY created_at")
@@ -74,13 +74,13 @@ class Desk:
         async def work(tx: Transaction) -> None:
             await forget_registrations(tx, self.clock())
 
-        self._runner.run(self._database.write(work))
+        self.runner.run(self._database.write(work))
 
     def rows(self, sql: str) -> list[Row]:
         async def work(tx: Transaction) -> list[Row]:
             return await tx.fetch(sql)
 
-        return self._runner.run(self._database.read(work))
+        return self.runner.run(self._database.read(work))
 
 
 @pytest.fixture
@@ -95,7 +95,8 @@ def test_the_mailed_link_yields_a_key_that_works(desk: Desk) -> None:
     assert [row[:2] for row in desk.mails()] == [("Name+x@example.com", "Your Barograph API key")]
     key = desk.redeem(desk.last_token())
     assert desk.verify(key) is not None
-    assert [record.email for record in asyncio.run(desk.keys.records())] == ["Name+x@example.com"]
+    records = desk.runner.run(desk.keys.records())
+    assert [record.email for record in records] == ["Name+x@example.com"]
 
 
 def test_the_link_is_stored_only_as_a_digest(desk: Desk) -> None:

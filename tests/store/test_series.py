@@ -35,6 +35,7 @@ from barograph.markets.store import (
     Resolution,
     record_rows,
 )
+from support.backends import on_sqlite
 from support.clock import START, HandClock
 from support.databases import DatabaseDouble
 
@@ -430,6 +431,7 @@ def test_a_backfilled_hour_has_no_label(record: Record) -> None:
     ]
 
 
+@on_sqlite
 def test_every_statement_finds_its_rows_by_an_index(record: Record) -> None:
     readings = record.plan(statements._READINGS, "bybit", "hour", "BTCUSDT", 0, HOUR)
     assert "(venue=? AND resolution=? AND contract=? AND at>?)" in readings

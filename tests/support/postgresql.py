@@ -4,6 +4,7 @@ import asyncio
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -46,6 +47,16 @@ class PostgreSQL:
     def drop(self, *urls: str) -> None:
         """Drop databases, also those that are still in use."""
         self.run(*(f'DROP DATABASE "{url.rpartition("/")[2]}" WITH (FORCE)' for url in urls))
+
+    def crash(self) -> None:
+        """End the server at once, as a power cut does."""
+        self.process.send_signal(signal.SIGQUIT)
+        self.process.wait()
+
+    def start(self) -> None:
+        """Start the server again."""
+        self.process = start_server(self.folder, self.port)
+        _wait_until_ready(self)
 
     def run(self, *statements: str, database: str = "postgres") -> None:
         """Run statements as the superuser."""

@@ -10,8 +10,9 @@ to somebody else afterwards.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from operator import methodcaller
 from typing import Any
 
 import asyncpg
@@ -43,9 +44,19 @@ OUTCOME_PAUSE_SECONDS = 0.25
 """For how long, and how often, we ask what became of a COMMIT that nobody answered."""
 
 _BROKEN = (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError)
-"""What a connection raises that can't be used again, such as one whose server has just ended."""
+"""After these nobody knows what a connection is in the middle of. The driver raises the last when
+the server ended a connection while nobody used it."""
 
 _FAILED = (*_BROKEN, TimeoutError, asyncpg.PostgresError)
+_LOST = (
+    *(ConnectionError, asyncpg.InterfaceError, asyncpg.InternalClientError),
+    asyncpg.PostgresConnectionError,
+    *(asyncpg.AdminShutdownError, asyncpg.CrashShutdownError),
+)
+"""A connection that ended."""
+
+First = Callable[[asyncpg.Connection], Awaitable[T]]
+"""The first statement on a connection."""
 
 
 class NotPermitted(DatabaseUnavailable):
@@ -66,7 +77,10 @@ class PostgreSQLDatabase:
         survives_power_cuts: bool = True,
     ) -> None:
         """A write waits at most `lock_ms` for other writes, and each statement `statement_ms`."""
-        self._pool = _Pool(url, (max(lock_ms, statement_ms) + SECOND) / SECOND)
+        self._seconds = (max(lock_ms, statement_ms) + SECOND) / SECOND
+        self._pool = _Pool(url, self._seconds)
+        # Writes wait for each other anyway; here they occupy no connection that reads could use.
+        self._turn = asyncio.Semaphore(1)
         limits = (
             f"SET LOCAL statement_timeout = {statement_ms};"
             f"SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS}"
@@ -81,13 +95,17 @@ class PostgreSQLDatabase:
 
     async def fetch(self, sql: str, *values: Value) -> list[Row]:
         """Run one reading statement, which is a snapshot of its own."""
-        async with self._connection() as connection:
+
+        async def first(connection: asyncpg.Connection) -> list[Row]:
             return await _Statements(connection).fetch(sql, *values)
+
+        async with self._connection(first) as (_, rows):
+            return rows
 
     async def read(self, work: Work[T]) -> T:
         """Run `work` on one consistent snapshot."""
-        async with self._connection() as connection:
-            await connection.execute(self._begin_read)
+        begin: First[str] = methodcaller("execute", self._begin_read)
+        async with self._connection(begin) as (connection, _):
             result = await _roll_back_if_failed(connection, work)
             await connection.execute("COMMIT")
             return result
@@ -112,16 +130,16 @@ class PostgreSQLDatabase:
             running.exception()  # marks a failure as seen, in case the caller has gone
 
     async def _transact(self, work: Work[T]) -> T:
-        async with self._connection() as connection:
-            await connection.execute(self._begin_write)
-            (transaction_id,) = await connection.fetchrow(_LOCK) or (None,)
+        begin: First[str] = methodcaller("execute", self._begin_write)
+        async with self._connection(begin, self._turn) as (connection, _):
+            begun = await connection.fetchrow(_LOCK)
             result = await _roll_back_if_failed(connection, work)
             lost = await _commit(connection)
-        if lost is None or await self._was_committed(str(transaction_id)):
+        if lost is None or await self._was_committed(begun):
             return result
         raise DatabaseUnavailable(_reason(lost)) from lost
 
-    async def _was_committed(self, transaction_id: str) -> bool:
+    async def _was_committed(self, begun: asyncpg.Record) -> bool:
         """Ask the server what became of a transaction.
 
         Raises:
@@ -131,18 +149,36 @@ class PostgreSQLDatabase:
             async with asyncio.timeout(OUTCOME_SECONDS):
                 while True:
                     with suppress(DatabaseUnavailable):
-                        ((outcome,),) = await self.fetch(_OUTCOME, transaction_id)
-                        if outcome != "in progress":
+                        ((outcome,),) = await self.fetch(_OUTCOME, *begun)
+                        if outcome in {"committed", "aborted"}:
                             return bool(outcome == "committed")
+                        if outcome != "in progress":
+                            break
                     await asyncio.sleep(OUTCOME_PAUSE_SECONDS)
-        except TimeoutError as error:
-            raise DatabaseUnavailable("lost during a COMMIT whose outcome is unknown") from error
+        except TimeoutError:
+            pass
+        raise DatabaseUnavailable("lost during a COMMIT whose outcome is unknown")
 
     @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[asyncpg.Connection]:
+    async def _connection(
+        self, first: First[T], turn: asyncio.Semaphore | None = None
+    ) -> AsyncIterator[tuple[asyncpg.Connection, T]]:
         with _driver_errors_named():
-            async with self._pool.connection() as connection:
-                yield connection
+            async with _taken(turn, self._seconds), self._pool.connection(first) as begun:
+                yield begun
+
+
+@asynccontextmanager
+async def _taken(semaphore: asyncio.Semaphore | None, seconds: float) -> AsyncIterator[None]:
+    if semaphore is None:
+        yield
+        return
+    async with asyncio.timeout(seconds):
+        await semaphore.acquire()
+    try:
+        yield
+    finally:
+        semaphore.release()
 
 
 class _Pool:
@@ -155,37 +191,45 @@ class _Pool:
         self._free = asyncio.Semaphore(MAX_CONNECTIONS)
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[asyncpg.Connection]:
-        """A connection; one that may be in the middle of something is closed afterwards."""
-        async with asyncio.timeout(self._seconds):
-            await self._free.acquire()
-        try:
-            connection = await self._open()
-            try:
-                yield connection
-            except BaseException as error:
-                if connection.is_in_transaction() or _is_doubtful(error):
-                    connection.terminate()
-                raise
-            finally:
-                if not connection.is_closed():
-                    self._idle.append(connection)
-        finally:
-            self._free.release()
+    async def connection(self, first: First[T]) -> AsyncIterator[tuple[asyncpg.Connection, T]]:
+        """A connection, and the result of the first statement on it."""
+        async with _taken(self._free, self._seconds):
+            connection, result = await self._begin(first)
+            with self._ended_if_failed(connection):
+                yield connection, result
+            self._keep(connection)
 
     async def close(self) -> None:
         while self._idle:
             with suppress(*_FAILED):
                 await self._idle.pop().close(timeout=CONNECT_SECONDS)
 
-    async def _open(self) -> asyncpg.Connection:
+    async def _begin(self, first: First[T]) -> tuple[asyncpg.Connection, T]:
+        """Run a first statement, again if a connection ended since its last use."""
         while self._idle:
             connection = self._idle.pop()
-            if not connection.is_closed():
-                return connection
-        return await asyncpg.connect(
+            with suppress(*_LOST), self._ended_if_failed(connection):
+                return connection, await first(connection)
+        connection = await asyncpg.connect(
             self._url, timeout=CONNECT_SECONDS, command_timeout=self._seconds
         )
+        with self._ended_if_failed(connection):
+            return connection, await first(connection)
+
+    @contextmanager
+    def _ended_if_failed(self, connection: asyncpg.Connection) -> Iterator[None]:
+        """End a connection that may be in the middle of something; keep it after other failures."""
+        try:
+            yield
+        except BaseException as error:
+            if connection.is_in_transaction() or _is_doubtful(error):
+                connection.terminate()
+            self._keep(connection)
+            raise
+
+    def _keep(self, connection: asyncpg.Connection) -> None:
+        if not connection.is_closed():
+            self._idle.append(connection)
 
 
 class _Statements:
@@ -257,5 +301,16 @@ def _reason(error: Exception) -> str:
     return f"the database cannot be used ({type(error).__name__})"
 
 
-_LOCK = "SELECT CAST(pg_current_xact_id() AS TEXT) FROM pg_advisory_xact_lock(1)"
-_OUTCOME = "SELECT pg_xact_status(CAST(CAST($1 AS TEXT) AS xid8))"
+_LOCK = """
+SELECT CAST(pg_current_xact_id() AS TEXT), CAST(pg_postmaster_start_time() AS TEXT),
+    CAST(now() AS TEXT)
+FROM pg_advisory_xact_lock(1)
+"""
+# After a crash the server may give the number of a lost transaction to another one, which commits.
+# A crash also resets the server's statistics, so the time of that reset shows it.
+_OUTCOME = """
+SELECT CASE WHEN CAST(pg_postmaster_start_time() AS TEXT) = $2
+    AND stats_reset < CAST(CAST($3 AS TEXT) AS timestamptz)
+    THEN pg_xact_status(CAST(CAST($1 AS TEXT) AS xid8)) ELSE 'unknown' END
+FROM pg_stat_bgwriter
+"""

@@ -1,0 +1,326 @@
+"""A database on PostgreSQL: one writer at a time, and parts that freeze, vanish and come back."""
+
+import asyncio
+import pkgutil
+import signal
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from importlib import import_module
+from typing import Any
+
+import asyncpg
+import pytest
+
+import barograph
+from barograph.kit.database import POSTGRESQL, Database, DatabaseUnavailable, Engine, Transaction
+from barograph.kit.postgresql import MAX_CONNECTIONS, PostgreSQLDatabase
+from support.backends import Backend
+from support.postgresql import HOST, PostgreSQL, running_postgresql
+from support.stances import make_history
+
+COUNT = "SELECT count(*) FROM numbers"
+VERBS = (["SELECT"], ["INSERT"], ["UPDATE"], ["DELETE"])
+Open = Callable[[], Database]
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return POSTGRESQL
+
+
+@pytest.fixture
+def url(backend: Backend) -> str:
+    return str(backend.address)
+
+
+@pytest.fixture
+def numbers(empty_database: Database, runner: asyncio.Runner) -> Database:
+    """A database with an empty table of numbers."""
+    runner.run(empty_database.write(create))
+    return empty_database
+
+
+async def create(tx: Transaction) -> None:
+    await tx.script("CREATE TABLE numbers (number BIGINT PRIMARY KEY)")
+
+
+async def add(tx: Transaction) -> int:
+    sql = "INSERT INTO numbers SELECT coalesce(max(number), 0) + 1 FROM numbers RETURNING number"
+    ((number,),) = await tx.fetch(sql)
+    return int(number)
+
+
+def test_eight_writers_that_number_rows_by_the_highest_all_succeed_without_a_gap(
+    numbers: Database, open_database: Open, runner: asyncio.Runner
+) -> None:
+    async def scenario() -> list[int]:
+        writers = [open_database() for _ in range(8)]
+        return await asyncio.gather(*(each.write(add) for _ in range(10) for each in writers))
+
+    assert sorted(runner.run(scenario())) == list(range(1, 81))
+
+
+def test_no_more_than_three_connections_are_opened(
+    empty_database: Database, runner: asyncio.Runner
+) -> None:
+    sql = "SELECT count(*) FROM pg_stat_activity, pg_sleep(0.01) WHERE datname = current_database()"
+
+    async def scenario() -> list[Any]:
+        return await asyncio.gather(*(empty_database.fetch(sql) for _ in range(12)))
+
+    assert max(rows[0][0] for rows in runner.run(scenario())) == MAX_CONNECTIONS
+
+
+def test_reads_are_answered_while_many_writes_wait_for_another_process(
+    numbers: Database, open_database: Open, runner: asyncio.Runner
+) -> None:
+    async def scenario() -> list[int]:
+        holds, may_end = asyncio.Event(), asyncio.Event()
+
+        async def hold(tx: Transaction) -> int:
+            holds.set()
+            await may_end.wait()
+            return await add(tx)
+
+        async with asyncio.TaskGroup() as group:
+            holder = group.create_task(open_database().write(hold))
+            await holds.wait()
+            waiting = [group.create_task(numbers.write(add)) for _ in range(2 * MAX_CONNECTIONS)]
+            for _ in range(20):
+                assert await numbers.fetch(COUNT) == [(0,)]
+            may_end.set()
+        return [await each for each in (holder, *waiting)]
+
+    assert sorted(runner.run(scenario())) == list(range(1, 8))
+
+
+def test_a_statement_that_takes_too_long_is_ended_and_the_next_one_runs(
+    url: str, runner: asyncio.Runner
+) -> None:
+    async def scenario() -> None:
+        database = PostgreSQLDatabase(url, statement_ms=50)
+        with pytest.raises(DatabaseUnavailable):
+            await database.read(lambda tx: tx.fetch("SELECT pg_sleep(9)"))
+        with pytest.raises(DatabaseUnavailable):
+            await database.write(lambda tx: tx.execute("SELECT pg_sleep(9)"))
+        assert await database.fetch("SELECT 1") == [(1,)]
+        await database.close()
+
+    runner.run(scenario())
+
+
+HOLDER = """
+import asyncio
+from barograph.kit.database import DatabaseUnavailable
+
+async def hold(tx):
+    await tx.execute("INSERT INTO numbers VALUES (99)")
+    print("holds", flush=True)
+    input()
+
+async def main():
+    try:
+        await database.write(hold)
+    except DatabaseUnavailable:
+        print("refused", flush=True)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.outcome(
+    "A process freezes while it writes to PostgreSQL",
+    "PostgreSQL undoes its write after 3 seconds, and the others go on.",
+)
+def test_frozen_writer_is_ended_by_the_server_and_its_write_is_undone(
+    numbers: Database,
+    start_python: Callable[[str], "subprocess.Popen[str]"],
+    runner: asyncio.Runner,
+) -> None:
+    holder = start_python(HOLDER)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "holds\n"
+    holder.send_signal(signal.SIGSTOP)
+
+    assert runner.run(numbers.write(add)) == 1
+
+    holder.send_signal(signal.SIGCONT)
+    assert holder.communicate("go\n", timeout=60)[0] == "refused\n"
+    assert runner.run(numbers.fetch(COUNT)) == [(1,)]
+
+
+AtCommit = Callable[[Callable[[], Awaitable[None]]], Awaitable[None]]
+"""What happens to a COMMIT, which the given function passes on."""
+
+
+@asynccontextmanager
+async def lost_at_commit(server: PostgreSQL, url: str, at_commit: AtCommit) -> AsyncIterator[str]:
+    """A URL by which the first COMMIT is never answered, because the connection is lost."""
+    todo = [at_commit]
+
+    async def serve(client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:
+        answers, to_server = await asyncio.open_connection(HOST, server.port)
+
+        async def pass_on_answers() -> None:
+            while data := await answers.read(65_536):
+                to_client.write(data)
+            to_client.close()
+
+        answering = asyncio.create_task(pass_on_answers())
+        while data := await client.read(65_536):
+            if b"COMMIT\0" in data and todo:
+
+                async def ask(data: bytes = data) -> None:
+                    to_server.write(data)
+                    await answers.read(1)
+
+                answering.cancel()
+                await asyncio.wait([answering])
+                await todo.pop()(ask)
+                to_client.transport.abort()
+                break
+            to_server.write(data)
+        to_server.close()
+        await asyncio.wait([answering])
+
+    proxy = await asyncio.start_server(serve, HOST)
+    try:
+        yield server.url(url.rpartition("/")[2], port=proxy.sockets[0].getsockname()[1])
+    finally:
+        proxy.close()
+
+
+async def written_through(server: PostgreSQL, url: str, at_commit: AtCommit) -> int:
+    async with lost_at_commit(server, url, at_commit) as proxied:
+        database = PostgreSQLDatabase(proxied)
+        try:
+            return await database.write(add)
+        finally:
+            await database.close()
+
+
+@pytest.mark.outcome(
+    "The connection to PostgreSQL breaks before it confirms a write",
+    "The writer asks what became of it, and reports what PostgreSQL says.",
+)
+def test_write_whose_confirmation_is_lost_succeeds_if_the_server_made_it(
+    numbers: Database, url: str, postgresql: PostgreSQL, runner: asyncio.Runner
+) -> None:
+    async def pass_on(ask: Callable[[], Awaitable[None]]) -> None:
+        await ask()
+
+    assert runner.run(written_through(postgresql, url, pass_on)) == 1
+    assert runner.run(numbers.fetch(COUNT)) == [(1,)]
+
+
+def test_write_whose_commit_never_arrives_fails(
+    numbers: Database, url: str, postgresql: PostgreSQL, runner: asyncio.Runner
+) -> None:
+    async def lose(_: Callable[[], Awaitable[None]]) -> None:
+        pass
+
+    with pytest.raises(DatabaseUnavailable):
+        runner.run(written_through(postgresql, url, lose))
+    assert runner.run(numbers.fetch(COUNT)) == [(0,)]
+
+
+@pytest.fixture
+def own_server() -> Iterator[PostgreSQL]:
+    """A server that a test may crash."""
+    with running_postgresql() as server:
+        yield server
+
+
+@pytest.mark.thorough
+def test_write_that_a_crash_undid_is_not_mistaken_for_one_with_its_number(
+    own_server: PostgreSQL, runner: asyncio.Runner
+) -> None:
+    url = own_server.create()
+
+    async def crash(_: Callable[[], Awaitable[None]]) -> None:
+        await asyncio.to_thread(own_server.crash)
+        await asyncio.to_thread(own_server.start)
+        # Whichever number the lost transaction had, others have it now.
+        await asyncio.to_thread(own_server.run, *["SELECT pg_current_xact_id()"] * 5)
+
+    async def scenario() -> None:
+        database = PostgreSQLDatabase(url)
+        await database.write(create)
+        with pytest.raises(DatabaseUnavailable):
+            await written_through(own_server, url, crash)
+        assert await database.fetch(COUNT) == [(0,)]
+        await database.close()
+
+    runner.run(scenario())
+
+
+@pytest.mark.thorough
+@pytest.mark.outcome(
+    "PostgreSQL restarts",
+    "Every process reconnects; a request that comes after the restart notices nothing.",
+)
+def test_restarted_server_is_used_again_without_a_failed_request(
+    own_server: PostgreSQL, runner: asyncio.Runner
+) -> None:
+    async def fill_pool(database: Database) -> None:
+        await database.write(create)
+        await asyncio.gather(*(database.fetch("SELECT pg_sleep(0.01)") for _ in range(3)))
+
+    database = PostgreSQLDatabase(own_server.create())
+    runner.run(fill_pool(database))
+    own_server.crash()
+    own_server.start()
+    assert runner.run(database.fetch(COUNT)) == [(0,)]
+
+    own_server.crash()
+    with pytest.raises(DatabaseUnavailable):
+        runner.run(database.fetch(COUNT))
+    own_server.start()
+    assert runner.run(database.write(add)) == 1
+    assert runner.run(database.read(lambda tx: tx.fetch(COUNT))) == [(1,)]
+    runner.run(database.close())
+
+
+def statements(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        for each in value.values():
+            yield from statements(each)
+    elif isinstance(value, str) and value.split(maxsplit=1)[:1] in VERBS:
+        yield value
+
+
+def every_statement() -> set[str]:
+    """The SQL of every module that isn't about SQLite itself."""
+    names = (each.name for each in pkgutil.walk_packages(barograph.__path__, "barograph."))
+    modules = [import_module(name) for name in names if "sqlite" not in name and "main" not in name]
+    found = {sql for module in modules for sql in statements(vars(module))}
+    return {sql for sql in found if "sqlite_" not in sql and "{}" not in sql}
+
+
+@pytest.mark.thorough
+def test_every_statement_of_the_product_is_understood(
+    database: Database, url: str, new_store: Callable[[], Backend], runner: asyncio.Runner
+) -> None:
+    every = every_statement()
+    assert len(every) > 100
+    addresses = [url, str(new_store().address)]
+
+    async def scenario() -> set[str]:
+        history = PostgreSQLDatabase(addresses[1])
+        await make_history(history)
+        await history.close()
+        refused = set(every)
+        for address in addresses:
+            connection = await asyncpg.connect(address)
+            for sql in list(refused):
+                with suppress(asyncpg.PostgresError):
+                    await connection.prepare(sql)
+                    refused.remove(sql)
+            await connection.close()
+        return refused
+
+    refused = runner.run(scenario())
+    # What is left may only be the parts of other statements.
+    assert [sql for sql in refused if not any(sql in each for each in every - refused)] == []
