@@ -1,1 +1,7 @@
 """Figures of a running service, as ratios taken in one run; `README.md` says how."""
+
+import sys
+from pathlib import Path
+
+# The tests know how to start a PostgreSQL server.
+sys.path.append(str(Path(__file__).parents[1] / "tests"))

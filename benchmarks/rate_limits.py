@@ -17,38 +17,58 @@ from barograph.limits.rate_limits import (
     rate_limit_fields,
 )
 from barograph.limits.sqlite_store import SQLiteStore
+from barograph.limits.valkey_store import ValkeyStore
 from benchmarks.plan import Plan
 from benchmarks.table import Figure, Section
+from support.valkey import running_valkey
 
 TITLE = "Rate limits: operations per CPU-second, median of the rounds"
 OPERATIONS = 5_000
+AT_ONCE = 50
 HIGH = RateLimit("high", 1_000_000, HOUR)
 ONE = ("203.0.113.7",)
 MANY = tuple(f"198.18.{number >> 8}.{number & 255}" for number in range(2_000))
 
 
 def measure(plan: Plan, folder: Path) -> Section:
-    """Count in memory and in the shared file, and pass the whole limiter."""
-    return Section(TITLE, asyncio.run(_measure(plan.rounds, folder)))
+    """Count in memory, in the shared file and in Valkey, and pass the whole limiter."""
+    with running_valkey() as valkey:
+        return Section(TITLE, asyncio.run(_measure(plan.rounds, folder, valkey.url)))
 
 
-async def _measure(rounds: int, folder: Path) -> list[Figure]:
-    memory = MemoryStore(system_clock)
-    shared = SQLiteStore(folder / "limits.sqlite3", system_clock, b"secret")
-    figures = []
-    for place, store in (("in memory", memory), ("in the shared file", shared)):
-        cases: tuple[tuple[str, RateLimit, Sequence[str]], ...] = (
-            ("one caller, accepted", HIGH, ONE),
-            (f"{len(MANY):,} callers, accepted", HIGH, MANY),
-            ("one caller, refused", ANONYMOUS, ONE),
-        )
+async def _measure(rounds: int, folder: Path, valkey_url: str) -> list[Figure]:
+    stores: dict[str, LimitStore] = {
+        "in memory": MemoryStore(system_clock),
+        "in the shared file": SQLiteStore(folder / "limits.sqlite3", system_clock, b"secret"),
+        "in Valkey": ValkeyStore(f"{valkey_url}?socket_timeout=5", b"secret"),
+    }
+    cases: tuple[tuple[str, RateLimit, Sequence[str]], ...] = (
+        ("one caller, accepted", HIGH, ONE),
+        (f"{len(MANY):,} callers, accepted", HIGH, MANY),
+        ("one caller, refused", ANONYMOUS, ONE),
+    )
+    figures, medians = [], {}
+    for place, store in stores.items():
         for name, limit, callers in cases:
             rates = [await _spend(store, limit, callers) for _ in range(rounds)]
             figures.append(_figure(f"{place}: {name}", rates))
+            medians[place] = median(rates)
+    at_once = [await _spend_at_once(stores["in Valkey"]) for _ in range(rounds)]
+    figures.append(_figure(f"in Valkey: {AT_ONCE} requests at once, accepted", at_once))
+    ratio = medians["in the shared file"] / medians["in Valkey"]
+    figures.append(Figure("CPU time per refused request, Valkey / shared file", f"{ratio:.1f}"))
     rates = [await _admit(MemoryStore(system_clock)) for _ in range(rounds)]
     figures.append(_figure("keyless request with its header fields", rates))
-    await shared.close()
+    for store in stores.values():
+        await store.close()
     return figures
+
+
+async def _spend_at_once(store: LimitStore) -> float:
+    started = time.process_time()
+    for _ in range(OPERATIONS // AT_ONCE):
+        await asyncio.gather(*(store.count(HIGH, caller) for caller in MANY[:AT_ONCE]))
+    return OPERATIONS / (time.process_time() - started)
 
 
 async def _spend(store: LimitStore, limit: RateLimit, callers: Sequence[str]) -> float:

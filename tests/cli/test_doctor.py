@@ -17,6 +17,7 @@ from barograph.cli.common import upgrade_database, upgrade_history
 from barograph.cli.demo_settings import demo_settings
 from barograph.cli.diagnosis import Diagnosis, connection_problem
 from barograph.cli.doctor import bounded, examine
+from barograph.cli.doctor_limits import CHECKS as LIMITS
 from barograph.cli.doctor_local import CHECKS as LOCAL
 from barograph.cli.doctor_upstreams import CHECKS as UPSTREAMS
 from barograph.demo.files import FILE_NAME as DEMO_WORLD
@@ -41,7 +42,7 @@ from barograph.settings import Settings
 from support.processes import HOST, unused_port
 
 T = TypeVar("T")
-CHECKS = LOCAL | UPSTREAMS
+CHECKS = LOCAL | LIMITS | UPSTREAMS
 WORLD = World(7, system_clock() // DAY * DAY - 60 * DAY)
 
 
@@ -95,7 +96,7 @@ async def all_lines(settings: Settings) -> list[Diagnosis]:
 
 def test_every_line_of_a_healthy_instance_is_ok(tmp_path: Path) -> None:
     found = on_live(tmp_path, lambda live: all_lines(live.settings))
-    assert [each.name for each in found] == [*LOCAL, "terms", *UPSTREAMS]
+    assert [each.name for each in found] == [*LOCAL, *LIMITS, "terms", *UPSTREAMS]
     assert [each for each in found if each.status != "ok"] == []
 
 

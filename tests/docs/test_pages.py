@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from barograph.cli.diagnosis import _CERTIFICATES, _CONNECTIONS, _UNKNOWN_AUTHORITY
+from barograph.cli.doctor_limits import CHECKS as LIMITS
 from barograph.cli.doctor_local import CHECKS as LOCAL
 from barograph.cli.doctor_upstreams import CHECKS as UPSTREAMS
 from barograph.macro.records import NYFED_NOTICE, NYFED_TERMS
@@ -46,7 +47,7 @@ def test_the_page_about_doctor_has_every_check_in_order_and_every_failed_connect
     page = (DOCS / "doctor.md").read_text("utf-8")
     rows = re.findall(r"^\| ((?:`[a-z]+`(?:, )?)+) \|", page, re.MULTILINE)
     named = [name for row in rows for name in re.findall("[a-z]+", row)]
-    assert named == [*LOCAL, "terms", *UPSTREAMS]
+    assert named == [*LOCAL, *LIMITS, "terms", *UPSTREAMS]
     for each in (*_CONNECTIONS.values(), *_CERTIFICATES.values(), _UNKNOWN_AUTHORITY):
         assert f"| {each.detail.format(host='…')} |" in page
 

@@ -334,10 +334,13 @@ class BrokenStore:
     def __init__(self, clock: HandClock) -> None:
         self._mended = MemoryStore(clock)
         self.is_broken = True
+        self.hangs: asyncio.Event | None = None
         self.asked = 0
 
     async def count(self, limit: RateLimit, caller: str) -> Usage:
         self.asked += 1
+        if self.hangs is not None:
+            await self.hangs.wait()
         if self.is_broken:
             raise LimitsUnavailable("broken")
         return await self._mended.count(limit, caller)
@@ -366,3 +369,21 @@ def test_only_one_request_a_second_waits_for_a_store_that_fails(clock: HandClock
     clock.now += RETRY
     assert ask(10) == 13
     assert store.failing_since is None
+
+
+def test_requests_that_arrive_during_a_retry_do_not_wait_for_it(clock: HandClock) -> None:
+    shared = BrokenStore(clock)
+    store = FallbackStore(shared, MemoryStore(clock), clock)
+
+    async def work() -> None:
+        await store.count(SMALL, "a")
+        clock.now += RETRY
+        shared.hangs = asyncio.Event()
+        trying = asyncio.create_task(store.count(SMALL, "a"))
+        await asyncio.sleep(0)
+        assert [(await store.count(SMALL, "a")).remaining for _ in range(3)] == [3, 2, 1]
+        shared.hangs.set()
+        assert (await trying).remaining == 0
+
+    asyncio.run(work())
+    assert shared.asked == 2

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given, settings
@@ -21,7 +20,9 @@ from barograph.limits.rate_limits import (
     retry_seconds,
 )
 from barograph.limits.sqlite_store import SQLiteStore
+from barograph.limits.valkey_store import SCRIPT, ValkeyStore
 from support.clock import START, HandClock
+from support.valkey import Valkey, running_valkey
 
 SMALL = RateLimit("small", 3, 10 * SECOND)
 STEPS = st.one_of(
@@ -50,31 +51,55 @@ class Counter:
         self._runner.close()
 
 
-def _memory(_: Path, clock: HandClock) -> LimitStore:
-    return MemoryStore(clock)
+class HandTimedValkey:
+    """The Valkey store, whose script reads the manual clock from a key in place of `TIME`."""
+
+    def __init__(self, server: Valkey, clock: HandClock) -> None:
+        hand = "redis.call('GET', 'hand')"
+        script = SCRIPT.replace(
+            "redis.call('TIME')", f"{{math.floor({hand} / 1000), {hand} % 1000 * 1000}}"
+        )
+        assert script.count(hand) == 2
+        self._store = ValkeyStore(f"{server.url}?socket_timeout=30", b"secret", script=script)
+        self._client = server.connect()
+        self._client.flushall()
+        self._clock = clock
+
+    async def count(self, limit: RateLimit, caller: str) -> Usage:
+        self._client.set("hand", self._clock.now)
+        return await self._store.count(limit, caller)
+
+    async def close(self) -> None:
+        self._client.close()
+        await self._store.close()
 
 
-def _sqlite(folder: Path, clock: HandClock) -> LimitStore:
-    return SQLiteStore(folder / "limits.sqlite3", clock, b"secret")
-
-
-STORES = {"memory": _memory, "sqlite": _sqlite}
 OpenCounter = Callable[[], Counter]
 
 
-@pytest.fixture(params=sorted(STORES))
-def open_counter(request: pytest.FixtureRequest) -> Iterator[OpenCounter]:
+@pytest.fixture(scope="module")
+def valkey() -> Iterator[Valkey]:
+    with running_valkey() as server:
+        yield server
+
+
+@pytest.fixture(params=["memory", "sqlite", pytest.param("valkey", marks=pytest.mark.thorough)])
+def open_counter(request: pytest.FixtureRequest, tmp_path: Path) -> OpenCounter:
     """Opens an empty store of each kind."""
-    with TemporaryDirectory() as folder:
-        number = iter(range(1_000_000))
+    number = iter(range(1_000_000))
 
-        def open_one() -> Counter:
-            place = Path(folder) / str(next(number))
-            place.mkdir()
-            clock = HandClock()
-            return Counter(asyncio.Runner(), STORES[request.param](place, clock), clock)
+    def open_store(clock: HandClock) -> LimitStore:
+        if request.param == "memory":
+            return MemoryStore(clock)
+        if request.param == "sqlite":
+            return SQLiteStore(tmp_path / f"{next(number)}.sqlite3", clock, b"secret")
+        return HandTimedValkey(request.getfixturevalue("valkey"), clock)
 
-        yield open_one
+    def open_one() -> Counter:
+        clock = HandClock()
+        return Counter(asyncio.Runner(), open_store(clock), clock)
+
+    return open_one
 
 
 @pytest.fixture

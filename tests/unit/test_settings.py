@@ -309,3 +309,51 @@ def test_a_contact_is_an_address_of_mail_or_web(contact: str) -> None:
 def test_a_contact_that_nobody_can_follow_is_refused(contact: str) -> None:
     assert refusal(security_contact=contact).startswith("BAROGRAPH_SECURITY_CONTACT: it must begin")
     assert refusal(sales_contact=contact).startswith("BAROGRAPH_SALES_CONTACT: it must begin")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://valkey.example",
+        "rediss://user:hunter2%40x@[2001:db8::1]:6380/3?ssl_ca_certs=/etc/ca.pem",
+        "valkey://:hunter2@10.0.0.7/0?socket_timeout=0.2",
+    ],
+)
+def test_rate_limits_can_be_counted_on_a_server(url: str) -> None:
+    settings = read(limits_url=url, workers="4")
+
+    assert not settings.limits_use_file
+    assert "hunter2" not in repr(settings)
+    assert Settings.from_environment(settings.to_environment()) == settings
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "hunter2",
+        "unix:///hunter2.sock",
+        "redis://:hunter2/x@valkey.example",
+        "redis://valkey.example:hunter2",
+        "redis://valkey.example/hunter2",
+        "redis://valkey.example?retries=hunter2",
+    ],
+)
+def test_server_address_of_another_form_is_refused_without_its_password(url: str) -> None:
+    message = refusal(limits_url=url)
+
+    assert "BAROGRAPH_LIMITS_URL: redis://USER:PASSWORD@HOST" in message
+    assert "hunter2" not in message
+
+
+def test_limits_in_memory_of_several_workers_name_what_they_can_share() -> None:
+    message = refusal(limits="memory", workers="2")
+
+    assert "BAROGRAPH_LIMITS=sqlite" in message
+    assert "BAROGRAPH_LIMITS_URL, a Valkey server" in message
+
+
+@pytest.mark.parametrize("limits", ["memory", "sqlite"])
+def test_two_places_for_rate_limits_are_refused(limits: str) -> None:
+    message = refusal(limits=limits, limits_url="redis://valkey.example")
+
+    assert f"BAROGRAPH_LIMITS={limits} and BAROGRAPH_LIMITS_URL contradict" in message

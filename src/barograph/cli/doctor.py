@@ -70,12 +70,13 @@ def _line(found: "Diagnosis") -> str:
 
 async def examine(settings: "Settings") -> "AsyncIterator[Diagnosis]":
     """Run every check at once, and yield the results in order."""
-    from barograph.cli import doctor_local, doctor_upstreams
+    from barograph.cli import doctor_limits, doctor_local, doctor_upstreams
     from barograph.terms.store import without_unconfirmed
 
     unconfirmed = await doctor_local.read_terms(settings)
     checks: dict[str, Check] = {
         **doctor_local.CHECKS,
+        **doctor_limits.CHECKS,
         "terms": partial(doctor_local.check_terms, unconfirmed),
         **doctor_upstreams.CHECKS,
         **doctor_upstreams.unread(settings, unconfirmed),

@@ -15,8 +15,9 @@ log = logging.getLogger(__name__)
 RETRY = SECOND
 """The pause in milliseconds before a failed shared store is tried again."""
 
-PROBE = RateLimit("probe", 1, SECOND)
-"""What a worker counts to find out whether the shared store works."""
+PROBE = RateLimit("probe", 1_000, SECOND)
+"""What a worker counts to find out whether the shared store works; more than all workers probe,
+because only an accepted request is stored."""
 
 
 class FallbackStore:
