@@ -17,7 +17,7 @@ PIP := $(BIN)/pip --disable-pip-version-check install --quiet
 INSTALL_HERE := $(PIP) --no-deps --no-build-isolation -e client -e . && \
 	$(BIN)/python -m compileall -q -j 0 src client/src
 
-.PHONY: help run setup environment browser load-tools test test-all test-fast test-long $(PARTS:%=test-%) lint format bench docs clean
+.PHONY: help run setup environment browser load-tools test test-all test-fast test-long test-servers $(PARTS:%=test-%) lint format bench docs clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -36,6 +36,10 @@ test-all: environment load-tools ## the slower suites: browsers, generators, con
 	$(BIN)/pytest $(SHARED) -m "thorough and not long" --ignore=tests/e2e/test_cluster.py
 	@# Alone, because it uses the whole machine, and not captured, because it prints recovery times.
 	$(BIN)/pytest -p no:schemathesis -s tests/e2e/test_cluster.py
+	$(MAKE) --no-print-directory test-servers
+
+test-servers: .venv/dev ## the API's tests again, on PostgreSQL and Valkey instead of SQLite
+	$(BIN)/pytest -p no:schemathesis -n 2 --servers $(QUICK) tests/http
 
 test-fast: .venv/dev ## in less than a minute: the unit tests and the list of requirements
 	@+$(MAKE) --no-print-directory --jobs=2 --output-sync=target --keep-going \

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from support.databases import databases_on_postgresql
+from support.databases import services_on_servers
 from support.loops import OneLoopPolicy
 
 # How long one example takes says more about the machine than about the code.
@@ -23,10 +23,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is about SQLite's files when the service does not use any."""
+    """Leave out what needs SQLite files or local rate limits when the service uses servers."""
     if not config.getoption("servers"):
         return
-    left_out = [each for each in items if each.get_closest_marker("sqlite_file") is not None]
+    left_out = [each for each in items if each.get_closest_marker("not_on_servers") is not None]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [each for each in items if each not in left_out]
 
@@ -38,5 +38,5 @@ def servers(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
         return
     asyncio.set_event_loop_policy(OneLoopPolicy())
-    with databases_on_postgresql():
+    with services_on_servers():
         yield

@@ -373,6 +373,7 @@ def test_a_worker_that_never_reached_its_database_is_down_and_leaks_nothing(
     assert "secret" not in answer.body.decode()
 
 
+@pytest.mark.not_on_servers("rate limits are in a SQLite file here")
 def test_allowances_that_are_not_counted_together_are_noticed_and_signals_go_on(
     tmp_path: Path,
 ) -> None:

@@ -143,6 +143,7 @@ def test_an_invalid_symbol_is_an_error_with_the_service_s_words(reader: Reader) 
         reader.read("derivatives", "not a symbol")
 
 
+@pytest.mark.not_on_servers("the test moves the clock, and Valkey counts by its own")
 def test_an_allowance_that_is_spent_is_waited_for(way: str, service: Service) -> None:
     patient = Reader(
         way,

@@ -7,7 +7,6 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
-import apsw
 import httpx2
 import pytest
 from starlette.applications import Starlette
@@ -26,7 +25,7 @@ from barograph.limits.callers import Network
 from barograph.limits.memory_store import MemoryStore
 from barograph.limits.rate_limits import KEYS_PATH, REGISTRATIONS, RateLimiter
 from support.clock import HandClock
-from support.databases import upgraded_database
+from support.databases import take_away, upgraded_database, write_lock_held
 from support.service import Service
 
 BASE_URL = "https://barograph.example"
@@ -320,16 +319,13 @@ def test_without_mail_registration_says_so(tmp_path: Path) -> None:
     "The database is unavailable when someone requests a key",
     "503 with `Retry-After`.",
 )
-def test_unavailable_database_is_503_with_retry_after(tmp_path: Path) -> None:
-    (tmp_path / "desk.sqlite3").mkdir()
-    desk = Desk(tmp_path)
-
+def test_unavailable_database_is_503_with_retry_after(desk: Desk) -> None:
+    take_away(desk.path)
     answer = desk.ask("name@example.com")
     assert_error(answer, 503, "key registration is unavailable right now; try again shortly")
     statuses = {desk.ask("name@example.com").status_code for _ in range(2 * REGISTRATIONS.requests)}
     assert statuses == {503}  # what cannot be stored is not charged
     assert answer.headers["retry-after"] == "5"
-    asyncio.run(desk.database.close())
 
 
 @pytest.mark.outcome(
@@ -337,11 +333,8 @@ def test_unavailable_database_is_503_with_retry_after(tmp_path: Path) -> None:
     "503 each time, and nothing counts against a limit.",
 )
 def test_failed_writes_use_up_no_limit(desk: Desk) -> None:
-    peer = apsw.Connection(str(desk.path))
-    peer.execute("BEGIN IMMEDIATE")
-    statuses = [desk.ask("name@example.com").status_code for _ in range(12)]
-    peer.close()
-
+    with write_lock_held(desk.path):
+        statuses = [desk.ask("name@example.com").status_code for _ in range(12)]
     assert statuses == [503] * 12
     answers = [desk.ask("name@example.com") for _ in range(3)]
     assert [each.status_code for each in answers] == [202] * 3

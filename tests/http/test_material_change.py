@@ -10,6 +10,7 @@ import pytest
 
 from barograph.history.records import Version
 from barograph.kit.timestamps import DAY, HOUR
+from support.history import tamper
 from support.service import BASE_URL, Answer, ask
 from support.stances import FUNDING, PERIOD, RATES, proposal
 from support.subscribers import (
@@ -473,14 +474,8 @@ def test_a_history_that_cannot_be_read_is_503(
 def test_a_damaged_version_is_503_never_a_comparison(
     subscribed: SubscriberService, pair: tuple[Version, Version]
 ) -> None:
-    async def damage(tx: object) -> None:
-        for statement in (
-            "DROP TRIGGER stance_versions_never_change",
-            "UPDATE stance_versions SET document = replace(document, 'cautious', 'neutral')",
-        ):
-            await tx.execute(statement)  # type: ignore[attr-defined]
-
-    asyncio.run(subscribed.history.write(damage))
+    changed = "UPDATE stance_versions SET document = replace(document, 'cautious', 'neutral')"
+    asyncio.run(tamper(subscribed.history, changed))
     assert refused(subscribed.compare(*pair), 503, "comparison_unavailable")
 
 

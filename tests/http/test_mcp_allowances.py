@@ -46,6 +46,7 @@ def test_no_other_tool_counts_against_the_signals_limit(peer: Peer, tool: str) -
     assert left(peer.service) == "119"
 
 
+@pytest.mark.not_on_servers("the test moves the clock, and Valkey counts by its own")
 def test_a_used_up_signals_limit_is_a_tool_error_and_counts_nothing(peer: Peer) -> None:
     for _ in range(120):
         peer.service.ask(SIGNALS)
@@ -96,6 +97,7 @@ def test_a_key_that_cannot_be_checked_is_a_tool_error(peer: Peer) -> None:
     "An agent calls MCP tools in a loop",
     "After 300 calls per minute the tool returns an error that says when to continue.",
 )
+@pytest.mark.not_on_servers("the test moves the clock, and Valkey counts by its own")
 def test_calls_are_counted_by_address_and_a_loop_is_stopped(service: Service) -> None:
     peer = Peer(service, MODERN)
     assert {peer.call("get_guides")["isError"] for _ in range(CALLS)} == {False}
@@ -117,6 +119,7 @@ def test_calls_are_counted_by_address_and_a_loop_is_stopped(service: Service) ->
     "A client floods `/api/mcp`",
     "After 600 POSTs per minute it gets 429 with `Retry-After`, before its body is read.",
 )
+@pytest.mark.not_on_servers("the test moves the clock, and Valkey counts by its own")
 def test_every_post_is_counted_before_it_is_parsed(service: Service) -> None:
     fields = FIELDS | {"accept": "text/html"}  # the cheapest refusals count as well
     answers = [service.ask(PATH, "POST", body="{", **fields) for _ in range(POSTS)]

@@ -958,6 +958,13 @@ def test_claim_left_by_a_killed_worker_does_not_lock_a_wallet_out(shop: Shop) ->
     assert sorted(shop.states()) == ["failed", "released", "settled"]
 
 
+def test_proof_with_a_nul_in_its_network_is_refused_like_any_other_network(shop: Shop) -> None:
+    terms = payload()["accepted"]
+    pair = [shop.shown(accepted=terms | {"network": each}) for each in ("a\0", "a")]
+    for path in (READ, FEED_ENTRY, FEED_NOW):
+        assert len({code_of(shop.show(path, shown)) for shown in pair}) == 1
+
+
 def test_a_record_that_cannot_be_read_charges_nobody(shop: Shop) -> None:
     shop.record(proposal())
     shop.lose_history()

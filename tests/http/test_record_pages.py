@@ -407,9 +407,7 @@ def test_a_record_that_was_cut_is_called_lost(
     "The history contains an invalid digest",
     "The service signs nothing over it. Its page and checkpoints return 503.",
 )
-@pytest.mark.parametrize(
-    "damage", ["printf('%64s', 'z')", "printf('%64s', '')", "upper(history_digest)"]
-)
+@pytest.mark.parametrize("damage", [f"'{'z':>64}'", f"'{'':>64}'", "upper(history_digest)"])
 def test_history_with_an_invalid_digest_is_unavailable(
     history: PublicHistory, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -5,7 +5,6 @@ import csv
 import gzip
 import io
 from itertools import product
-from pathlib import Path
 
 import pytest
 
@@ -17,6 +16,7 @@ from barograph.markets.samples import DAYS, MEASURES
 from barograph.markets.store import ReadingRow, record_rows
 from barograph.site.series_documents import data_path, liquidations_path
 from support.clock import START
+from support.databases import take_away
 from support.service import Answer, Service
 
 THIS_HOUR = START // HOUR * HOUR
@@ -239,9 +239,8 @@ def test_downloads_speak_http_like_every_free_read(recorded: Service) -> None:
     "Stored readings are unreadable when a series is downloaded",
     "503 with `Retry-After`.",
 )
-def test_unreadable_readings_are_503_with_retry_after(recorded: Service, tmp_path: Path) -> None:
-    for name in tmp_path.glob("*.sqlite3*"):
-        name.rename(name.with_name(f"gone-{name.name}"))
+def test_unreadable_readings_are_503_with_retry_after(recorded: Service) -> None:
+    take_away(recorded.settings.database_path)
     for path in PATHS:
         answer = recorded.ask(path)
         assert answer.status == 503

@@ -50,6 +50,7 @@ def test_without_a_key_120_requests_are_accepted_and_the_121st_is_429(side: Serv
 
 
 @pytest.mark.contract("limits.signals.exceeded")
+@pytest.mark.not_on_servers("the test moves the clock, and Valkey counts by its own")
 def test_a_429_says_clearly_what_to_do_and_is_kept_by_nobody(service: Service) -> None:
     statuses(service, 120)
     service.clock.pass_seconds(60)
@@ -81,6 +82,7 @@ def test_a_429_has_no_body_for_head_and_is_no_304(service: Service) -> None:
     assert service.ask(PATH, if_none_match=etag).status == 429
 
 
+@pytest.mark.not_on_servers("the test moves the clock, and Valkey counts by its own")
 def test_who_waits_as_long_as_told_is_accepted_again_and_not_a_moment_sooner(
     service: Service,
 ) -> None:
@@ -100,6 +102,7 @@ def test_who_waits_as_long_as_told_is_accepted_again_and_not_a_moment_sooner(
 
 
 @pytest.mark.contract("limits.signals.exceeded")
+@pytest.mark.not_on_servers("the test moves the clock, and Valkey counts by its own")
 def test_a_refused_request_is_not_charged(service: Service) -> None:
     assert statuses(service, 150) == [200] * 120 + [429] * 30
     service.clock.pass_seconds(HOUR_S)
@@ -112,6 +115,7 @@ def test_a_refused_request_is_not_charged(service: Service) -> None:
     "auth.key-raises-allowance",
     "auth.key-presented",
 )
+@pytest.mark.not_on_servers("the test moves the clock, and Valkey counts by its own")
 def test_with_a_key_1000_requests_are_accepted_and_its_owner_is_not_charged_without(
     service: Service,
 ) -> None:

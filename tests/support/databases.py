@@ -10,13 +10,16 @@ from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import apsw
 import asyncpg
 
+from barograph.history.ledger import HISTORY
 from barograph.kit.database import SQLITE, Database, Engine, Row, T, Value, Work
 from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
 from barograph.kit.opening import Address, open_database
 from support.clock import HandClock
 from support.postgresql import PostgreSQL, running_postgresql
+from support.valkey import Valkey, running_valkey
 
 READY = 3
 """How many empty databases of each schema wait for the next tests."""
@@ -53,8 +56,8 @@ def upgraded_database(
 
 def database_address(path: Path, schema: str = SERVICE) -> Address:
     """Where the database of a path is; it is created if missing."""
-    if _server is not None:
-        return _server.url_of(path, schema)
+    if _servers:
+        return _servers[0].url_of(path, schema)
     if not path.exists():
         path.write_bytes(_upgraded(schema))
     return path
@@ -62,35 +65,62 @@ def database_address(path: Path, schema: str = SERVICE) -> Address:
 
 def take_away(path: Path) -> None:
     """Make the database of a path unusable."""
-    if _server is not None:
-        _server.lock(path)
+    if _servers:
+        _servers[0].lock(path)
     else:
         path.rename(path.with_suffix(".aside"))
 
 
 def bring_back(path: Path) -> None:
     """Undo `take_away`."""
-    if _server is not None:
-        _server.unlock(path)
+    if _servers:
+        _servers[0].unlock(path)
     else:
         path.with_suffix(".aside").rename(path)
 
 
 @contextmanager
-def databases_on_postgresql() -> Iterator[None]:
-    """Put the databases of all tests on one PostgreSQL server."""
-    global _server
-    with running_postgresql() as server, ThreadPoolExecutor(1) as thread:
-        _server = _TestServer(server, thread)
+def write_lock_held(path: Path) -> Iterator[None]:
+    """Hold the write lock of a database, as another process does."""
+    if _servers:
+        with _servers[0].write_lock_held(path):
+            yield
+        return
+    peer = apsw.Connection(str(path))
+    peer.execute("BEGIN IMMEDIATE")
+    yield
+    peer.close()
+
+
+def server_settings(data: Path) -> dict[str, str]:
+    """The settings that name the servers; none if the tests run on SQLite files."""
+    if not _servers:
+        return {}
+    return {
+        "database_url": _servers[0].url_of(data / "barograph.sqlite3", SERVICE),
+        "history_url": _servers[0].url_of(data / "history.sqlite3", HISTORY),
+        "limits_url": f"{_servers[0].valkey.url}?socket_timeout=5",
+    }
+
+
+@contextmanager
+def services_on_servers() -> Iterator[None]:
+    """Run the services of all tests on one PostgreSQL server and one Valkey server."""
+    with (
+        running_postgresql() as postgresql,
+        running_valkey() as valkey,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        _servers.append(_TestServers(postgresql, valkey, thread))
         yield
-        _server.close()
-        _server = None
+        _servers.pop().close()
 
 
-class _TestServer:
+class _TestServers:
     """Makes databases ahead of the tests, in a thread, and drops those of earlier tests."""
 
-    def __init__(self, server: PostgreSQL, thread: ThreadPoolExecutor) -> None:
+    def __init__(self, server: PostgreSQL, valkey: Valkey, thread: ThreadPoolExecutor) -> None:
+        self.valkey = valkey
         self._server = server
         self._thread = thread
         self._runner = asyncio.Runner(loop_factory=asyncio.SelectorEventLoop)
@@ -114,12 +144,25 @@ class _TestServer:
     def lock(self, path: Path) -> None:
         name = self._names[path]
         away = f"ALTER DATABASE {name} ALLOW_CONNECTIONS false"
-        cut = f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{name}'"
+        cut = (
+            f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{name}'"
+        )
         self._thread.submit(self._run, away, cut).result()
 
     def unlock(self, path: Path) -> None:
         back = f"ALTER DATABASE {self._names[path]} ALLOW_CONNECTIONS true"
         self._thread.submit(self._run, back).result()
+
+    @contextmanager
+    def write_lock_held(self, path: Path) -> Iterator[None]:
+        async def lock() -> asyncpg.Connection:
+            peer = await asyncpg.connect(self._server.url(self._names[path]))
+            await peer.execute("SELECT pg_advisory_lock(1)")
+            return peer
+
+        peer = self._thread.submit(self._runner.run, lock()).result()
+        yield
+        self._thread.submit(self._runner.run, peer.close()).result()
 
     def close(self) -> None:
         self._thread.submit(self._disconnect).result()
@@ -148,7 +191,8 @@ class _TestServer:
         self._runner.close()
 
 
-_server: _TestServer | None = None
+_servers: list[_TestServers] = []
+"""The servers that all tests use, if they use any."""
 
 
 @cache

@@ -24,12 +24,11 @@ from barograph.history.records import (
     Version,
     VersionEvent,
 )
-from barograph.kit.database import Transaction
+from barograph.kit.database import POSTGRESQL, SQLITE, Database, Transaction
 from barograph.kit.http import ASGIApp
 from barograph.kit.json import Json
 from barograph.kit.timestamps import HOUR, iso_timestamp
 from barograph.stances.reader import STANCES
-from barograph.web.app import create_app
 from support.clock import START
 from support.service import BASE_URL, Answer, Service, ask
 
@@ -86,15 +85,26 @@ def parse_verifier(text: str) -> Verifier:
     return verifier
 
 
-async def tamper(tx: Transaction, *statements: str) -> None:
+_GUARDS = {
+    SQLITE: "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'",
+    POSTGRESQL: """
+SELECT tgname || ' ON ' || relname,
+    pg_get_triggerdef(t.oid) || ';ALTER TABLE ' || relname || ' ENABLE ALWAYS TRIGGER ' || tgname
+FROM pg_trigger t JOIN pg_class c ON c.oid = tgrelid WHERE NOT tgisinternal
+""",
+}
+
+
+async def tamper(database: Database, *statements: str) -> None:
     """Change the record without its guards, and restore the guards."""
-    guards = await tx.fetch("SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'")
-    for name, _ in guards:
-        await tx.script(f"DROP TRIGGER {name}")
-    for statement in statements:
-        await tx.script(statement)
-    for _, guard in guards:
-        await tx.script(guard)
+
+    async def work(tx: Transaction) -> None:
+        guards = await tx.fetch(_GUARDS[database.engine])
+        removals = [f"DROP TRIGGER {name}" for name, _ in guards]
+        for each in (*removals, *statements, *(guard for _, guard in guards)):
+            await tx.script(each)
+
+    await database.write(work)
 
 
 class PublicHistory:
@@ -107,9 +117,7 @@ class PublicHistory:
 
     def new_worker(self, **changed: object) -> ASGIApp:
         """The application of another process, perhaps with other settings."""
-        settings = self.service.settings.model_copy(update=changed)
-        parts = (self.service.database, self.service.history)
-        return create_app(settings, *parts, clock=self.service.clock).app
+        return self.service.new_worker(**changed).app
 
     def record(self, size: int, kind: str = RATES) -> list[Version]:
         """Append until the chain has this size; return the appended versions."""
@@ -143,7 +151,7 @@ class PublicHistory:
         asyncio.run(self.service.history.write(work))
 
     def tamper(self, *statements: str) -> None:
-        asyncio.run(self.service.history.write(lambda tx: tamper(tx, *statements)))
+        asyncio.run(tamper(self.service.history, *statements))
 
     def publish_end(self, mark: ChainEnd) -> None:
         """Publish the end of the record of rates, as the collector does."""

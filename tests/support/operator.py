@@ -105,9 +105,7 @@ class Operator:
         return on_database(self.history, lambda database: use(Ledger(database, system_clock)))
 
     def tamper(self, *statements: str) -> None:
-        on_database(
-            self.history, lambda database: database.write(lambda tx: tamper(tx, *statements))
-        )
+        on_database(self.history, lambda database: tamper(database, *statements))
 
 
 async def _end(ledger: Ledger, kind: str) -> ChainEnd:

@@ -24,9 +24,9 @@ from barograph.kit.lease import Lease
 from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
 from barograph.payments.records import Facilitator
 from barograph.settings import Settings
-from barograph.web.app import create_app
+from barograph.web.app import WebApp, create_app
 from support.clock import HandClock
-from support.databases import bring_back, take_away, upgraded_database
+from support.databases import bring_back, server_settings, take_away, upgraded_database
 from support.markets import reading, shares
 
 BASE_URL = "https://barograph.example"
@@ -136,6 +136,19 @@ async def asked(
     return Answer(sent[0]["status"], list(sent[0]["headers"]), given)
 
 
+async def end_worker(app: ASGIApp) -> None:
+    """Let an application close its connections, as its server does at the end."""
+    messages = iter(["lifespan.startup", "lifespan.shutdown"])
+
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": next(messages)}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        assert message["type"].endswith(".complete"), message
+
+    await app({"type": "lifespan"}, receive, send)
+
+
 class Service:
     """Publishes as the collector does and reads as a caller does."""
 
@@ -149,7 +162,13 @@ class Service:
         **settings: Any,
     ) -> None:
         self.settings = Settings.model_validate(
-            {"data": folder, "base_url": BASE_URL, "exchange_source": "test venue", **settings}
+            {
+                "data": folder,
+                "base_url": BASE_URL,
+                "exchange_source": "test venue",
+                **server_settings(folder),
+                **settings,
+            }
         )
         self.clock = HandClock()
         self.database = upgraded_database(self.settings.database_path)
@@ -157,14 +176,17 @@ class Service:
         self.lease: Lease = collector_lease(self.settings, self.database, self.clock)
         asyncio.run(self.lease.acquire())
         self.history = upgraded_database(self.settings.history_path, HISTORY)
-        self.app, self.routes, self.board = create_app(
-            self.settings,
-            self.database,
-            watch(self.history),
-            clock=self.clock,
-            identity=identity,
-            facilitator=facilitator,
-        )
+        self._workers: list[WebApp] = []
+        parts = {"identity": identity, "facilitator": facilitator}
+        self._parts = (self.database, watch(self.history)), {"clock": self.clock, **parts}
+        self.app, self.routes, self.board = self.new_worker()
+
+    def new_worker(self, **changed: object) -> WebApp:
+        """The application of one more process, perhaps with other settings."""
+        databases, parts = self._parts
+        settings = self.settings.model_copy(update=changed)
+        self._workers.append(create_app(settings, *databases, **parts))
+        return self._workers[-1]
 
     def publish(self, reading: Perpetuals, shares: Iterable[LongAccounts] = ()) -> None:
         for share in shares:
@@ -243,6 +265,9 @@ class Service:
         asyncio.run(self.board.refresh())
 
     def close(self) -> None:
+        if self.settings.limits_url.get_secret_value():
+            for worker in self._workers:
+                asyncio.run(end_worker(worker.app))
         asyncio.run(self.history.close())
         asyncio.run(self.database.close())
 

@@ -9,14 +9,16 @@ from urllib.parse import urlencode
 from barograph.board.board import publish
 from barograph.board.feeds import Publication
 from barograph.entitlements.store import Entitlements, Holder, HolderKind, Tier
-from barograph.history.ledger import Ledger
+from barograph.history.ledger import HISTORY, Ledger
 from barograph.history.records import ChainEnd, Proposal, Stances, Version
 from barograph.identity.provider import Identity, IdentityRefused, IdentityUnavailable
 from barograph.kit.database import Database, Transaction, Work
+from barograph.kit.migrations import SERVICE
+from barograph.kit.opening import list_tables
 from barograph.kit.timestamps import DAY
 from barograph.payments.records import Facilitator
 from barograph.stances.reader import STANCES
-from support.databases import DatabaseDouble
+from support.databases import DatabaseDouble, database_address
 from support.service import Answer, Service
 from support.stances import FUNDING, proposal
 
@@ -151,17 +153,13 @@ class SubscriberService(Service):
 
     def counts(self) -> dict[str, int]:
         """How many rows every table of both databases has."""
+        paths = {self.settings.database_path: SERVICE, self.settings.history_path: HISTORY}
+        databases = (self.database, self.history)
         found: dict[str, int] = {}
-        for database in (self.database, self.history):
-
-            async def work(tx: Any) -> dict[str, int]:
-                tables = await tx.fetch("SELECT name FROM sqlite_master WHERE type = 'table'")
-                counts = {}
-                for (name,) in tables:
-                    counts[name] = (await tx.fetch(f"SELECT count(*) FROM {name}"))[0][0]
-                return counts
-
-            found |= asyncio.run(database.read(work))
+        for database, path in zip(databases, paths.items(), strict=True):
+            for name in asyncio.run(list_tables(database_address(*path))):
+                counted = asyncio.run(database.fetch(f"SELECT count(*) FROM {name}"))
+                found[name] = counted[0][0]
         return found
 
 

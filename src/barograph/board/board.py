@@ -86,10 +86,15 @@ class Board:
         """Load what changed since the last call; return whether anything did.
 
         Raises:
-            DatabaseUnavailable: nothing changed in memory.
+            DatabaseUnavailable: the records in memory are the same as before.
         """
-        changed = self._changed(await read_versions(self._database))
-        loaded = await self._database.read(self._load_changes) if changed else {}
+        try:
+            changed = self._changed(await read_versions(self._database))
+            loaded = await self._database.read(self._load_changes) if changed else {}
+        except DatabaseUnavailable:
+            # A restored backup may come back, in which the same versions are other snapshots.
+            self._versions.clear()
+            raise
         self.polled_at = self.clock()
         for name, (version, text) in loaded.items():
             self._versions[name] = version

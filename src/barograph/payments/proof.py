@@ -52,6 +52,9 @@ _NONCE = re.compile(r"0x[0-9a-fA-F]{64}")
 _SIGNATURE = re.compile(r"0x[0-9a-fA-F]{130}")
 _CONTRACT_SIGNATURE = re.compile(rf"0x(?:[0-9a-fA-F]{{2}}){{66,{MAX_SIGNATURE}}}")
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,77}")
+_NETWORK = re.compile(r"[a-z0-9-]{3,8}:[A-Za-z0-9_-]{1,32}")
+"""A CAIP-2 id."""
+
 _ZERO_ADDRESS = "0x" + "0" * 40
 _ACCEPTED = {"scheme", "network", "amount", "asset", "payTo", "maxTimeoutSeconds"}
 _AUTHORIZATION = {"from", "to", "value", "validAfter", "validBefore", "nonce"}
@@ -252,9 +255,8 @@ def _object(header: str) -> dict[str, Any]:
 def _terms(accepted: object) -> tuple[dict[str, Any], str, str]:
     """The terms that a proof repeats, and their network and asset."""
     if isinstance(accepted, dict):
-        network, asset = accepted.get("network"), accepted.get("asset")
-        if isinstance(network, str) and isinstance(asset, str) and _ADDRESS.fullmatch(asset):
-            return accepted, network, asset.lower()
+        network = _text(_NETWORK, accepted.get("network"), "wrong_terms")
+        return accepted, network, _text(_ADDRESS, accepted.get("asset"), "wrong_terms").lower()
     raise InvalidProof("wrong_terms")
 
 
@@ -303,9 +305,9 @@ def _members(given: object, names: set[str], reason: str) -> dict[str, Any]:
     return given
 
 
-def _text(pattern: re.Pattern[str], given: object) -> str:
+def _text(pattern: re.Pattern[str], given: object, reason: str = "malformed_authorization") -> str:
     if not isinstance(given, str) or pattern.fullmatch(given) is None:
-        raise InvalidProof("malformed_authorization")
+        raise InvalidProof(reason)
     return given
 
 
