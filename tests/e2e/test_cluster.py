@@ -104,7 +104,7 @@ class Drill:
         with self.fault("PostgreSQL is killed"):
             self.cluster.kill_postgresql()
             self.until_status(FEED_NOW, 503, host, other)
-            self.cluster.start_postgresql()
+            self.cluster.postgresql.start()
         with self.fault("PostgreSQL is frozen"), frozen(self.cluster.postgresql_family()):
             self.until_status(FEED_NOW, 503, host, other)
         with self.fault("a web host can't reach PostgreSQL"):

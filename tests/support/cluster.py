@@ -25,7 +25,7 @@ from barograph.demo.servers.identity import API_KEY, load_or_create_key
 from barograph.demo.servers.macro_files import FUND_PATH
 from barograph.demo.servers.wallets import load_or_create_wallets
 from barograph.kit.clock import system_clock
-from support.postgresql import PostgreSQL, running_postgresql, start_server, wait_until_ready
+from support.postgresql import PostgreSQL, running_postgresql
 from support.processes import HOST, Process, answer_200, eventually, unused_port
 from support.valkey import running_valkey
 
@@ -346,11 +346,6 @@ class Cluster:
                 each.kill()
         self.postgresql.process.wait()
         psutil.wait_procs(family, timeout=30)
-
-    def start_postgresql(self) -> None:
-        server = self.postgresql
-        server.process = start_server(server.folder, server.port)
-        wait_until_ready(server)
 
     def postgresql_family(self) -> list[psutil.Process]:
         top = psutil.Process(self.postgresql.process.pid)

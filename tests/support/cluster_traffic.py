@@ -55,7 +55,7 @@ PATIENCE = 90.0
 """Longer than a paid request may take."""
 
 PAUSE = 0.3
-TRIES = 3
+TRIES = 2
 AT_ONCE = 24
 FRESH = int(FRESH_SECONDS * SECOND)
 SIGNALS_FRESH = 150 * SECOND
@@ -337,10 +337,9 @@ class Traffic:
     async def _buy_stance(self, host: str) -> None:
         terms = wire_requirements(stance_requirements(self._prices))
         purchase = self._new_purchase(STANCE_PATH, "none", terms)
-        hosts = cycle([host, *(each for each in WEB if each != host)])
-        for _, each in zip(range(TRIES), hosts, strict=False):
+        for _ in range(TRIES):
             if purchase.outcome is None:
-                await self._pay(purchase, each)
+                await self._pay(purchase, host)
         await asyncio.sleep(PAUSE)
 
     async def _buy_feed(self, wallet: str, *hosts: str) -> None:

@@ -91,7 +91,7 @@ def running_postgresql(*, port: int | None = None) -> Iterator[PostgreSQL]:
         process = start_server(folder, port)
         server = PostgreSQL(folder, port, process)
         try:
-            wait_until_ready(server)
+            _wait_until_ready(server)
             yield server
         finally:
             server.process.kill()
@@ -119,7 +119,7 @@ def start_server(folder: Path, port: int) -> "subprocess.Popen[bytes]":
     )
 
 
-def wait_until_ready(server: PostgreSQL) -> None:
+def _wait_until_ready(server: PostgreSQL) -> None:
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
