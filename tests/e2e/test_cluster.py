@@ -51,6 +51,10 @@ class Drill:
         self.traffic = traffic
         self.webs = [cluster.hosts[each] for each in WEB]
         self.first, self.second = self.webs
+        self.parts = (
+            *(self.break_web, self.break_postgresql),
+            *(self.break_leader, self.break_standby, self.break_valkey),
+        )
 
     def wait(self, look: Callable[[], bool], what: str) -> None:
         eventually(lambda: look() or self.traffic.wrong or None, what, EVENT_SECONDS)
@@ -284,8 +288,8 @@ def test_a_cluster_survives_its_parts(tmp_path: Path) -> None:
         with running_traffic(cluster) as traffic:
             drill = Drill(cluster, traffic)
             drill.until_works()
-            for part in ("web", "postgresql", "leader", "standby", "valkey"):
-                getattr(drill, f"break_{part}")()
+            for break_part in drill.parts:
+                break_part()
                 drill.require_exact_limit()
             traffic.finish()
             drill.wait(drill.settle_all, "the outcome of every purchase")
