@@ -159,6 +159,7 @@ def test_an_allowance_that_is_spent_is_waited_for(way: str, service: Service) ->
     assert patient.transport.statuses[-2:] == [429, 200]
 
 
+@pytest.mark.not_on_servers("the test expects exact times, and the clock of Valkey runs")
 def test_a_wait_that_is_too_long_is_an_error_that_says_when(
     reader: Reader, service: Service
 ) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from support.history import PublicHistory
 from support.markets import reading
 from support.pages import FOUND, MAIL, NOTE
 from support.payments import FEED, PAYMENTS, HandFacilitator, header, payload, proof
-from support.service import BADGE_PATHS, FREE_PATHS, Answer, Service, ask, asked
+from support.service import BADGE_PATHS, FREE_PATHS, Answer, Service, ask, asked, fresh_service
 from support.subscribers import FEED_ENTRY, SubscriberService
 
 OWN = {"/api/status", "/badge/status.svg", "/badge/status.json"}
@@ -44,8 +45,18 @@ def test_both_hosts_give_the_same_bytes_under_the_same_etag(service: Service, pa
     assert cached(ask(one, path)) == cached(ask(other, path))
 
 
+def test_requests_without_a_key_are_counted_over_both_hosts(tmp_path: Path) -> None:
+    with fresh_service(tmp_path, workers=2) as service:
+        hosts = two_hosts(service)
+        answers = [ask(hosts[number % 2], "/api/v1/signals") for number in range(122)]
+        left = [int(each.headers["x-ratelimit-remaining"]) for each in answers]
+    assert [each.status for each in answers] == [200] * 120 + [429] * 2
+    assert left == [*range(119, -1, -1), 0, 0]
+
+
 def test_a_key_link_of_one_host_is_used_up_at_the_other(tmp_path: Path) -> None:
-    service = Service(tmp_path, **MAIL)
+    mail: dict[str, Any] = {**MAIL}
+    service = Service(tmp_path, **mail)
     one, other = two_hosts(service)
     wanted = {"fields": [("content-type", "application/json")], "body": b'{"email":"a@b.example"}'}
     assert ask(one, "/api/v1/keys", "POST", **wanted).status == 202

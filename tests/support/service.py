@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -177,15 +178,19 @@ class Service:
         asyncio.run(self.lease.acquire())
         self.history = upgraded_database(self.settings.history_path, HISTORY)
         self._workers: list[WebApp] = []
-        parts = {"identity": identity, "facilitator": facilitator}
-        self._parts = (self.database, watch(self.history)), {"clock": self.clock, **parts}
+        self._create = partial(
+            create_app,
+            database=self.database,
+            history=watch(self.history),
+            clock=self.clock,
+            identity=identity,
+            facilitator=facilitator,
+        )
         self.app, self.routes, self.board = self.new_worker()
 
     def new_worker(self, **changed: object) -> WebApp:
         """The application of one more process, perhaps with other settings."""
-        databases, parts = self._parts
-        settings = self.settings.model_copy(update=changed)
-        self._workers.append(create_app(settings, *databases, **parts))
+        self._workers.append(self._create(self.settings.model_copy(update=changed)))
         return self._workers[-1]
 
     def publish(self, reading: Perpetuals, shares: Iterable[LongAccounts] = ()) -> None:

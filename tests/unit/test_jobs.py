@@ -15,7 +15,7 @@ from barograph.collector.jobs import ISSUE_SECONDS, MAX_READINGS, MacroJob, Stan
 from barograph.errors import InvalidReply, LeaseLost, Unreachable
 from barograph.history.ledger import Ledger
 from barograph.history.records import Stances
-from barograph.kit.database import DatabaseUnavailable, Transaction, Work
+from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import SECOND
 from barograph.macro.records import MACRO_HEALTH, Figure, RecordedFigure, SourceHealth
@@ -208,7 +208,7 @@ def test_a_source_is_told_only_what_was_stored(office: Office, failure: Exceptio
 class Transactions(FailingDatabase):
     """A database that notes how many figures are known after each transaction."""
 
-    def __init__(self, database: SQLiteDatabase, *, most: int = 100) -> None:
+    def __init__(self, database: Database, *, most: int = 100) -> None:
         super().__init__(database)
         self._most = most
         self.figures: list[int] = []
