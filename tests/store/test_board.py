@@ -52,6 +52,7 @@ class PluggedDatabase(DatabaseDouble):
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.engine = database.engine
         self.pulled = False
         self.refused = 0
         self.asked: list[tuple[str, tuple[Value, ...]]] = []

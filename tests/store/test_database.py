@@ -106,6 +106,7 @@ def test_a_broken_rule_of_the_schema_is_named_and_nothing_is_kept(
     assert runner.run(accounts.read(rows)) == [("a", 100), ("b", 100)]
 
 
+@pytest.mark.both_engines
 def test_many_writers_at_once_never_come_between_each_other(
     accounts: Database, runner: asyncio.Runner
 ) -> None:
@@ -176,6 +177,7 @@ def test_a_write_that_was_acknowledged_is_seen_by_the_next_read(
     runner.run(scenario())
 
 
+@pytest.mark.both_engines
 def test_a_caller_that_is_cancelled_leaves_no_half_transaction(
     accounts: Database, runner: asyncio.Runner
 ) -> None:
@@ -284,6 +286,7 @@ def test_placeholders_go_beyond_nine(accounts: Database, runner: asyncio.Runner)
 @pytest.mark.parametrize(
     "note", ["", "it's", "'; DROP TABLE accounts; --", "$1", "?", "é\u2028\U0001f4c8", "a\nb"]
 )
+@pytest.mark.both_engines
 def test_values_are_kept_as_they_are(accounts: Database, runner: asyncio.Runner, note: str) -> None:
     async def work(tx: Transaction) -> list[Row]:
         sql = "UPDATE accounts SET note = $1, rate = $2, amount = $3 WHERE name = 'a'"
@@ -336,3 +339,17 @@ def test_a_script_runs_to_its_end_even_past_a_statement_that_returns_rows(
     runner.run(accounts.write(work))
 
     assert runner.run(accounts.read(rows)) == [("a", 7), ("b", 7)]
+
+
+@pytest.mark.both_engines
+def test_text_with_a_nul_character_is_refused_and_nothing_is_kept(
+    accounts: Database, runner: asyncio.Runner
+) -> None:
+    async def work(tx: Transaction) -> None:
+        await take_from_a(tx)
+        await tx.execute("UPDATE accounts SET note = $1", "a\0b")
+
+    with pytest.raises(ConstraintViolated):
+        runner.run(accounts.write(work))
+
+    assert runner.run(accounts.read(rows)) == [("a", 100), ("b", 100)]

@@ -429,23 +429,21 @@ def test_the_question_of_every_request_reads_by_the_holder_s_index(desk: Desk) -
 @pytest.mark.parametrize(
     ("engine", "sql"),
     on_engines(
-        [
-            "UPDATE entitlement_trail SET why = 'another'",
-            "UPDATE entitlement_trail SET sequence = 9 WHERE sequence = 1",
-            "DELETE FROM entitlement_trail",
-            "TRUNCATE entitlement_trail",
-            "DELETE FROM entitlement_trail WHERE sequence = 2",
-            "REPLACE INTO entitlement_trail VALUES (1, 'e', 'granted', 0, 9, 'x', 'y')",
-            "INSERT OR REPLACE INTO entitlement_trail VALUES (2, 'e', 'revoked', 0, 9, 'x', 'y')",
-            (
-                "INSERT INTO entitlement_trail VALUES (1, 'e', 'revoked', 0, 9, 'x', 'y') "
-                "ON CONFLICT (sequence) DO UPDATE SET why = 'another'"
-            ),
-            "INSERT INTO entitlement_trail VALUES (0, 'e', 'revoked', 0, 9, 'x', 'y')",
-            "INSERT INTO entitlement_trail VALUES (4, 'e', 'revoked', 0, 9, 'x', 'y')",
-            "INSERT INTO entitlement_trail VALUES (NULL, 'e', 'revoked', 0, 9, 'x', 'y')",
-            "INSERT INTO entitlement_trail VALUES (3, 'e', 'forgotten', 0, 9, 'x', 'y')",
-        ]
+        "UPDATE entitlement_trail SET why = 'another'",
+        "UPDATE entitlement_trail SET sequence = 9 WHERE sequence = 1",
+        "DELETE FROM entitlement_trail",
+        "TRUNCATE entitlement_trail",
+        "DELETE FROM entitlement_trail WHERE sequence = 2",
+        "REPLACE INTO entitlement_trail VALUES (1, 'e', 'granted', 0, 9, 'x', 'y')",
+        "INSERT OR REPLACE INTO entitlement_trail VALUES (2, 'e', 'revoked', 0, 9, 'x', 'y')",
+        (
+            "INSERT INTO entitlement_trail VALUES (1, 'e', 'revoked', 0, 9, 'x', 'y') "
+            "ON CONFLICT (sequence) DO UPDATE SET why = 'another'"
+        ),
+        "INSERT INTO entitlement_trail VALUES (0, 'e', 'revoked', 0, 9, 'x', 'y')",
+        "INSERT INTO entitlement_trail VALUES (4, 'e', 'revoked', 0, 9, 'x', 'y')",
+        "INSERT INTO entitlement_trail VALUES (NULL, 'e', 'revoked', 0, 9, 'x', 'y')",
+        "INSERT INTO entitlement_trail VALUES (3, 'e', 'forgotten', 0, 9, 'x', 'y')",
     ),
     indirect=["engine"],
 )

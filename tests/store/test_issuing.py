@@ -67,6 +67,7 @@ class Door(DatabaseDouble):
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.engine = database.engine
         self.can_read = True
         self.can_write = True
         self.when_read: Callable[[], Coroutine[Any, Any, object]] | None = None

@@ -54,6 +54,7 @@ def test_the_first_to_ask_gets_the_lease_and_the_second_does_not(
     assert not runner.run(claim("b").acquire())
 
 
+@pytest.mark.both_engines
 def test_of_many_that_ask_at_once_exactly_one_gets_it(
     claim: Callable[[str], Lease], runner: asyncio.Runner
 ) -> None:
@@ -132,6 +133,7 @@ def test_the_next_takes_over_the_moment_the_lease_runs_out(
     assert not runner.run(first.acquire())
 
 
+@pytest.mark.both_engines
 def test_a_frozen_holder_that_wakes_up_cannot_write(
     claim: Callable[[str], Lease], database: Database, clock: HandClock, runner: asyncio.Runner
 ) -> None:

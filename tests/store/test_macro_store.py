@@ -141,25 +141,23 @@ def test_a_batch_is_kept_whole_or_not_at_all(figures: Figures) -> None:
 @pytest.mark.parametrize(
     ("engine", "sql"),
     on_engines(
-        [
-            "UPDATE observations SET value = 9",
-            "UPDATE observations SET observed_at = 0 WHERE revision = 1",
-            "DELETE FROM observations",
-            "TRUNCATE observations",
-            "REPLACE INTO observations VALUES ('sofr', '2026-11-02', 1, 9, 's', 0)",
-            "INSERT OR REPLACE INTO observations VALUES ('sofr', '2026-11-02', 1, 9, 's', 0)",
-            (
-                "INSERT INTO observations VALUES ('sofr', '2026-11-02', 1, 9, 's', 0) ON CONFLICT "
-                "(series, day, revision) DO UPDATE SET value = 9"
-            ),
-            (
-                "REPLACE INTO observations (rowid, series, day, revision, value, source, observed_at) "
-                "VALUES (1, 'sofr', '2026-11-09', 1, 9, 's', 0)"
-            ),
-            "INSERT INTO observations VALUES ('sofr', '2026-11-02', 3, 9, 's', 0)",
-            "INSERT INTO observations VALUES ('sofr', '2026-11-02', NULL, 9, 's', 0)",
-            "INSERT INTO observations VALUES ('sofr', '2026-11-03', 0, 9, 's', 0)",
-        ]
+        "UPDATE observations SET value = 9",
+        "UPDATE observations SET observed_at = 0 WHERE revision = 1",
+        "DELETE FROM observations",
+        "TRUNCATE observations",
+        "REPLACE INTO observations VALUES ('sofr', '2026-11-02', 1, 9, 's', 0)",
+        "INSERT OR REPLACE INTO observations VALUES ('sofr', '2026-11-02', 1, 9, 's', 0)",
+        (
+            "INSERT INTO observations VALUES ('sofr', '2026-11-02', 1, 9, 's', 0) ON CONFLICT "
+            "(series, day, revision) DO UPDATE SET value = 9"
+        ),
+        (
+            "REPLACE INTO observations (rowid, series, day, revision, value, source, observed_at) "
+            "VALUES (1, 'sofr', '2026-11-09', 1, 9, 's', 0)"
+        ),
+        "INSERT INTO observations VALUES ('sofr', '2026-11-02', 3, 9, 's', 0)",
+        "INSERT INTO observations VALUES ('sofr', '2026-11-02', NULL, 9, 's', 0)",
+        "INSERT INTO observations VALUES ('sofr', '2026-11-03', 0, 9, 's', 0)",
     ),
     indirect=["engine"],
 )

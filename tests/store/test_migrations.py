@@ -85,6 +85,7 @@ def test_the_packaged_migrations_are_numbered_from_one_without_a_gap() -> None:
     assert all(step.name and step.sql.strip() for step in steps)
 
 
+@pytest.mark.both_engines
 def test_the_packaged_migrations_make_the_schema(
     database: Database, runner: asyncio.Runner
 ) -> None:
@@ -156,6 +157,7 @@ def test_a_database_of_a_newer_version_is_refused_with_a_remedy(
         runner.run(upgrade(empty_database, [FIRST], HandClock()))
 
 
+@pytest.mark.both_engines
 def test_a_migration_that_fails_leaves_the_old_schema_whole(
     empty_database: Database, runner: asyncio.Runner
 ) -> None:
@@ -184,6 +186,7 @@ asyncio.run(upgrade(database, steps, clock))
 """
 
 
+@pytest.mark.both_engines
 def test_a_process_that_dies_in_the_middle_leaves_the_old_schema_whole(
     empty_database: Database,
     start_python: Callable[[str], "subprocess.Popen[str]"],

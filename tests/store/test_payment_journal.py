@@ -237,6 +237,7 @@ def test_only_a_second_purchase_of_feed_is_called_one(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("state", STATES)
+@pytest.mark.both_engines
 def test_one_key_is_one_payment_of_a_wallet_at_a_door(desk: Desk, state: State) -> None:
     order = Order(key="0123456789abcdef")
     first = desk.bring(desk.run(desk.journal.claim(proof(), DOOR, order)), state)
@@ -287,6 +288,7 @@ def test_stale_claim_cannot_change_a_newer_claim(desk: Desk) -> None:
     assert (settling.state, settling.door) == ("settling", "/elsewhere")
 
 
+@pytest.mark.both_engines
 def test_a_body_goes_out_once(desk: Desk) -> None:
     settled = desk.bring(desk.claim(), "settled")
     desk.clock.pass_seconds(1)
@@ -440,20 +442,18 @@ def test_payments_are_listed_by_state_and_payer(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("engine", "statement"),
     on_engines(
-        [
-            "UPDATE payment_trail SET detail = 'x'",
-            "DELETE FROM payment_trail",
-            "TRUNCATE payment_trail",
-            "INSERT OR REPLACE INTO payment_trail SELECT * FROM payment_trail",
-            "INSERT INTO payment_trail SELECT 9, payment_id, step, at, detail FROM payment_trail",
-            "DELETE FROM payments",
-            "TRUNCATE payments CASCADE",
-            "UPDATE payments SET state = 'released'",
-            "UPDATE payments SET state = 'failed'",
-            "UPDATE payments SET nonce = 'x'",
-            "UPDATE payments SET payer = 'x'",
-            "UPDATE payments SET state = 'refunded'",
-        ]
+        "UPDATE payment_trail SET detail = 'x'",
+        "DELETE FROM payment_trail",
+        "TRUNCATE payment_trail",
+        "INSERT OR REPLACE INTO payment_trail SELECT * FROM payment_trail",
+        "INSERT INTO payment_trail SELECT 9, payment_id, step, at, detail FROM payment_trail",
+        "DELETE FROM payments",
+        "TRUNCATE payments CASCADE",
+        "UPDATE payments SET state = 'released'",
+        "UPDATE payments SET state = 'failed'",
+        "UPDATE payments SET nonce = 'x'",
+        "UPDATE payments SET payer = 'x'",
+        "UPDATE payments SET state = 'refunded'",
     ),
     indirect=["engine"],
 )

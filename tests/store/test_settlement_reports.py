@@ -173,24 +173,22 @@ def test_a_report_is_kept_whole_or_not_at_all(reports: Reports) -> None:
 @pytest.mark.parametrize(
     ("engine", "sql"),
     on_engines(
-        [
-            "UPDATE settlement_reports SET funding_rate_pct = 9",
-            "UPDATE settlement_reports SET origin = 'measured'",
-            "DELETE FROM settlement_reports",
-            "TRUNCATE settlement_reports",
-            f"REPLACE INTO settlement_reports VALUES ('bybit', 'BTCUSDT', {AT}, 1, 9, 0, 'measured')",
-            (
-                f"INSERT INTO settlement_reports VALUES ('bybit', 'BTCUSDT', {AT}, 1, 9, 0, 'measured')"
-                " ON CONFLICT (venue, contract, at, revision) DO UPDATE SET funding_rate_pct = 9"
-            ),
-            (
-                "REPLACE INTO settlement_reports "
-                "(rowid, venue, contract, at, revision, funding_rate_pct, read_at, origin) "
-                f"VALUES (1, 'bybit', 'BTCUSDT', {AT + STEP}, 1, 9, 0, 'measured')"
-            ),
-            f"INSERT INTO settlement_reports VALUES ('bybit', 'BTCUSDT', {AT}, 3, 9, 0, 'measured')",
-            f"INSERT INTO settlement_reports VALUES ('bybit', 'ETHUSDT', {AT}, 0, 9, 0, 'measured')",
-        ]
+        "UPDATE settlement_reports SET funding_rate_pct = 9",
+        "UPDATE settlement_reports SET origin = 'measured'",
+        "DELETE FROM settlement_reports",
+        "TRUNCATE settlement_reports",
+        f"REPLACE INTO settlement_reports VALUES ('bybit', 'BTCUSDT', {AT}, 1, 9, 0, 'measured')",
+        (
+            f"INSERT INTO settlement_reports VALUES ('bybit', 'BTCUSDT', {AT}, 1, 9, 0, 'measured')"
+            " ON CONFLICT (venue, contract, at, revision) DO UPDATE SET funding_rate_pct = 9"
+        ),
+        (
+            "REPLACE INTO settlement_reports "
+            "(rowid, venue, contract, at, revision, funding_rate_pct, read_at, origin) "
+            f"VALUES (1, 'bybit', 'BTCUSDT', {AT + STEP}, 1, 9, 0, 'measured')"
+        ),
+        f"INSERT INTO settlement_reports VALUES ('bybit', 'BTCUSDT', {AT}, 3, 9, 0, 'measured')",
+        f"INSERT INTO settlement_reports VALUES ('bybit', 'ETHUSDT', {AT}, 0, 9, 0, 'measured')",
     ),
     indirect=["engine"],
 )

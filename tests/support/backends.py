@@ -1,6 +1,5 @@
 """Stores of either engine, as tests hand them to themselves and to other processes."""
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import pytest
@@ -43,7 +42,7 @@ class Backend(NamedTuple):
         return INTEGRITY[self.engine]
 
 
-def on_engines(statements: Iterable[str]) -> list[tuple[Engine, str]]:
+def on_engines(*statements: str) -> list[tuple[Engine, str]]:
     """Each statement with the engines that know it."""
     foreign = {SQLITE: "TRUNCATE", POSTGRESQL: "REPLACE"}
     return [(engine, sql) for engine in foreign for sql in statements if foreign[engine] not in sql]
