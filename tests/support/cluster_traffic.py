@@ -156,8 +156,6 @@ class Traffic:
             limits=limits, timeout=PATIENCE, trust_env=False, verify=False
         )
 
-    # What the test asks.
-
     def works_since(self, moment: int, hosts: Sequence[str] = WEB) -> bool:
         """Whether every kind of request was answered in full with nothing from before a moment."""
         return all(self._worked[who, host] > moment for who in ALL for host in hosts)
@@ -198,8 +196,6 @@ class Traffic:
 
         hosts = [host for _, host in zip(range(requests), cycle(WEB), strict=False)]
         return Counter(await asyncio.gather(*(one(host) for host in hosts)))
-
-    # What goes on all the time.
 
     async def run(self) -> None:
         """Use the cluster until `finish`."""
