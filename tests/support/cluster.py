@@ -184,8 +184,8 @@ class Host:
         self.name = name
         self.data = cluster.folder / name
         self.log = cluster.folder / f"{name}.log"
-        self.postgresql = Link(cluster.background, cluster.postgresql.port)
-        self.valkey = Link(cluster.background, cluster.valkey.port)
+        self.postgresql = Link(cluster.network, cluster.postgresql.port)
+        self.valkey = Link(cluster.network, cluster.valkey.port)
         self.port = unused_port()
         self.pids: set[int] = set()
         self._command = command
@@ -242,7 +242,9 @@ class Cluster:
     def __init__(self, folder: Path, postgresql: PostgreSQL, stack: ExitStack) -> None:
         self.folder = folder
         self.postgresql = postgresql
-        self.background = Background()
+        # Two threads, so that links forward at once while the traffic is busy.
+        self.network, self.background = Background(), Background()
+        stack.callback(self.network.stop)
         stack.callback(self.background.stop)
         self.valkey = stack.enter_context(running_valkey())
         self.urls = (postgresql.create(), postgresql.create())
@@ -275,7 +277,7 @@ class Cluster:
             "base_url": BASE_URL,
             "database_url": database,
             "history_url": history,
-            "limits_url": f"redis://{HOST}:{host.valkey.port}?socket_timeout=0.5",
+            "limits_url": f"redis://{HOST}:{host.valkey.port}?socket_timeout=2",
             "key_pepper": "p" * 32,
             "history_key": b64encode(bytes(range(32))).decode(),
             "trusted_proxies": HOST,

@@ -56,7 +56,7 @@ PATIENCE = 90.0
 
 PAUSE = 0.3
 TRIES = 2
-AT_ONCE = 24
+AT_ONCE = 8
 FRESH = int(FRESH_SECONDS * SECOND)
 SIGNALS_FRESH = 150 * SECOND
 PROOF_LIFE = 60 * SECOND
@@ -133,7 +133,7 @@ class Traffic:
 
         self.seen: list[Seen] = []
         self.purchases: list[Purchase] = []
-        self.link = Link(cluster.background, cluster.postgresql.port)
+        self.link = Link(cluster.network, cluster.postgresql.port)
         self._worked: dict[tuple[str, str], int] = defaultdict(int)
         self._impaired: dict[str, list[list[int]]] = defaultdict(list)
         self._is_over = False
