@@ -248,7 +248,7 @@ def test_write_that_a_crash_undid_is_not_mistaken_for_one_with_its_number(
     async def scenario() -> None:
         database = PostgreSQLDatabase(url)
         await database.write(create)
-        with pytest.raises(DatabaseUnavailable):
+        with pytest.raises(DatabaseUnavailable, match="outcome is unknown"):
             await written_through(own_server, url, crash)
         assert await database.fetch(COUNT) == [(0,)]
         await database.close()

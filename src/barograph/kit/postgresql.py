@@ -43,9 +43,14 @@ OUTCOME_SECONDS = 10.0
 OUTCOME_PAUSE_SECONDS = 0.25
 """For how long, and how often, we ask what became of a COMMIT that nobody answered."""
 
-_FAILED = (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.PostgresError)
+_BROKEN = (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+"""After these nobody knows what a connection is in the middle of. The driver raises the last when
+the server ended a connection while nobody used it."""
+
+_FAILED = (*_BROKEN, TimeoutError, asyncpg.PostgresError)
 _LOST = (
-    *(ConnectionError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError),
+    *(ConnectionError, asyncpg.InterfaceError, asyncpg.InternalClientError),
+    asyncpg.PostgresConnectionError,
     *(asyncpg.AdminShutdownError, asyncpg.CrashShutdownError),
 )
 """A connection that ended."""
@@ -145,11 +150,14 @@ class PostgreSQLDatabase:
                 while True:
                     with suppress(DatabaseUnavailable):
                         ((outcome,),) = await self.fetch(_OUTCOME, *begun)
-                        if outcome != "in progress":
+                        if outcome in {"committed", "aborted"}:
                             return bool(outcome == "committed")
+                        if outcome != "in progress":
+                            break
                     await asyncio.sleep(OUTCOME_PAUSE_SECONDS)
-        except TimeoutError as error:
-            raise DatabaseUnavailable("lost during a COMMIT whose outcome is unknown") from error
+        except TimeoutError:
+            pass
+        raise DatabaseUnavailable("lost during a COMMIT whose outcome is unknown")
 
     @asynccontextmanager
     async def _connection(
@@ -294,7 +302,7 @@ def _driver_errors_named() -> Iterator[None]:
 
 def _is_doubtful(error: BaseException) -> bool:
     """Whether a connection may still be in the middle of something, such as a cancelled query."""
-    return not isinstance(error, Exception) or isinstance(error, OSError | asyncpg.InterfaceError)
+    return not isinstance(error, Exception) or isinstance(error, _BROKEN)
 
 
 def _reason(error: Exception) -> str:
