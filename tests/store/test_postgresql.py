@@ -132,7 +132,7 @@ asyncio.run(main())
 @pytest.mark.thorough
 @pytest.mark.outcome(
     "A process freezes while it writes to PostgreSQL",
-    "PostgreSQL undoes its write after 3 seconds, and the others go on.",
+    "PostgreSQL rolls its write back after 3 seconds. Then other processes can write.",
 )
 def test_frozen_writer_is_ended_by_the_server_and_its_write_is_undone(
     numbers: Database,
@@ -203,7 +203,7 @@ async def written_through(server: PostgreSQL, url: str, at_commit: AtCommit) -> 
 
 @pytest.mark.outcome(
     "The connection to PostgreSQL breaks before it confirms a write",
-    "The writer asks what became of it, and reports what PostgreSQL says.",
+    "The process asks PostgreSQL whether it committed, and reports what PostgreSQL says.",
 )
 def test_write_whose_confirmation_is_lost_succeeds_if_the_server_made_it(
     numbers: Database, url: str, postgresql: PostgreSQL, runner: asyncio.Runner
@@ -259,7 +259,7 @@ def test_write_that_a_crash_undid_is_not_mistaken_for_one_with_its_number(
 @pytest.mark.thorough
 @pytest.mark.outcome(
     "PostgreSQL restarts",
-    "Every process reconnects; a request that comes after the restart notices nothing.",
+    "Every process reconnects. No request fails after the restart.",
 )
 def test_restarted_server_is_used_again_without_a_failed_request(
     own_server: PostgreSQL, runner: asyncio.Runner

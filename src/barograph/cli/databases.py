@@ -1,4 +1,4 @@
-"""Opens a database for one command, and tells what it was made for: simulated or real data."""
+"""Opens a database for one command, and says whether it is for a demo or for live data."""
 
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
@@ -71,10 +71,10 @@ def tables_in(address: "Address") -> set[str]:
 
 
 def has_database(settings: "Settings") -> bool:
-    """Whether the service's database was made.
+    """Whether the service's database exists; on PostgreSQL, whether it has tables.
 
     Raises:
-        DatabaseUnavailable: the server doesn't say.
+        DatabaseUnavailable: the database can't be read.
     """
     address = settings.database_address
     return address.exists() if isinstance(address, Path) else "instance" in tables_in(address)
@@ -120,7 +120,7 @@ def _refusal(data: Path, place: str, kind: "Kind") -> str:
 def database_kind(settings: "Settings") -> "Kind | None":
     """What the service's database was made for; None if it is missing.
 
-    On PostgreSQL also None if it has no mark: then the first process that uses it sets one.
+    On PostgreSQL also None if it has no mark yet; the first upgrade sets one.
     """
     marked, _ = stored_terms(settings)
     if marked is not None:
@@ -132,7 +132,7 @@ def database_kind(settings: "Settings") -> "Kind | None":
 
 
 def _folder_kind(settings: "Settings") -> "Kind | None":
-    """What a data folder is for, which has secrets even if its databases are elsewhere."""
+    """What a data folder was made for: it has secrets even if its databases are elsewhere."""
     from pydantic import SecretStr
 
     return database_kind(settings.model_copy(update={"database_url": SecretStr("")}))
@@ -157,13 +157,13 @@ def history_kind(address: "Address") -> "Kind | None":
 
 
 async def read_comment(database: "Database") -> str | None:
-    """Whose a PostgreSQL database is, as far as it says so: `live`, or a demo's world."""
+    """The mark of a PostgreSQL database: `live`, `demo` or a demo's world; None without one."""
     ((comment,),) = await database.fetch(_COMMENT)
     return None if comment is None else str(comment)
 
 
 async def write_comment(database: "Database", comment: str) -> None:
-    """Note whose a PostgreSQL database is; only the role that owns its tables can."""
+    """Mark a PostgreSQL database; only the role that owns its tables may."""
     sql = f"COMMENT ON TABLE public.schema_migrations IS '{comment}'"
     await database.write(lambda tx: tx.script(sql))
 

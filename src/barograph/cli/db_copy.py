@@ -38,7 +38,7 @@ Counts = dict[str, int]
 """How many rows each table has."""
 
 _NOT_COPIED = ("schema_migrations", "secret_fingerprints")
-"""Every database has its own migrations, and hosts compare their secrets only on PostgreSQL."""
+"""Each engine has its own migrations, and the fingerprints are used only on PostgreSQL."""
 
 _STORED_AS = {"TEXT": "text", "INTEGER": "integer", "BIGINT": "integer", "DOUBLE PRECISION": "real"}
 _DIGESTS = {"stance_versions": "history_digest", "stance_events": "event_digest"}
@@ -86,7 +86,8 @@ async def _copy(
 ) -> Copied:
     await _require_upgraded(files[0], SERVICE)
     await _require_upgraded(files[1], RECORD)
-    # The files are closed before the targets, which stops a write that has lost its caller.
+    # If we are cancelled, the files close first. Then a write that still runs on a target fails,
+    # and closing the target doesn't wait for the rest of the copy.
     async with _opened(targets[0]) as service, _opened(targets[1]) as history:
         with _locked(files[0]) as old_service, _locked(files[1]) as old_history:
             _require_storable(old_service, old_history)
@@ -112,8 +113,8 @@ async def _require_upgraded(file: Path, schema: str) -> None:
         await database.close()
     if missing:
         raise ConfigurationError(
-            f"an older version made {file}: run `barograph db upgrade --data {file.parent}` with "
-            "the settings of that folder, so without the URLs of PostgreSQL"
+            f"an older version created {file}: run `barograph db upgrade --data {file.parent}` "
+            f"without {DATABASE} and {HISTORY}, then run this again"
         )
 
 
@@ -187,7 +188,7 @@ def _unstorable(source: _Source, table: str) -> str:
 
 
 async def _prepare(database: Database, schema: str, setting: str, owner: str) -> None:
-    """Create the tables, and note whose they are.
+    """Create the tables, and mark them as those of this instance.
 
     Raises:
         BarographError: they belong to another demo, or to another kind of data.
@@ -205,11 +206,11 @@ async def _copy_service(tx: Transaction, source: _Source, advance: "_Advance") -
     if await _is_copied(tx, source):
         advance(source.total)
         return True
-    # A slow disk may need longer for the next rows than a service may pause.
+    # A slow disk may take longer to read the next rows than a transaction may be idle.
     await tx.execute(f"SET LOCAL idle_in_transaction_session_timeout = {UPGRADE_WAIT_MS}")
     await tx.execute("DELETE FROM instance")
     for table, columns in source.tables.items():
-        # As the rows lie in the file: in the order of insertion or of the key. Guards accept both.
+        # SQLite returns rows in the order of insertion or of the key; the guards accept both.
         rows = source.fetch(f"SELECT {', '.join(columns)} FROM {table} NOT INDEXED")  # noqa: S608
         while page := list(islice(rows, PAGE)):
             await copy_rows(tx, table, columns, page)
@@ -282,7 +283,7 @@ async def _append(tx: Transaction, source: _Source, page: list[Row]) -> None:
 async def _require_counts(database: Database, source: _Source) -> Counts:
     found = await database.read(partial(_counts, source=source))
     if found != source.counts:
-        raise BarographError(f"the copy has {found} rows, and the folder {source.counts}")
+        raise BarographError(f"the copy has {found} rows, but the folder {source.counts}: {_AGAIN}")
     return found
 
 
@@ -303,7 +304,8 @@ class _Advance:
         self._progress(self._done, self._total)
 
 
-_REMEDY = "nothing was copied. Create an empty database, and copy to that"
+_REMEDY = "nothing was copied. Create an empty database and copy to that one"
+_AGAIN = "something else writes there. Copy to two empty databases"
 _COLUMNS = f"""
 SELECT tables.name, columns.name
 FROM sqlite_schema AS tables, pragma_table_info(tables.name) AS columns

@@ -37,7 +37,7 @@ RECORDED = (
 """The files that a fresh demo deletes. Wallets and the identity provider's key stay."""
 
 ASIDE = "_aside"
-"""Ends the name of a table that the fault of the history took away."""
+"""Suffix of a table that the history's fault renamed."""
 
 
 def demo_urls(given: Settings) -> dict[str, SecretStr]:
@@ -49,7 +49,7 @@ def demo_urls(given: Settings) -> dict[str, SecretStr]:
 
 
 def store_urls(settings: Settings) -> None:
-    """Name the demo's databases in its data folder, for the commands beside it."""
+    """Store the demo's URLs in its data folder, for commands that run beside it."""
     urls = {name: getattr(settings, name).get_secret_value() for name in URLS}
     replace_file(settings.data / URLS_FILE, json.dumps(urls).encode())
 
@@ -58,7 +58,7 @@ def require_own_databases(settings: Settings, anchor: Anchor | None) -> None:
     """Refuse a PostgreSQL database that belongs to another demo.
 
     Raises:
-        ConfigurationError: it belongs to the demo of another folder, or this folder lost its world.
+        ConfigurationError: it belongs to the demo of another folder, or this one has no world.
     """
     for place, url in _servers(settings):
         comment = run_once(url, read_comment)
@@ -72,7 +72,7 @@ def require_own_databases(settings: Settings, anchor: Anchor | None) -> None:
 
 
 def claim_databases(settings: Settings, anchor: Anchor) -> None:
-    """Note in PostgreSQL databases that they belong to this demo."""
+    """Mark the PostgreSQL databases as this demo's."""
     for _, url in _servers(settings):
         run_once(url, lambda database: write_comment(database, world_comment(anchor)))
 
@@ -133,5 +133,5 @@ def _servers(settings: Settings) -> Iterator[tuple[str, str]]:
 
 
 def world_comment(anchor: Anchor) -> str:
-    """What the databases of a demo say about themselves."""
+    """The mark of a demo's databases."""
     return f"demo {anchor.seed} {anchor.epoch}"

@@ -32,7 +32,7 @@ RESTORE: Final = (
     f"before the first start, {UPGRADE}; later restore a backup, because a new history would start "
     "another hash chain"
 )
-GRANT: Final = "run deploy/postgresql-roles.sql again as a superuser"
+GRANT: Final = "run deploy/postgresql-roles.sql again"
 
 
 class _Server(NamedTuple):
@@ -74,7 +74,8 @@ async def _inspect(database: Database, schema: str, clock: Clock) -> Diagnosis:
 
 def _judge(server: _Server, skew: int) -> Diagnosis | None:
     if server.number < OLDEST * 10_000:
-        return failed(f"PostgreSQL {server.version}", f"use PostgreSQL {OLDEST} or newer")
+        detail = f"PostgreSQL {server.version} is too old"
+        return failed(detail, f"use PostgreSQL {OLDEST} or newer")
     if skew > MAX_SKEW_MS:
         detail = f"this machine's clock and the server's differ by {skew / SECOND:.1f} s"
         return failed(detail, "synchronise both clocks (NTP)")
@@ -91,7 +92,7 @@ async def _judge_schema(database: Database, schema: str, server: _Server) -> Dia
         return failed(f"lacks {', '.join(missing)}", UPGRADE)
     if "0" in await database.read(_timeouts):
         detail = "timeouts that a transaction sets have no effect"
-        return failed(detail, "set the pooler between us and the server to pool transactions")
+        return failed(detail, "set your pooler to transaction pooling")
     if schema == HISTORY:
         await require_guards(database)
     return None
@@ -106,13 +107,17 @@ def _explain(error: DatabaseUnavailable, host: str) -> Diagnosis:
     for kind, found in _REFUSALS.items():
         if isinstance(cause, kind):
             return found._replace(detail=found.detail.format(host=host))
-    unknown = failed(str(error), "look into the log of the PostgreSQL server")
+    unknown = failed(str(error), "check the log of the PostgreSQL server")
     return (cause and connection_problem(cause, host)) or unknown
 
 
 _REFUSALS: Final[dict[type[Exception], Diagnosis]] = {
     asyncpg.InvalidAuthorizationSpecificationError: failed(
         "{host} refuses our user name or password", "correct the URL, or pg_hba.conf on the server"
+    ),
+    asyncpg.ClientConfigurationError: failed(
+        "the options of the URL for {host} can't be used",
+        "correct them: sslmode=verify-full needs sslrootcert=FILE",
     ),
     asyncpg.InvalidCatalogNameError: failed(
         "{host} has no database of that name", "create it with deploy/postgresql-roles.sql"

@@ -1,8 +1,8 @@
 """Secrets that all hosts of one PostgreSQL database must share.
 
-With another pepper a host would accept none of the stored API keys; with another checkpoint key its
-signatures would contradict those of the others. So the first host stores fingerprints of its
-secrets, and a host with other secrets does not start.
+A host with another pepper would accept none of the stored API keys. A host with another checkpoint
+key would sign checkpoints that contradict the others'. So the first web host stores fingerprints of
+its secrets, and one with other secrets doesn't start.
 """
 
 import hmac
@@ -20,7 +20,7 @@ _PURPOSE = b"barograph: fingerprint of a secret"
 async def require_shared_secrets(database: Database, settings: Settings) -> None:
     """Store the fingerprints of our secrets, or compare them with the stored ones.
 
-    SQLite serves one host, whose secrets are in the same folder.
+    SQLite needs no check: it serves one host, which keeps its secrets in the same folder.
 
     Raises:
         ConfigurationError: another host has stored other secrets.
@@ -35,20 +35,20 @@ async def require_shared_secrets(database: Database, settings: Settings) -> None
     other = sorted(name for name in ours if not hmac.compare_digest(ours[name], stored[name]))
     if other:
         raise ConfigurationError(
-            f"other hosts of this database have another {' and '.join(other)}: copy the files from "
-            f"the data folder of one of them to {settings.data}, or set BAROGRAPH_KEY_PEPPER and "
+            f"this database was used with another {' and '.join(other)}: copy the files from the "
+            f"data folder of another host to {settings.data}, or set BAROGRAPH_KEY_PEPPER and "
             "BAROGRAPH_HISTORY_KEY to the same values on every host. To replace the secrets, stop "
-            "every host and run `barograph db upgrade --new-secrets`"
+            "every web host and run `barograph db upgrade --new-secrets`"
         )
 
 
 async def forget_secrets(database: Database) -> None:
-    """Delete the fingerprints, so that the next host that starts may bring other secrets."""
+    """Delete the fingerprints, so that hosts can start with other secrets."""
     await database.write(lambda tx: tx.execute("DELETE FROM secret_fingerprints"))
 
 
 def _fingerprints(settings: Settings) -> dict[str, str]:
-    """A hash for each secret that tells nothing about it."""
+    """A keyed hash for each secret, from which nobody can learn it."""
     secrets = {
         PEPPER_FILE: load_pepper(settings),
         HISTORY_KEY_FILE: load_history_key(settings).private_bytes_raw(),
