@@ -45,7 +45,6 @@ async def _check_server(url: str) -> Diagnosis:
     store = ValkeyStore(url, b"doctor")
     try:
         async with asyncio.timeout(LOOK_SECONDS):
-            await client.ping()
             found = await _information(client)
         await store.count(PROBE, "")
     except (LimitsUnavailable, RedisError, OSError) as error:
@@ -53,7 +52,13 @@ async def _check_server(url: str) -> Diagnosis:
     finally:
         await store.close()
         await client.aclose()
-    return _kept(found)
+    name = "Valkey" if "valkey_version" in found else "Redis"
+    version = found.get("valkey_version") or found.get("redis_version", "of unknown version")
+    policy = found.get("maxmemory_policy", "noeviction")
+    if policy != "noeviction" and found.get("maxmemory"):
+        detail = f"{name} {version} deletes counts when its memory is full ({policy})"
+        return note(detail, "set its maxmemory-policy to noeviction")
+    return ok(f"{name} {version} counts for all hosts")
 
 
 async def _information(client: "Redis") -> dict[str, Any]:
@@ -64,39 +69,29 @@ async def _information(client: "Redis") -> dict[str, Any]:
         return {}
 
 
-def _kept(found: dict[str, Any]) -> Diagnosis:
-    version = found.get("valkey_version") or found.get("redis_version", "of unknown version")
-    name = "Valkey" if "valkey_version" in found else "Redis"
-    policy = found.get("maxmemory_policy", "noeviction")
-    if policy != "noeviction" and found.get("maxmemory"):
-        detail = f"{name} {version} deletes counts when its memory is full ({policy})"
-        return note(detail, "set its maxmemory-policy to noeviction")
-    return ok(f"{name} {version} counts for all hosts")
-
-
 def _problem(error: Exception, host: str, seconds: float) -> Diagnosis:
     cause = error.__cause__ if isinstance(error, LimitsUnavailable) else error
-    if isinstance(error, LimitsUnavailable) and isinstance(cause, TimeoutError):
+    if cause is not error and isinstance(cause, TimeoutError):
         detail = f"{host} takes longer than {seconds * 1000:g} ms to connect and reply"
         return failed(detail, "use a server nearby, or set socket_timeout in BAROGRAPH_LIMITS_URL")
-    refusal = next((each for kind, each in _REFUSALS.items() if isinstance(cause, kind)), None)
-    if refusal is not None:
-        return failed(refusal[0].format(host=host), refusal[1])
+    for kind, (detail, remedy) in _REFUSALS.items():
+        if isinstance(cause, kind):
+            return failed(f"{host} {detail}", remedy)
     unknown = failed(f"{host} fails ({type(cause).__name__})", "check BAROGRAPH_LIMITS_URL")
     return connection_problem(error, host) or unknown
 
 
 _REFUSALS: Final = {
     AuthenticationError: (
-        "{host} refuses the user or the password",
+        "refuses the user or the password",
         "check them in BAROGRAPH_LIMITS_URL; write special characters percent-encoded",
     ),
     NoPermissionError: (
-        "{host} doesn't let this user run the script",
+        "doesn't let this user run the script",
         "give the user the commands that docs/many-hosts.md lists",
     ),
-    ReadOnlyError: ("{host} is a read-only replica", "name the primary in BAROGRAPH_LIMITS_URL"),
-    OutOfMemoryError: ("the memory of {host} is full", "raise its maxmemory"),
+    ReadOnlyError: ("is a read-only replica", "name the primary in BAROGRAPH_LIMITS_URL"),
+    OutOfMemoryError: ("is full", "raise its maxmemory"),
 }
 
 CHECKS: Final[dict[str, Check]] = {"limits": check_limits}

@@ -17,7 +17,6 @@ from redis.asyncio import Redis
 from redis.asyncio.connection import ConnectionPool, parse_url
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import NoScriptError
 
 from barograph.limits.rate_limits import CallerHash, LimitsUnavailable, RateLimit, Usage
 
@@ -127,20 +126,14 @@ class ValkeyStore:
         task.cancel()
         return TimeoutError()
 
-    async def _run(self, requests: Sequence[_Request], *, load: bool = False) -> list[Any]:
-        """Run the script for each request in one round trip, or two if the server forgot it."""
+    async def _run(self, requests: Sequence[_Request]) -> list[Any]:
+        """Run the script for each request, in one round trip."""
         pipeline = self._client.pipeline(transaction=False)
-        if load:
-            pipeline.script_load(self._script)
-        for each in requests:
+        # The first one sends the whole script, because the server may have forgotten it.
+        pipeline.eval(self._script, 2, *requests[0])
+        for each in requests[1:]:
             pipeline.evalsha(self._digest, 2, *each)
-        replies = (await pipeline.execute(raise_on_error=False))[-len(requests) :]
-        unknown = [n for n, each in enumerate(replies) if isinstance(each, NoScriptError)]
-        if unknown and not load:
-            again = await self._run([requests[n] for n in unknown], load=True)
-            for n, reply in zip(unknown, again, strict=True):
-                replies[n] = reply
-        return replies
+        return await pipeline.execute(raise_on_error=False)
 
 
 def open_client(url: str) -> tuple[Redis, float]:
