@@ -3,15 +3,8 @@
 import asyncio
 from typing import Any, Final
 
+from redis import exceptions
 from redis.asyncio import Redis
-from redis.exceptions import (
-    AuthenticationError,
-    NoPermissionError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    RedisError,
-    ResponseError,
-)
 
 from barograph.cli.diagnosis import (
     LOOK_SECONDS,
@@ -47,7 +40,7 @@ async def _check_server(url: str) -> Diagnosis:
         async with asyncio.timeout(LOOK_SECONDS):
             found = await _information(client)
         await store.count(PROBE, "")
-    except (LimitsUnavailable, RedisError, OSError) as error:
+    except (LimitsUnavailable, exceptions.RedisError, OSError) as error:
         return _problem(error, host_of(url), seconds)
     finally:
         await store.close()
@@ -61,11 +54,11 @@ async def _check_server(url: str) -> Diagnosis:
     return ok(f"{name} {version} counts for all hosts")
 
 
-async def _information(client: "Redis") -> dict[str, Any]:
+async def _information(client: Redis) -> dict[str, Any]:
     """The server's version and memory; empty if its user may not read them."""
     try:
         return {**await client.info("server"), **await client.info("memory")}
-    except ResponseError:
+    except exceptions.ResponseError:
         return {}
 
 
@@ -82,16 +75,19 @@ def _problem(error: Exception, host: str, seconds: float) -> Diagnosis:
 
 
 _REFUSALS: Final = {
-    AuthenticationError: (
+    exceptions.AuthenticationError: (
         "refuses the user or the password",
         "check them in BAROGRAPH_LIMITS_URL; write special characters percent-encoded",
     ),
-    NoPermissionError: (
+    exceptions.NoPermissionError: (
         "doesn't let this user run the script",
         "give the user the commands that docs/many-hosts.md lists",
     ),
-    ReadOnlyError: ("is a read-only replica", "name the primary in BAROGRAPH_LIMITS_URL"),
-    OutOfMemoryError: ("is full", "raise its maxmemory"),
+    exceptions.ReadOnlyError: (
+        "is a read-only replica",
+        "name the primary in BAROGRAPH_LIMITS_URL",
+    ),
+    exceptions.OutOfMemoryError: ("is full", "raise its maxmemory"),
 }
 
 CHECKS: Final[dict[str, Check]] = {"limits": check_limits}

@@ -11,15 +11,7 @@ from typing import NamedTuple
 
 from barograph.errors import ConfigurationError
 from barograph.kit.clock import Clock
-from barograph.kit.database import (
-    POSTGRESQL,
-    SQLITE,
-    Database,
-    Engine,
-    Queryable,
-    Row,
-    Transaction,
-)
+from barograph.kit.database import POSTGRESQL, SQLITE, Database, Engine, Queryable, Row, Transaction
 from barograph.kit.postgresql import NotPermitted
 
 _TABLE = """

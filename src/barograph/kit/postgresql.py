@@ -11,13 +11,7 @@ to somebody else afterwards.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import (
-    AbstractAsyncContextManager,
-    asynccontextmanager,
-    contextmanager,
-    nullcontext,
-    suppress,
-)
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from operator import methodcaller
 from typing import Any
 
@@ -161,7 +155,7 @@ class PostgreSQLDatabase:
 
     @asynccontextmanager
     async def _connection(
-        self, first: First[T], turn: AbstractAsyncContextManager[None] | None = None
+        self, first: First[T], turn: asyncio.Semaphore | None = None
     ) -> AsyncIterator[tuple[asyncpg.Connection, T]]:
         """A connection for one coroutine at a time, and the result of the first statement on it."""
         with _driver_errors_named():
