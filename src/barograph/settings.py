@@ -20,6 +20,7 @@ from pydantic import (
     Field,
     SecretStr,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -49,6 +50,20 @@ _VALKEY_ADDRESS = re.compile(
     rf"(redis|valkey)s?://{_SERVER_USER}{_SERVER}(/[0-9]{{0,4}})?"
     r"(\?(&?(socket_timeout=[0-9]*\.?[0-9]+|ssl_ca_certs=[^&#\s]+))+)?"
 )
+_SERVER_ADDRESSES = {
+    "database_url": (
+        _POSTGRESQL_ADDRESS,
+        "postgresql://USER:PASSWORD@HOST/DATABASE is needed; for SQLite set BAROGRAPH_DATA",
+    ),
+    "history_url": (
+        re.compile(f"{_POSTGRESQL_ADDRESS.pattern}|{_SQLITE_ADDRESS.pattern}"),
+        "postgresql://USER:PASSWORD@HOST/DATABASE or sqlite:/// and the path of a file is needed",
+    ),
+    "limits_url": (
+        _VALKEY_ADDRESS,
+        "redis://USER:PASSWORD@HOST:PORT/0[?socket_timeout=0.2&ssl_ca_certs=FILE] is needed",
+    ),
+}
 _CONTACT = re.compile(r"(mailto:[!-~]+@[!-~]+|https://[!-~]+)")
 _HTTP_ADDRESS = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~-]+)*", re.ASCII)
 
@@ -581,39 +596,12 @@ class Settings(BaseModel):
             date.fromisoformat(value)
         return value
 
-    @field_validator("database_url")
+    @field_validator("database_url", "history_url", "limits_url")
     @classmethod
-    def _database_server(cls, value: SecretStr) -> SecretStr:
-        url = value.get_secret_value()
-        if url and _POSTGRESQL_ADDRESS.fullmatch(url) is None:
-            raise ValueError(
-                "postgresql://USER:PASSWORD@HOST/DATABASE is needed, with special characters of "
-                "the password percent-encoded; the SQLite file is always in the folder that "
-                "BAROGRAPH_DATA names"
-            )
-        return value
-
-    @field_validator("history_url")
-    @classmethod
-    def _history_place(cls, value: SecretStr) -> SecretStr:
-        url = value.get_secret_value()
-        if url and not (_POSTGRESQL_ADDRESS.fullmatch(url) or _SQLITE_ADDRESS.fullmatch(url)):
-            raise ValueError(
-                "postgresql://USER:PASSWORD@HOST/DATABASE, or sqlite:/// and the path of a file, "
-                "is needed, such as sqlite:////var/lib/barograph/history.sqlite3"
-            )
-        return value
-
-    @field_validator("limits_url")
-    @classmethod
-    def _limits_server(cls, value: SecretStr) -> SecretStr:
-        url = value.get_secret_value()
-        if url and _VALKEY_ADDRESS.fullmatch(url) is None:
-            raise ValueError(
-                "redis://USER:PASSWORD@HOST:PORT/NUMBER is needed, or rediss:// for TLS, with "
-                "special characters of the password percent-encoded; the options are "
-                "socket_timeout (seconds) and ssl_ca_certs (a file)"
-            )
+    def _server_address(cls, value: SecretStr, info: ValidationInfo) -> SecretStr:
+        form, needed = _SERVER_ADDRESSES[str(info.field_name)]
+        if value.get_secret_value() and form.fullmatch(value.get_secret_value()) is None:
+            raise ValueError(f"{needed}. Percent-encode special characters of the password.")
         return value
 
     @model_validator(mode="after")

@@ -129,14 +129,14 @@ class PostgreSQLDatabase:
 
     async def _transact(self, work: Work[T]) -> T:
         async with self._connection(self._begin_write, self._turn) as (connection, _):
-            begun = await connection.fetchrow(_LOCK)
+            (begun,) = await _roll_back_if_failed(connection, lambda tx: tx.fetch(_LOCK))
             result = await _roll_back_if_failed(connection, work)
             lost = await _commit(connection)
         if lost is None or await self._was_committed(begun):
             return result
         raise DatabaseUnavailable(_reason(lost)) from lost
 
-    async def _was_committed(self, begun: asyncpg.Record) -> bool:
+    async def _was_committed(self, begun: Row) -> bool:
         """Ask the server what became of a transaction.
 
         Raises:
