@@ -20,6 +20,7 @@ from pydantic import (
     Field,
     SecretStr,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -39,10 +40,30 @@ IBIT_URL = (
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _WALLET = re.compile(r"0x[0-9a-fA-F]{40}", re.ASCII)
 _SQLITE_ADDRESS = re.compile(r"sqlite:///(?!:memory:$)[^?#\0]*[^?#/\0]")
-_VALKEY_ADDRESS = re.compile(
-    r"(redis|valkey)s?://([^@/?#\s]*@)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"
-    r"(/[0-9]{0,4})?(\?(&?(socket_timeout=[0-9]*\.?[0-9]+|ssl_ca_certs=[^&#\s]+))+)?"
+_SERVER_USER = r"([A-Za-z0-9._~!$&'()*+,;=:%-]*@)?"
+_SERVER = r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"
+_POSTGRESQL_ADDRESS = re.compile(
+    rf"postgres(ql)?://{_SERVER_USER}(?P<hosts>({_SERVER}(,{_SERVER})*)?)/(?P<name>[^@/?#\s]+)"
+    r"(\?[^#\s]*)?"
 )
+_VALKEY_ADDRESS = re.compile(
+    rf"(redis|valkey)s?://{_SERVER_USER}{_SERVER}(/[0-9]{{0,4}})?"
+    r"(\?(&?(socket_timeout=[0-9]*\.?[0-9]+|ssl_ca_certs=[^&#\s]+))+)?"
+)
+_SERVER_ADDRESSES = {
+    "database_url": (
+        _POSTGRESQL_ADDRESS,
+        "postgresql://USER:PASSWORD@HOST/DATABASE is needed; for SQLite set BAROGRAPH_DATA",
+    ),
+    "history_url": (
+        re.compile(f"{_POSTGRESQL_ADDRESS.pattern}|{_SQLITE_ADDRESS.pattern}"),
+        "postgresql://USER:PASSWORD@HOST/DATABASE or sqlite:/// and the path of a file is needed",
+    ),
+    "limits_url": (
+        _VALKEY_ADDRESS,
+        "redis://USER:PASSWORD@HOST:PORT/0[?socket_timeout=0.2&ssl_ca_certs=FILE] is needed",
+    ),
+}
 _CONTACT = re.compile(r"(mailto:[!-~]+@[!-~]+|https://[!-~]+)")
 _HTTP_ADDRESS = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~-]+)*", re.ASCII)
 
@@ -576,50 +597,21 @@ class Settings(BaseModel):
             date.fromisoformat(value)
         return value
 
-    @field_validator("database_url")
+    @field_validator("database_url", "history_url", "limits_url")
     @classmethod
-    def _database_server(cls, value: SecretStr) -> SecretStr:
-        url = value.get_secret_value()
-        if url and not _is_postgresql(url):
-            raise ValueError(
-                "postgresql://USER:PASSWORD@HOST/DATABASE is needed; the SQLite file is always in "
-                "the folder that BAROGRAPH_DATA names"
-            )
-        return value
-
-    @field_validator("history_url")
-    @classmethod
-    def _history_place(cls, value: SecretStr) -> SecretStr:
-        url = value.get_secret_value()
-        if url and not (_is_postgresql(url) or _SQLITE_ADDRESS.fullmatch(url)):
-            raise ValueError(
-                "postgresql://USER:PASSWORD@HOST/DATABASE, or sqlite:/// and the path of a file, "
-                "is needed, such as sqlite:////var/lib/barograph/history.sqlite3"
-            )
-        return value
-
-    @field_validator("limits_url")
-    @classmethod
-    def _limits_server(cls, value: SecretStr) -> SecretStr:
-        url = value.get_secret_value()
-        if url and _VALKEY_ADDRESS.fullmatch(url) is None:
-            raise ValueError(
-                "redis://USER:PASSWORD@HOST:PORT/NUMBER is needed, or rediss:// for TLS, with "
-                "special characters of the password percent-encoded; the options are "
-                "socket_timeout (seconds) and ssl_ca_certs (a file)"
-            )
+    def _server_address(cls, value: SecretStr, info: ValidationInfo) -> SecretStr:
+        form, needed = _SERVER_ADDRESSES[str(info.field_name)]
+        if value.get_secret_value() and form.fullmatch(value.get_secret_value()) is None:
+            raise ValueError(f"{needed}. Percent-encode special characters of the password.")
         return value
 
     @model_validator(mode="after")
     def _history_has_its_own_place(self) -> Self:
-        others = (self.database_path, self.limits_path)
-        history = self.history_address
+        history, others = self.history_address, (self.database_path, self.limits_path)
         if isinstance(history, Path):
             taken = history.resolve() in {each.resolve() for each in others}
         else:
-            taken = self.database_address == history or is_same_database(
-                self.database_url.get_secret_value(), history
-            )
+            taken = is_same_database(self.database_url.get_secret_value(), history)
         if taken:
             raise ValueError("BAROGRAPH_HISTORY_URL must name a database of its own")
         return self
@@ -688,7 +680,7 @@ class Settings(BaseModel):
     def history_address(self) -> Path | str:
         """The history of stances: a SQLite file or a PostgreSQL URL."""
         url = self.history_url.get_secret_value()
-        return url if _is_postgresql(url) else self.history_path
+        return self.history_path if url.startswith(SQLITE_FILE) else url or self.history_path
 
     @property
     def limits_path(self) -> Path:
@@ -762,19 +754,16 @@ def _text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _is_postgresql(url: str) -> bool:
-    parts = urlsplit(url)
-    return parts.scheme in {"postgresql", "postgres"} and bool(parts.path.strip("/"))
-
-
 def is_same_database(first: str, second: str) -> bool:
-    """Whether two PostgreSQL URLs name one database; users and options don't matter."""
-    one, other = urlsplit(first), urlsplit(second)
-    return (one.hostname, one.port or 5432, one.path) == (
-        other.hostname,
-        other.port or 5432,
-        other.path,
-    )
+    """Whether two URLs name one database; users and options don't matter."""
+    return _database_place(first) == _database_place(second)
+
+
+def _database_place(url: str) -> tuple[str, str]:
+    found = _POSTGRESQL_ADDRESS.fullmatch(url)
+    if found is None:
+        return "", url
+    return re.sub(r":5432(?=,|$)", "", found["hosts"].lower()), found["name"]
 
 
 def _parse_networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:

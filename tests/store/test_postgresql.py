@@ -3,17 +3,26 @@
 import asyncio
 import pkgutil
 import signal
+import socket
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from importlib import import_module
+from traceback import format_exception
 from typing import Any
 
 import asyncpg
 import pytest
 
 import barograph
-from barograph.kit.database import POSTGRESQL, Database, DatabaseUnavailable, Engine, Transaction
+from barograph.kit.database import (
+    POSTGRESQL,
+    ConstraintViolated,
+    Database,
+    DatabaseUnavailable,
+    Engine,
+    Transaction,
+)
 from barograph.kit.postgresql import MAX_CONNECTIONS, PostgreSQLDatabase
 from support.backends import Backend
 from support.postgresql import HOST, PostgreSQL, running_postgresql
@@ -108,6 +117,51 @@ def test_a_statement_that_takes_too_long_is_ended_and_the_next_one_runs(
         await database.close()
 
     runner.run(scenario())
+
+
+def test_violation_names_the_constraint_but_no_value_of_the_row(
+    numbers: Database, runner: asyncio.Runner
+) -> None:
+    async def add_twice(tx: Transaction) -> None:
+        await tx.execute_many("INSERT INTO numbers VALUES ($1)", [(4711,), (4711,)])
+
+    with pytest.raises(ConstraintViolated, match="numbers_pkey") as violated:
+        runner.run(numbers.write(add_twice))
+    assert "4711" not in "".join(format_exception(violated.value))
+
+
+def test_write_that_hides_the_failure_of_a_statement_is_not_reported_as_made(
+    numbers: Database, runner: asyncio.Runner
+) -> None:
+    async def hide(tx: Transaction) -> None:
+        await add(tx)
+        with suppress(asyncpg.PostgresError):
+            await tx.execute("SELECT 1 / 0")
+
+    with pytest.raises(RuntimeError, match="nothing was written"):
+        runner.run(numbers.write(hide))
+    assert runner.run(numbers.fetch(COUNT)) == [(0,)]
+
+
+@pytest.mark.thorough
+@pytest.mark.outcome(
+    "PostgreSQL accepts connections but doesn't answer",
+    "A request waits as long as one statement may take, whatever it waits for, and fails.",
+)
+def test_caller_of_a_server_that_does_not_answer_waits_no_longer_than_for_a_statement(
+    runner: asyncio.Runner,
+) -> None:
+    async def scenario(port: int) -> None:
+        url = f"postgresql://postgres@{HOST}:{port}/none"
+        slow, fast = (PostgreSQLDatabase(url, lock_ms=1, statement_ms=ms) for ms in (1_000, 1))
+        waiting = [asyncio.create_task(each.fetch("SELECT 1")) for each in (slow, fast)]
+        done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        assert done == {waiting[1]}
+        assert isinstance(waiting[1].exception(), DatabaseUnavailable)
+        waiting[0].cancel()
+
+    with socket.create_server((HOST, 0)) as silent:
+        runner.run(scenario(silent.getsockname()[1]))
 
 
 HOLDER = """
@@ -296,8 +350,8 @@ def every_statement() -> set[str]:
     names = (each.name for each in pkgutil.walk_packages(barograph.__path__, "barograph."))
     modules = [import_module(name) for name in names if "sqlite" not in name and "main" not in name]
     found = {sql for module in modules for sql in statements(vars(module))}
-    other = ("sqlite_", "pragma_", "{")
-    return {sql for sql in found if not any(part in sql for part in other)}
+    foreign = ("sqlite_", "pragma_", "{")  # the last is a template
+    return {sql for sql in found if not any(each in sql for each in foreign)}
 
 
 @pytest.mark.thorough

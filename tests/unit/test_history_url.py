@@ -35,9 +35,11 @@ def test_the_record_is_where_the_address_says(address: str, path: str) -> None:
     assert Settings.from_environment(settings.to_environment()) == settings
 
 
-@pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
-def test_both_databases_can_be_on_a_postgresql_server(scheme: str) -> None:
-    server = f"{scheme}://user:hunter2@db.example"
+@pytest.mark.parametrize(
+    ("scheme", "more"), [("postgresql", ""), ("postgres", ":5433,[2001:db8::1]:5432")]
+)
+def test_both_databases_can_be_on_a_postgresql_server(scheme: str, more: str) -> None:
+    server = f"{scheme}://user:hunter2@db.example{more}"
     settings = read(database_url=f"{server}/barograph", history_url=f"{server}/history")
 
     assert settings.database_address == f"{server}/barograph"
@@ -52,6 +54,9 @@ def test_both_databases_can_be_on_a_postgresql_server(scheme: str) -> None:
         ("database_url", "sqlite:///data/barograph.sqlite3"),
         ("database_url", "postgresql://user:hunter2@db.example"),
         ("database_url", "postgresql+asyncpg://user:hunter2@db.example/x"),
+        ("database_url", "postgresql://user:hunter2/x@db.example/x"),
+        ("database_url", "postgresql://user:hunter2\u2100@db.example/x#"),
+        ("history_url", "postgresql://db.example:hunter2/x"),
         ("history_url", "postgresql+asyncpg://user:hunter2@db.example/x"),
         ("history_url", "mysql://user:hunter2@db.example/x"),
     ],
@@ -67,7 +72,11 @@ def test_an_address_of_no_known_database_is_refused_without_its_password(
 
 @pytest.mark.parametrize(
     "address",
-    ["postgresql://db.example/one", "postgres://other@DB.example:5432/one?sslmode=require"],
+    [
+        "postgresql://db.example/one",
+        "postgres://other@DB.example:5432/one?sslmode=require",
+        "postgresql://me:hunter3@db.example:5432/one",
+    ],
 )
 def test_the_record_is_never_in_the_service_s_own_database(address: str) -> None:
     with pytest.raises(ConfigurationError, match="must name a database of its own"):

@@ -23,7 +23,11 @@ POSTGRESQL: Engine = "postgresql"
 
 
 class DatabaseUnavailable(BarographError):
-    """The database could not be reached; nothing was written."""
+    """The database could not be used; nothing was written.
+
+    Only if the connection was lost during a COMMIT, and PostgreSQL crashed or doesn't answer for
+    ten seconds, may it have been written. So a caller must be able to repeat its write.
+    """
 
 
 class ConstraintViolated(BarographError):

@@ -11,14 +11,7 @@ from typing import NamedTuple
 
 from barograph.errors import ConfigurationError
 from barograph.kit.clock import Clock
-from barograph.kit.database import (
-    POSTGRESQL,
-    SQLITE,
-    Database,
-    Engine,
-    Queryable,
-    Transaction,
-)
+from barograph.kit.database import POSTGRESQL, SQLITE, Database, Engine, Queryable, Row, Transaction
 from barograph.kit.postgresql import NotPermitted
 
 _TABLE = """
@@ -71,21 +64,16 @@ async def upgrade(database: Database, migrations: Sequence[Migration], clock: Cl
             the database of another schema, or our role may not change it.
     """
 
-    async def missing(tx: Transaction) -> list[Migration]:
-        applied = await _applied(tx) if await tx.fetch(_IS_UPGRADED[database.engine]) else {}
-        _refuse_other_history(applied, migrations, database.engine)
-        return [step for step in migrations if step.number not in applied]
-
     async def apply(tx: Transaction) -> list[str]:
         await tx.script(_TABLE)
-        steps = await missing(tx)  # another process may have been faster
+        steps = await _missing(tx, migrations, database.engine)  # another process may be faster
         for step in steps:
             await tx.script(step.sql)
             await tx.execute(_RECORD, step.number, step.name, step.digest, clock())
         return [step.name for step in steps]
 
     try:
-        return await database.write(apply) if await database.read(missing) else []
+        return await database.write(apply) if await missing_migrations(database, migrations) else []
     except NotPermitted as error:
         raise ConfigurationError(
             "our PostgreSQL role may not upgrade the database, or not read schema_migrations: "
@@ -99,16 +87,13 @@ async def missing_migrations(database: Database, migrations: Sequence[Migration]
     Raises:
         ConfigurationError: the database is newer than this version, an applied file changed, or it
             is the database of another schema.
-        DatabaseUnavailable: it cannot be read, or was never upgraded.
+        DatabaseUnavailable: it cannot be read.
     """
-    applied = await _applied(database)
-    _refuse_other_history(applied, migrations, database.engine)
-    return [step.name for step in migrations if step.number not in applied]
+    return [step.name for step in await _missing(database, migrations, database.engine)]
 
 
 _APPLIED = "SELECT number, digest FROM schema_migrations ORDER BY number"
 _RECORD = "INSERT INTO schema_migrations (number, name, digest, applied_at) VALUES ($1, $2, $3, $4)"
-
 
 _IS_UPGRADED = {
     SQLITE: "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'schema_migrations'",
@@ -116,31 +101,35 @@ _IS_UPGRADED = {
 }
 
 
-async def _applied(tx: Queryable) -> dict[int, str]:
-    return {int(number): str(digest) for number, digest in await tx.fetch(_APPLIED)}
-
-
-def _refuse_other_history(
-    applied: dict[int, str], migrations: Sequence[Migration], engine: Engine
-) -> None:
+async def _missing(
+    queryable: Queryable, migrations: Sequence[Migration], engine: Engine
+) -> list[Migration]:
+    applied: list[Row] = []
+    if await queryable.fetch(_IS_UPGRADED[engine]):
+        applied = await queryable.fetch(_APPLIED)
     known = {step.number: step for step in migrations}
-    for number, digest in applied.items():
-        if number in known and known[number].digest == digest:
-            continue
-        if other := _schema_of(digest, engine):
-            raise ConfigurationError(
-                f"this is the database of the {other}: BAROGRAPH_DATABASE_URL and "
-                "BAROGRAPH_HISTORY_URL must name two databases"
-            )
-        if number not in known:
-            raise ConfigurationError(
-                f"the database has migration {number}, which this version does not know: "
-                "run the newer barograph that made it"
-            )
-        raise ConfigurationError(
-            f"migration {number} ({known[number].name}) was edited after it was applied: "
-            "restore the file and add a new migration instead"
+    for number, digest in applied:
+        step = known.pop(number, None)
+        if step is None or step.digest != digest:
+            raise ConfigurationError(_other_history(number, step, _schema_of(digest, engine)))
+    return list(known.values())
+
+
+def _other_history(number: int, step: Migration | None, schema: str | None) -> str:
+    if schema is not None:
+        return (
+            f"this is the database of the {schema}: BAROGRAPH_DATABASE_URL and "
+            "BAROGRAPH_HISTORY_URL must name two databases"
         )
+    if step is None:
+        return (
+            f"the database has migration {number}, which this version does not know: run the newer "
+            "barograph that made it"
+        )
+    return (
+        f"migration {number} ({step.name}) was edited after it was applied: restore the file and "
+        "add a new migration instead"
+    )
 
 
 def _schema_of(digest: str, engine: Engine) -> str | None:

@@ -10,7 +10,7 @@ another client afterwards.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from operator import methodcaller
 from typing import Any
 
@@ -76,35 +76,36 @@ class PostgreSQLDatabase:
         survives_power_cuts: bool = True,
     ) -> None:
         """A write waits at most `lock_ms` for others; a statement takes at most `statement_ms`."""
+        self._url = url
         self._seconds = (max(lock_ms, statement_ms) + SECOND) / SECOND
-        self._pool = _Pool(url, self._seconds)
-        # Writes wait for each other anyway. Waiting here, they leave the connections to reads.
-        self._turn = asyncio.Semaphore(1)
         limits = (
             f"SET LOCAL statement_timeout = {statement_ms};"
             f"SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS}"
         )
-        self._begin_read = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {limits}"
         durable = "on" if survives_power_cuts else "off"
-        self._begin_write = (
-            f"BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {lock_ms};"
-            f"SET LOCAL synchronous_commit = {durable}; {limits}"
+        self._begin_read: First[str] = methodcaller(
+            "execute", f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {limits}"
         )
+        self._begin_write: First[str] = methodcaller(
+            "execute",
+            f"BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {lock_ms};"
+            f"SET LOCAL synchronous_commit = {durable}; {limits}",
+        )
+        self._idle: list[asyncpg.Connection] = []
+        self._free = asyncio.Semaphore(MAX_CONNECTIONS)
+        # Writes wait for each other anyway; here they occupy no connection that reads could use.
+        self._turn = asyncio.Semaphore(1)
         self._writes: set[asyncio.Task[Any]] = set()
 
     async def fetch(self, sql: str, *values: Value) -> list[Row]:
         """Run one reading statement, which is a snapshot of its own."""
-
-        async def first(connection: asyncpg.Connection) -> list[Row]:
-            return await _Statements(connection).fetch(sql, *values)
-
+        first: First[list[Any]] = methodcaller("fetch", sql, *require_storable(values))
         async with self._connection(first) as (_, rows):
-            return rows
+            return [tuple(row) for row in rows]
 
     async def read(self, work: Work[T]) -> T:
         """Run `work` on one consistent snapshot."""
-        begin: First[str] = methodcaller("execute", self._begin_read)
-        async with self._connection(begin) as (connection, _):
+        async with self._connection(self._begin_read) as (connection, _):
             result = await _roll_back_if_failed(connection, work)
             await connection.execute("COMMIT")
             return result
@@ -121,7 +122,9 @@ class PostgreSQLDatabase:
         """Finish the writes and close the connections."""
         if self._writes:
             await asyncio.wait(self._writes)
-        await self._pool.close()
+        closing = (each.close(timeout=CONNECT_SECONDS) for each in self._idle)
+        await asyncio.gather(*closing, return_exceptions=True)
+        self._idle.clear()
 
     def _written(self, running: "asyncio.Task[Any]") -> None:
         self._writes.discard(running)
@@ -129,16 +132,15 @@ class PostgreSQLDatabase:
             running.exception()  # marks a failure as seen, in case the caller has gone
 
     async def _transact(self, work: Work[T]) -> T:
-        begin: First[str] = methodcaller("execute", self._begin_write)
-        async with self._connection(begin, self._turn) as (connection, _):
-            begun = await connection.fetchrow(_LOCK)
+        async with self._connection(self._begin_write, self._turn) as (connection, _):
+            (begun,) = await _roll_back_if_failed(connection, lambda tx: tx.fetch(_LOCK))
             result = await _roll_back_if_failed(connection, work)
             lost = await _commit(connection)
         if lost is None or await self._was_committed(begun):
             return result
         raise DatabaseUnavailable(_reason(lost)) from lost
 
-    async def _was_committed(self, begun: asyncpg.Record) -> bool:
+    async def _was_committed(self, begun: Row) -> bool:
         """Ask the server whether a transaction was committed.
 
         Raises:
@@ -162,46 +164,15 @@ class PostgreSQLDatabase:
     async def _connection(
         self, first: First[T], turn: asyncio.Semaphore | None = None
     ) -> AsyncIterator[tuple[asyncpg.Connection, T]]:
+        """A connection for one coroutine at a time, and the result of the first statement on it."""
         with _driver_errors_named():
-            async with _taken(turn, self._seconds), self._pool.connection(first) as begun:
-                yield begun
-
-
-@asynccontextmanager
-async def _taken(semaphore: asyncio.Semaphore | None, seconds: float) -> AsyncIterator[None]:
-    if semaphore is None:
-        yield
-        return
-    async with asyncio.timeout(seconds):
-        await semaphore.acquire()
-    try:
-        yield
-    finally:
-        semaphore.release()
-
-
-class _Pool:
-    """A few connections, each opened when it is needed and used by one coroutine at a time."""
-
-    def __init__(self, url: str, seconds: float) -> None:
-        self._url = url
-        self._seconds = seconds
-        self._idle: list[asyncpg.Connection] = []
-        self._free = asyncio.Semaphore(MAX_CONNECTIONS)
-
-    @asynccontextmanager
-    async def connection(self, first: First[T]) -> AsyncIterator[tuple[asyncpg.Connection, T]]:
-        """A connection, and the result of the first statement on it."""
-        async with _taken(self._free, self._seconds):
-            connection, result = await self._begin(first)
-            with self._ended_if_failed(connection):
-                yield connection, result
-            self._keep(connection)
-
-    async def close(self) -> None:
-        while self._idle:
-            with suppress(*_FAILED):
-                await self._idle.pop().close(timeout=CONNECT_SECONDS)
+            # One timeout for all that a caller waits for before its transaction has begun.
+            async with asyncio.timeout(self._seconds) as waiting, turn or nullcontext(), self._free:
+                connection, result = await self._begin(first)
+                waiting.reschedule(None)
+                with self._ended_if_failed(connection):
+                    yield connection, result
+                self._keep(connection)
 
     async def _begin(self, first: First[T]) -> tuple[asyncpg.Connection, T]:
         """Run the first statement; if an idle connection was closed, try the next one."""
@@ -276,10 +247,12 @@ async def _roll_back_if_failed(connection: asyncpg.Connection, work: Work[T]) ->
 async def _commit(connection: asyncpg.Connection) -> Exception | None:
     """Commit; return a failure after which only the server knows the outcome."""
     try:
-        await connection.execute("COMMIT")
+        done = await connection.execute("COMMIT")
     except _FAILED as error:
         connection.terminate()
         return error
+    if done != "COMMIT":  # but ROLLBACK
+        raise RuntimeError("a statement failed but its error was caught: nothing was written")
     return None
 
 
@@ -289,12 +262,14 @@ def _driver_errors_named() -> Iterator[None]:
     try:
         yield
     except asyncpg.IntegrityConstraintViolationError as error:
-        raise ConstraintViolated(str(error)) from error
+        # Neither its details nor the error itself, which name the values of the row.
+        raise ConstraintViolated(error.args[0]) from None
     except (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidSchemaNameError) as error:
         # PostgreSQL raises the second for a role without USAGE on the schema.
         raise NotPermitted(_reason(error)) from error
-    except asyncpg.DataError:
-        raise  # a value of the wrong type is our own mistake
+    except asyncpg.DataError as error:
+        # Our own mistake. The driver's message names the value.
+        raise ValueError(f"a value does not fit its column ({type(error).__name__})") from None
     except _FAILED as error:
         raise DatabaseUnavailable(_reason(error)) from error
 

@@ -88,7 +88,7 @@ class CallerHash:
 
 
 class LimitsUnavailable(BarographError):
-    """A shared store can't count now; nothing was counted. `FallbackStore` handles it."""
+    """A shared store doesn't say whether it counted. `FallbackStore` handles it."""
 
 
 class LimitStore(Protocol):
