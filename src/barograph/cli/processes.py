@@ -55,7 +55,7 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
     from barograph.kit.operating_system import die_with_parent, require_free_port
     from barograph.terms.sources import require_venue
     from barograph.web.server import check_configuration, run_server
-    from barograph.web.shared_secrets import require_shared_secrets
+    from barograph.web.shared_secrets import require_shared_secrets, web_secrets
 
     settings = read_settings(**options)
     configure_logs(settings.log_level)
@@ -70,7 +70,8 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
     if collect:
         require_free_port(settings.host, settings.port)
     unconfirmed = _prepare_database(settings)
-    run_on_database(settings, lambda database: require_shared_secrets(database, settings))
+    secrets = web_secrets(settings)
+    run_on_database(settings, lambda it: require_shared_secrets(it, settings.data, secrets))
     if collect:
         require_venue(unconfirmed, settings.data)
         asyncio.run(_serve_and_collect(settings))

@@ -6,6 +6,8 @@ secrets, and a host with other secrets does not start.
 """
 
 import hmac
+from collections.abc import Mapping
+from pathlib import Path
 
 from barograph.errors import ConfigurationError
 from barograph.history.signing import FILE_NAME as HISTORY_KEY_FILE
@@ -17,7 +19,15 @@ from barograph.settings import Settings
 _PURPOSE = b"barograph: fingerprint of a secret"
 
 
-async def require_shared_secrets(database: Database, settings: Settings) -> None:
+def web_secrets(settings: Settings) -> dict[str, bytes]:
+    """The secrets that web hosts share, by the names of their files."""
+    key = load_history_key(settings).private_bytes_raw()
+    return {PEPPER_FILE: load_pepper(settings), HISTORY_KEY_FILE: key}
+
+
+async def require_shared_secrets(
+    database: Database, data: Path, secrets: Mapping[str, bytes]
+) -> None:
     """Store the fingerprints of our secrets, or compare them with the stored ones.
 
     SQLite serves one host, whose secrets are in the same folder.
@@ -28,17 +38,20 @@ async def require_shared_secrets(database: Database, settings: Settings) -> None
     """
     if database.engine != POSTGRESQL:
         return
-    ours = _fingerprints(settings)
-    stored: dict[str, str] = dict(await database.fetch(_STORED))
-    if stored.keys() != ours.keys():
-        stored = await database.write(lambda tx: _store(tx, ours))
-    other = sorted(name for name in ours if not hmac.compare_digest(ours[name], stored[name]))
+    # A keyed hash tells nothing about its key.
+    ours = {name: hmac.digest(key, _PURPOSE, "sha256").hex() for name, key in secrets.items()}
+
+    async def store(tx: Transaction) -> dict[str, str]:
+        await tx.execute_many(_ADD, sorted(ours.items()))
+        return dict(await tx.fetch("SELECT name, fingerprint FROM secret_fingerprints"))
+
+    other = ours.items() - (await database.write(store)).items()
     if other:
         raise ConfigurationError(
-            f"other hosts of this database have another {' and '.join(other)}: copy the files from "
-            f"the data folder of one of them to {settings.data}, or set BAROGRAPH_KEY_PEPPER and "
-            "BAROGRAPH_HISTORY_KEY to the same values on every host. To replace the secrets, stop "
-            "every host and run `barograph db upgrade --new-secrets`"
+            f"other hosts of this database have another {' and '.join(sorted(dict(other)))}: copy "
+            f"the files from the data folder of one of them to {data}, or set BAROGRAPH_KEY_PEPPER "
+            "and BAROGRAPH_HISTORY_KEY to the same values on every host. To replace the secrets, "
+            "stop every host and run `barograph db upgrade --new-secrets`"
         )
 
 
@@ -47,20 +60,4 @@ async def forget_secrets(database: Database) -> None:
     await database.write(lambda tx: tx.execute("DELETE FROM secret_fingerprints"))
 
 
-def _fingerprints(settings: Settings) -> dict[str, str]:
-    """A hash for each secret that tells nothing about it."""
-    secrets = {
-        PEPPER_FILE: load_pepper(settings),
-        HISTORY_KEY_FILE: load_history_key(settings).private_bytes_raw(),
-    }
-    return {name: hmac.digest(key, _PURPOSE, "sha256").hex() for name, key in secrets.items()}
-
-
-async def _store(tx: Transaction, ours: dict[str, str]) -> dict[str, str]:
-    """Store what nobody stored before, and return what is stored now."""
-    await tx.execute_many(_ADD, sorted(ours.items()))
-    return dict(await tx.fetch(_STORED))
-
-
-_STORED = "SELECT name, fingerprint FROM secret_fingerprints"
 _ADD = "INSERT INTO secret_fingerprints (name, fingerprint) VALUES ($1, $2) ON CONFLICT DO NOTHING"
