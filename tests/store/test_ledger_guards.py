@@ -35,12 +35,6 @@ EVERYTHING = (
 )
 
 
-@pytest.fixture(scope="module")
-def engine() -> Engine:
-    """Only SQLite: `test_postgresql_guards` is the same for PostgreSQL."""
-    return SQLITE
-
-
 @pytest.fixture
 def history(empty_database: Database, runner: asyncio.Runner) -> Database:
     """Three versions and one event of one kind, one version of another."""
