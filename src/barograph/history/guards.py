@@ -196,6 +196,7 @@ FROM triggers
 UNION ALL
 SELECT proname || '()', pg_get_functiondef(oid) FROM pg_proc
 WHERE oid IN (SELECT tgfoid FROM triggers)
+    OR pronamespace = 'public'::regnamespace AND proname LIKE 'stance_%' -- also without its trigger
 UNION ALL
 SELECT rulename::text, '' FROM pg_rewrite WHERE ev_class IN (SELECT oid FROM tables)
 UNION ALL
