@@ -25,7 +25,7 @@ from barograph.cli.common import (
     upgrade_history,
     warn_if_world_writable,
 )
-from barograph.cli.databases import require_kind
+from barograph.cli.databases import require_kind, run_once
 from barograph.kit.clock import system_clock
 
 if TYPE_CHECKING:
@@ -100,17 +100,9 @@ def _warn_if_owner(settings: "Settings") -> None:
     """Log a warning when our PostgreSQL role could disable the triggers that protect the record."""
     from barograph.history.rights import RUN_AS_OTHER_ROLE, connects_as_owner
     from barograph.kit.database import DatabaseUnavailable
-    from barograph.kit.opening import open_database
-
-    async def work() -> bool:
-        history = open_database(settings.history_address, create=False)
-        try:
-            return await connects_as_owner(history)
-        finally:
-            await history.close()
 
     with suppress(DatabaseUnavailable):  # the start says so
-        if asyncio.run(work()):
+        if run_once(settings.history_address, connects_as_owner, create=False):
             log.warning(
                 "the service connects to the history as its owner", extra={"do": RUN_AS_OTHER_ROLE}
             )
@@ -208,7 +200,8 @@ def db() -> None:
     is_flag=True,
     help="Let the next web host that starts bring another pepper or checkpoint key.",
 )
-def upgrade(data: Path | None, new_secrets: bool) -> None:
+@json_option
+def upgrade(data: Path | None, new_secrets: bool, as_json: bool) -> None:
     """Bring the schema up to date; you can run this at any time, even several times at once.
 
     \b
@@ -218,10 +211,14 @@ def upgrade(data: Path | None, new_secrets: bool) -> None:
     from barograph.web.shared_secrets import forget_secrets
 
     settings = read_settings(data=data)
-    applied = upgrade_database(settings)
+    # The history first: once the service's database is there, a missing history counts as lost.
     upgrade_history(settings)
+    applied = upgrade_database(settings)
     if new_secrets:
         run_on_database(settings, forget_secrets)
+    if as_json:
+        click.echo(json.dumps({"applied": applied}))
+        return
     for name in applied:
         click.echo(f"applied {name}")
     click.echo("the schema is up to date")
