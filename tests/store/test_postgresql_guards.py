@@ -224,7 +224,17 @@ def test_restored_dump_has_the_shipped_triggers_and_rights(
     programs = server.folder / PROGRAMS
     restored = server.create()
     dump = subprocess.run([programs / "pg_dump", "-d", history], capture_output=True, check=True)
-    restore = [programs / "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", restored, "-f", "-"]
+    restore: list[str | Path] = [
+        programs / "psql",
+        "-X",
+        "-q",
+        "-v",
+        "ON_ERROR_STOP=1",
+        "-d",
+        restored,
+        "-f",
+        "-",
+    ]
     subprocess.run(restore, input=dump.stdout, capture_output=True, check=True)
     as_runtime = restored.replace("postgres@", f"{RUNTIME}@")
 
