@@ -333,111 +333,61 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION entitlement_trail_only_at_the_end() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION trail_only_at_the_end() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    next_sequence BIGINT;
 BEGIN
-    IF NEW.sequence IS DISTINCT FROM (
-        SELECT coalesce(max(sequence), 0) + 1 FROM public.entitlement_trail
-    ) THEN
-        RAISE EXCEPTION USING ERRCODE = '23000',
-            MESSAGE = 'the trail of entitlements only ever grows at its end';
+    EXECUTE format('SELECT coalesce(max(sequence), 0) + 1 FROM public.%I', TG_TABLE_NAME)
+        INTO next_sequence;
+    IF NEW.sequence IS DISTINCT FROM next_sequence THEN
+        RAISE EXCEPTION USING ERRCODE = '23000', MESSAGE = 'a trail only ever grows at its end';
     END IF;
     RETURN NEW;
 END
 $$;
-
-CREATE FUNCTION payment_trail_only_at_the_end() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    IF NEW.sequence IS DISTINCT FROM (
-        SELECT coalesce(max(sequence), 0) + 1 FROM public.payment_trail
-    ) THEN
-        RAISE EXCEPTION USING ERRCODE = '23000',
-            MESSAGE = 'the trail of payments only ever grows at its end';
-    END IF;
-    RETURN NEW;
-END
-$$;
-
-CREATE TRIGGER observations_are_not_changed BEFORE UPDATE ON observations
-    FOR EACH ROW EXECUTE FUNCTION refuse('observations are never changed');
-ALTER TABLE observations ENABLE ALWAYS TRIGGER observations_are_not_changed;
-
-CREATE TRIGGER observations_are_not_deleted BEFORE DELETE ON observations
-    FOR EACH ROW EXECUTE FUNCTION refuse('observations are never deleted');
-ALTER TABLE observations ENABLE ALWAYS TRIGGER observations_are_not_deleted;
-
-CREATE TRIGGER observations_are_not_truncated BEFORE TRUNCATE ON observations
-    FOR EACH STATEMENT EXECUTE FUNCTION refuse('observations are never deleted');
-ALTER TABLE observations ENABLE ALWAYS TRIGGER observations_are_not_truncated;
 
 CREATE TRIGGER observations_come_in_order BEFORE INSERT ON observations
     FOR EACH ROW EXECUTE FUNCTION observations_come_in_order();
-ALTER TABLE observations ENABLE ALWAYS TRIGGER observations_come_in_order;
-
-CREATE TRIGGER settlement_reports_are_not_changed BEFORE UPDATE ON settlement_reports
-    FOR EACH ROW EXECUTE FUNCTION refuse('reports of settlements are never changed');
-ALTER TABLE settlement_reports ENABLE ALWAYS TRIGGER settlement_reports_are_not_changed;
-
-CREATE TRIGGER settlement_reports_are_not_deleted BEFORE DELETE ON settlement_reports
-    FOR EACH ROW EXECUTE FUNCTION refuse('reports of settlements are never deleted');
-ALTER TABLE settlement_reports ENABLE ALWAYS TRIGGER settlement_reports_are_not_deleted;
-
-CREATE TRIGGER settlement_reports_are_not_truncated BEFORE TRUNCATE ON settlement_reports
-    FOR EACH STATEMENT EXECUTE FUNCTION refuse('reports of settlements are never deleted');
-ALTER TABLE settlement_reports ENABLE ALWAYS TRIGGER settlement_reports_are_not_truncated;
-
 CREATE TRIGGER settlement_reports_come_in_order BEFORE INSERT ON settlement_reports
     FOR EACH ROW EXECUTE FUNCTION settlement_reports_come_in_order();
-ALTER TABLE settlement_reports ENABLE ALWAYS TRIGGER settlement_reports_come_in_order;
-
-CREATE TRIGGER entitlement_trail_is_not_changed BEFORE UPDATE ON entitlement_trail
-    FOR EACH ROW EXECUTE FUNCTION refuse('the trail of an entitlement is never changed');
-ALTER TABLE entitlement_trail ENABLE ALWAYS TRIGGER entitlement_trail_is_not_changed;
-
-CREATE TRIGGER entitlement_trail_is_not_deleted BEFORE DELETE ON entitlement_trail
-    FOR EACH ROW EXECUTE FUNCTION refuse('the trail of an entitlement is never deleted');
-ALTER TABLE entitlement_trail ENABLE ALWAYS TRIGGER entitlement_trail_is_not_deleted;
-
-CREATE TRIGGER entitlement_trail_is_not_truncated BEFORE TRUNCATE ON entitlement_trail
-    FOR EACH STATEMENT EXECUTE FUNCTION refuse('the trail of an entitlement is never deleted');
-ALTER TABLE entitlement_trail ENABLE ALWAYS TRIGGER entitlement_trail_is_not_truncated;
-
 CREATE TRIGGER entitlement_trail_only_at_the_end BEFORE INSERT ON entitlement_trail
-    FOR EACH ROW EXECUTE FUNCTION entitlement_trail_only_at_the_end();
-ALTER TABLE entitlement_trail ENABLE ALWAYS TRIGGER entitlement_trail_only_at_the_end;
-
+    FOR EACH ROW EXECUTE FUNCTION trail_only_at_the_end();
+CREATE TRIGGER payment_trail_only_at_the_end BEFORE INSERT ON payment_trail
+    FOR EACH ROW EXECUTE FUNCTION trail_only_at_the_end();
 CREATE TRIGGER payments_are_not_deleted BEFORE DELETE ON payments
     FOR EACH ROW EXECUTE FUNCTION refuse('a payment is never deleted');
-ALTER TABLE payments ENABLE ALWAYS TRIGGER payments_are_not_deleted;
-
-CREATE TRIGGER payments_are_not_truncated BEFORE TRUNCATE ON payments
-    FOR EACH STATEMENT EXECUTE FUNCTION refuse('a payment is never deleted');
-ALTER TABLE payments ENABLE ALWAYS TRIGGER payments_are_not_truncated;
-
 CREATE TRIGGER payments_end_once BEFORE UPDATE ON payments
     FOR EACH ROW
     WHEN (OLD.state IN ('settled', 'failed') AND NEW.state IS DISTINCT FROM OLD.state)
     EXECUTE FUNCTION refuse('a payment that is settled or failed stays so');
-ALTER TABLE payments ENABLE ALWAYS TRIGGER payments_end_once;
-
 CREATE TRIGGER payments_keep_their_name BEFORE UPDATE ON payments
     FOR EACH ROW
     WHEN ((NEW.id, NEW.network, NEW.asset, NEW.payer, NEW.nonce)
         IS DISTINCT FROM (OLD.id, OLD.network, OLD.asset, OLD.payer, OLD.nonce))
     EXECUTE FUNCTION refuse('a payment stays the payment of its authorization');
-ALTER TABLE payments ENABLE ALWAYS TRIGGER payments_keep_their_name;
 
-CREATE TRIGGER payment_trail_is_not_changed BEFORE UPDATE ON payment_trail
-    FOR EACH ROW EXECUTE FUNCTION refuse('the trail of a payment is never changed');
-ALTER TABLE payment_trail ENABLE ALWAYS TRIGGER payment_trail_is_not_changed;
-
-CREATE TRIGGER payment_trail_is_not_deleted BEFORE DELETE ON payment_trail
-    FOR EACH ROW EXECUTE FUNCTION refuse('the trail of a payment is never deleted');
-ALTER TABLE payment_trail ENABLE ALWAYS TRIGGER payment_trail_is_not_deleted;
-
-CREATE TRIGGER payment_trail_is_not_truncated BEFORE TRUNCATE ON payment_trail
-    FOR EACH STATEMENT EXECUTE FUNCTION refuse('the trail of a payment is never deleted');
-ALTER TABLE payment_trail ENABLE ALWAYS TRIGGER payment_trail_is_not_truncated;
-
-CREATE TRIGGER payment_trail_only_at_the_end BEFORE INSERT ON payment_trail
-    FOR EACH ROW EXECUTE FUNCTION payment_trail_only_at_the_end();
-ALTER TABLE payment_trail ENABLE ALWAYS TRIGGER payment_trail_only_at_the_end;
+DO $$
+DECLARE
+    guarded REGCLASS;
+    guard NAME;
+BEGIN
+    FOREACH guarded IN ARRAY ARRAY[
+        'observations', 'settlement_reports', 'entitlement_trail', 'payment_trail', 'payments'
+    ]::REGCLASS[] LOOP
+        EXECUTE format(
+            'CREATE TRIGGER %1$s_never_emptied BEFORE TRUNCATE ON %1$s
+            FOR EACH STATEMENT EXECUTE FUNCTION refuse(''rows of %1$s are never deleted'')', guarded
+        );
+        IF guarded <> 'payments'::REGCLASS THEN
+            EXECUTE format(
+                'CREATE TRIGGER %1$s_never_change BEFORE UPDATE OR DELETE ON %1$s FOR EACH ROW
+                EXECUTE FUNCTION refuse(''rows of %1$s are never changed or deleted'')', guarded
+            );
+        END IF;
+        FOR guard IN SELECT tgname FROM pg_trigger WHERE tgrelid = guarded AND NOT tgisinternal LOOP
+            -- Also where replication writes.
+            EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', guarded, guard);
+        END LOOP;
+    END LOOP;
+END
+$$;
