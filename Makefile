@@ -33,7 +33,9 @@ test: environment ## lint, and the tests for the contract and every part of the 
 		$(PARTS:%=test-%) lint
 
 test-all: environment load-tools ## the slower suites: browsers, generators, conformance, benchmarks
-	$(BIN)/pytest $(SHARED) -m "thorough and not long"
+	$(BIN)/pytest $(SHARED) -m "thorough and not long" --ignore=tests/e2e/test_cluster.py
+	@# Alone, because it uses the whole machine, and not captured, because it prints recovery times.
+	$(BIN)/pytest -p no:schemathesis -s tests/e2e/test_cluster.py
 	$(MAKE) --no-print-directory test-servers
 
 test-servers: .venv/dev ## the API's tests again, on PostgreSQL and Valkey instead of SQLite

@@ -3,5 +3,5 @@
 import sys
 from pathlib import Path
 
-# The tests know how to start a PostgreSQL server.
+# The tests know how to start PostgreSQL and Valkey.
 sys.path.append(str(Path(__file__).parents[1] / "tests"))

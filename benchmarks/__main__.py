@@ -23,7 +23,9 @@ from benchmarks import (
     mcp,
     pages,
     payments,
+    postgresql,
     rate_limits,
+    readers,
     signals_and_badges,
     snapshot,
     tokens,
@@ -49,6 +51,8 @@ SUBJECTS: tuple[Callable[[Plan, Path], Section], ...] = (
     comparison.measure,
     tokens.measure,
     payments.measure,
+    postgresql.measure,
+    readers.measure,
     footprint.measure,
     first_start.measure,
 )
@@ -56,13 +60,15 @@ SUBJECTS: tuple[Callable[[Plan, Path], Section], ...] = (
 
 def main() -> None:
     """Measure everything, one subject after the other."""
-    plan = _plan()
+    options = _options()
+    plan = quick(options.rounds) if options.quick else full(options.rounds)
+    chosen = [each for each in SUBJECTS if not options.only or _name(each) in options.only]
     # A signal must also end the child processes.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     started = time.monotonic()
     try:
         require_wrk()
-        sections = [_measure(subject, plan) for subject in SUBJECTS]
+        sections = [_measure(subject, plan) for subject in chosen]
     except BenchmarkFailed as failure:
         sys.exit(f"benchmarks: {failure}")
     except KeyboardInterrupt:
@@ -71,12 +77,13 @@ def main() -> None:
     print(f"{_verdict(sections)} Measured in {time.monotonic() - started:.0f} s.")
 
 
-def _plan() -> Plan:
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--rounds", type=_positive, help=f"rounds per comparison ({ROUNDS})")
     parser.add_argument("--quick", action="store_true", help="a coarse run of about 3 minutes")
-    options = parser.parse_args()
-    return quick(options.rounds) if options.quick else full(options.rounds)
+    names = [_name(subject) for subject in SUBJECTS]
+    parser.add_argument("--only", nargs="+", choices=names, help="measure only these")
+    return parser.parse_args()
 
 
 def _positive(text: str) -> int:
@@ -86,9 +93,13 @@ def _positive(text: str) -> int:
 
 
 def _measure(subject: Callable[[Plan, Path], Section], plan: Plan) -> Section:
-    print(f"measuring {subject.__module__.removeprefix('benchmarks.')}", file=sys.stderr)
+    print(f"measuring {_name(subject)}", file=sys.stderr)
     with TemporaryDirectory(prefix="barograph-benchmark-", ignore_cleanup_errors=True) as folder:
         return subject(plan, Path(folder))
+
+
+def _name(subject: Callable[[Plan, Path], Section]) -> str:
+    return subject.__module__.removeprefix("benchmarks.")
 
 
 def _heading(plan: Plan) -> str:

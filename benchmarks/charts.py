@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 
 from barograph.kit.clock import system_clock
-from barograph.kit.database import Transaction
+from barograph.kit.database import Database, Transaction
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import HOUR
@@ -44,7 +44,7 @@ async def _measure(folder: Path, contracts: int) -> list[Figure]:
     now = system_clock() // HOUR * HOUR
     try:
         await upgrade(database, packaged_migrations(), system_clock)
-        await _fill(database, contracts, now)
+        await fill_charts(database, contracts, now)
         return await _figures(database, now)
     finally:
         await database.close()
@@ -104,7 +104,8 @@ def _ms(seconds: list[float]) -> str:
     return f"{1000 * median(seconds):.2f} ms"
 
 
-async def _fill(database: SQLiteDatabase, contracts: int, now: int) -> None:
+async def fill_charts(database: Database, contracts: int, now: int) -> None:
+    """Record all hours of 60 days for some contracts, and liquidations."""
     rows: list[ReadingRow] = []
 
     async def write(tx: Transaction) -> None:

@@ -36,8 +36,8 @@ from barograph.history.ledger import Ledger
 from barograph.history.records import Proposal, Version
 from barograph.kit.clock import system_clock
 from barograph.kit.http import ASGIApp
+from barograph.kit.opening import open_database
 from barograph.kit.operating_system import die_with_parent
-from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY
 from barograph.macro.records import (
     EFFR,
@@ -53,9 +53,9 @@ from barograph.material_change.documents import Comparison
 from barograph.material_change.endpoints import MATERIAL_CHANGE_PATH
 from barograph.settings import Settings
 from barograph.stances import rates
-from benchmarks.hot_reads import ROUND_SECONDS, Contender, alternate, answer_of, ratios
+from benchmarks.hot_reads import Contender, alternate, alternate_latencies, answer_of, ratios
 from benchmarks.ledger import SHORT, driver_reader, load_record, long_record
-from benchmarks.load import Latency, latency_in
+from benchmarks.load import Latency
 from benchmarks.market import benchmark_settings, publish_market
 from benchmarks.peers import FILE_VARIABLE, OF_THE_FRAMEWORK, serve_peer, store, stored_answer
 from benchmarks.plan import Plan
@@ -98,14 +98,14 @@ def measure(plan: Plan, folder: Path) -> Section:
         services, targets = {}, {}
         for count in (SHORT, long):
             print(f"the comparison: loading {count:,} versions", file=sys.stderr)
-            settings = entitled_settings(folder / str(count), provider)
-            targets[count] = _target(*fill_service(settings, count))
+            name, settings = f"{count:,}", entitled_settings(folder / str(count), provider)
+            targets[name] = comparison_target(*fill_service(settings, count))
             token = demo_token(folder, "feed", system_clock(), provider.url)
             child = stack.enter_context(web_service(settings))
-            services[count] = Contender(child, settings.port, (f"Authorization: Bearer {token}",))
+            services[name] = Contender(child, settings.port, (f"Authorization: Bearer {token}",))
         figures = _latencies(services, targets, plan.rounds)
         history = folder / str(long) / "history.sqlite3"
-        figures += _costs(services[long], targets[long], history, plan.rounds)
+        figures += _costs(services[name], targets[name], history, plan.rounds)
     return Section(TITLE, figures)
 
 
@@ -123,11 +123,11 @@ def entitled_settings(data: Path, provider: ServerAddress) -> Settings:
 def fill_service(settings: Settings, count: int) -> tuple[Version, Version]:
     """A market, a subscriber, and a record whose newest two versions the service itself made."""
     publish_market(settings)
-    load_record(settings.history_path, count - 2, rates.KIND)
+    load_record(settings.history_address, count - 2, rates.KIND)
 
     async def work() -> tuple[Version, Version]:
-        database = SQLiteDatabase(settings.database_path)
-        history = SQLiteDatabase(settings.history_path)
+        database = open_database(settings.database_address)
+        history = open_database(settings.history_address)
         subscriber = Holder("user", DEMO_USERS["feed"])
         await Entitlements(database, system_clock).add_period(
             subscriber, FEED, period_ms=PERIOD, source=SOURCE, by=SOURCE, why=SOURCE
@@ -167,7 +167,8 @@ def _risen(level: float, days_ago: int) -> float:
     return round(level - 0.01 * days_ago, 2)
 
 
-def _target(before: Version, after: Version) -> str:
+def comparison_target(before: Version, after: Version) -> str:
+    """The path and the query of a comparison."""
     given = {"kind": after.kind}
     for side, version in (("before", before), ("after", after)):
         given |= {
@@ -179,30 +180,24 @@ def _target(before: Version, after: Version) -> str:
 
 
 def _latencies(
-    services: Mapping[int, Contender], targets: Mapping[int, str], rounds: int
+    services: Mapping[str, Contender], targets: Mapping[str, str], rounds: int
 ) -> list[Figure]:
-    """One reader after the other, forwards and backwards, after a warm-up round."""
-    found: dict[int, list[Latency]] = {count: [] for count in services}
-    for number in range(-1, rounds):
-        for count in list(services)[:: 1 if number % 2 == 0 else -1]:
-            port, fields = services[count].port, services[count].fields
-            latency = latency_in(port, targets[count], ROUND_SECONDS, fields)
-            if number >= 0:
-                found[count].append(latency)
+    found = alternate_latencies(services, targets, rounds)
     short, long = found
     pairs = list(zip(found[long], found[short], strict=True))
     p50 = [one.p50 / other.p50 for one, other in pairs]
     p99 = [one.p99 / other.p99 for one, other in pairs]
     return [
-        *(_latency_figure(count, found[count]) for count in (short, long)),
-        at_most(f"  p50: {long:,} versions / {short:,}", p50, LENGTH_BOUND),
-        at_most(f"  p99: {long:,} versions / {short:,}", p99, LENGTH_BOUND),
+        *(latency_figure(f"latency at {count} versions", found[count]) for count in (short, long)),
+        at_most(f"  p50: {long} versions / {short}", p50, LENGTH_BOUND),
+        at_most(f"  p99: {long} versions / {short}", p99, LENGTH_BOUND),
     ]
 
 
-def _latency_figure(count: int, found: list[Latency]) -> Figure:
+def latency_figure(name: str, found: list[Latency]) -> Figure:
+    """The latency of one service, as the median of its rounds."""
     p50, p99 = (median(column) for column in zip(*found, strict=True))
-    return Figure(f"latency at {count:,} versions", f"p50 {p50:.2f} ms, p99 {p99:.2f} ms")
+    return Figure(name, f"p50 {p50:.2f} ms, p99 {p99:.2f} ms")
 
 
 def _costs(service: Contender, target: str, history: Path, rounds: int) -> list[Figure]:

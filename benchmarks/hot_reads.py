@@ -5,7 +5,7 @@ depend on what else runs on the machine.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import fmean
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from benchmarks.load import requests_in
+from benchmarks.load import Latency, latency_in, requests_in
 from benchmarks.market import benchmark_settings, publish_market
 from benchmarks.peers import nginx_peer, nginx_program, python_peer, store
 from benchmarks.plan import Plan
@@ -52,6 +52,10 @@ class Contender(NamedTuple):
         before = self._cpu_seconds()
         requests = requests_in(self.port, target, ROUND_SECONDS, self.fields, self.script)
         return requests / (self._cpu_seconds() - before)
+
+    def latency(self, target: str) -> Latency:
+        """The latency of one reader that sends one request after the other."""
+        return latency_in(self.port, target, ROUND_SECONDS, self.fields, self.script)
 
     def _cpu_seconds(self) -> float:
         times = [worker.cpu_times() for worker in self.child.workers()]
@@ -113,6 +117,19 @@ def alternate(contenders: dict[str, Contender], target: str, rounds: int) -> Rat
         for name in names:
             rates[name].append(contenders[name].rate(target))
     return rates
+
+
+def alternate_latencies(
+    contenders: Mapping[str, Contender], targets: Mapping[str, str], rounds: int
+) -> dict[str, list[Latency]]:
+    """One reader at one server after the other, forwards and backwards, after a warm-up round."""
+    found: dict[str, list[Latency]] = {name: [] for name in contenders}
+    for number in range(-1, rounds):
+        for name in list(contenders)[:: 1 if number % 2 == 0 else -1]:
+            latency = contenders[name].latency(targets[name])
+            if number >= 0:
+                found[name].append(latency)
+    return found
 
 
 def ratios(rates: Rates, ours: str, *theirs: str) -> list[float]:

@@ -22,11 +22,12 @@ from barograph.history.reader import HistoryReader
 from barograph.history.records import Decision, Leg, LegEvidence, Proposal, Version
 from barograph.history.verify import IntactRecord, verify
 from barograph.kit.clock import system_clock
-from barograph.kit.database import Row
+from barograph.kit.database import Row, Value
 from barograph.kit.json import Json, canonical, digest
-from barograph.kit.migrations import packaged_migrations, upgrade
+from barograph.kit.opening import Address, open_database
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import HOUR, iso_timestamp
+from benchmarks.market import make_database
 from benchmarks.plan import Plan
 from benchmarks.processes import BenchmarkFailed
 from benchmarks.table import Figure, Section, at_most
@@ -90,7 +91,7 @@ def _proposal(number: int) -> Proposal:
     return Proposal(KIND, f"{KIND}:{at}", start, start + PERIOD, leg)
 
 
-def _chain(count: int, kind: str) -> Iterator[tuple[object, ...]]:
+def _chain(count: int, kind: str) -> Iterator[tuple[Value, ...]]:
     """Rows as the ledger would write them, from one template."""
     version = _version(_proposal(1), 1, "PREVIOUS")
     version = replace(version, kind=kind, leg_id="LEG", salt="SALT")
@@ -124,28 +125,28 @@ def _version(proposal: Proposal, sequence: int, previous: str) -> Version:
     )
 
 
-def load_record(path: Path, count: int, kind: str = KIND) -> None:
+def load_record(address: Address, count: int, kind: str = KIND) -> None:
     """Make a record of one kind; its versions expired long ago.
 
     With the guards in force, in large transactions, and without waiting for the disk.
     """
-    asyncio.run(_make(path))
-    connection = apsw.Connection(str(path))
-    connection.pragma("synchronous", "off")
-    places = ", ".join("?" * (len(VERSION_COLUMNS) + 2))
-    columns = ", ".join(VERSION_COLUMNS)
-    sql = f"INSERT INTO stance_versions (position, {columns}, document) VALUES ({places})"
+    asyncio.run(_load(address, count, kind))
+
+
+async def _load(address: Address, count: int, kind: str) -> None:
+    await _make(address)
+    database = open_database(address, survives_power_cuts=False)
+    columns = ("position", *VERSION_COLUMNS, "document")
+    places = ", ".join(f"${number}" for number in range(1, len(columns) + 1))
+    sql = f"INSERT INTO stance_versions ({', '.join(columns)}) VALUES ({places})"
     rows = _chain(count, kind)
     for _ in range(0, count, BATCH):
-        with connection:
-            connection.executemany(sql, islice(rows, BATCH))
-    connection.close()
-
-
-async def _make(path: Path) -> None:
-    database = SQLiteDatabase(path)
-    await upgrade(database, packaged_migrations("history"), system_clock)
+        await database.write(lambda tx: tx.execute_many(sql, islice(rows, BATCH)))
     await database.close()
+
+
+async def _make(address: Address) -> None:
+    await (await make_database(address, "history")).close()
 
 
 async def _reads(short: Path, long: Path, count: int, rounds: int) -> list[Figure]:
@@ -233,13 +234,18 @@ def _cost(work: Callable[[], object]) -> float:
 
 
 def _appends(folder: Path, writers: int) -> Figure:
-    """Each writer is a separate process with its own legs; all append to one chain."""
-    path = folder / f"appends-{writers}.sqlite3"
-    asyncio.run(_make(path))
+    rate = append_rate(folder / f"appends-{writers}.sqlite3", writers)
+    who = "one writer" if writers == 1 else f"{writers} writers"
+    return Figure(f"appends per second, {who}", f"{rate:,.0f}")
+
+
+def append_rate(address: Address, writers: int) -> float:
+    """Appends per second; each writer is a process with its own legs, and all share one chain."""
+    asyncio.run(_make(address))
     context = get_context("spawn")
     ready, done = context.Barrier(writers + 1), context.Barrier(writers + 1)
     started = [
-        context.Process(target=_append_many, args=(path, number, ready, done))
+        context.Process(target=_append_many, args=(address, number, ready, done))
         for number in range(writers)
     ]
     for process in started:
@@ -250,16 +256,15 @@ def _appends(folder: Path, writers: int) -> Figure:
     rate = writers * APPENDS / (time.perf_counter() - began)
     for process in started:
         process.join()
-    who = "one writer" if writers == 1 else f"{writers} writers"
-    return Figure(f"appends per second, {who}", f"{rate:,.0f}")
+    return rate
 
 
-def _append_many(path: Path, writer: int, ready: Barrier, done: Barrier) -> None:
-    asyncio.run(_append_all(path, writer, ready, done))
+def _append_many(address: Address, writer: int, ready: Barrier, done: Barrier) -> None:
+    asyncio.run(_append_all(address, writer, ready, done))
 
 
-async def _append_all(path: Path, writer: int, ready: Barrier, done: Barrier) -> None:
-    database = SQLiteDatabase(path, busy_ms=60_000)
+async def _append_all(address: Address, writer: int, ready: Barrier, done: Barrier) -> None:
+    database = open_database(address, write_ms=60_000)
     ledger = Ledger(database, system_clock)
     await ledger.count(KIND, "versions")
     ready.wait(60)
@@ -271,7 +276,7 @@ async def _append_all(path: Path, writer: int, ready: Barrier, done: Barrier) ->
 
 async def _verify(folder: Path) -> float:
     path = folder / "verify.sqlite3"
-    await asyncio.to_thread(load_record, path, VERIFIED)
+    await _load(path, VERIFIED, KIND)
     database = SQLiteDatabase(path)
     started = time.perf_counter()
     assert isinstance(await verify(database), IntactRecord)

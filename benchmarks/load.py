@@ -38,7 +38,13 @@ class Latency(NamedTuple):
 
 
 def requests_in(
-    port: int, target: str, seconds: int, fields: Sequence[str] = (), script: Path | None = None
+    port: int,
+    target: str,
+    seconds: int,
+    fields: Sequence[str] = (),
+    script: Path | None = None,
+    *,
+    connections: int = CONNECTIONS,
 ) -> int:
     """Read as fast as possible for some seconds; return how many requests were answered.
 
@@ -47,18 +53,26 @@ def requests_in(
     Raises:
         BenchmarkFailed: a request failed.
     """
-    scripted = [] if script is None else ["-s", str(script)]
-    report = _report([*_command(port, target, seconds, fields), *scripted])
+    report = _report(_command(port, target, seconds, fields, script, connections=connections))
     return int(_find(r"(\d+) requests in", report)[1])
 
 
-def latency_in(port: int, target: str, seconds: int, fields: Sequence[str] = ()) -> Latency:
-    """Read over one connection, one request at a time.
+def latency_in(
+    port: int,
+    target: str,
+    seconds: int,
+    fields: Sequence[str] = (),
+    script: Path | None = None,
+    *,
+    connections: int = 1,
+) -> Latency:
+    """Read over one connection or several, one request at a time on each.
 
     Raises:
         BenchmarkFailed: a request failed.
     """
-    report = _report([*_command(port, target, seconds, fields, connections=1), "--latency"])
+    command = _command(port, target, seconds, fields, script, connections=connections)
+    report = _report([*command, "--latency"])
     found = (_find(rf" {share}%\s+([\d.]+)(us|ms|s)\s", report) for share in (50, 99))
     return Latency(*(float(each[1]) * _MILLISECONDS[each[2]] for each in found))
 
@@ -93,7 +107,7 @@ def readers(port: int, target: str) -> Iterator[None]:
 
 def flood_command(port: int, script: Path) -> list[str]:
     """Sends the script's requests as fast as they are answered, until it is stopped."""
-    return [*_command(port, "", 600, connections=FLOOD_CONNECTIONS), "-s", str(script)]
+    return _command(port, "", 600, script=script, connections=FLOOD_CONNECTIONS)
 
 
 def _command(
@@ -101,8 +115,11 @@ def _command(
     target: str,
     seconds: int,
     fields: Sequence[str] = (),
+    script: Path | None = None,
+    *,
     connections: int = CONNECTIONS,
 ) -> list[str]:
     headers = [part for field in (*REQUEST_HEADERS, *fields) for part in ("-H", field)]
     size = ["-t1", f"-c{connections}", f"-d{seconds}s"]
-    return ["wrk", *size, *headers, f"http://{HOST}:{port}{target}"]
+    scripted = [] if script is None else ["-s", str(script)]
+    return ["wrk", *size, *headers, *scripted, f"http://{HOST}:{port}{target}"]

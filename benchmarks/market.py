@@ -10,11 +10,11 @@ from barograph.demo.servers.rest import answer
 from barograph.demo.servers.stream import liquidation_messages
 from barograph.demo.world.contracts import LIVE_SYMBOLS
 from barograph.demo.world.world import World
+from barograph.kit import opening
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Database
 from barograph.kit.lease import Lease
-from barograph.kit.migrations import packaged_migrations, upgrade
-from barograph.kit.sqlite import SQLiteDatabase
+from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.records import LongAccounts, Perpetuals
 from barograph.settings import Settings
@@ -79,10 +79,16 @@ def benchmark_settings(data: Path, port: int) -> Settings:
     )
 
 
+async def make_database(address: opening.Address, schema: str = SERVICE) -> Database:
+    """A new database with its schema."""
+    database = opening.open_database(address)
+    await upgrade(database, packaged_migrations(schema, database.engine), system_clock)
+    return database
+
+
 async def open_database(settings: Settings) -> tuple[Database, Lease]:
     """A new database with its schema, and the lease that a writer needs."""
-    database = SQLiteDatabase(settings.database_path)
-    await upgrade(database, packaged_migrations(), system_clock)
+    database = await make_database(settings.database_address)
     lease = collector_lease(settings, database, system_clock)
     await lease.acquire()
     return database, lease

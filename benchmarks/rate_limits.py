@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
+import psutil
+
 from barograph.kit.clock import system_clock
 from barograph.kit.timestamps import HOUR
 from barograph.limits.memory_store import MemoryStore
@@ -20,11 +22,12 @@ from barograph.limits.sqlite_store import SQLiteStore
 from barograph.limits.valkey_store import ValkeyStore
 from benchmarks.plan import Plan
 from benchmarks.table import Figure, Section
-from support.valkey import running_valkey
+from support.valkey import Valkey, running_valkey
 
 TITLE = "Rate limits: operations per CPU-second, median of the rounds"
 OPERATIONS = 5_000
 AT_ONCE = 50
+SERVER_ROUNDS = 4
 HIGH = RateLimit("high", 1_000_000, HOUR)
 ONE = ("203.0.113.7",)
 MANY = tuple(f"198.18.{number >> 8}.{number & 255}" for number in range(2_000))
@@ -33,14 +36,14 @@ MANY = tuple(f"198.18.{number >> 8}.{number & 255}" for number in range(2_000))
 def measure(plan: Plan, folder: Path) -> Section:
     """Count in memory, in the shared file and in Valkey, and pass the whole limiter."""
     with running_valkey() as valkey:
-        return Section(TITLE, asyncio.run(_measure(plan.rounds, folder, valkey.url)))
+        return Section(TITLE, asyncio.run(_measure(plan.rounds, folder, valkey)))
 
 
-async def _measure(rounds: int, folder: Path, valkey_url: str) -> list[Figure]:
+async def _measure(rounds: int, folder: Path, valkey: Valkey) -> list[Figure]:
     stores: dict[str, LimitStore] = {
         "in memory": MemoryStore(system_clock),
         "in the shared file": SQLiteStore(folder / "limits.sqlite3", system_clock, b"secret"),
-        "in Valkey": ValkeyStore(f"{valkey_url}?socket_timeout=5", b"secret"),
+        "in Valkey": ValkeyStore(f"{valkey.url}?socket_timeout=5", b"secret"),
     }
     cases: tuple[tuple[str, RateLimit, Sequence[str]], ...] = (
         ("one caller, accepted", HIGH, ONE),
@@ -55,6 +58,7 @@ async def _measure(rounds: int, folder: Path, valkey_url: str) -> list[Figure]:
             medians[place] = median(rates)
     at_once = [await _spend_at_once(stores["in Valkey"]) for _ in range(rounds)]
     figures.append(_figure(f"in Valkey: {AT_ONCE} requests at once, accepted", at_once))
+    figures.append(await _server_cost(stores["in Valkey"], psutil.Process(valkey.process.pid)))
     ratio = medians["in the shared file"] / medians["in Valkey"]
     figures.append(Figure("CPU time per refused request, Valkey / shared file", f"{ratio:.1f}"))
     rates = [await _admit(MemoryStore(system_clock)) for _ in range(rounds)]
@@ -69,6 +73,16 @@ async def _spend_at_once(store: LimitStore) -> float:
     for _ in range(OPERATIONS // AT_ONCE):
         await asyncio.gather(*(store.count(HIGH, caller) for caller in MANY[:AT_ONCE]))
     return OPERATIONS / (time.process_time() - started)
+
+
+async def _server_cost(store: LimitStore, process: psutil.Process) -> Figure:
+    """CPU time of the server, which all hosts share."""
+    before = process.cpu_times()
+    for _ in range(SERVER_ROUNDS):
+        await _spend_at_once(store)
+    after = process.cpu_times()
+    spent = after.user + after.system - before.user - before.system
+    return _figure("in Valkey: the server's own time", [SERVER_ROUNDS * OPERATIONS / spent])
 
 
 async def _spend(store: LimitStore, limit: RateLimit, callers: Sequence[str]) -> float:

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from barograph.board.board import Board
 from barograph.collector.judge import Judge, write_conclusions
+from barograph.kit import opening
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Database
 from barograph.kit.lease import Lease
-from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import HOUR, SECOND
 from barograph.settings import Settings
 from barograph.web.app import create_app
@@ -66,11 +66,11 @@ class Line:
         self._market = Market(self.now)
         self._judge = Judge(settings)
         self._market.brief(self._judge, self.now)
-        self._reader = SQLiteDatabase(settings.database_path)
+        self._reader = opening.open_database(settings.database_address)
         self._board: Board = create_app(
             settings,
             self._reader,
-            SQLiteDatabase(settings.history_path),
+            opening.open_database(settings.history_address),
             clock=lambda: self.now,
         ).board
 

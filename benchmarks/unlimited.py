@@ -20,6 +20,7 @@ from benchmarks.processes import Child, running, until
 
 LIMITS = (
     (barograph.limits.rate_limits, "ANONYMOUS"),
+    (barograph.limits.rate_limits, "PERSONAL"),
     (barograph.mcp.calls, "TOOL_CALLS"),
     (barograph.mcp.endpoints, "MCP_POSTS"),
 )

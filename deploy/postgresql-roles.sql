@@ -1,7 +1,7 @@
 -- Creates the two databases and the two roles of an instance, and grants the run-time role exactly
--- what it needs. Run it before the first `barograph db upgrade`, and again after every upgrade: only
--- then are there tables to grant rights on. Run it as a superuser, or as an administrator with
--- CREATEROLE and CREATEDB on PostgreSQL 16 or newer, who becomes a member of the owner.
+-- what it needs. Run it before the first `barograph db upgrade`, and again after every upgrade,
+-- because it can grant rights only on tables that exist. Run it as a superuser, or on PostgreSQL 16
+-- and newer as a role with CREATEROLE and CREATEDB, which becomes a member of the owner.
 --
 --   psql -d postgres -f deploy/postgresql-roles.sql
 --
@@ -24,12 +24,12 @@ SELECT format('CREATE DATABASE %I OWNER %I TEMPLATE template0 ENCODING ''UTF8'''
 FROM unnest(ARRAY[:'service', :'history']) AS name
 WHERE name NOT IN (SELECT datname FROM pg_database) \gexec
 
--- Barograph sets shorter limits in each transaction. These hold for statements outside of one.
+-- Barograph sets shorter timeouts in each transaction. These apply to statements outside of one.
 ALTER ROLE :"runtime" SET statement_timeout = '30s';
 ALTER ROLE :"runtime" SET lock_timeout = '10s';
 ALTER ROLE :"runtime" SET idle_in_transaction_session_timeout = '10s';
 
--- PUBLIC, which is every role, may otherwise connect and create temporary tables.
+-- Otherwise every role (PUBLIC) may connect and create temporary tables.
 REVOKE ALL ON DATABASE :"service", :"history" FROM PUBLIC, :"runtime";
 GRANT CONNECT ON DATABASE :"service", :"history" TO :"runtime";
 

@@ -260,14 +260,15 @@ class Settings(BaseModel):
         "auto",
         description="Where rate limits are counted: `memory` (one worker), `sqlite` (a file "
         "that all workers of one host share), or `auto`, which picks one by the number of "
-        "workers. `BAROGRAPH_LIMITS_URL` replaces them for several hosts.",
+        "workers. For several hosts, set `BAROGRAPH_LIMITS_URL` instead.",
     )
     limits_url: SecretStr = Field(
         SecretStr(""),
         description="Valkey or Redis server that counts rate limits for all hosts, such as "
-        "`redis://:PASSWORD@valkey.example.com:6379/0`; `rediss://` uses TLS. It must reply within "
-        "50 ms; `?socket_timeout=0.2` allows 200 ms. While it doesn't, each worker counts for "
-        "itself. If empty, `BAROGRAPH_LIMITS` applies. See [more than one machine](many-hosts.md).",
+        "`redis://barograph:PASSWORD@valkey.example.com:6379/0`; `rediss://` uses TLS. It has "
+        "50 ms to reply; `?socket_timeout=0.2` allows 200 ms. If it doesn't, each worker counts "
+        "for itself. If empty, `BAROGRAPH_LIMITS` applies. See "
+        "[more than one machine](many-hosts.md#rate-limits).",
     )
     key_pepper: SecretStr = Field(
         SecretStr(""),
@@ -291,9 +292,9 @@ class Settings(BaseModel):
     )
     history_url: SecretStr = Field(
         SecretStr(""),
-        description="Database of stances: a PostgreSQL URL of another database than the "
-        "service's, or `sqlite:///` and a file path, so an absolute path has four slashes. If "
-        "empty, `history.sqlite3` in the data folder.",
+        description="Database of stances: a PostgreSQL URL, with another database than "
+        "`BAROGRAPH_DATABASE_URL`; or `sqlite:///` and a file path, so an absolute path has four "
+        "slashes. If empty, `history.sqlite3` in the data folder.",
     )
     history_key: SecretStr = Field(
         SecretStr(""),

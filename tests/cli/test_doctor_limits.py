@@ -47,8 +47,10 @@ def test_each_fault_of_the_server_is_named_with_its_remedy(valkey: Valkey) -> No
         client.config_set("maxmemory", 1)
         assert "is full" in line(patient(valkey)).detail
         client.config_set("maxmemory", 0)
-        client.acl_setuser("weak", enabled=True, passwords=["+hunter2"], commands=["+ping"])
-        assert "run the script" in line(patient(valkey, "weak:hunter2@")).detail
+        # The server refuses the script itself, and then a command inside of it.
+        for commands in (["+ping"], ["+ping", "+evalsha", "+script|load"]):
+            client.acl_setuser("weak", enabled=True, passwords=["+hunter2"], commands=commands)
+            assert "run our script" in line(patient(valkey, "weak:hunter2@")).detail
         client.slaveof("127.0.0.1", 1)
         assert "replica" in line(patient(valkey)).detail
         client.slaveof()

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from html.parser import HTMLParser
-from typing import Any
 from urllib.parse import quote, urldefrag, urljoin
 
 import httpx2
@@ -16,7 +15,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from barograph.signals.methods import MACRO_METHODS, MARKET_METHODS
-from support.browsing import DEMOS, PHONE, Demo, Look, chromium, looking
+from support.browsing import PHONE, Demo, Look, chromium, looking, running_demo
 from support.processes import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.thorough]
@@ -31,9 +30,9 @@ PAST_ITS_BOUND = timedelta(seconds=21)
 """So much later nothing that the demo has read of the market is fresh any more."""
 
 
-@pytest.fixture(scope="module", params=DEMOS)
-def demo(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
-    with request.param(tmp_path_factory.mktemp("stories")) as found:
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    with running_demo(tmp_path_factory.mktemp("stories")) as found:
         yield found
 
 

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import count
@@ -72,7 +72,9 @@ class PostgreSQL:
 
 
 @contextmanager
-def running_postgresql(*, port: int | None = None) -> Iterator[PostgreSQL]:
+def running_postgresql(
+    *, port: int | None = None, options: Mapping[str, object] | None = None
+) -> Iterator[PostgreSQL]:
     """Start a server on loopback, and delete everything of it at the end."""
     folder = Path(mkdtemp(prefix="pg"))
     try:
@@ -88,7 +90,7 @@ def running_postgresql(*, port: int | None = None) -> Iterator[PostgreSQL]:
             **_as_nobody(),
         )
         port = port or free_port(HOST)
-        process = start_server(folder, port)
+        process = start_server(folder, port, options)
         server = PostgreSQL(folder, port, process)
         try:
             _wait_until_ready(server)
@@ -100,16 +102,19 @@ def running_postgresql(*, port: int | None = None) -> Iterator[PostgreSQL]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def start_server(folder: Path, port: int) -> "subprocess.Popen[bytes]":
+def start_server(
+    folder: Path, port: int, options: Mapping[str, object] | None = None
+) -> "subprocess.Popen[bytes]":
     """Start the server of a folder, also again after it was stopped."""
-    options = {
+    chosen = {
         "listen_addresses": HOST,
         "port": port,
         "fsync": "off",
         "max_connections": 200,
         "unix_socket_directories": "",
+        **(options or {}),
     }
-    flags = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
+    flags = [part for name, value in chosen.items() for part in ("-c", f"{name}={value}")]
     return subprocess.Popen(
         [folder / PROGRAMS / "postgres", "-D", folder / "data", *flags],
         stdout=subprocess.DEVNULL,

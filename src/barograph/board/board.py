@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 R = TypeVar("R", bound=msgspec.Struct)
 
 POLL_SECONDS: dict[Engine, float] = {SQLITE: 0.25, POSTGRESQL: 1.0}
-"""How often a worker asks for new versions; a PostgreSQL server has many workers."""
+"""The pause between two polls. Many workers poll one PostgreSQL server."""
 
 
 async def publish(tx: Transaction, publications: Sequence[Publication]) -> None:
@@ -92,7 +92,7 @@ class Board:
             changed = self._changed(await read_versions(self._database))
             loaded = await self._database.read(self._load_changes) if changed else {}
         except DatabaseUnavailable:
-            # A restored backup may come back, in which the same versions are other snapshots.
+            # If a backup is restored meanwhile, its version numbers can name other snapshots.
             self._versions.clear()
             raise
         self.polled_at = self.clock()

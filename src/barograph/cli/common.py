@@ -42,7 +42,7 @@ DEMO_FILE = "demo.json"
 
 URLS_FILE = "databases.json"
 URLS = ("database_url", "history_url", "limits_url")
-"""A demo's databases outside of its data folder, which a file in that folder names."""
+"""The settings that put a demo on servers. A file in its data folder stores them."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
@@ -69,7 +69,7 @@ def child_option(function: F) -> F:
 def read_settings(**options: object) -> "Settings":
     """Read the settings from the environment; options take precedence.
 
-    In the data folder of a demo, its databases are used.
+    In a demo's data folder, stored URLs name the databases that the environment doesn't.
 
     Raises:
         ConfigurationError: a setting is wrong, or names other databases than the demo's.

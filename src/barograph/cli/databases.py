@@ -1,4 +1,4 @@
-"""Opens a database for one command, and tells what it was made for: simulated or real data."""
+"""Opens a database for one command, and says whether it is for a demo or for live data."""
 
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -71,10 +71,10 @@ def tables_in(address: "Address") -> set[str]:
 
 
 def has_database(settings: "Settings") -> bool:
-    """Whether the service's database was made.
+    """Whether the service's database exists; on PostgreSQL, whether it has tables.
 
     Raises:
-        DatabaseUnavailable: the server doesn't say.
+        DatabaseUnavailable: the database can't be read.
     """
     address = settings.database_address
     return address.exists() if isinstance(address, Path) else "instance" in tables_in(address)
@@ -145,8 +145,7 @@ def database_kind(address: "Address") -> "Kind | None":
 async def upgrade_own(database: "Database", schema: str, data: Path) -> list[str]:
     """Bring the schema of a database up to date, unless it belongs to another instance.
 
-    A comment in a PostgreSQL database names the instance. Only the role that owns the tables can
-    write it.
+    A comment in a PostgreSQL database marks it. Only the role that owns the tables can write it.
 
     Raises:
         ConfigurationError: it belongs to another instance, or can't be upgraded.
@@ -175,13 +174,13 @@ async def upgrade_own(database: "Database", schema: str, data: Path) -> list[str
 
 
 async def read_comment(database: "Queryable") -> str | None:
-    """The instance that a PostgreSQL database belongs to, as far as it says so."""
+    """The mark of a PostgreSQL database, as `_owner` makes it; None without one."""
     ((comment,),) = await database.fetch(_COMMENT)
     return None if comment is None else str(comment)
 
 
 def _owner(data: Path) -> str:
-    """What the databases of a data folder say about themselves: `live`, or a demo's world."""
+    """The mark of a data folder's databases: `live`, or a demo's world."""
     from barograph.demo.files import load_anchor
 
     anchor = load_anchor(data, system_clock())

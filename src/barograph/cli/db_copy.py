@@ -34,7 +34,7 @@ Counts = dict[str, int]
 """How many rows each table has."""
 
 _NOT_COPIED = ("schema_migrations", "secret_fingerprints")
-"""Every database has its own migrations, and hosts compare their secrets only on PostgreSQL."""
+"""Each engine has its own migrations, and the fingerprints are used only on PostgreSQL."""
 
 _STORED_AS = {"TEXT": "text", "INTEGER": "integer", "BIGINT": "integer", "DOUBLE PRECISION": "real"}
 _SUMS = {"text": "sum(length({}))", "integer": "sum({} % 1000003)", "real": "count({})"}
@@ -81,8 +81,8 @@ def _require_upgraded(file: Path, schema: str) -> None:
     steps = packaged_migrations(schema)
     if run_once(file, lambda database: missing_migrations(database, steps), create=False):
         raise ConfigurationError(
-            f"an older version made {file}: run `barograph db upgrade --data {file.parent}` with "
-            "the settings of that folder, so without the URLs of PostgreSQL"
+            f"an older version created {file}: run `barograph db upgrade --data {file.parent}` "
+            f"without {DATABASE} and {HISTORY}, then run this again"
         )
 
 
@@ -94,7 +94,8 @@ async def _copy(
         for address in (settings.database_address, settings.history_address)
     )
     try:
-        # The files are closed first, which stops a write that has lost its caller.
+        # If we are cancelled, the files close first. Then a write that still runs on a target
+        # fails, and closing the target doesn't wait for the rest of the copy.
         with _locked(files[0]) as old_service, _locked(files[1]) as old_history:
             _require_storable(old_service, old_history)
             await upgrade_own(service, SERVICE, settings.data)
@@ -198,11 +199,11 @@ async def _copy_service(tx: Transaction, source: _Source, advance: Callable[[int
     if await _is_copied(tx, source):
         advance(source.total)
         return True
-    # A slow disk may need longer for the next rows than a service may pause.
+    # A slow disk may take longer to read the next rows than a transaction may be idle.
     await tx.execute(f"SET LOCAL idle_in_transaction_session_timeout = {UPGRADE_WAIT_MS}")
     await tx.execute("DELETE FROM instance")
     for table, columns in source.types.items():
-        # As the rows lie in the file: in the order of insertion or of the key. Guards accept both.
+        # SQLite returns rows in the order of insertion or of the key; the guards accept both.
         rows = source.fetch(f"SELECT {', '.join(columns)} FROM {table} NOT INDEXED")  # noqa: S608
         while page := list(islice(rows, PAGE)):
             await copy_rows(tx, table, [*columns], page)
@@ -283,7 +284,7 @@ async def _append(tx: Transaction, source: _Source, page: list[Row]) -> None:
         await copy_rows(tx, table, [*source.types[table]], (row[3:] for row in rows))
 
 
-_REMEDY = "nothing was copied. Create an empty database, and copy to that"
+_REMEDY = "nothing was copied. Create an empty database and copy to that one"
 _COLUMNS = f"""
 SELECT tables.name, columns.name, columns.type
 FROM sqlite_schema AS tables, pragma_table_info(tables.name) AS columns

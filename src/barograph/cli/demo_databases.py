@@ -22,7 +22,7 @@ RECORDED = (
 """The files that a fresh demo deletes. Wallets and the identity provider's key stay."""
 
 ASIDE = "_aside"
-"""Ends the name of a table that the fault of the history took away."""
+"""Suffix of a table that the history's fault renamed."""
 
 
 def demo_urls(given: Settings) -> dict[str, SecretStr]:
@@ -34,7 +34,7 @@ def demo_urls(given: Settings) -> dict[str, SecretStr]:
 
 
 def store_urls(settings: Settings) -> None:
-    """Name the demo's databases in its data folder, for the commands beside it."""
+    """Store the demo's URLs in its data folder, for commands that run beside it."""
     urls = {name: getattr(settings, name).get_secret_value() for name in URLS}
     replace_file(settings.data / URLS_FILE, json.dumps(urls).encode())
 

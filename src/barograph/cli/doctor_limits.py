@@ -6,7 +6,6 @@ from typing import Any, Final
 from redis.asyncio import Redis
 from redis.exceptions import (
     AuthenticationError,
-    NoPermissionError,
     OutOfMemoryError,
     ReadOnlyError,
     RedisError,
@@ -65,13 +64,14 @@ async def _information(client: "Redis") -> dict[str, Any]:
 
 
 def _kept(found: dict[str, Any]) -> Diagnosis:
-    version = found.get("valkey_version") or found.get("redis_version", "of unknown version")
     name = "Valkey" if "valkey_version" in found else "Redis"
+    version = found.get("valkey_version") or found.get("redis_version")
+    server = "the server" if version is None else f"{name} {version}"
     policy = found.get("maxmemory_policy", "noeviction")
     if policy != "noeviction" and found.get("maxmemory"):
-        detail = f"{name} {version} deletes counts when its memory is full ({policy})"
+        detail = f"{server} deletes counts when its memory is full ({policy})"
         return note(detail, "set its maxmemory-policy to noeviction")
-    return ok(f"{name} {version} counts for all hosts")
+    return ok(f"{server} counts for all hosts")
 
 
 def _problem(error: Exception, host: str, seconds: float) -> Diagnosis:
@@ -91,12 +91,13 @@ _REFUSALS: Final = {
         "{host} refuses the user or the password",
         "check them in BAROGRAPH_LIMITS_URL; write special characters percent-encoded",
     ),
-    NoPermissionError: (
-        "{host} doesn't let this user run the script",
-        "give the user the commands that docs/many-hosts.md lists",
-    ),
     ReadOnlyError: ("{host} is a read-only replica", "name the primary in BAROGRAPH_LIMITS_URL"),
     OutOfMemoryError: ("the memory of {host} is full", "raise its maxmemory"),
+    # Last, because it includes the two above. A script that may not run a command raises it.
+    ResponseError: (
+        "{host} refuses to run our script",
+        "give the user of BAROGRAPH_LIMITS_URL the commands that docs/many-hosts.md lists",
+    ),
 }
 
 CHECKS: Final[dict[str, Check]] = {"limits": check_limits}

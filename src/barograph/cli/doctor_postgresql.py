@@ -33,7 +33,7 @@ RESTORE: Final = (
     f"before the first start, {UPGRADE}; later restore a backup, because a new history would start "
     "another hash chain"
 )
-GRANT: Final = "run deploy/postgresql-roles.sql again as a superuser"
+GRANT: Final = "run deploy/postgresql-roles.sql again"
 
 
 async def inspect_postgresql(url: str, schema: str, clock: Clock = system_clock) -> Diagnosis:
@@ -57,7 +57,7 @@ async def _findings(database: Database, schema: str, clock: Clock) -> AsyncGener
     ((version, number, now, tables, unusable),) = await database.fetch(_SERVER)
     skew = abs((before + clock()) // 2 - now)
     if number < OLDEST * 10_000:
-        yield failed(f"PostgreSQL {version}", f"use PostgreSQL {OLDEST} or newer")
+        yield failed(f"PostgreSQL {version} is too old", f"use PostgreSQL {OLDEST} or newer")
     if skew > MAX_SKEW_MS:
         detail = f"this machine's clock and the server's differ by {skew / SECOND:.1f} s"
         yield failed(detail, "synchronise both clocks (NTP)")
@@ -70,7 +70,7 @@ async def _findings(database: Database, schema: str, clock: Clock) -> AsyncGener
         yield failed(f"lacks {', '.join(missing)}", UPGRADE)
     if "0" in (await database.read(lambda tx: tx.fetch(_TIMEOUTS)))[0]:
         detail = "timeouts that a transaction sets have no effect"
-        yield failed(detail, "set the pooler between us and the server to pool transactions")
+        yield failed(detail, "set your pooler to transaction pooling")
     if schema == HISTORY:
         await require_guards(database)
     about = f"PostgreSQL {version}, up to date, clock differs by {skew / SECOND:.1f} s"
@@ -83,11 +83,15 @@ def _explain(error: DatabaseUnavailable, host: str) -> Diagnosis:
     for kind, found in _REFUSALS.items():
         if isinstance(cause, kind):
             return found._replace(detail=found.detail.format(host=host))
-    unknown = failed(str(error), "look into the log of the PostgreSQL server")
+    unknown = failed(str(error), "check the log of the PostgreSQL server")
     return (cause and connection_problem(cause, host)) or unknown
 
 
 _REFUSALS: Final[dict[type[Exception], Diagnosis]] = {
+    asyncpg.ClientConfigurationError: failed(
+        "the options of the URL for {host} can't be used",
+        "correct them: sslmode=verify-full needs sslrootcert=FILE",
+    ),
     asyncpg.InvalidAuthorizationSpecificationError: failed(
         "{host} refuses our user name or password", "correct the URL, or pg_hba.conf on the server"
     ),

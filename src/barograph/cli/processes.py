@@ -198,7 +198,7 @@ def db() -> None:
 @click.option(
     "--new-secrets",
     is_flag=True,
-    help="Let the next web host that starts bring another pepper or checkpoint key.",
+    help="Let web hosts start with another API-key pepper or checkpoint key (PostgreSQL).",
 )
 @json_option
 def upgrade(data: Path | None, new_secrets: bool, as_json: bool) -> None:
@@ -235,10 +235,10 @@ def upgrade(data: Path | None, new_secrets: bool, as_json: bool) -> None:
 def copy(folder: Path | None, as_json: bool) -> None:
     """Copy a folder's SQLite databases to PostgreSQL, and verify the copied record.
 
-    BAROGRAPH_DATABASE_URL and BAROGRAPH_HISTORY_URL name two empty databases, as a role that may
-    create tables. Stop the service first. The folder is not changed: keep it as the --data folder
-    of the service, because the secrets (and a demo's world) stay in it. An interrupted copy can be
-    run again.
+    Stop the service first. BAROGRAPH_DATABASE_URL and BAROGRAPH_HISTORY_URL name two empty
+    databases and a role that may create tables there. The command doesn't change the folder: keep
+    it as the --data folder of the service, because the secrets (and a demo's world) stay in it. If
+    the copy is interrupted, run it again.
 
     \b
     Example:

@@ -59,7 +59,8 @@ async def _guards(database: Database) -> list[Row]:
         return await database.fetch(_TRIGGERS)
 
     async def work(tx: Transaction) -> list[Row]:
-        await tx.execute("SET LOCAL search_path = pg_catalog")  # names every other schema
+        # So that PostgreSQL prints the schema of every other name.
+        await tx.execute("SET LOCAL search_path = pg_catalog")
         return await tx.fetch(_POSTGRESQL_GUARDS)
 
     return await database.read(work)

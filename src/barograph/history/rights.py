@@ -1,15 +1,15 @@
 """Who may change the history on PostgreSQL.
 
 The triggers refuse changes, but a table's owner can disable them. So the service should connect as
-a role that owns nothing: `deploy/postgresql-roles.sql` makes one.
+a role that owns nothing: `deploy/postgresql-roles.sql` creates one.
 """
 
 from barograph.errors import ConfigurationError
 from barograph.kit.database import POSTGRESQL, Database
 
 RUN_AS_OTHER_ROLE = (
-    "connect as the run-time role that deploy/postgresql-roles.sql makes, and use the owner's URL "
-    "only for `barograph db upgrade`"
+    "connect as the run-time role that deploy/postgresql-roles.sql creates, and use the owner's "
+    "URL only for `barograph db upgrade` and `db copy`"
 )
 
 
@@ -22,7 +22,7 @@ async def require_rights(history: Database) -> None:
     """
     if history.engine == POSTGRESQL and (rows := await history.fetch(_EXCESSIVE)):
         raise ConfigurationError(
-            "roles other than the owner have rights on the record that nobody needs: run as the "
+            "roles other than the owner have more rights on the record than they need: run as the "
             f"owner of the history's database `{'; '.join(row[0] for row in rows)}`"
         )
 

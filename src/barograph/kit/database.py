@@ -1,8 +1,8 @@
 """A database with two verbs, read and write; each runs one function as one transaction.
 
-The function is `async`, so that it can serve any driver: `sqlite` and `postgresql` are the two. On
-SQLite it runs to its end without waiting, so no other coroutine can slip a statement between BEGIN
-and COMMIT. A function that awaits anything but its own statements is refused.
+`kit.sqlite` and `kit.postgresql` implement it. The function is `async` because PostgreSQL's driver
+is. On SQLite it runs to its end without waiting, so no other coroutine can slip a statement between
+BEGIN and COMMIT; SQLite refuses a function that awaits anything but its own statements.
 
 SQL uses `$1`, `$2` … and the types TEXT, BIGINT and DOUBLE PRECISION, which both engines
 understand.
@@ -58,10 +58,9 @@ Work = Callable[[Transaction], Coroutine[Any, Any, T]]
 
 
 class Database(Queryable, Protocol):
-    """The service database, or another one of its kind.
+    """The service's database or the history.
 
-    `fetch` runs one statement without a transaction around it, which saves PostgreSQL two round
-    trips.
+    `fetch` runs one statement without BEGIN and COMMIT, which saves two round trips on PostgreSQL.
     """
 
     engine: Engine
@@ -74,7 +73,7 @@ class Database(Queryable, Protocol):
         """
 
     async def write(self, work: Work[T]) -> T:
-        """Run `work` as one transaction, alone: all or nothing.
+        """Run `work` as one transaction, all or nothing, while no other write runs.
 
         Raises:
             DatabaseUnavailable: nothing was written.
@@ -88,7 +87,7 @@ def require_storable(values: Sequence[Value]) -> Sequence[Value]:
     """Refuse text with a NUL character, which PostgreSQL cannot store.
 
     Raises:
-        ConstraintViolated: a text has one.
+        ConstraintViolated: a value has one.
     """
     for value in values:
         if isinstance(value, str) and "\0" in value:

@@ -51,7 +51,7 @@ SERVICE = "service"
 def packaged_migrations(schema: str = SERVICE, engine: Engine = SQLITE) -> list[Migration]:
     """The migrations of this version, in order.
 
-    PostgreSQL starts with one file that has the number of the newest SQLite file it replaces.
+    PostgreSQL starts with a baseline, whose number is that of the newest SQLite file it replaces.
     """
     place = files("barograph") / "migrations" / schema / engine
     names = sorted(entry.name for entry in place.iterdir() if entry.name.endswith(".sql"))
@@ -64,7 +64,7 @@ def packaged_migrations(schema: str = SERVICE, engine: Engine = SQLITE) -> list[
 async def upgrade(database: Database, migrations: Sequence[Migration], clock: Clock) -> list[str]:
     """Apply missing migrations and return their names.
 
-    On PostgreSQL only the owner may do so. If nothing is missing, another role may call this too.
+    On PostgreSQL only the owner may apply them. If none is missing, any role may call this.
 
     Raises:
         ConfigurationError: the database is newer than this version, an applied file changed, it is
@@ -88,7 +88,7 @@ async def upgrade(database: Database, migrations: Sequence[Migration], clock: Cl
         return await database.write(apply) if await database.read(missing) else []
     except NotPermitted as error:
         raise ConfigurationError(
-            "our PostgreSQL role may not upgrade the database, or not read its schema_migrations: "
+            "our PostgreSQL role may not upgrade the database, or not read schema_migrations: "
             "run `barograph db upgrade` with the owner's URL, then deploy/postgresql-roles.sql"
         ) from error
 

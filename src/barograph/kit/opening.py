@@ -20,11 +20,11 @@ def open_database(
     statement_ms: int = STATEMENT_MS,
     survives_power_cuts: bool = True,
 ) -> Database:
-    """A database that is connected to at its first use.
+    """A database that connects at its first use.
 
-    Only with `create` is a missing SQLite file created. A write waits at most `write_ms` for other
-    writes. On SQLite a read waits at most `read_ms`, which it hardly ever does; on PostgreSQL no
-    statement takes longer than `statement_ms`.
+    A missing SQLite file is created only with `create`. A write waits at most `write_ms` for other
+    writes. On SQLite a read waits at most `read_ms` for a lock, which is rare. On PostgreSQL the
+    server cancels a statement of a transaction after `statement_ms`.
     """
     if isinstance(address, Path):
         return SQLiteDatabase(
@@ -43,7 +43,7 @@ def open_database(
 
 
 async def list_tables(address: Address) -> set[str]:
-    """The tables of a database; none if the file is missing or is something else.
+    """The tables of a database; none if the file is missing or not a SQLite database.
 
     Raises:
         DatabaseUnavailable: the database can't be read.

@@ -1,12 +1,11 @@
 """A database on a PostgreSQL server.
 
 Our code numbers rows by `max() + 1`, which needs one writer at a time. So every write first takes
-one lock of its database. It is an advisory lock of the transaction, which also works behind a
-pooler such as pgbouncer. The isolation level is READ COMMITTED, because a transaction's snapshot
-would be older than its lock.
+the same advisory lock. Writes are READ COMMITTED: under a stricter level, a write would read from a
+snapshot that is older than its lock.
 
-No setting of a connection is changed, only those of a transaction: a pooler hands the connection
-to somebody else afterwards.
+Locks and settings last for one transaction. A pooler such as pgbouncer may give the connection to
+another client afterwards.
 """
 
 import asyncio
@@ -41,21 +40,26 @@ STATEMENT_MS = 10_000
 
 OUTCOME_SECONDS = 10.0
 OUTCOME_PAUSE_SECONDS = 0.25
-"""For how long, and how often, we ask what became of a COMMIT that nobody answered."""
+"""How long and how often we ask for the outcome of a COMMIT whose reply was lost."""
 
-_FAILED = (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.PostgresError)
+_BROKEN = (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+"""After these nobody knows what a connection is in the middle of. The driver raises the last when
+the server ended a connection while nobody used it."""
+
+_FAILED = (*_BROKEN, TimeoutError, asyncpg.PostgresError)
 _LOST = (
-    *(ConnectionError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError),
+    *(ConnectionError, asyncpg.InterfaceError, asyncpg.InternalClientError),
+    asyncpg.PostgresConnectionError,
     *(asyncpg.AdminShutdownError, asyncpg.CrashShutdownError),
 )
-"""A connection that ended."""
+"""What the driver raises after the server or the network closed a connection."""
 
 First = Callable[[asyncpg.Connection], Awaitable[T]]
 """The first statement on a connection."""
 
 
 class NotPermitted(DatabaseUnavailable):
-    """The role that we connect as may not do this."""
+    """Our role lacks the right to do this."""
 
 
 class PostgreSQLDatabase:
@@ -71,10 +75,10 @@ class PostgreSQLDatabase:
         statement_ms: int = STATEMENT_MS,
         survives_power_cuts: bool = True,
     ) -> None:
-        """A write waits at most `lock_ms` for other writes, and each statement `statement_ms`."""
+        """A write waits at most `lock_ms` for others; a statement takes at most `statement_ms`."""
         self._seconds = (max(lock_ms, statement_ms) + SECOND) / SECOND
         self._pool = _Pool(url, self._seconds)
-        # Writes wait for each other anyway; here they occupy no connection that reads could use.
+        # Writes wait for each other anyway. Waiting here, they leave the connections to reads.
         self._turn = asyncio.Semaphore(1)
         limits = (
             f"SET LOCAL statement_timeout = {statement_ms};"
@@ -135,7 +139,7 @@ class PostgreSQLDatabase:
         raise DatabaseUnavailable(_reason(lost)) from lost
 
     async def _was_committed(self, begun: asyncpg.Record) -> bool:
-        """Ask the server what became of a transaction.
+        """Ask the server whether a transaction was committed.
 
         Raises:
             DatabaseUnavailable: it doesn't answer, so we don't know.
@@ -145,11 +149,14 @@ class PostgreSQLDatabase:
                 while True:
                     with suppress(DatabaseUnavailable):
                         ((outcome,),) = await self.fetch(_OUTCOME, *begun)
-                        if outcome != "in progress":
+                        if outcome in {"committed", "aborted"}:
                             return bool(outcome == "committed")
+                        if outcome != "in progress":
+                            break
                     await asyncio.sleep(OUTCOME_PAUSE_SECONDS)
-        except TimeoutError as error:
-            raise DatabaseUnavailable("lost during a COMMIT whose outcome is unknown") from error
+        except TimeoutError:
+            pass
+        raise DatabaseUnavailable("the connection was lost during a COMMIT; its outcome is unknown")
 
     @asynccontextmanager
     async def _connection(
@@ -197,7 +204,7 @@ class _Pool:
                 await self._idle.pop().close(timeout=CONNECT_SECONDS)
 
     async def _begin(self, first: First[T]) -> tuple[asyncpg.Connection, T]:
-        """Run a first statement, again if a connection ended since its last use."""
+        """Run the first statement; if an idle connection was closed, try the next one."""
         while self._idle:
             connection = self._idle.pop()
             with suppress(*_LOST), self._ended_if_failed(connection):
@@ -210,7 +217,7 @@ class _Pool:
 
     @contextmanager
     def _ended_if_failed(self, connection: asyncpg.Connection) -> Iterator[None]:
-        """End a connection that may be in the middle of something; keep it after other failures."""
+        """Close a connection that may have unfinished work; keep it after other failures."""
         try:
             yield
         except BaseException as error:
@@ -250,7 +257,7 @@ class _Statements:
 async def copy_rows(
     tx: Transaction, table: str, columns: Sequence[str], rows: Iterable[Sequence[Value]]
 ) -> None:
-    """Add rows to a table of PostgreSQL by COPY, three times as fast as `execute_many`."""
+    """Add rows to a PostgreSQL table by COPY, which is three times as fast as `execute_many`."""
     assert isinstance(tx, _Statements)
     records = map(require_storable, rows)
     await tx.connection.copy_records_to_table(table, columns=list(columns), records=records)
@@ -267,7 +274,7 @@ async def _roll_back_if_failed(connection: asyncpg.Connection, work: Work[T]) ->
 
 
 async def _commit(connection: asyncpg.Connection) -> Exception | None:
-    """Commit; return a failure after which only the server knows whether it did."""
+    """Commit; return a failure after which only the server knows the outcome."""
     try:
         await connection.execute("COMMIT")
     except _FAILED as error:
@@ -278,13 +285,13 @@ async def _commit(connection: asyncpg.Connection) -> Exception | None:
 
 @contextmanager
 def _driver_errors_named() -> Iterator[None]:
-    """Raise what the driver raises as an error of `kit.database`."""
+    """Translate the driver's errors to those of `kit.database`."""
     try:
         yield
     except asyncpg.IntegrityConstraintViolationError as error:
         raise ConstraintViolated(str(error)) from error
     except (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidSchemaNameError) as error:
-        # The latter is what a role without USAGE on the schema gets.
+        # PostgreSQL raises the second for a role without USAGE on the schema.
         raise NotPermitted(_reason(error)) from error
     except asyncpg.DataError:
         raise  # a value of the wrong type is our own mistake
@@ -293,8 +300,8 @@ def _driver_errors_named() -> Iterator[None]:
 
 
 def _is_doubtful(error: BaseException) -> bool:
-    """Whether a connection may still be in the middle of something, such as a cancelled query."""
-    return not isinstance(error, Exception) or isinstance(error, OSError | asyncpg.InterfaceError)
+    """Whether a connection may have unfinished work, such as a cancelled query."""
+    return not isinstance(error, Exception) or isinstance(error, _BROKEN)
 
 
 def _reason(error: Exception) -> str:
@@ -307,8 +314,8 @@ SELECT CAST(pg_current_xact_id() AS TEXT), CAST(pg_postmaster_start_time() AS TE
     CAST(now() AS TEXT)
 FROM pg_advisory_xact_lock(1)
 """
-# After a crash the server may give the number of a lost transaction to another one, which commits.
-# A crash also resets the server's statistics, so the time of that reset shows it.
+# After a crash, the server may reuse the number of a lost transaction for one that commits. A crash
+# also resets the server's statistics, and the time of that reset tells us.
 _OUTCOME = """
 SELECT CASE WHEN CAST(pg_postmaster_start_time() AS TEXT) = $2
     AND stats_reset < CAST(CAST($3 AS TEXT) AS timestamptz)

@@ -177,7 +177,7 @@ def sqlite_version() -> tuple[int, ...]:
 
 
 def sqlite_tables(path: Path) -> set[str]:
-    """The tables of a file; none if it is missing or is something else.
+    """The tables of a file; none if it is missing or not a SQLite database.
 
     Raises:
         DatabaseUnavailable: the file can't be read.

@@ -16,8 +16,8 @@ RETRY = SECOND
 """The pause in milliseconds before a failed shared store is tried again."""
 
 PROBE = RateLimit("probe", 1_000, SECOND)
-"""What a worker counts to find out whether the shared store works; more than all workers probe,
-because only an accepted request is stored."""
+"""What a worker counts to check the shared store. All workers together probe less often than this
+limit: a refused probe would write nothing, so it would check less."""
 
 
 class FallbackStore:

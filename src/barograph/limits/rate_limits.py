@@ -75,7 +75,7 @@ class Usage(NamedTuple):
 
 
 class CallerHash:
-    """The form in which shared stores keep callers: they hold no address and no id of a key."""
+    """Hashes callers, so that shared stores hold no IP address and no id of a key."""
 
     def __init__(self, secret: bytes) -> None:
         self._key = sha256(b"callers" + secret).digest()

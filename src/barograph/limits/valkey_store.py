@@ -25,7 +25,7 @@ TIMEOUT_SECONDS = 0.05
 """How long the server may take to accept a connection and to reply, together."""
 
 TURNS = 5
-"""A timeout is this many short waits. An event loop that was busy for long uses up only one."""
+"""A timeout is this many short waits, so a busy event loop uses up only one of them."""
 
 PREFIX = "barograph:limits:"
 CLOCK_KEY = f"{PREFIX}clock"
@@ -74,7 +74,7 @@ class ValkeyStore:
     """
 
     def __init__(self, url: str, secret: bytes, *, script: str = SCRIPT) -> None:
-        """Take the URL, in which `socket_timeout` may replace the timeout."""
+        """`socket_timeout` in the URL, in seconds, replaces the default timeout."""
         self._client, self._seconds = open_client(url)
         self._hash = CallerHash(secret)
         self._script = script
@@ -107,7 +107,7 @@ class ValkeyStore:
         await self._client.aclose()
 
     async def _send(self) -> None:
-        """Send all that wait, until nobody does; a failure is the reply to each of them."""
+        """Send waiting requests until none is left; after a failure, it is the reply to all."""
         while self._waiting:
             batch, self._waiting = self._waiting, []
             found = await self._replies([request for request, _ in batch])
@@ -128,7 +128,7 @@ class ValkeyStore:
         return TimeoutError()
 
     async def _run(self, requests: Sequence[_Request], *, load: bool = False) -> list[Any]:
-        """Run the script for each request in one round trip, or two if the server forgot it."""
+        """Run the script for each request in one round trip, or two if the server lacks it."""
         pipeline = self._client.pipeline(transaction=False)
         if load:
             pipeline.script_load(self._script)
@@ -144,7 +144,7 @@ class ValkeyStore:
 
 
 def open_client(url: str) -> tuple[Redis, float]:
-    """A client that makes one try per command, and the seconds that a command may take."""
+    """A client that doesn't retry, and the seconds that a command may take."""
     scheme, _, rest = url.partition("://")
     options: dict[str, Any] = {**parse_url(f"{scheme.replace('valkey', 'redis')}://{rest}")}
     seconds = options.pop("socket_timeout", TIMEOUT_SECONDS)

@@ -34,7 +34,7 @@ WRITE_MS = 2_000
 """Writes wait behind the collector's larger transactions; no other request waits with them."""
 
 STATEMENT_MS = 4_000
-"""The longest a statement may take on PostgreSQL: callers give up soon after."""
+"""The longest a statement may take on PostgreSQL: callers don't wait much longer."""
 
 MAX_CONNECTIONS = 20_000
 """The most connections per worker, if the limit on open files allows them."""

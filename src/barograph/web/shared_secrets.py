@@ -1,8 +1,8 @@
 """Secrets that all hosts of one PostgreSQL database must share.
 
-With another pepper a host would accept none of the stored API keys; with another checkpoint key its
-signatures would contradict those of the others. So the first host stores fingerprints of its
-secrets, and a host with other secrets does not start.
+A host with another pepper would accept none of the stored API keys. A host with another checkpoint
+key would sign checkpoints that contradict the others'. So the first web host stores fingerprints of
+its secrets, and one with other secrets doesn't start.
 """
 
 import hmac
@@ -30,7 +30,7 @@ async def require_shared_secrets(
 ) -> None:
     """Store the fingerprints of our secrets, or compare them with the stored ones.
 
-    SQLite serves one host, whose secrets are in the same folder.
+    SQLite needs no check: it serves one host, which keeps its secrets in the same folder.
 
     Raises:
         ConfigurationError: another host has stored other secrets.
@@ -38,7 +38,7 @@ async def require_shared_secrets(
     """
     if database.engine != POSTGRESQL:
         return
-    # A keyed hash tells nothing about its key.
+    # Nobody can learn a key from a keyed hash.
     ours = {name: hmac.digest(key, _PURPOSE, "sha256").hex() for name, key in secrets.items()}
 
     async def store(tx: Transaction) -> dict[str, str]:
@@ -48,15 +48,15 @@ async def require_shared_secrets(
     other = ours.items() - (await database.write(store)).items()
     if other:
         raise ConfigurationError(
-            f"other hosts of this database have another {' and '.join(sorted(dict(other)))}: copy "
-            f"the files from the data folder of one of them to {data}, or set BAROGRAPH_KEY_PEPPER "
+            f"this database was used with another {' and '.join(sorted(dict(other)))}: copy the "
+            f"files from the data folder of another host to {data}, or set BAROGRAPH_KEY_PEPPER "
             "and BAROGRAPH_HISTORY_KEY to the same values on every host. To replace the secrets, "
-            "stop every host and run `barograph db upgrade --new-secrets`"
+            "stop every web host and run `barograph db upgrade --new-secrets`"
         )
 
 
 async def forget_secrets(database: Database) -> None:
-    """Delete the fingerprints, so that the next host that starts may bring other secrets."""
+    """Delete the fingerprints, so that hosts can start with other secrets."""
     await database.write(lambda tx: tx.execute("DELETE FROM secret_fingerprints"))
 
 

@@ -111,7 +111,7 @@ async def _replay(
                 await writer.add(past.conclude(seen))
                 if await writer.issue(seen.since, seen.at, now):
                     await past.judge.refresh(writer.database, seen.at)
-                await asyncio.sleep(0)  # lets the write beside us go on
+                await asyncio.sleep(0)  # lets the running write continue
             progress(done, len(instants))
     await writer.flush()
     await writer.finish()
