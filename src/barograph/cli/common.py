@@ -320,9 +320,10 @@ def _no_history(settings: "Settings") -> str:
             f"no history in {place}, although {made} the database of a service: put the history "
             "back, because a new one would start another hash chain"
         )
+    choice = f"correct {HISTORY}" if settings.history_url else "choose its folder with --data"
     return (
-        f"no history in {place}: choose its folder with --data, or create one "
-        f"with `barograph db upgrade --data {settings.data}`"
+        f"no history in {place}: {choice}, or create one with "
+        f"`barograph db upgrade --data {settings.data}`"
     )
 
 
