@@ -82,7 +82,7 @@ def test_demo_refuses_the_databases_of_another_world(
     for _ in range(2):
         made(tmp_path / "first", urls, world=True)
     other = Settings(data=tmp_path / "second", **urls)
-    load_or_create_anchor(other.data, 2, NOW)
+    load_or_create_anchor(other.data, 1, NOW)  # an equal world, with a record of its own
     for upgrade in (upgrade_database, upgrade_history):
         with pytest.raises(ConfigurationError, match=r"another demo than .*--fresh"):
             upgrade(other)

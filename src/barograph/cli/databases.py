@@ -184,7 +184,7 @@ def _owner(data: Path) -> str:
     from barograph.demo.files import load_anchor
 
     anchor = load_anchor(data, system_clock())
-    return "live" if anchor is None else f"demo {anchor.seed} {anchor.epoch}"
+    return "live" if anchor is None else f"demo {anchor.seed} {anchor.epoch} {anchor.id}"
 
 
 def _kind_of_owner(owner: str) -> "Kind":
