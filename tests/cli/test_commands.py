@@ -122,6 +122,18 @@ def test_a_command_on_a_database_that_is_not_there_ends_with_3(tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
+def test_database_server_that_does_not_answer_ends_with_1_and_points_to_doctor(
+    tmp_path: Path,
+) -> None:
+    url = f"postgresql://me:hunter2@{HOST}:{unused_port()}/barograph"
+    result = barograph("keys", "list", "--data", str(tmp_path), BAROGRAPH_DATABASE_URL=url)
+    assert result.returncode == 1
+    assert result.stderr == (
+        "barograph: the database cannot be used (ConnectionRefusedError): run `barograph doctor` "
+        "to find out why\n"
+    )
+
+
 def test_the_history_has_one_fault_and_is_not_broken_by_asking_for_another() -> None:
     result = CliRunner().invoke(cli, ["demo", "fault", "history", "on", "--kind", "list"])
     assert result.exit_code == 2

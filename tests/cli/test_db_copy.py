@@ -19,8 +19,7 @@ from click.testing import CliRunner, Result
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from barograph.cli import cli
-from barograph.cli.common import URLS, URLS_FILE
-from barograph.cli.demo_databases import require_own_databases
+from barograph.cli.common import URLS, URLS_FILE, upgrade_history
 from barograph.demo.files import load_or_create_anchor
 from barograph.history.guards import Continuity, SignedHeads
 from barograph.history.ledger import Ledger
@@ -248,6 +247,15 @@ def test_second_run_changes_nothing_and_says_so(copy: Copy) -> None:
 
 
 @pytest.mark.thorough
+def test_folder_that_was_used_after_the_copy_is_not_called_copied(copy: Copy) -> None:
+    copy.succeed()
+    with apsw.Connection(str(copy.operator.database)) as connection:
+        connection.execute("UPDATE api_keys SET revoked_at = 5")
+    connection.close()
+    assert "BAROGRAPH_DATABASE_URL names a database with other data" in copy.refused()
+
+
+@pytest.mark.thorough
 def test_database_that_was_only_upgraded_takes_a_copy_and_its_mark(copy: Copy) -> None:
     assert CliRunner().invoke(cli, ["db", "upgrade"], env=copy.environment).exit_code == 0
     assert copy.succeed()["was_complete"] is False
@@ -322,15 +330,15 @@ def test_copy_of_a_demo_belongs_to_that_demo(
     copy: Copy, server: PostgreSQL, tmp_path: Path
 ) -> None:
     demo = Operator(tmp_path / "demo")
-    anchor = load_or_create_anchor(demo.data, 7, system_clock())
+    load_or_create_anchor(demo.data, 7, system_clock())
     (demo.data / URLS_FILE).write_text(json.dumps(dict.fromkeys(URLS, "")))
     demo.make_record()
     simulated = copy_to(server, demo)
     simulated.succeed()
-    require_own_databases(Settings.from_environment(simulated.environment), anchor)
+    upgrade_history(Settings.from_environment(simulated.environment))
     assert [kind for _, kind, *_ in copied_rows(simulated)["instance"]] == ["demo"]
     live = Copy(copy.operator, {**simulated.environment, "BAROGRAPH_DATA": str(copy.operator.data)})
-    assert "the database of another instance" in live.refused()
+    assert "BAROGRAPH_DATABASE_URL names a database of a demo" in live.refused()
 
 
 VERSIONS, READINGS = 6_000, 100_000

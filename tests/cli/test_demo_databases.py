@@ -15,14 +15,8 @@ from barograph.cli.common import (
     upgrade_history,
 )
 from barograph.cli.databases import database_kind, require_kind, tables_in
-from barograph.cli.demo_databases import (
-    claim_databases,
-    move_history_away,
-    require_own_databases,
-    start_over,
-    store_urls,
-)
-from barograph.demo.files import Anchor, load_or_create_anchor
+from barograph.cli.demo_databases import move_history_away, start_over, store_urls
+from barograph.demo.files import load_or_create_anchor
 from barograph.errors import ConfigurationError
 from barograph.settings import Settings
 from barograph.terms.sources import Kind
@@ -85,13 +79,29 @@ def test_demo_and_live_service_refuse_each_others_databases(
 def test_demo_refuses_the_databases_of_another_world(
     tmp_path: Path, urls: dict[str, SecretStr]
 ) -> None:
-    settings = made(tmp_path, urls, world=True)
-    require_own_databases(settings, Anchor(1, NOW))  # made, but not claimed yet
-    claim_databases(settings, Anchor(1, NOW))
-    require_own_databases(settings, Anchor(1, NOW))
-    for other in (None, Anchor(2, NOW)):
-        with pytest.raises(ConfigurationError, match="--fresh"):
-            require_own_databases(settings, other)
+    for _ in range(2):
+        made(tmp_path / "first", urls, world=True)
+    other = Settings(data=tmp_path / "second", **urls)
+    load_or_create_anchor(other.data, 1, NOW)  # an equal world, with a record of its own
+    for upgrade in (upgrade_database, upgrade_history):
+        with pytest.raises(ConfigurationError, match=r"another demo than .*--fresh"):
+            upgrade(other)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("world", [True, False])
+def test_process_of_the_other_kind_that_starts_at_the_same_moment_is_refused(
+    tmp_path: Path, urls: dict[str, SecretStr], world: bool
+) -> None:
+    late = Settings(data=tmp_path / "late", **urls)
+    require_kind(late, "live" if world else "demo")
+    made(tmp_path / "first", urls, world=world)
+    if not world:
+        load_or_create_anchor(late.data, 1, NOW)
+
+    for upgrade in (upgrade_database, upgrade_history):
+        with pytest.raises(ConfigurationError, match="of a demo" if world else "with live data"):
+            upgrade(late)
 
 
 @pytest.mark.thorough
@@ -148,9 +158,10 @@ def test_missing_tables_are_explained_by_the_setting(
     tmp_path: Path, urls: dict[str, SecretStr]
 ) -> None:
     settings = Settings(data=tmp_path, **urls)
-    assert database_kind(settings) is None
+    assert database_kind(settings.database_address) is None
     with pytest.raises(ConfigurationError, match="BAROGRAPH_DATABASE_URL names has no tables"):
         run_on_database(settings, lambda database: database.fetch("SELECT 1"))
 
 
-_AS_DEMO = "UPDATE instance SET kind = 'demo'; CREATE TABLE notes (text TEXT)"
+_AS_DEMO = "UPDATE instance SET kind = 'demo'; CREATE TABLE notes (text TEXT);"
+_AS_DEMO += "COMMENT ON TABLE schema_migrations IS 'demo 1 2'"

@@ -151,7 +151,7 @@ def test_demo_and_live_data_are_never_mixed(tmp_path: Path) -> None:
     assert {each.name for each in demo.data.iterdir()} == {"barograph.sqlite3", "world.json"}
     history = f"sqlite:///{demo.data}/history.sqlite3"
     refused = run(live.data, "collect", BAROGRAPH_HISTORY_URL=history)
-    assert "BAROGRAPH_HISTORY_URL names the history of a demo" in str(refused.exception)
+    assert "BAROGRAPH_HISTORY_URL names a database of a demo" in str(refused.exception)
     assert run(demo.data, "keys", "create", "--email", "name@example.com").exit_code == 0
 
 
@@ -167,8 +167,8 @@ def test_a_database_without_a_mark_is_a_demos_if_a_world_is_beside_it(
     )
     (tmp_path / file).write_text("{}")
 
-    assert database_kind(settings) == kind
+    assert database_kind(settings.database_address) == kind
     upgrade_database(settings)
     (tmp_path / file).unlink()
-    assert database_kind(settings) == kind
+    assert database_kind(settings.database_address) == kind
     require_kind(settings, "demo" if kind == "demo" else "live")

@@ -202,6 +202,47 @@ def test_trigger_that_is_not_as_shipped_is_named(history: str, sql: str) -> None
         on(history, require_guards)
 
 
+@pytest.mark.thorough
+def test_what_cannot_change_the_record_is_not_refused(history: str) -> None:
+    run_as_owner(
+        history,
+        """
+        CREATE MATERIALIZED VIEW counts AS SELECT kind, count(*) FROM stance_versions GROUP BY kind;
+        CREATE FUNCTION unused() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'
+        """,
+    )
+
+    on(history, require_guards)
+
+
+@pytest.mark.thorough
+def test_restored_dump_has_the_shipped_triggers_and_rights(
+    server: PostgreSQL, history: str
+) -> None:
+    ledger_of = partial(Ledger, clock=HandClock())
+    on(history, lambda database: ledger_of(database).append(proposal()))
+    programs = server.folder / PROGRAMS
+    restored = server.create()
+    dump = subprocess.run([programs / "pg_dump", "-d", history], capture_output=True, check=True)
+    restore: list[str | Path] = [
+        programs / "psql",
+        "-X",
+        "-q",
+        "-v",
+        "ON_ERROR_STOP=1",
+        "-d",
+        restored,
+        "-f",
+        "-",
+    ]
+    subprocess.run(restore, input=dump.stdout, capture_output=True, check=True)
+    as_runtime = restored.replace("postgres@", f"{RUNTIME}@")
+
+    assert on(as_runtime, partial(apply, HISTORY)) == []
+    on(as_runtime, require_guards)
+    on(as_runtime, lambda database: ledger_of(database).append(proposal(1)))
+
+
 RIGHTS = {
     "GRANT UPDATE ON stance_versions TO barograph": (
         "REVOKE UPDATE ON stance_versions FROM barograph"

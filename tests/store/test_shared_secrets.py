@@ -1,16 +1,18 @@
 """Hosts of one PostgreSQL database have the same secrets."""
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
 
 from barograph.errors import ConfigurationError
-from barograph.keys.api_keys import PEPPER_FILE
+from barograph.keys.api_keys import PEPPER_FILE, load_pepper
+from barograph.kit.database import Database
 from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
 from barograph.kit.opening import open_database
 from barograph.settings import Settings
-from barograph.web.shared_secrets import forget_secrets, require_shared_secrets
+from barograph.web.shared_secrets import forget_secrets, require_shared_secrets, web_secrets
 from support.clock import HandClock
 from support.databases import upgraded_database
 from support.postgresql import PostgreSQL
@@ -19,6 +21,10 @@ from support.postgresql import PostgreSQL
 def host(folder: Path, name: str) -> Settings:
     (folder / name).mkdir()
     return Settings(data=folder / name)
+
+
+async def start(database: Database, host: Settings) -> None:
+    await require_shared_secrets(database, host.data, web_secrets(host))
 
 
 @pytest.mark.outcome(
@@ -37,18 +43,37 @@ def test_host_with_other_secrets_is_refused_until_they_are_replaced(
         database = open_database(url)
         await upgrade(database, packaged_migrations(SERVICE, database.engine), HandClock())
         for _ in range(2):
-            await require_shared_secrets(database, first)
+            await start(database, first)
         with pytest.raises(ConfigurationError, match="another history-key and key-pepper: "):
-            await require_shared_secrets(database, second)
+            await start(database, second)
         (second.data / PEPPER_FILE).write_bytes(pepper())
         with pytest.raises(ConfigurationError, match="another history-key: "):
-            await require_shared_secrets(database, second)
+            await start(database, second)
         await forget_secrets(database)
-        await require_shared_secrets(database, second)
+        await start(database, second)
         with pytest.raises(ConfigurationError, match="another history-key: "):
-            await require_shared_secrets(database, first)
+            await start(database, first)
         stored = await database.fetch("SELECT * FROM secret_fingerprints")
         assert pepper().hex() not in str(stored)
+        await database.close()
+
+    asyncio.run(work())
+
+
+def test_command_that_needs_the_pepper_compares_nothing_else(
+    postgresql: PostgreSQL, tmp_path: Path
+) -> None:
+    url = postgresql.create(SERVICE)
+    office, web = host(tmp_path, "office"), host(tmp_path, "web")
+
+    async def work() -> None:
+        database = open_database(url)
+        pepper = {PEPPER_FILE: load_pepper(office)}
+        for _ in range(2):
+            await require_shared_secrets(database, office.data, pepper)
+        shutil.copy(office.data / PEPPER_FILE, web.data)
+        await start(database, web)
+        await require_shared_secrets(database, office.data, pepper)
         await database.close()
 
     asyncio.run(work())
@@ -58,9 +83,8 @@ def test_sqlite_serves_one_host_and_stores_no_fingerprint(tmp_path: Path) -> Non
     database = upgraded_database(tmp_path / "barograph.sqlite3")
 
     async def work() -> None:
-        await require_shared_secrets(database, Settings(data=tmp_path))
+        await start(database, Settings(data=tmp_path))
         assert await database.fetch("SELECT * FROM secret_fingerprints") == []
         await database.close()
 
     asyncio.run(work())
-    assert not (tmp_path / PEPPER_FILE).exists()

@@ -343,7 +343,7 @@ def test_wire_messages_hold_every_liquidation_once() -> None:
 def test_a_new_folder_gets_an_anchor_sixty_days_back(tmp_path: Path) -> None:
     now = EPOCH + 1_234_567
     anchor = load_or_create_anchor(tmp_path / "new", 5, now)
-    assert anchor == Anchor(5, EPOCH - 60 * DAY)
+    assert anchor == Anchor(5, EPOCH - 60 * DAY, id=anchor.id)
     assert [file.name for file in (tmp_path / "new").iterdir()] == ["world.json"]
 
 

@@ -72,7 +72,9 @@ def main() -> None:
         click.echo(f"barograph: {error}", err=True)
         sys.exit(EXIT_CONFIGURATION)
     except BarographError as error:
-        click.echo(f"barograph: {error}", err=True)
+        is_unusable = str(error).startswith("the database cannot be used")
+        advice = ": run `barograph doctor` to find out why" if is_unusable else ""
+        click.echo(f"barograph: {error}{advice}", err=True)
         sys.exit(EXIT_FAILED)
     except OSError as error:
         if error.errno not in NO_ROOM:

@@ -15,11 +15,10 @@ from barograph.cli.databases import (
     HISTORY,
     has_database,
     kind_of_folder,
-    read_comment,
     read_once,
     run_once,
     tables_in,
-    write_comment,
+    upgrade_own,
 )
 from barograph.errors import ConfigurationError
 from barograph.kit.clock import system_clock
@@ -151,15 +150,13 @@ def upgrade_database(settings: "Settings") -> list[str]:
 
     A database without a mark gets the kind that its folder shows.
     """
-    from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
+    from barograph.kit.migrations import SERVICE
     from barograph.terms.store import mark_instance
 
     kind = kind_of_folder(settings.data)
 
     async def work(database: "Database") -> list[str]:
-        applied = await upgrade(
-            database, packaged_migrations(SERVICE, database.engine), system_clock
-        )
+        applied = await upgrade_own(database, SERVICE, settings.data)
         await database.write(lambda tx: mark_instance(tx, kind, system_clock()))
         return applied
 
@@ -213,16 +210,9 @@ def upgrade_history(settings: "Settings") -> None:
     """
     from barograph.history.guards import require_guards
     from barograph.history.ledger import HISTORY as RECORD
-    from barograph.kit.database import POSTGRESQL
-    from barograph.kit.migrations import packaged_migrations, upgrade
-
-    kind = kind_of_folder(settings.data)
 
     async def work(database: "Database") -> None:
-        migrations = packaged_migrations(RECORD, database.engine)
-        is_new = bool(await upgrade(database, migrations, system_clock))
-        if is_new and database.engine == POSTGRESQL and await read_comment(database) is None:
-            await write_comment(database, kind)
+        await upgrade_own(database, RECORD, settings.data)
         await require_guards(database)
 
     make_folder(settings.data)
@@ -330,9 +320,10 @@ def _no_history(settings: "Settings") -> str:
             f"no history in {place}, although {made} the database of a service: put the history "
             "back, because a new one would start another hash chain"
         )
+    choice = f"correct {HISTORY}" if settings.history_url else "choose its folder with --data"
     return (
-        f"no history in {place}: choose its folder with --data, or create one "
-        f"with `barograph db upgrade --data {settings.data}`"
+        f"no history in {place}: {choice}, or create one with "
+        f"`barograph db upgrade --data {settings.data}`"
     )
 
 

@@ -1,6 +1,6 @@
 """Opens a database for one command, and says whether it is for a demo or for live data."""
 
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -9,7 +9,7 @@ from barograph.errors import ConfigurationError
 from barograph.kit.clock import system_clock
 
 if TYPE_CHECKING:
-    from barograph.kit.database import Database, Transaction
+    from barograph.kit.database import Database, Queryable, Transaction
     from barograph.kit.opening import Address
     from barograph.settings import Settings
     from barograph.terms.sources import Confirmation, Instance, Kind
@@ -87,85 +87,119 @@ def require_kind(settings: "Settings", kind: "Kind") -> None:
         ConfigurationError: the data folder or a database holds the other kind.
         DatabaseUnavailable: a database can't be read.
     """
-    for place, found in _kinds(settings):
-        if found not in {None, kind}:
-            raise ConfigurationError(_refusal(settings.data, place, kind))
-
-
-def _kinds(settings: "Settings") -> "Iterator[tuple[str, Kind | None]]":
     from barograph.kit.database import DatabaseUnavailable
 
-    yield "", _folder_kind(settings)
-    if isinstance(settings.database_address, str):
-        yield DATABASE, database_kind(settings)
-    if settings.history_url.get_secret_value():
+    # A data folder has secrets even if its databases are elsewhere.
+    _refuse_other_kind(settings.data, "", kind, database_kind(settings.database_path))
+    if settings.database_url:
+        found = database_kind(settings.database_address)
+        _refuse_other_kind(settings.data, DATABASE, kind, found)
+    if settings.history_url:
         with suppress(DatabaseUnavailable):  # the service starts without it
-            yield HISTORY, history_kind(settings.history_address)
+            found = database_kind(settings.history_address)
+            _refuse_other_kind(settings.data, HISTORY, kind, found)
 
 
-def _refusal(data: Path, place: str, kind: "Kind") -> str:
-    if kind == "demo" and place:
-        return f"{place} names a database with live data: choose another one for the demo"
-    if kind == "demo":
-        return f"{data} holds live data: choose another folder for the demo with --data"
+def _refuse_other_kind(data: Path, place: str, kind: "Kind", found: "Kind | None") -> None:
+    if found in {None, kind}:
+        return
     if place:
-        noun = "history" if place == HISTORY else "database"
-        return f"{place} names the {noun} of a demo: choose another one for live data"
-    return (
+        held, wanted = (
+            ("with live data", "the demo") if kind == "demo" else ("of a demo", "live data")
+        )
+        raise ConfigurationError(
+            f"{place} names a database {held}: choose another one for {wanted}"
+        )
+    if kind == "demo":
+        raise ConfigurationError(
+            f"{data} holds live data: choose another folder for the demo with --data"
+        )
+    raise ConfigurationError(
         f"{data} holds the simulated data of a demo: run it with `barograph demo --data {data}`, "
         "or choose another folder for live data with --data"
     )
 
 
-def database_kind(settings: "Settings") -> "Kind | None":
-    """What the service's database was made for; None if it is missing.
-
-    On PostgreSQL also None if it has no mark yet; the first upgrade sets one.
-    """
-    marked, _ = stored_terms(settings)
-    if marked is not None:
-        return marked.kind
-    if isinstance(settings.database_address, str):
-        return None
-    kind = kind_of_folder(settings.data)
-    return kind if kind == "demo" or settings.database_path.exists() else None
-
-
-def _folder_kind(settings: "Settings") -> "Kind | None":
-    """What a data folder was made for: it has secrets even if its databases are elsewhere."""
-    from pydantic import SecretStr
-
-    return database_kind(settings.model_copy(update={"database_url": SecretStr("")}))
-
-
-def history_kind(address: "Address") -> "Kind | None":
-    """What a history was made for; None if it is missing, or empty and without a mark.
+def database_kind(address: "Address") -> "Kind | None":
+    """What a database was made for; None if it is missing, or empty and without a mark.
 
     Raises:
         DatabaseUnavailable: it can't be read.
     """
+    comment = None if isinstance(address, Path) else run_once(address, read_comment)
+    if comment is not None:
+        return _kind_of_owner(comment)
+    tables = tables_in(address)
+    if "instance" in tables:
+        marks = read_once(address, lambda tx: tx.fetch("SELECT kind FROM instance"))
+        if marks:
+            return "demo" if marks == [("demo",)] else "live"
     if isinstance(address, Path):
         kind = kind_of_folder(address.parent)
         return kind if kind == "demo" or address.exists() else None
-    comment = run_once(address, read_comment)
-    if comment is not None:
-        return "demo" if comment.startswith("demo") else "live"
     recorded = "SELECT 1 FROM stance_versions LIMIT 1"
-    if "stance_versions" in tables_in(address) and run_once(address, lambda it: it.fetch(recorded)):
-        return "live"
-    return None
+    has_record = "stance_versions" in tables and read_once(address, lambda tx: tx.fetch(recorded))
+    return "live" if has_record else None
 
 
-async def read_comment(database: "Database") -> str | None:
-    """The mark of a PostgreSQL database: `live`, `demo` or a demo's world; None without one."""
+async def upgrade_own(database: "Database", schema: str, data: Path) -> list[str]:
+    """Bring the schema of a database up to date, unless it belongs to another instance.
+
+    A comment in a PostgreSQL database marks it. Only the role that owns the tables can write it.
+
+    Raises:
+        ConfigurationError: it belongs to another instance, or can't be upgraded.
+        DatabaseUnavailable: it can't be used.
+    """
+    from barograph.kit.database import SQLITE, Transaction
+    from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
+    from barograph.kit.postgresql import NotPermitted
+
+    migrations = packaged_migrations(schema, database.engine)
+    if database.engine == SQLITE:
+        return await upgrade(database, migrations, system_clock)
+    owner, place = _owner(data), DATABASE if schema == SERVICE else HISTORY
+    _refuse_other_owner(data, place, owner, await read_comment(database))
+    applied = await upgrade(database, migrations, system_clock)
+
+    async def claim(tx: Transaction) -> None:
+        found = await read_comment(tx)
+        _refuse_other_owner(data, place, owner, found)  # it may have been faster
+        if found is None:
+            await tx.script(f"COMMENT ON TABLE public.schema_migrations IS '{owner}'")
+
+    with suppress(NotPermitted):
+        await database.write(claim)
+    return applied
+
+
+async def read_comment(database: "Queryable") -> str | None:
+    """The mark of a PostgreSQL database, as `_owner` makes it; None without one."""
     ((comment,),) = await database.fetch(_COMMENT)
     return None if comment is None else str(comment)
 
 
-async def write_comment(database: "Database", comment: str) -> None:
-    """Mark a PostgreSQL database; only the role that owns its tables may."""
-    sql = f"COMMENT ON TABLE public.schema_migrations IS '{comment}'"
-    await database.write(lambda tx: tx.script(sql))
+def _owner(data: Path) -> str:
+    """The mark of a data folder's databases: `live`, or a demo's world."""
+    from barograph.demo.files import load_anchor
+
+    anchor = load_anchor(data, system_clock())
+    return "live" if anchor is None else f"demo {anchor.seed} {anchor.epoch} {anchor.id}"
+
+
+def _kind_of_owner(owner: str) -> "Kind":
+    return "demo" if owner.startswith("demo ") else "live"
+
+
+def _refuse_other_owner(data: Path, place: str, owner: str, found: str | None) -> None:
+    if found in {None, owner}:
+        return
+    _refuse_other_kind(data, place, _kind_of_owner(owner), _kind_of_owner(str(found)))
+    raise ConfigurationError(
+        f"the database that {place} names belongs to another demo than the one in {data}: start "
+        "that demo in its own folder, name another database, or delete its record and start over "
+        "with --fresh"
+    )
 
 
 def stored_terms(settings: "Settings") -> "tuple[Instance | None, dict[str, Confirmation]]":

@@ -1,30 +1,15 @@
-"""The databases of a demo: SQLite files in its data folder, or databases on a PostgreSQL server.
-
-A comment in each PostgreSQL database names the world that it belongs to, so that no demo continues
-the record of another.
-"""
+"""The databases of a demo: SQLite files in its data folder, or databases on a PostgreSQL server."""
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import SecretStr
 
 from barograph.cli.common import URLS, URLS_FILE
-from barograph.cli.databases import (
-    DATABASE,
-    HISTORY,
-    database_kind,
-    history_kind,
-    read_comment,
-    run_once,
-    tables_in,
-    write_comment,
-)
+from barograph.cli.databases import database_kind, run_once, tables_in
 from barograph.demo.files import FILE_NAME as WORLD_FILE
-from barograph.demo.files import Anchor, replace_file
-from barograph.errors import ConfigurationError
+from barograph.demo.files import replace_file
 from barograph.history.ledger import HISTORY as RECORD
 from barograph.kit.database import POSTGRESQL, Transaction
 from barograph.kit.migrations import SERVICE, packaged_migrations
@@ -54,36 +39,14 @@ def store_urls(settings: Settings) -> None:
     replace_file(settings.data / URLS_FILE, json.dumps(urls).encode())
 
 
-def require_own_databases(settings: Settings, anchor: Anchor | None) -> None:
-    """Refuse a PostgreSQL database that belongs to another demo.
-
-    Raises:
-        ConfigurationError: it belongs to the demo of another folder, or this one has no world.
-    """
-    for place, url in _servers(settings):
-        comment = run_once(url, read_comment)
-        own = {None} if anchor is None else {None, "demo", world_comment(anchor)}
-        if comment not in own:
-            raise ConfigurationError(
-                f"the database that {place} names belongs to another demo than the one in "
-                f"{settings.data}: start that demo in its own folder, name another database, or "
-                "delete its record and start over with --fresh"
-            )
-
-
-def claim_databases(settings: Settings, anchor: Anchor) -> None:
-    """Mark the PostgreSQL databases as this demo's."""
-    for _, url in _servers(settings):
-        run_once(url, lambda database: write_comment(database, world_comment(anchor)))
-
-
 def start_over(settings: Settings) -> None:
     """Delete what a demo recorded, and its world last. A live folder has no world."""
-    if isinstance(settings.database_address, str) and database_kind(settings) == "demo":
-        _drop_schema(settings.database_address, SERVICE)
-    history = settings.history_address
-    if isinstance(history, str) and history_kind(history) == "demo":
-        _drop_schema(history, RECORD)
+    for address, schema in (
+        (settings.database_address, SERVICE),
+        (settings.history_address, RECORD),
+    ):
+        if isinstance(address, str) and database_kind(address) == "demo":
+            _drop_schema(address, schema)
     world = settings.data / WORLD_FILE
     if world.exists():
         for pattern in RECORDED:
@@ -119,19 +82,12 @@ def _rename_tables(url: str, *, away: bool) -> None:
 
 def _drop_schema(url: str, schema: str) -> None:
     scripts = "\n".join(step.sql for step in packaged_migrations(schema, POSTGRESQL))
-    tables = ["schema_migrations", *re.findall(r"^CREATE TABLE (\w+)", scripts, re.MULTILINE)]
-    functions = re.findall(r"^CREATE FUNCTION (\w+)", scripts, re.MULTILINE)
-    drops = [f"DROP TABLE IF EXISTS public.{name} CASCADE;" for name in tables]
-    drops += [f"DROP FUNCTION IF EXISTS public.{name};" for name in functions]
+    made = re.findall(_CREATE, scripts, re.MULTILINE)
+    drops = [
+        f"DROP {what} IF EXISTS public.{name} CASCADE;"
+        for what, name in [("TABLE", "schema_migrations"), *made]
+    ]
     run_once(url, lambda database: database.write(lambda tx: tx.script("".join(drops))))
 
 
-def _servers(settings: Settings) -> Iterator[tuple[str, str]]:
-    """The PostgreSQL databases, each with its setting."""
-    places = ((DATABASE, settings.database_address), (HISTORY, settings.history_address))
-    return ((place, address) for place, address in places if isinstance(address, str))
-
-
-def world_comment(anchor: Anchor) -> str:
-    """The mark of a demo's databases."""
-    return f"demo {anchor.seed} {anchor.epoch}"
+_CREATE = r"^CREATE (?:OR REPLACE )?(TABLE|FUNCTION) (?:public\.)?(\w+)"

@@ -25,16 +25,9 @@ from barograph.cli.common import (
     warn_if_world_writable,
 )
 from barograph.cli.databases import require_kind
-from barograph.cli.demo_databases import (
-    claim_databases,
-    demo_urls,
-    move_history_away,
-    require_own_databases,
-    start_over,
-    store_urls,
-)
+from barograph.cli.demo_databases import demo_urls, move_history_away, start_over, store_urls
 from barograph.cli.demo_settings import demo_settings, welcome
-from barograph.demo.files import load_anchor, load_or_create_anchor
+from barograph.demo.files import load_or_create_anchor
 from barograph.demo.replay.replay import replay
 from barograph.demo.servers.control import HOST
 from barograph.demo.servers.exchange import run_exchange
@@ -91,14 +84,12 @@ def run_demo(
         move_history_away(settings, away=False)  # faults end with their demo
         if fresh:
             start_over(settings)
-        require_own_databases(settings, load_anchor(data, started))
         # The anchor comes before the database, which it marks as a demo's.
         anchor = load_or_create_anchor(data, seed, started, fresh=fresh)
         past = None if anchor.fresh else World(anchor.seed, anchor.epoch)
-        store_urls(settings)
         upgrade_database(settings)
         upgrade_history(settings)
-        claim_databases(settings, anchor)
+        store_urls(settings)
         switch_stances(settings, expired=False)
         asyncio.run(_grant_tiers(settings))
         asyncio.run(_supervise(settings, ports, past, started))

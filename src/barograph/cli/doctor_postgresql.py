@@ -1,7 +1,8 @@
 """The checks of `barograph doctor` on a PostgreSQL database."""
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Final
 
 import asyncpg
 
@@ -19,7 +20,7 @@ from barograph.history.guards import require_guards
 from barograph.history.ledger import HISTORY
 from barograph.history.rights import RUN_AS_OTHER_ROLE, connects_as_owner
 from barograph.kit.clock import Clock, system_clock
-from barograph.kit.database import Database, DatabaseUnavailable, Transaction
+from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.migrations import missing_migrations, packaged_migrations
 from barograph.kit.opening import open_database
 from barograph.kit.timestamps import SECOND
@@ -35,21 +36,12 @@ RESTORE: Final = (
 GRANT: Final = "run deploy/postgresql-roles.sql again"
 
 
-class _Server(NamedTuple):
-    """What the server says about itself, in the order of the query's columns."""
-
-    version: str
-    number: int
-    now: int
-    tables: int
-    unusable: str | None
-
-
 async def inspect_postgresql(url: str, schema: str, clock: Clock = system_clock) -> Diagnosis:
     """Check the server, the schema, our rights, and the guards if it is the history."""
     database = open_database(url)
     try:
-        return await _inspect(database, schema, clock)
+        async with aclosing(_findings(database, schema, clock)) as findings:
+            return await anext(findings)
     except ConfigurationError as error:
         return explained(error)
     except DatabaseUnavailable as error:
@@ -58,48 +50,32 @@ async def inspect_postgresql(url: str, schema: str, clock: Clock = system_clock)
         await database.close()
 
 
-async def _inspect(database: Database, schema: str, clock: Clock) -> Diagnosis:
+async def _findings(database: Database, schema: str, clock: Clock) -> AsyncGenerator[Diagnosis]:
+    """What is wrong, the first problem first; otherwise that all is well."""
     await database.fetch("SELECT 1")  # a connection is open now, so the next reply is quick
     before = clock()
-    server = _Server(*(await database.fetch(_SERVER))[0])
-    skew = abs((before + clock()) // 2 - server.now)
-    found = _judge(server, skew) or await _judge_schema(database, schema, server)
-    if found is not None:
-        return found
-    about = f"PostgreSQL {server.version}, up to date, clock differs by {skew / SECOND:.1f} s"
-    if await connects_as_owner(database):
-        return note(f"{about}; we connect as its owner or a superuser", RUN_AS_OTHER_ROLE)
-    return ok(about)
-
-
-def _judge(server: _Server, skew: int) -> Diagnosis | None:
-    if server.number < OLDEST * 10_000:
-        detail = f"PostgreSQL {server.version} is too old"
-        return failed(detail, f"use PostgreSQL {OLDEST} or newer")
+    ((version, number, now, tables, unusable),) = await database.fetch(_SERVER)
+    skew = abs((before + clock()) // 2 - now)
+    if number < OLDEST * 10_000:
+        yield failed(f"PostgreSQL {version} is too old", f"use PostgreSQL {OLDEST} or newer")
     if skew > MAX_SKEW_MS:
         detail = f"this machine's clock and the server's differ by {skew / SECOND:.1f} s"
-        return failed(detail, "synchronise both clocks (NTP)")
-    return None
-
-
-async def _judge_schema(database: Database, schema: str, server: _Server) -> Diagnosis | None:
-    if server.tables == 0:
-        return failed("the database has no tables", RESTORE if schema == HISTORY else UPGRADE)
-    if server.unusable is not None:
-        return failed(f"our role may not read or add rows in {server.unusable}", GRANT)
+        yield failed(detail, "synchronise both clocks (NTP)")
+    if tables == 0:
+        yield failed("the database has no tables", RESTORE if schema == HISTORY else UPGRADE)
+    if unusable is not None:
+        yield failed(f"our role may not read or add rows in {unusable}", GRANT)
     steps = packaged_migrations(schema, database.engine)
     if missing := await missing_migrations(database, steps):
-        return failed(f"lacks {', '.join(missing)}", UPGRADE)
-    if "0" in await database.read(_timeouts):
+        yield failed(f"lacks {', '.join(missing)}", UPGRADE)
+    if "0" in (await database.read(lambda tx: tx.fetch(_TIMEOUTS)))[0]:
         detail = "timeouts that a transaction sets have no effect"
-        return failed(detail, "set your pooler to transaction pooling")
+        yield failed(detail, "set your pooler to transaction pooling")
     if schema == HISTORY:
         await require_guards(database)
-    return None
-
-
-async def _timeouts(tx: Transaction) -> Sequence[str]:
-    return (await tx.fetch(_TIMEOUTS))[0]
+    about = f"PostgreSQL {version}, up to date, clock differs by {skew / SECOND:.1f} s"
+    owner = note(f"{about}; we connect as its owner or a superuser", RUN_AS_OTHER_ROLE)
+    yield owner if await connects_as_owner(database) else ok(about)
 
 
 def _explain(error: DatabaseUnavailable, host: str) -> Diagnosis:
@@ -112,12 +88,12 @@ def _explain(error: DatabaseUnavailable, host: str) -> Diagnosis:
 
 
 _REFUSALS: Final[dict[type[Exception], Diagnosis]] = {
-    asyncpg.InvalidAuthorizationSpecificationError: failed(
-        "{host} refuses our user name or password", "correct the URL, or pg_hba.conf on the server"
-    ),
     asyncpg.ClientConfigurationError: failed(
         "the options of the URL for {host} can't be used",
         "correct them: sslmode=verify-full needs sslrootcert=FILE",
+    ),
+    asyncpg.InvalidAuthorizationSpecificationError: failed(
+        "{host} refuses our user name or password", "correct the URL, or pg_hba.conf on the server"
     ),
     asyncpg.InvalidCatalogNameError: failed(
         "{host} has no database of that name", "create it with deploy/postgresql-roles.sql"

@@ -147,13 +147,14 @@ def _key_json(record: "KeyRecord") -> dict[str, str | None]:
 
 
 def _on_keys(data: Path | None, use: "Callable[[ApiKeys], Coroutine[Any, Any, T]]") -> T:
-    from barograph.keys.api_keys import ApiKeys, load_pepper
+    from barograph.keys.api_keys import PEPPER_FILE, ApiKeys, load_pepper
     from barograph.web.shared_secrets import require_shared_secrets
 
     settings = read_settings(data=data)
 
     async def work(database: "Database") -> T:
-        await require_shared_secrets(database, settings)
-        return await use(ApiKeys(database, load_pepper(settings), system_clock))
+        pepper = load_pepper(settings)
+        await require_shared_secrets(database, settings.data, {PEPPER_FILE: pepper})
+        return await use(ApiKeys(database, pepper, system_clock))
 
     return run_on_database(settings, work)

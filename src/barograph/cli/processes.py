@@ -25,7 +25,7 @@ from barograph.cli.common import (
     upgrade_history,
     warn_if_world_writable,
 )
-from barograph.cli.databases import require_kind
+from barograph.cli.databases import require_kind, run_once
 from barograph.kit.clock import system_clock
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
     from barograph.kit.operating_system import die_with_parent, require_free_port
     from barograph.terms.sources import require_venue
     from barograph.web.server import check_configuration, run_server
-    from barograph.web.shared_secrets import require_shared_secrets
+    from barograph.web.shared_secrets import require_shared_secrets, web_secrets
 
     settings = read_settings(**options)
     configure_logs(settings.log_level)
@@ -70,7 +70,8 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
     if collect:
         require_free_port(settings.host, settings.port)
     unconfirmed = _prepare_database(settings)
-    run_on_database(settings, lambda database: require_shared_secrets(database, settings))
+    secrets = web_secrets(settings)
+    run_on_database(settings, lambda it: require_shared_secrets(it, settings.data, secrets))
     if collect:
         require_venue(unconfirmed, settings.data)
         asyncio.run(_serve_and_collect(settings))
@@ -99,17 +100,9 @@ def _warn_if_owner(settings: "Settings") -> None:
     """Log a warning when our PostgreSQL role could disable the triggers that protect the record."""
     from barograph.history.rights import RUN_AS_OTHER_ROLE, connects_as_owner
     from barograph.kit.database import DatabaseUnavailable
-    from barograph.kit.opening import open_database
-
-    async def work() -> bool:
-        history = open_database(settings.history_address, create=False)
-        try:
-            return await connects_as_owner(history)
-        finally:
-            await history.close()
 
     with suppress(DatabaseUnavailable):  # the start says so
-        if asyncio.run(work()):
+        if run_once(settings.history_address, connects_as_owner, create=False):
             log.warning(
                 "the service connects to the history as its owner", extra={"do": RUN_AS_OTHER_ROLE}
             )
@@ -207,7 +200,8 @@ def db() -> None:
     is_flag=True,
     help="Let web hosts start with another API-key pepper or checkpoint key (PostgreSQL).",
 )
-def upgrade(data: Path | None, new_secrets: bool) -> None:
+@json_option
+def upgrade(data: Path | None, new_secrets: bool, as_json: bool) -> None:
     """Bring the schema up to date; you can run this at any time, even several times at once.
 
     \b
@@ -217,10 +211,14 @@ def upgrade(data: Path | None, new_secrets: bool) -> None:
     from barograph.web.shared_secrets import forget_secrets
 
     settings = read_settings(data=data)
-    applied = upgrade_database(settings)
+    # The history first: once the service's database is there, a missing history counts as lost.
     upgrade_history(settings)
+    applied = upgrade_database(settings)
     if new_secrets:
         run_on_database(settings, forget_secrets)
+    if as_json:
+        click.echo(json.dumps({"applied": applied}))
+        return
     for name in applied:
         click.echo(f"applied {name}")
     click.echo("the schema is up to date")

@@ -22,6 +22,8 @@ class Anchor(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     epoch: int
     fresh: bool = False
     """Whether the demo began without a past, which no later start may replay."""
+    id: str = ""
+    """Tells demos with equal worlds apart, whose records differ."""
 
 
 def load_or_create_anchor(data: Path, seed: int, now: int, *, fresh: bool = False) -> Anchor:
@@ -33,7 +35,7 @@ def load_or_create_anchor(data: Path, seed: int, now: int, *, fresh: bool = Fals
     file = data / FILE_NAME
     if not file.exists():
         epoch = now - now % HOUR - HISTORY_DAYS * DAY
-        write_once(file, msgspec.json.encode(Anchor(seed, epoch, fresh)))
+        write_once(file, msgspec.json.encode(Anchor(seed, epoch, fresh, token_hex(4))))
     return _load(file, now)
 
 

@@ -42,7 +42,7 @@ class RecordReplaced(RecordDamaged):
 def packaged_guards(engine: Engine = SQLITE) -> dict[str, str]:
     """The SQL of each shipped trigger, and of the functions that triggers call, by its name."""
     scripts = "\n".join(step.sql for step in packaged_migrations(HISTORY, engine))
-    return {found["name"]: found["text"] for found in _GUARD[engine].finditer(scripts)}
+    return {name: sql for sql, name in _GUARD[engine].findall(scripts)}
 
 
 async def wrong_guards(database: Database) -> list[str]:
@@ -50,11 +50,8 @@ async def wrong_guards(database: Database) -> list[str]:
 
     An added trigger can undo what the others protect.
     """
-    there = set(await _guards(database))
-    shipped = set(packaged_guards(database.engine).items())
-    if database.engine == POSTGRESQL:
-        there, shipped = _without_layout(there), _without_layout(shipped)
-    return sorted({name for name, _ in there ^ shipped})
+    found, shipped = await _guards(database), packaged_guards(database.engine).items()
+    return sorted({name for name, _ in _on_one_line(found) ^ _on_one_line(shipped)})
 
 
 async def _guards(database: Database) -> list[Row]:
@@ -69,8 +66,8 @@ async def _guards(database: Database) -> list[Row]:
     return await database.read(work)
 
 
-def _without_layout(guards: Iterable[Row]) -> set[Row]:
-    """The same statements on one line each: PostgreSQL prints them with line breaks of its own."""
+def _on_one_line(guards: Iterable[Row]) -> set[Row]:
+    """The same statements without line breaks: PostgreSQL prints its own."""
     return {(name, " ".join(text.split())) for name, text in guards}
 
 
@@ -180,19 +177,18 @@ async def _last_signed(tx: Transaction, kind: str, log: LogName) -> TreeHead:
 
 
 _GUARD = {
-    SQLITE: re.compile(
-        r"^(?P<text>CREATE TRIGGER (?P<name>\w+) .*?^END);", re.MULTILINE | re.DOTALL
-    ),
+    SQLITE: re.compile(r"^(CREATE TRIGGER (\w+) .*?^END);", re.MULTILINE | re.DOTALL),
     POSTGRESQL: re.compile(
-        r"^(?P<text>CREATE (TRIGGER|OR REPLACE FUNCTION public\.)\s?(?P<name>\w+(\(\))?)\s"
-        r"([^;$]*|[^$]*\$function\$.*?\$function\$));",
+        r"^(CREATE (?:TRIGGER |OR REPLACE FUNCTION public\.)([\w()]+)\s.*?(?:\)|\$function\$));$",
         re.MULTILINE | re.DOTALL,
     ),
 }
 _TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
 # Rules and row security can hide or rewrite what a statement does, and nothing shipped uses them.
 _POSTGRESQL_GUARDS = """
-WITH tables AS (SELECT * FROM pg_class WHERE relnamespace = 'public'::regnamespace),
+WITH tables AS (
+    SELECT * FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')
+),
 triggers AS (
     SELECT * FROM pg_trigger WHERE NOT tgisinternal AND tgrelid IN (SELECT oid FROM tables)
 )
@@ -201,10 +197,9 @@ FROM triggers
 UNION ALL
 SELECT proname || '()', pg_get_functiondef(oid) FROM pg_proc
 WHERE oid IN (SELECT tgfoid FROM triggers)
-    OR pronamespace = 'public'::regnamespace AND prorettype = 'trigger'::regtype
+    OR pronamespace = 'public'::regnamespace AND proname LIKE 'stance_%' -- also without its trigger
 UNION ALL
-SELECT rulename::text, '' FROM pg_rewrite
-WHERE ev_class IN (SELECT oid FROM tables WHERE relkind <> 'v')
+SELECT rulename::text, '' FROM pg_rewrite WHERE ev_class IN (SELECT oid FROM tables)
 UNION ALL
 SELECT 'row security of ' || relname, '' FROM tables WHERE relrowsecurity
 """

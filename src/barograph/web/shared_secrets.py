@@ -6,6 +6,8 @@ its secrets, and one with other secrets doesn't start.
 """
 
 import hmac
+from collections.abc import Mapping
+from pathlib import Path
 
 from barograph.errors import ConfigurationError
 from barograph.history.signing import FILE_NAME as HISTORY_KEY_FILE
@@ -17,7 +19,15 @@ from barograph.settings import Settings
 _PURPOSE = b"barograph: fingerprint of a secret"
 
 
-async def require_shared_secrets(database: Database, settings: Settings) -> None:
+def web_secrets(settings: Settings) -> dict[str, bytes]:
+    """The secrets that web hosts share, by the names of their files."""
+    key = load_history_key(settings).private_bytes_raw()
+    return {PEPPER_FILE: load_pepper(settings), HISTORY_KEY_FILE: key}
+
+
+async def require_shared_secrets(
+    database: Database, data: Path, secrets: Mapping[str, bytes]
+) -> None:
     """Store the fingerprints of our secrets, or compare them with the stored ones.
 
     SQLite needs no check: it serves one host, which keeps its secrets in the same folder.
@@ -28,17 +38,20 @@ async def require_shared_secrets(database: Database, settings: Settings) -> None
     """
     if database.engine != POSTGRESQL:
         return
-    ours = _fingerprints(settings)
-    stored: dict[str, str] = dict(await database.fetch(_STORED))
-    if stored.keys() != ours.keys():
-        stored = await database.write(lambda tx: _store(tx, ours))
-    other = sorted(name for name in ours if not hmac.compare_digest(ours[name], stored[name]))
+    # Nobody can learn a key from a keyed hash.
+    ours = {name: hmac.digest(key, _PURPOSE, "sha256").hex() for name, key in secrets.items()}
+
+    async def store(tx: Transaction) -> dict[str, str]:
+        await tx.execute_many(_ADD, sorted(ours.items()))
+        return dict(await tx.fetch("SELECT name, fingerprint FROM secret_fingerprints"))
+
+    other = ours.items() - (await database.write(store)).items()
     if other:
         raise ConfigurationError(
-            f"this database was used with another {' and '.join(other)}: copy the files from the "
-            f"data folder of another host to {settings.data}, or set BAROGRAPH_KEY_PEPPER and "
-            "BAROGRAPH_HISTORY_KEY to the same values on every host. To replace the secrets, stop "
-            "every web host and run `barograph db upgrade --new-secrets`"
+            f"this database was used with another {' and '.join(sorted(dict(other)))}: copy the "
+            f"files from the data folder of another host to {data}, or set BAROGRAPH_KEY_PEPPER "
+            "and BAROGRAPH_HISTORY_KEY to the same values on every host. To replace the secrets, "
+            "stop every web host and run `barograph db upgrade --new-secrets`"
         )
 
 
@@ -47,20 +60,4 @@ async def forget_secrets(database: Database) -> None:
     await database.write(lambda tx: tx.execute("DELETE FROM secret_fingerprints"))
 
 
-def _fingerprints(settings: Settings) -> dict[str, str]:
-    """A keyed hash for each secret, from which nobody can learn it."""
-    secrets = {
-        PEPPER_FILE: load_pepper(settings),
-        HISTORY_KEY_FILE: load_history_key(settings).private_bytes_raw(),
-    }
-    return {name: hmac.digest(key, _PURPOSE, "sha256").hex() for name, key in secrets.items()}
-
-
-async def _store(tx: Transaction, ours: dict[str, str]) -> dict[str, str]:
-    """Store what nobody stored before, and return what is stored now."""
-    await tx.execute_many(_ADD, sorted(ours.items()))
-    return dict(await tx.fetch(_STORED))
-
-
-_STORED = "SELECT name, fingerprint FROM secret_fingerprints"
 _ADD = "INSERT INTO secret_fingerprints (name, fingerprint) VALUES ($1, $2) ON CONFLICT DO NOTHING"

@@ -101,31 +101,24 @@ $function$;
 CREATE TRIGGER stance_versions_only_at_the_end BEFORE INSERT ON public.stance_versions
     FOR EACH ROW EXECUTE FUNCTION public.stance_versions_only_at_the_end();
 ALTER TABLE stance_versions ENABLE ALWAYS TRIGGER stance_versions_only_at_the_end;
-
 CREATE TRIGGER stance_versions_never_change BEFORE UPDATE ON public.stance_versions
     FOR EACH ROW EXECUTE FUNCTION public.refuse('a recorded version never changes');
 ALTER TABLE stance_versions ENABLE ALWAYS TRIGGER stance_versions_never_change;
-
 CREATE TRIGGER stance_versions_never_go BEFORE DELETE ON public.stance_versions
     FOR EACH ROW EXECUTE FUNCTION public.refuse('a recorded version is never deleted');
 ALTER TABLE stance_versions ENABLE ALWAYS TRIGGER stance_versions_never_go;
-
 CREATE TRIGGER stance_versions_never_emptied BEFORE TRUNCATE ON public.stance_versions
     FOR EACH STATEMENT EXECUTE FUNCTION public.refuse('a recorded version is never deleted');
 ALTER TABLE stance_versions ENABLE ALWAYS TRIGGER stance_versions_never_emptied;
-
 CREATE TRIGGER stance_events_only_at_the_end BEFORE INSERT ON public.stance_events
     FOR EACH ROW EXECUTE FUNCTION public.stance_events_only_at_the_end();
 ALTER TABLE stance_events ENABLE ALWAYS TRIGGER stance_events_only_at_the_end;
-
 CREATE TRIGGER stance_events_never_change BEFORE UPDATE ON public.stance_events
     FOR EACH ROW EXECUTE FUNCTION public.refuse('a recorded event never changes');
 ALTER TABLE stance_events ENABLE ALWAYS TRIGGER stance_events_never_change;
-
 CREATE TRIGGER stance_events_never_go BEFORE DELETE ON public.stance_events
     FOR EACH ROW EXECUTE FUNCTION public.refuse('a recorded event is never deleted');
 ALTER TABLE stance_events ENABLE ALWAYS TRIGGER stance_events_never_go;
-
 CREATE TRIGGER stance_events_never_emptied BEFORE TRUNCATE ON public.stance_events
     FOR EACH STATEMENT EXECUTE FUNCTION public.refuse('a recorded event is never deleted');
 ALTER TABLE stance_events ENABLE ALWAYS TRIGGER stance_events_never_emptied;

@@ -333,51 +333,29 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION only_at_the_end() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION trail_only_at_the_end() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
-    following BIGINT;
+    next_sequence BIGINT;
 BEGIN
     EXECUTE format('SELECT coalesce(max(sequence), 0) + 1 FROM public.%I', TG_TABLE_NAME)
-    INTO following;
-    IF NEW.sequence IS DISTINCT FROM following THEN
-        RAISE EXCEPTION USING ERRCODE = '23000', MESSAGE = TG_ARGV[0];
+        INTO next_sequence;
+    IF NEW.sequence IS DISTINCT FROM next_sequence THEN
+        RAISE EXCEPTION USING ERRCODE = '23000', MESSAGE = 'a trail only ever grows at its end';
     END IF;
     RETURN NEW;
 END
 $$;
 
-CREATE TRIGGER observations_stay BEFORE UPDATE OR DELETE ON observations
-    FOR EACH ROW EXECUTE FUNCTION refuse('observations are never changed or deleted');
-CREATE TRIGGER observations_are_not_truncated BEFORE TRUNCATE ON observations
-    FOR EACH STATEMENT EXECUTE FUNCTION refuse('observations are never changed or deleted');
 CREATE TRIGGER observations_come_in_order BEFORE INSERT ON observations
     FOR EACH ROW EXECUTE FUNCTION observations_come_in_order();
-
-CREATE TRIGGER settlement_reports_stay BEFORE UPDATE OR DELETE ON settlement_reports
-    FOR EACH ROW EXECUTE FUNCTION refuse('reports of settlements are never changed or deleted');
-CREATE TRIGGER settlement_reports_are_not_truncated BEFORE TRUNCATE ON settlement_reports
-    FOR EACH STATEMENT EXECUTE FUNCTION refuse('reports of settlements are never changed or deleted');
 CREATE TRIGGER settlement_reports_come_in_order BEFORE INSERT ON settlement_reports
     FOR EACH ROW EXECUTE FUNCTION settlement_reports_come_in_order();
-
-CREATE TRIGGER entitlement_trail_stays BEFORE UPDATE OR DELETE ON entitlement_trail
-    FOR EACH ROW EXECUTE FUNCTION refuse('the trail of an entitlement is never changed or deleted');
-CREATE TRIGGER entitlement_trail_is_not_truncated BEFORE TRUNCATE ON entitlement_trail
-    FOR EACH STATEMENT EXECUTE FUNCTION refuse('the trail of an entitlement is never changed or deleted');
 CREATE TRIGGER entitlement_trail_only_at_the_end BEFORE INSERT ON entitlement_trail
-    FOR EACH ROW EXECUTE FUNCTION only_at_the_end('the trail of entitlements only ever grows at its end');
-
-CREATE TRIGGER payment_trail_stays BEFORE UPDATE OR DELETE ON payment_trail
-    FOR EACH ROW EXECUTE FUNCTION refuse('the trail of a payment is never changed or deleted');
-CREATE TRIGGER payment_trail_is_not_truncated BEFORE TRUNCATE ON payment_trail
-    FOR EACH STATEMENT EXECUTE FUNCTION refuse('the trail of a payment is never changed or deleted');
+    FOR EACH ROW EXECUTE FUNCTION trail_only_at_the_end();
 CREATE TRIGGER payment_trail_only_at_the_end BEFORE INSERT ON payment_trail
-    FOR EACH ROW EXECUTE FUNCTION only_at_the_end('the trail of payments only ever grows at its end');
-
+    FOR EACH ROW EXECUTE FUNCTION trail_only_at_the_end();
 CREATE TRIGGER payments_are_not_deleted BEFORE DELETE ON payments
     FOR EACH ROW EXECUTE FUNCTION refuse('a payment is never deleted');
-CREATE TRIGGER payments_are_not_truncated BEFORE TRUNCATE ON payments
-    FOR EACH STATEMENT EXECUTE FUNCTION refuse('a payment is never deleted');
 CREATE TRIGGER payments_end_once BEFORE UPDATE ON payments
     FOR EACH ROW
     WHEN (OLD.state IN ('settled', 'failed') AND NEW.state IS DISTINCT FROM OLD.state)
@@ -388,17 +366,28 @@ CREATE TRIGGER payments_keep_their_name BEFORE UPDATE ON payments
         IS DISTINCT FROM (OLD.id, OLD.network, OLD.asset, OLD.payer, OLD.nonce))
     EXECUTE FUNCTION refuse('a payment stays the payment of its authorization');
 
--- They fire ALWAYS, also where replication writes.
 DO $$
 DECLARE
-    each RECORD;
+    guarded REGCLASS;
+    guard NAME;
 BEGIN
-    FOR each IN SELECT tgname, tgrelid::regclass AS owner FROM pg_trigger
-        WHERE NOT tgisinternal AND tgrelid = ANY (
-            '{observations,settlement_reports,entitlement_trail,payments,payment_trail}'::regclass[]
-        )
-    LOOP
-        EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', each.owner, each.tgname);
+    FOREACH guarded IN ARRAY ARRAY[
+        'observations', 'settlement_reports', 'entitlement_trail', 'payment_trail', 'payments'
+    ]::REGCLASS[] LOOP
+        EXECUTE format(
+            'CREATE TRIGGER %1$s_never_emptied BEFORE TRUNCATE ON %1$s
+            FOR EACH STATEMENT EXECUTE FUNCTION refuse(''rows of %1$s are never deleted'')', guarded
+        );
+        IF guarded <> 'payments'::REGCLASS THEN
+            EXECUTE format(
+                'CREATE TRIGGER %1$s_never_change BEFORE UPDATE OR DELETE ON %1$s FOR EACH ROW
+                EXECUTE FUNCTION refuse(''rows of %1$s are never changed or deleted'')', guarded
+            );
+        END IF;
+        FOR guard IN SELECT tgname FROM pg_trigger WHERE tgrelid = guarded AND NOT tgisinternal LOOP
+            -- Also where replication writes.
+            EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', guarded, guard);
+        END LOOP;
     END LOOP;
 END
 $$;
