@@ -331,7 +331,7 @@ def test_more_questions_than_may_be_asked_at_once_can_be_asked_one_after_the_oth
 def test_replies_that_never_end_do_not_keep_others_from_asking() -> None:
     async def work() -> str:
         async with serving(drips) as server:
-            client = facilitator(server.url, seconds=0.9)
+            client = facilitator(server.url, seconds=3)
             asked = [asyncio.create_task(settle(client)) for _ in range(MAX_REQUESTS)]
             assert "unknown" in await asyncio.gather(*asked)
             server.script = says(VALID)
