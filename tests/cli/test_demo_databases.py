@@ -1,5 +1,8 @@
 """A demo's databases on a PostgreSQL server, and commands that must not mix them with live ones."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -14,10 +17,14 @@ from barograph.cli.common import (
     upgrade_database,
     upgrade_history,
 )
-from barograph.cli.databases import database_kind, require_kind, tables_in
+from barograph.cli.databases import database_kind, require_kind, run_once, tables_in
 from barograph.cli.demo_databases import move_history_away, start_over, store_urls
+from barograph.collector.leader import LEASE
 from barograph.demo.files import load_or_create_anchor
 from barograph.errors import ConfigurationError
+from barograph.kit.clock import system_clock
+from barograph.kit.lease import Lease
+from barograph.kit.operating_system import free_port
 from barograph.settings import Settings
 from barograph.terms.sources import Kind
 from support.postgresql import PostgreSQL, running_postgresql
@@ -120,6 +127,35 @@ def test_fresh_demo_drops_its_own_tables_and_no_others(
     assert tables_in(live.database_address) == {"notes"}
     made(demo, {"database_url": urls["database_url"]}, world=True)
     assert tables_in(live.database_address) == tables | {"notes"}
+
+
+@pytest.mark.thorough
+@pytest.mark.outcome(
+    "`barograph demo --fresh` in another folder names the PostgreSQL databases of a running demo",
+    "It waits 5 seconds for the demo to stop, then refuses with exit code 3 and deletes nothing.",
+)
+def test_fresh_demo_refuses_the_databases_of_a_running_demo(
+    tmp_path: Path, urls: dict[str, SecretStr]
+) -> None:
+    running = made(tmp_path / "first", urls, world=True)
+    lease = {"clock": system_clock, "milliseconds": 60_000}
+    run_once(running.database_address, lambda it: Lease(it, LEASE, "first", **lease).acquire())
+    tables = tables_in(running.database_address)
+
+    port, data = str(free_port("127.0.0.1")), str(tmp_path / "second")
+    fresh = [sys.executable, "-m", "barograph", "demo", "--fresh", "--port", port, "--data", data]
+    servers = {f"BAROGRAPH_{name.upper()}": url.get_secret_value() for name, url in urls.items()}
+    ended = subprocess.run(
+        fresh,
+        env={**os.environ, **servers},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 3
+    assert "a demo is running on these databases" in ended.stderr
+    assert tables_in(running.database_address) == tables
 
 
 @pytest.mark.thorough

@@ -118,6 +118,17 @@ async def _replay(
     return len(instants)
 
 
+async def require_no_collector(settings: Settings, database: Database, clock: Clock) -> None:
+    """Refuse a database that a collector writes to.
+
+    Raises:
+        ConfigurationError: a running collector has the lease.
+    """
+    lease = collector_lease(settings, database, clock)
+    await _lead(lease, settings)
+    await lease.release()
+
+
 async def _lead(lease: Lease, settings: Settings) -> None:
     """Take the lease; one that a killed collector left behind has to expire first.
 
@@ -127,7 +138,7 @@ async def _lead(lease: Lease, settings: Settings) -> None:
     deadline = asyncio.get_running_loop().time() + settings.lease_seconds + 1
     while not await lease.acquire():
         if asyncio.get_running_loop().time() > deadline:
-            raise ConfigurationError("a collector is running on this folder; stop it first")
+            raise ConfigurationError("a demo is running on these databases: stop it first")
         await asyncio.sleep(settings.lease_seconds / 10)
 
 
