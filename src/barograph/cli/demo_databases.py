@@ -8,12 +8,13 @@ from pydantic import SecretStr
 
 from barograph.cli.common import URLS, URLS_FILE
 from barograph.cli.databases import database_kind, run_once, tables_in
+from barograph.collector.leader import collector_lease
 from barograph.demo.files import FILE_NAME as WORLD_FILE
 from barograph.demo.files import replace_file
-from barograph.demo.replay.replay import require_no_collector
+from barograph.demo.replay.replay import wait_until
 from barograph.history.ledger import HISTORY as RECORD
 from barograph.kit.clock import system_clock
-from barograph.kit.database import POSTGRESQL, Transaction
+from barograph.kit.database import POSTGRESQL, Database, Transaction
 from barograph.kit.migrations import SERVICE, packaged_migrations
 from barograph.settings import Settings
 
@@ -49,7 +50,11 @@ def require_stopped(settings: Settings) -> None:
     """
     address = settings.database_address
     if isinstance(address, str) and "leases" in tables_in(address):
-        run_once(address, lambda found: require_no_collector(settings, found, system_clock))
+
+        async def work(database: Database) -> None:
+            await wait_until(collector_lease(settings, database, system_clock).is_free, settings)
+
+        run_once(address, work)
 
 
 def start_over(settings: Settings) -> None:
