@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from pydantic import SecretStr
 
+from barograph.cli import cli
 from barograph.cli.common import (
     is_history,
     read_demo_settings,
@@ -156,6 +158,30 @@ def test_fresh_demo_refuses_the_databases_of_a_running_demo(
     assert ended.returncode == 3
     assert "a demo is running on these databases" in ended.stderr
     assert tables_in(running.database_address) == tables
+
+
+@pytest.mark.outcome(
+    "The two PostgreSQL URLs name one database in two ways, or are swapped",
+    "Every process and `barograph db upgrade` refuse with exit code 3 and change nothing.",
+)
+def test_urls_of_one_database_or_swapped_ones_are_refused(
+    tmp_path: Path, urls: dict[str, SecretStr], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusal(data: Path, service: SecretStr, history: SecretStr) -> str:
+        with pytest.raises(ConfigurationError):
+            require_kind(Settings(data=data, database_url=service, history_url=history), "demo")
+        monkeypatch.setenv("BAROGRAPH_DATABASE_URL", service.get_secret_value())
+        monkeypatch.setenv("BAROGRAPH_HISTORY_URL", history.get_secret_value())
+        result = CliRunner().invoke(cli, ["db", "upgrade", "--data", str(data)])
+        assert isinstance(result.exception, ConfigurationError)
+        return str(result.exception)
+
+    one, two = urls.values()
+    same = SecretStr(one.get_secret_value().replace("127.0.0.1", "localhost"))
+    assert "name the same database" in refusal(tmp_path / "new", one, same)
+    assert tables_in(one.get_secret_value()) == set()
+    made(tmp_path / "first", urls, world=True)
+    assert "swap the two URLs" in refusal(tmp_path / "second", two, one)
 
 
 @pytest.mark.thorough

@@ -93,6 +93,8 @@ def require_kind(settings: "Settings", kind: "Kind") -> None:
     """
     from barograph.kit.database import DatabaseUnavailable
 
+    with suppress(DatabaseUnavailable):  # the service starts without its history
+        require_two_databases(settings)
     # A data folder has secrets even if its databases are elsewhere.
     _refuse_other_kind(settings.data, "", kind, database_kind(settings.database_path))
     if settings.database_url:
@@ -102,6 +104,27 @@ def require_kind(settings: "Settings", kind: "Kind") -> None:
         with suppress(DatabaseUnavailable):  # the service starts without it
             found = database_kind(settings.history_address)
             _refuse_other_kind(settings.data, HISTORY, kind, found)
+
+
+def require_two_databases(settings: "Settings") -> None:
+    """Refuse PostgreSQL URLs that name one database in two ways, or that are swapped.
+
+    Raises:
+        ConfigurationError: they do.
+        DatabaseUnavailable: a database can't be read.
+    """
+    urls = settings.database_address, settings.history_address
+    if any(isinstance(url, Path) for url in urls):
+        return
+    service, history = (run_once(url, lambda it: it.fetch(_IDENTITY))[0] for url in urls)
+    if service[:2] == history[:2]:
+        raise ConfigurationError(
+            f"{DATABASE} and {HISTORY} name the same database: create another one for the history"
+        )
+    if service[2] == "history" or history[2] == "service":
+        raise ConfigurationError(
+            f"{DATABASE} names the history, or {HISTORY} the service's database: swap the two URLs"
+        )
 
 
 def _refuse_other_kind(data: Path, place: str, kind: "Kind", found: "Kind | None") -> None:
@@ -252,3 +275,9 @@ def kind_of_folder(data: Path) -> "Kind":
 
 
 _COMMENT = "SELECT obj_description(to_regclass('public.schema_migrations'), 'pg_class')"
+# The time of its start tells servers apart, whichever of their addresses a URL has.
+_IDENTITY = """
+SELECT pg_postmaster_start_time()::text, current_database()::text, CASE
+    WHEN to_regclass('public.stance_versions') IS NOT NULL THEN 'history'
+    WHEN to_regclass('public.instance') IS NOT NULL THEN 'service' END
+"""

@@ -24,6 +24,7 @@ from barograph.cli.databases import (
     HISTORY,
     mark_owner,
     read_comment,
+    require_two_databases,
     run_once,
     upgrade_own,
 )
@@ -74,6 +75,7 @@ def copy_databases(settings: Settings, progress: Callable[[int, int], None]) -> 
         raise ConfigurationError(
             f"{DATABASE} and {HISTORY} must name the PostgreSQL databases to copy to"
         )
+    require_two_databases(settings)
     files = settings.database_path, settings.data / "history.sqlite3"
     for file, schema in zip(files, (SERVICE, RECORD), strict=True):
         _require_upgraded(file, schema)

@@ -25,7 +25,7 @@ from barograph.cli.common import (
     upgrade_history,
     warn_if_world_writable,
 )
-from barograph.cli.databases import require_kind, run_once
+from barograph.cli.databases import require_kind, require_two_databases, run_once
 from barograph.kit.clock import system_clock
 
 if TYPE_CHECKING:
@@ -211,6 +211,7 @@ def upgrade(data: Path | None, new_secrets: bool, as_json: bool) -> None:
     from barograph.web.shared_secrets import forget_secrets
 
     settings = read_settings(data=data)
+    require_two_databases(settings)
     # The history first: once the service's database is there, a missing history counts as lost.
     upgrade_history(settings)
     applied = upgrade_database(settings)
