@@ -140,8 +140,10 @@ def test_fresh_demo_refuses_the_databases_of_a_running_demo(
     tmp_path: Path, urls: dict[str, SecretStr]
 ) -> None:
     running = made(tmp_path / "first", urls, world=True)
-    lease = {"clock": system_clock, "milliseconds": 60_000}
-    run_once(running.database_address, lambda it: Lease(it, LEASE, "first", **lease).acquire())
+    run_once(
+        running.database_address,
+        lambda it: Lease(it, LEASE, "first", clock=system_clock, milliseconds=60_000).acquire(),
+    )
     tables = tables_in(running.database_address)
 
     port, data = str(free_port("127.0.0.1")), str(tmp_path / "second")
