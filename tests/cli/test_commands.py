@@ -93,7 +93,8 @@ def test_upgrade_is_done_once_and_said_plainly(tmp_path: Path) -> None:
     first = CliRunner().invoke(cli, ["db", "upgrade", "--data", str(tmp_path)])
     second = CliRunner().invoke(cli, ["db", "upgrade", "--data", str(tmp_path)])
     assert (
-        first.stdout == "applied markets\napplied analysis\napplied keys\napplied macro\n"
+        first.stdout == "applied record (history)\napplied guards (history)\n"
+        "applied markets\napplied analysis\napplied keys\napplied macro\n"
         "applied settlement_reports\napplied entitlements\napplied payments\n"
         "applied status\napplied brief_lists\napplied registration_limits\n"
         "applied signed_heads\napplied payment_keys\napplied gmail_mailboxes\n"

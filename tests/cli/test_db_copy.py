@@ -19,8 +19,9 @@ from click.testing import CliRunner, Result
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from barograph.cli import cli
-from barograph.cli.common import URLS, URLS_FILE, upgrade_history
+from barograph.cli.common import URLS, URLS_FILE, upgrade_database, upgrade_history
 from barograph.demo.files import load_or_create_anchor
+from barograph.errors import ConfigurationError
 from barograph.history.guards import Continuity, SignedHeads
 from barograph.history.ledger import Ledger
 from barograph.history.public_log import PublicLogs
@@ -365,6 +366,10 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Operator:
 
 
 @pytest.mark.thorough
+@pytest.mark.outcome(
+    "`barograph db copy` is interrupted",
+    "No process starts on the incomplete copy. The next run of the command completes it.",
+)
 @pytest.mark.parametrize(
     ("moment", "how"),
     [("record", signal.SIGKILL), ("service", signal.SIGKILL), ("service", signal.SIGINT)],
@@ -379,8 +384,11 @@ def test_interrupted_copy_is_completed_by_the_next_run(
     process.send_signal(how)
     said, _ = process.communicate()
     assert process.returncode == (130 if how == signal.SIGINT else -how), said
+    with pytest.raises(ConfigurationError, match=r"copy .* is incomplete: run `barograph db copy"):
+        upgrade_database(Settings.from_environment(copy.environment))
     started = time.perf_counter()
     report = copy.succeed()
+    upgrade_database(Settings.from_environment(copy.environment))
     took = time.perf_counter() - started
     assert report["was_complete"] is False
     assert copied_rows(copy) == source_rows(copy.operator)

@@ -1,11 +1,16 @@
 """A demo's databases on a PostgreSQL server, and commands that must not mix them with live ones."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from pydantic import SecretStr
 
+from barograph.cli import cli
 from barograph.cli.common import (
     is_history,
     read_demo_settings,
@@ -14,10 +19,14 @@ from barograph.cli.common import (
     upgrade_database,
     upgrade_history,
 )
-from barograph.cli.databases import database_kind, require_kind, tables_in
+from barograph.cli.databases import database_kind, require_kind, run_once, tables_in
 from barograph.cli.demo_databases import move_history_away, start_over, store_urls
+from barograph.collector.leader import LEASE
 from barograph.demo.files import load_or_create_anchor
 from barograph.errors import ConfigurationError
+from barograph.kit.clock import system_clock
+from barograph.kit.lease import Lease
+from barograph.kit.operating_system import free_port
 from barograph.settings import Settings
 from barograph.terms.sources import Kind
 from support.postgresql import PostgreSQL, running_postgresql
@@ -120,6 +129,61 @@ def test_fresh_demo_drops_its_own_tables_and_no_others(
     assert tables_in(live.database_address) == {"notes"}
     made(demo, {"database_url": urls["database_url"]}, world=True)
     assert tables_in(live.database_address) == tables | {"notes"}
+
+
+@pytest.mark.thorough
+@pytest.mark.outcome(
+    "`barograph demo --fresh` in another folder names the PostgreSQL databases of a running demo",
+    "It waits 5 seconds for the demo to stop, then refuses with exit code 3 and deletes nothing.",
+)
+def test_fresh_demo_refuses_the_databases_of_a_running_demo(
+    tmp_path: Path, urls: dict[str, SecretStr]
+) -> None:
+    running = made(tmp_path / "first", urls, world=True)
+    run_once(
+        running.database_address,
+        lambda it: Lease(it, LEASE, "first", clock=system_clock, milliseconds=60_000).acquire(),
+    )
+    tables = tables_in(running.database_address)
+
+    port, data = str(free_port("127.0.0.1")), str(tmp_path / "second")
+    fresh = [sys.executable, "-m", "barograph", "demo", "--fresh", "--port", port, "--data", data]
+    servers = {f"BAROGRAPH_{name.upper()}": url.get_secret_value() for name, url in urls.items()}
+    ended = subprocess.run(
+        fresh,
+        env={**os.environ, **servers},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 3
+    assert "a demo is running on these databases" in ended.stderr
+    assert tables_in(running.database_address) == tables
+
+
+@pytest.mark.outcome(
+    "The two PostgreSQL URLs name one database in two ways, or are swapped",
+    "Every process and `barograph db upgrade` refuse with exit code 3 and change nothing.",
+)
+def test_urls_of_one_database_or_swapped_ones_are_refused(
+    tmp_path: Path, urls: dict[str, SecretStr], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusal(data: Path, service: SecretStr, history: SecretStr) -> str:
+        with pytest.raises(ConfigurationError):
+            require_kind(Settings(data=data, database_url=service, history_url=history), "demo")
+        monkeypatch.setenv("BAROGRAPH_DATABASE_URL", service.get_secret_value())
+        monkeypatch.setenv("BAROGRAPH_HISTORY_URL", history.get_secret_value())
+        result = CliRunner().invoke(cli, ["db", "upgrade", "--data", str(data)])
+        assert isinstance(result.exception, ConfigurationError)
+        return str(result.exception)
+
+    one, two = urls.values()
+    same = SecretStr(one.get_secret_value().replace("127.0.0.1", "localhost"))
+    assert "name the same database" in refusal(tmp_path / "new", one, same)
+    assert tables_in(one.get_secret_value()) == set()
+    made(tmp_path / "first", urls, world=True)
+    assert "swap the two URLs" in refusal(tmp_path / "second", two, one)
 
 
 @pytest.mark.thorough

@@ -3,9 +3,13 @@
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from barograph.cli import cli
 from barograph.cli.common import is_history, prepare_history, upgrade_database
+from barograph.errors import ConfigurationError
 from barograph.settings import Settings
+from support.operator import Operator
 
 
 @pytest.fixture
@@ -47,3 +51,22 @@ def test_missing_or_invalid_history_is_not_replaced_at_start(
     assert settings.history_path.exists() == (content is not None)
     if content is not None:
         assert settings.history_path.read_bytes() == content
+
+
+@pytest.mark.outcome(
+    "`barograph db upgrade` finds no history, but the service has published stances",
+    "It refuses with exit code 3 and creates nothing, unless you add `--new-history`.",
+)
+def test_upgrade_creates_a_second_history_only_on_request(tmp_path: Path) -> None:
+    operator = Operator(tmp_path)
+    operator.make_record()
+    operator.record()
+    operator.publish()
+    operator.history.unlink()
+    upgrade = ["db", "upgrade", "--data", str(operator.data)]
+
+    refused = CliRunner().invoke(cli, upgrade)
+    assert isinstance(refused.exception, ConfigurationError)
+    assert "put the history back" in str(refused.exception)
+    assert not operator.history.exists()
+    assert "(history)" in CliRunner().invoke(cli, [*upgrade, "--new-history"]).stdout

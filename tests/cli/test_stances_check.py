@@ -218,6 +218,22 @@ def test_a_copy_without_a_published_withdrawal_is_noticed(operator: Operator) ->
     )
 
 
+@pytest.mark.outcome(
+    "`stances verify` can't read the service's database",
+    "It checks the history by itself, says that it couldn't compare it, and ends with exit code 1.",
+)
+def test_record_that_cannot_be_compared_is_not_called_verified(operator: Operator) -> None:
+    operator.record()
+    nowhere = {"BAROGRAPH_DATABASE_URL": "postgresql://127.0.0.1:1/none"}
+    plain, told = operator.run("verify", **nowhere), operator.run("verify", "--json", **nowhere)
+
+    assert (plain.exit_code, told.exit_code) == (1, 1)
+    assert "all as recorded" in plain.stdout
+    assert "not compared with what the service published" in plain.stderr
+    assert "published nothing" not in plain.stderr
+    assert json.loads(told.stdout)["ok"] is False
+
+
 @pytest.mark.parametrize("content", [b"", b"what I did in May\n" * 300])
 def test_a_service_s_database_that_is_none_leaves_the_record_to_itself(
     operator: Operator, content: bytes

@@ -162,7 +162,7 @@ def test_the_replay_refuses_a_folder_with_a_running_collector(empty: Past) -> No
     empty.settings = empty.settings.model_copy(update={"lease_seconds": 0.2})
     rival = collector_lease(empty.settings, empty.database, empty.clock)
     asyncio.run(rival.acquire())
-    with pytest.raises(ConfigurationError, match="a collector is running"):
+    with pytest.raises(ConfigurationError, match="is running on these databases"):
         empty.carry()
     assert empty.rows("readings") == []
 

@@ -202,8 +202,31 @@ def published_stances(settings: "Settings") -> "Stances | None":
     return read_once(settings.database_address, lambda tx: latest_snapshot(tx, STANCES))
 
 
-def upgrade_history(settings: "Settings") -> None:
+def refuse_second_history(settings: "Settings") -> None:
+    """Refuse to create a history where the service has published a record, which must be lost.
+
+    Raises:
+        ConfigurationError: the history is missing.
+        DatabaseUnavailable: a database can't be read.
+    """
+    if is_history(settings.history_address) or not _has_published(settings):
+        return
+    raise ConfigurationError(f"{_no_history(settings)}. To create one anyway, add --new-history")
+
+
+def _has_published(settings: "Settings") -> bool:
+    address, signed = settings.database_address, "SELECT 1 FROM signed_heads LIMIT 1"
+    published = published_stances(settings)
+    if published is not None and published.recorded:
+        return True
+    has_heads = "signed_heads" in tables_in(address)
+    return has_heads and bool(read_once(address, lambda tx: tx.fetch(signed)))
+
+
+def upgrade_history(settings: "Settings") -> list[str]:
     """Bring the history's schema up to date, and check that nothing can rewrite it.
+
+    It returns the applied migrations.
 
     Raises:
         ConfigurationError: a guard is missing.
@@ -211,13 +234,14 @@ def upgrade_history(settings: "Settings") -> None:
     from barograph.history.guards import require_guards
     from barograph.history.ledger import HISTORY as RECORD
 
-    async def work(database: "Database") -> None:
-        await upgrade_own(database, RECORD, settings.data)
+    async def work(database: "Database") -> list[str]:
+        applied = await upgrade_own(database, RECORD, settings.data)
         await require_guards(database)
+        return applied
 
     make_folder(settings.data)
     make_folder(settings.history_path.parent)
-    run_once(settings.history_address, work)
+    return run_once(settings.history_address, work)
 
 
 def prepare_history(settings: "Settings") -> None:

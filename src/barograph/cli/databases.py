@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +21,9 @@ WAIT_MS = 5_000
 
 DATABASE = "BAROGRAPH_DATABASE_URL"
 HISTORY = "BAROGRAPH_HISTORY_URL"
+
+COPYING = "copying "
+"""Begins the mark of a service's database while `barograph db copy` fills it and the history."""
 
 
 def run_once(
@@ -89,6 +93,8 @@ def require_kind(settings: "Settings", kind: "Kind") -> None:
     """
     from barograph.kit.database import DatabaseUnavailable
 
+    with suppress(DatabaseUnavailable):  # the service starts without its history
+        require_two_databases(settings)
     # A data folder has secrets even if its databases are elsewhere.
     _refuse_other_kind(settings.data, "", kind, database_kind(settings.database_path))
     if settings.database_url:
@@ -98,6 +104,27 @@ def require_kind(settings: "Settings", kind: "Kind") -> None:
         with suppress(DatabaseUnavailable):  # the service starts without it
             found = database_kind(settings.history_address)
             _refuse_other_kind(settings.data, HISTORY, kind, found)
+
+
+def require_two_databases(settings: "Settings") -> None:
+    """Refuse PostgreSQL URLs that name one database in two ways, or that are swapped.
+
+    Raises:
+        ConfigurationError: they do.
+        DatabaseUnavailable: a database can't be read.
+    """
+    urls = settings.database_address, settings.history_address
+    if any(isinstance(url, Path) for url in urls):
+        return
+    service, history = (run_once(url, lambda it: it.fetch(_IDENTITY))[0] for url in urls)
+    if service[:2] == history[:2]:
+        raise ConfigurationError(
+            f"{DATABASE} and {HISTORY} name the same database: create another one for the history"
+        )
+    if service[2] == "history" or history[2] == "service":
+        raise ConfigurationError(
+            f"{DATABASE} names the history, or {HISTORY} the service's database: swap the two URLs"
+        )
 
 
 def _refuse_other_kind(data: Path, place: str, kind: "Kind", found: "Kind | None") -> None:
@@ -142,13 +169,15 @@ def database_kind(address: "Address") -> "Kind | None":
     return "live" if has_record else None
 
 
-async def upgrade_own(database: "Database", schema: str, data: Path) -> list[str]:
+async def upgrade_own(
+    database: "Database", schema: str, data: Path, *, copying: bool = False
+) -> list[str]:
     """Bring the schema of a database up to date, unless it belongs to another instance.
 
     A comment in a PostgreSQL database marks it. Only the role that owns the tables can write it.
 
     Raises:
-        ConfigurationError: it belongs to another instance, or can't be upgraded.
+        ConfigurationError: it belongs to another instance, holds half a copy, or can't be upgraded.
         DatabaseUnavailable: it can't be used.
     """
     from barograph.kit.database import SQLITE, Transaction
@@ -158,23 +187,35 @@ async def upgrade_own(database: "Database", schema: str, data: Path) -> list[str
     migrations = packaged_migrations(schema, database.engine)
     if database.engine == SQLITE:
         return await upgrade(database, migrations, system_clock)
-    owner, place = _owner(data), DATABASE if schema == SERVICE else HISTORY
-    _refuse_other_owner(data, place, owner, await read_comment(database))
-    applied = await upgrade(database, migrations, system_clock)
+    place = DATABASE if schema == SERVICE else HISTORY
 
-    async def claim(tx: Transaction) -> None:
+    async def is_unmarked(tx: "Queryable") -> bool:
         found = await read_comment(tx)
-        _refuse_other_owner(data, place, owner, found)  # it may have been faster
-        if found is None:
-            await tx.script(f"COMMENT ON TABLE public.schema_migrations IS '{owner}'")
+        _refuse_other_owner(data, place, found, copying=copying)
+        return found is None
 
-    with suppress(NotPermitted):
-        await database.write(claim)
+    async def claim(tx: Transaction, *, copying: bool = False) -> None:
+        if await is_unmarked(tx):  # another process may have been faster
+            await mark_owner(tx, data, copying=copying)
+
+    await is_unmarked(database)
+    applied = await upgrade(
+        database, migrations, system_clock, finish=partial(claim, copying=copying)
+    )
+    if await is_unmarked(database):
+        with suppress(NotPermitted):
+            await database.write(claim)
     return applied
 
 
+async def mark_owner(tx: "Transaction", data: Path, *, copying: bool = False) -> None:
+    """Mark a PostgreSQL database as the one of a data folder, or of an incomplete copy."""
+    mark = COPYING * copying + _owner(data)
+    await tx.script(f"COMMENT ON TABLE public.schema_migrations IS '{mark}'")
+
+
 async def read_comment(database: "Queryable") -> str | None:
-    """The mark of a PostgreSQL database, as `_owner` makes it; None without one."""
+    """The mark of a PostgreSQL database, as `mark_owner` writes it; None without one."""
     ((comment,),) = await database.fetch(_COMMENT)
     return None if comment is None else str(comment)
 
@@ -188,12 +229,18 @@ def _owner(data: Path) -> str:
 
 
 def _kind_of_owner(owner: str) -> "Kind":
-    return "demo" if owner.startswith("demo ") else "live"
+    return "demo" if owner.removeprefix(COPYING).startswith("demo ") else "live"
 
 
-def _refuse_other_owner(data: Path, place: str, owner: str, found: str | None) -> None:
-    if found in {None, owner}:
+def _refuse_other_owner(data: Path, place: str, found: str | None, *, copying: bool) -> None:
+    owner = _owner(data)
+    if found in {None, owner, COPYING + owner if copying else None}:
         return
+    if found == COPYING + owner:
+        raise ConfigurationError(
+            f"the copy to the database that {place} names is incomplete: run `barograph db copy "
+            f"--from {data}` again"
+        )
     _refuse_other_kind(data, place, _kind_of_owner(owner), _kind_of_owner(str(found)))
     raise ConfigurationError(
         f"the database that {place} names belongs to another demo than the one in {data}: start "
@@ -228,3 +275,9 @@ def kind_of_folder(data: Path) -> "Kind":
 
 
 _COMMENT = "SELECT obj_description(to_regclass('public.schema_migrations'), 'pg_class')"
+# The time of its start tells servers apart, whichever of their addresses a URL has.
+_IDENTITY = """
+SELECT pg_postmaster_start_time()::text, current_database()::text, CASE
+    WHEN to_regclass('public.stance_versions') IS NOT NULL THEN 'history'
+    WHEN to_regclass('public.instance') IS NOT NULL THEN 'service' END
+"""

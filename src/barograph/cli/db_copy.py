@@ -1,8 +1,8 @@
 """Copies the two SQLite databases of a data folder to PostgreSQL.
 
-The service's database is copied first and in one transaction. It says where the record ends, so no
-service continues a record that is only partly copied. The record is appended in steps, and an
-interrupted copy continues after the last one.
+The service's database is copied first and in one transaction. A mark in it says that the copy is
+incomplete, so no process starts on it until the record is copied too. The record is appended in
+steps, and an interrupted copy continues after the last one.
 """
 
 import asyncio
@@ -18,7 +18,16 @@ from typing import Any, NamedTuple
 import apsw
 
 from barograph.cli.common import UPGRADE_WAIT_MS
-from barograph.cli.databases import DATABASE, HISTORY, run_once, upgrade_own
+from barograph.cli.databases import (
+    COPYING,
+    DATABASE,
+    HISTORY,
+    mark_owner,
+    read_comment,
+    require_two_databases,
+    run_once,
+    upgrade_own,
+)
 from barograph.errors import BarographError, ConfigurationError
 from barograph.history.ledger import HISTORY as RECORD
 from barograph.kit.database import Database, DatabaseUnavailable, Queryable, Row, Transaction
@@ -66,6 +75,7 @@ def copy_databases(settings: Settings, progress: Callable[[int, int], None]) -> 
         raise ConfigurationError(
             f"{DATABASE} and {HISTORY} must name the PostgreSQL databases to copy to"
         )
+    require_two_databases(settings)
     files = settings.database_path, settings.data / "history.sqlite3"
     for file, schema in zip(files, (SERVICE, RECORD), strict=True):
         _require_upgraded(file, schema)
@@ -98,15 +108,19 @@ async def _copy(
         # fails, and closing the target doesn't wait for the rest of the copy.
         with _locked(files[0]) as old_service, _locked(files[1]) as old_history:
             _require_storable(old_service, old_history)
-            await upgrade_own(service, SERVICE, settings.data)
+            await upgrade_own(service, SERVICE, settings.data, copying=True)
             await upgrade_own(history, RECORD, settings.data)
             begun = await _require_beginning(history, old_history)
             advance = _counting(progress, old_service.total + old_history.total)
-            copying = partial(_copy_service, source=old_service, advance=advance)
+            copying = partial(
+                _copy_service, source=old_service, advance=advance, data=settings.data
+            )
             was_copied = await service.write(copying)
             was_recorded = not await _append_record(history, old_history, begun, advance)
             for database, source in ((service, old_service), (history, old_history)):
                 await _require_equal(database, source)
+            if (await read_comment(service) or "").startswith(COPYING):
+                await service.write(partial(mark_owner, data=settings.data))
             return Copied(old_service.counts, old_history.counts, was_copied and was_recorded)
     finally:
         await service.close()
@@ -194,11 +208,14 @@ def _unstorable(table: str, types: dict[str, str], key: str) -> str:
     return f"SELECT CASE {cases} END AS wrong, {key} FROM {table} WHERE wrong IS NOT NULL LIMIT 1"  # noqa: S608
 
 
-async def _copy_service(tx: Transaction, source: _Source, advance: Callable[[int], None]) -> bool:
+async def _copy_service(
+    tx: Transaction, source: _Source, advance: Callable[[int], None], data: Path
+) -> bool:
     """Copy everything; return whether that was done before."""
     if await _is_copied(tx, source):
         advance(source.total)
         return True
+    await mark_owner(tx, data, copying=True)  # until the record is complete too
     # A slow disk may take longer to read the next rows than a transaction may be idle.
     await tx.execute(f"SET LOCAL idle_in_transaction_session_timeout = {UPGRADE_WAIT_MS}")
     await tx.execute("DELETE FROM instance")

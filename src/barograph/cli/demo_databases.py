@@ -8,10 +8,13 @@ from pydantic import SecretStr
 
 from barograph.cli.common import URLS, URLS_FILE
 from barograph.cli.databases import database_kind, run_once, tables_in
+from barograph.collector.leader import collector_lease
 from barograph.demo.files import FILE_NAME as WORLD_FILE
 from barograph.demo.files import replace_file
+from barograph.demo.replay.replay import wait_until
 from barograph.history.ledger import HISTORY as RECORD
-from barograph.kit.database import POSTGRESQL, Transaction
+from barograph.kit.clock import system_clock
+from barograph.kit.database import POSTGRESQL, Database, Transaction
 from barograph.kit.migrations import SERVICE, packaged_migrations
 from barograph.settings import Settings
 
@@ -37,6 +40,21 @@ def store_urls(settings: Settings) -> None:
     """Store the demo's URLs in its data folder, for commands that run beside it."""
     urls = {name: getattr(settings, name).get_secret_value() for name in URLS}
     replace_file(settings.data / URLS_FILE, json.dumps(urls).encode())
+
+
+def require_stopped(settings: Settings) -> None:
+    """Refuse the PostgreSQL database of a demo that runs; a lock protects a data folder.
+
+    Raises:
+        ConfigurationError: a demo runs there, in this folder or another one.
+    """
+    address = settings.database_address
+    if isinstance(address, str) and "leases" in tables_in(address):
+
+        async def work(database: Database) -> None:
+            await wait_until(collector_lease(settings, database, system_clock).is_free, settings)
+
+        run_once(address, work)
 
 
 def start_over(settings: Settings) -> None:

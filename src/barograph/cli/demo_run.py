@@ -25,7 +25,13 @@ from barograph.cli.common import (
     warn_if_world_writable,
 )
 from barograph.cli.databases import require_kind
-from barograph.cli.demo_databases import demo_urls, move_history_away, start_over, store_urls
+from barograph.cli.demo_databases import (
+    demo_urls,
+    move_history_away,
+    require_stopped,
+    start_over,
+    store_urls,
+)
 from barograph.cli.demo_settings import demo_settings, welcome
 from barograph.demo.files import load_or_create_anchor
 from barograph.demo.replay.replay import replay
@@ -81,6 +87,7 @@ def run_demo(
     make_folder(data)
     warn_if_world_writable(data)
     with lock_folder(data):
+        require_stopped(settings)
         move_history_away(settings, away=False)  # faults end with their demo
         if fresh:
             start_over(settings)

@@ -20,12 +20,13 @@ from barograph.cli.common import (
     progress_bar,
     read_demo_settings,
     read_settings,
+    refuse_second_history,
     run_on_database,
     upgrade_database,
     upgrade_history,
     warn_if_world_writable,
 )
-from barograph.cli.databases import require_kind, run_once
+from barograph.cli.databases import require_kind, require_two_databases, run_once
 from barograph.kit.clock import system_clock
 
 if TYPE_CHECKING:
@@ -200,8 +201,13 @@ def db() -> None:
     is_flag=True,
     help="Let web hosts start with another API-key pepper or checkpoint key (PostgreSQL).",
 )
+@click.option(
+    "--new-history",
+    is_flag=True,
+    help="Create a history even if the service has published stances. It starts new hash chains.",
+)
 @json_option
-def upgrade(data: Path | None, new_secrets: bool, as_json: bool) -> None:
+def upgrade(data: Path | None, new_secrets: bool, new_history: bool, as_json: bool) -> None:
     """Bring the schema up to date; you can run this at any time, even several times at once.
 
     \b
@@ -211,15 +217,18 @@ def upgrade(data: Path | None, new_secrets: bool, as_json: bool) -> None:
     from barograph.web.shared_secrets import forget_secrets
 
     settings = read_settings(data=data)
+    require_two_databases(settings)
     # The history first: once the service's database is there, a missing history counts as lost.
-    upgrade_history(settings)
+    if not new_history:
+        refuse_second_history(settings)
+    recorded = upgrade_history(settings)
     applied = upgrade_database(settings)
     if new_secrets:
         run_on_database(settings, forget_secrets)
     if as_json:
-        click.echo(json.dumps({"applied": applied}))
+        click.echo(json.dumps({"applied": applied, "history": recorded}))
         return
-    for name in applied:
+    for name in (*(f"{name} (history)" for name in recorded), *applied):
         click.echo(f"applied {name}")
     click.echo("the schema is up to date")
 

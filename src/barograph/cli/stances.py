@@ -210,9 +210,10 @@ def withdraw(kind: str, why: str, by: str, yes: bool, as_json: bool, data: Path 
 def verify(as_json: bool, data: Path | None) -> None:
     """Recompute every digest of the record.
 
-    Exit code 1 means that the record is broken; the output names the first broken entry. If the
-    service's own database is beside the record, the record must also hold everything that the
-    service published, so the check fails for an older copy of the record or a new, empty one.
+    Exit code 1 means that the record is broken; the output names the first broken entry. If there
+    is a database of the service, the record must also hold everything that the service published,
+    so the check fails for an older copy of the record or a new, empty one. It also fails if that
+    database can't be read.
 
     \b
     Example:
@@ -248,7 +249,7 @@ def prove(file: Path, kept: Path | None, as_json: bool, data: Path | None) -> No
     settings = named_as_served(read_settings(data=data))
     body = _read_body(file)
     note = None if kept is None else _read_note(kept)
-    published = _published(settings)
+    published, _ = _published(settings)
     proof = read_ledger(
         settings, lambda ledger: prove_delivered(ledger, settings, body, note, published)
     )
@@ -281,15 +282,16 @@ def _newest(data: Path | None, kind: str, count: int) -> "tuple[list[Version], l
     return read_ledger(read_settings(data=data), work)
 
 
-def _published(settings: "Settings") -> "Stances | None":
-    """What the service published; None, with a warning, if that cannot be read."""
+def _published(settings: "Settings") -> "tuple[Stances | None, str | None]":
+    """What the service published, or else, with a warning, why that can't be read."""
     from barograph.kit.database import DatabaseUnavailable
 
     try:
-        return published_stances(settings)
+        return published_stances(settings), None
     except DatabaseUnavailable as error:
-        click.echo(f"what the service published cannot be read: {error}", err=True)
-        return None
+        why = f"not compared with what the service published, which can't be read: {error}"
+        click.echo(why, err=True)
+        return None, why
 
 
 def verify_record(settings: "Settings") -> "tuple[IntactRecord | BrokenRecord, Stances | None]":
@@ -298,23 +300,25 @@ def verify_record(settings: "Settings") -> "tuple[IntactRecord | BrokenRecord, S
     from barograph.history.verify import BrokenRecord, verify_published
     from barograph.history.verify import verify as verify_alone
 
-    published = _published(settings)
+    published, not_compared = _published(settings)
     with progress_bar(f"verifying {history_place(settings)}") as progress:
 
         async def work(database: "Database") -> "IntactRecord | BrokenRecord":
             found = await verify_alone(database, progress)
-            if published is None or isinstance(found, BrokenRecord):
+            if isinstance(found, BrokenRecord):
                 return found
+            if published is None:
+                return found._replace(not_compared=not_compared)
             return await verify_published(HistoryReader(database), published) or found
 
         return read_history(settings, work), published
 
 
 def end_verification(found: "IntactRecord | BrokenRecord", published: "Stances | None") -> None:
-    """Exit with 1 if the record is broken; warn if there was nothing to compare it with."""
+    """Exit with 1 if the record is broken, or could not be compared with the published one."""
     from barograph.history.verify import BrokenRecord
 
-    if isinstance(found, BrokenRecord):
+    if isinstance(found, BrokenRecord) or found.not_compared is not None:
         sys.exit(1)
     if found.counts and (published is None or not published.recorded):
         click.echo("the service has published nothing to compare the record with", err=True)

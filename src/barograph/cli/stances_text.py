@@ -118,6 +118,8 @@ def verified_json(found: IntactRecord | BrokenRecord, published: Stances | None)
     counts = {kind: each._asdict() for kind, each in found.counts.items()}
     ends = {} if published is None else published.recorded
     numbers = {kind: end.sequence for kind, end in ends.items()} if ends else None
+    if found.not_compared is not None:
+        return {"ok": False, "kinds": counts, "published": None, "what": found.not_compared}
     return {"ok": True, "kinds": counts, "published": numbers}
 
 

@@ -44,6 +44,8 @@ class IntactRecord(NamedTuple):
     """Everything in the record is as it was recorded."""
 
     counts: dict[str, Counts]
+    not_compared: str | None = None
+    """Why the record could not be compared with what the service published."""
 
 
 class BrokenRecord(NamedTuple):

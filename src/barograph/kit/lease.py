@@ -6,7 +6,7 @@ write fails, so two leaders never mix their writes.
 
 from barograph.errors import LeaseLost
 from barograph.kit.clock import Clock
-from barograph.kit.database import Database, Queryable, Transaction
+from barograph.kit.database import Database, Queryable, Row, Transaction
 from barograph.kit.timestamps import SECOND
 
 MAX_MILLISECONDS = 300_000
@@ -35,10 +35,9 @@ class Lease:
         async def work(tx: Transaction) -> int | None:
             rows = await tx.fetch(_READ, self._name)
             now = self._clock()
-            holder, token, expires_at = rows[0] if rows else (None, 0, 0)
-            # An expiry too far ahead was written by a clock that was wrong.
-            if holder is not None and now < expires_at <= now + MAX_MILLISECONDS:
+            if not _is_free(rows, now):
                 return None
+            token = rows[0][1] if rows else 0
             # At least the time: the history database outlives this one and must not mistake a
             # new or restored service database for an old leader.
             following = max(int(token) + 1, now // SECOND)
@@ -47,6 +46,10 @@ class Lease:
 
         self._token = await self._database.write(work)
         return self._token is not None
+
+    async def is_free(self) -> bool:
+        """Whether nobody holds the lease; this takes and writes nothing."""
+        return _is_free(await self._database.fetch(_READ, self._name), self._clock())
 
     @property
     def token(self) -> int:
@@ -95,6 +98,12 @@ class Lease:
 
         await self._database.write(work)
         self._token = None
+
+
+def _is_free(rows: list[Row], now: int) -> bool:
+    holder, _, expires_at = rows[0] if rows else (None, 0, 0)
+    # An expiry too far ahead was written by a clock that was wrong.
+    return holder is None or not now < expires_at <= now + MAX_MILLISECONDS
 
 
 _READ = "SELECT holder, token, expires_at FROM leases WHERE name = $1"

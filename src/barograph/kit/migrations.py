@@ -4,7 +4,7 @@ All run in one transaction under the database's write lock, so concurrent upgrad
 crash leaves the old schema.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
 from importlib.resources import files
 from typing import NamedTuple
@@ -54,8 +54,13 @@ def packaged_migrations(schema: str = SERVICE, engine: Engine = SQLITE) -> list[
     ]
 
 
-async def upgrade(database: Database, migrations: Sequence[Migration], clock: Clock) -> list[str]:
-    """Apply missing migrations and return their names.
+async def upgrade(
+    database: Database,
+    migrations: Sequence[Migration],
+    clock: Clock,
+    finish: Callable[[Transaction], Awaitable[None]] | None = None,
+) -> list[str]:
+    """Apply missing migrations, and `finish` in the same transaction; return their names.
 
     On PostgreSQL only the owner may apply them. If none is missing, any role may call this.
 
@@ -70,6 +75,8 @@ async def upgrade(database: Database, migrations: Sequence[Migration], clock: Cl
         for step in steps:
             await tx.script(step.sql)
             await tx.execute(_RECORD, step.number, step.name, step.digest, clock())
+        if finish is not None:
+            await finish(tx)
         return [step.name for step in steps]
 
     try:

@@ -1,7 +1,7 @@
 """Replays the demo's past through the collector's own code: record, judge, publish."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing
 from urllib.parse import parse_qsl
 
@@ -85,7 +85,7 @@ async def replay(
     """
     database, history = databases
     lease = collector_lease(settings, database, clock)
-    await _lead(lease, settings)
+    await wait_until(lease.acquire, settings)
     stances = StanceReplay(settings, world, database, history, lease)
     writer = _Writer(database, lease, stances)
     try:
@@ -118,16 +118,16 @@ async def _replay(
     return len(instants)
 
 
-async def _lead(lease: Lease, settings: Settings) -> None:
-    """Take the lease; one that a killed collector left behind has to expire first.
+async def wait_until(is_free: Callable[[], Awaitable[bool]], settings: Settings) -> None:
+    """Wait for the lease; one that a killed collector left behind has to expire first.
 
     Raises:
         ConfigurationError: a running collector has it.
     """
     deadline = asyncio.get_running_loop().time() + settings.lease_seconds + 1
-    while not await lease.acquire():
+    while not await is_free():
         if asyncio.get_running_loop().time() > deadline:
-            raise ConfigurationError("a collector is running on this folder; stop it first")
+            raise ConfigurationError("a demo is running on these databases: stop it first")
         await asyncio.sleep(settings.lease_seconds / 10)
 
 
