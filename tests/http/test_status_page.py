@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from pydantic import SecretStr
 
 from barograph.cli.demo_settings import payment_settings
 from barograph.demo.servers.identity import API_KEY
@@ -277,7 +278,9 @@ def test_status_page_without_its_database_shows_live_checks_and_what_is_missing(
     service: Service, tmp_path: Path
 ) -> None:
     database = SQLiteDatabase(tmp_path / "no such folder" / "secret.sqlite3")
-    app, _, board = create_app(service.settings, database, service.history, clock=HandClock())
+    # Limits in memory, because nothing ends this application.
+    settings = service.settings.model_copy(update={"limits_url": SecretStr("")})
+    app, _, board = create_app(settings, database, service.history, clock=HandClock())
     with pytest.raises(DatabaseUnavailable):
         asyncio.run(board.refresh())
 
@@ -348,3 +351,4 @@ def test_a_worker_that_starts_asks_those_outside_by_itself(tmp_path: Path) -> No
 
     checks = {each["name"]: each["detail"] for each in service.ask("/api/status").json()["checks"]}
     assert checks["identity"] == "answered at 2026-11-06T21:20:00.000Z"
+    service.close()
