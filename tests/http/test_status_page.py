@@ -27,7 +27,7 @@ from barograph.web.app import create_app
 from support.clock import HandClock
 from support.identities import identity_settings
 from support.markets import reading, shares
-from support.service import Answer, Service, ask
+from support.service import Answer, Service, ask, asked
 from support.tokens import key, key_set
 
 PAGE = "/status"
@@ -347,8 +347,13 @@ def test_a_worker_that_starts_asks_those_outside_by_itself(tmp_path: Path) -> No
     identity = ProbedIdentity()
     service = Service(tmp_path, identity=identity)
 
-    in_its_life(service.app, identity.probed.wait)
+    answers: list[Answer] = []
 
-    checks = {each["name"]: each["detail"] for each in service.ask("/api/status").json()["checks"]}
+    async def work() -> None:
+        await identity.probed.wait()
+        answers.append(await asked(service.app, "/api/status"))
+
+    in_its_life(service.app, work)
+
+    checks = {each["name"]: each["detail"] for each in answers[0].json()["checks"]}
     assert checks["identity"] == "answered at 2026-11-06T21:20:00.000Z"
-    service.close()
