@@ -228,7 +228,7 @@ class Drill:
         assert ANONYMOUS <= counts[200] <= ANONYMOUS * 2 * WORKERS
 
     def require_exact_limit(self) -> None:
-        """Only the documented fallback, of which the log tells, lets more requests through."""
+        """Only the documented fallback, which is logged, lets more requests through."""
 
         def is_exact() -> bool:
             fallbacks, without = self.logged(FELL_BACK), self.logged(FELL_BACK, SHARED)

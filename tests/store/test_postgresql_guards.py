@@ -1,4 +1,4 @@
-"""On PostgreSQL only the owner could change the record, and the service notices whoever can."""
+"""On PostgreSQL only the owner can change the record; the service reports other roles that can."""
 
 import asyncio
 import re

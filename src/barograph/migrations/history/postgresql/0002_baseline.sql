@@ -29,7 +29,7 @@ CREATE TABLE stance_events (
     UNIQUE (kind, sequence)
 );
 
--- The highest lease token that a leader showed; whoever has a lower one has been replaced.
+-- The highest lease token that a leader showed; a leader with a lower one has been replaced.
 CREATE TABLE fences (
     name TEXT COLLATE "C" PRIMARY KEY,
     token BIGINT NOT NULL

@@ -204,7 +204,7 @@ CREATE TABLE payments (
     payer TEXT COLLATE "C" NOT NULL,
     nonce TEXT COLLATE "C" NOT NULL,
     door TEXT COLLATE "C" NOT NULL,
-    -- Its own, because the operator may be paid elsewhere by the time somebody asks the chain.
+    -- Stored per payment, because the operator may change the receiving address later.
     pay_to TEXT COLLATE "C" NOT NULL,
     amount TEXT COLLATE "C" NOT NULL,
     valid_before BIGINT NOT NULL,
