@@ -417,7 +417,7 @@ _AUDIT = (
         "FOR EACH STATEMENT EXECUTE FUNCTION audit.note()"
         for table in LEADERS_TABLES
     ),
-    # A start publishes which terms are confirmed, whoever leads.
+    # Every start publishes which terms are confirmed, with or without the lease.
     """
     CREATE TRIGGER noted AFTER INSERT OR UPDATE ON snapshots
         FOR EACH ROW WHEN (NEW.feed <> 'terms') EXECUTE FUNCTION audit.note()

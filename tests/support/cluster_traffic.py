@@ -129,7 +129,7 @@ class Traffic:
         self.statuses: Counter[tuple[str, str, int]] = Counter()
         self.recorded: list[Recorded] = []
         self.refused: list[str] = []
-        """The reasons of revisions of which the operator knows that they are not recorded."""
+        """The reasons of the revisions that the operator was told are not recorded."""
 
         self.seen: list[Seen] = []
         self.purchases: list[Purchase] = []
