@@ -141,6 +141,22 @@ class Settings(BaseModel):
         "info",
         description="Log level: `debug`, `info`, `warning` or `error`.",
     )
+    log_format: Literal["text", "json"] = Field(
+        "text",
+        description="Format of log lines: `text` for people, or `json`, one object per line.",
+    )
+    metrics_host: str = Field(
+        "127.0.0.1",
+        description="IP address that Prometheus metrics are served on. They hold no secrets, but "
+        "keep them from the internet.",
+    )
+    metrics_port: int = Field(
+        0,
+        ge=0,
+        le=65535,
+        description="Port that Prometheus metrics are served on, at `/metrics`. All processes with "
+        "the same data folder share it. 0 turns metrics off.",
+    )
 
     accept_terms: str = Field(
         "",
@@ -636,7 +652,7 @@ class Settings(BaseModel):
             raise ValueError("a folder is needed")
         return value
 
-    @field_validator("host")
+    @field_validator("host", "metrics_host")
     @classmethod
     def _ip_address(cls, value: str) -> str:
         ip_address(value)
