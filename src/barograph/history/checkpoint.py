@@ -94,21 +94,14 @@ class Origin(NamedTuple):
     """When a backup was restored; None if checkpoints may be signed."""
 
 
-class LastCheckpoint(NamedTuple):
-    """The last checkpoint of a retired key for one log."""
-
-    kind: str
-    log: LogName
-    note: str
-
-
 class RetiredKey(NamedTuple):
     """A key that signs no more."""
 
     public_key: bytes
     name: str
     retired_at: int
-    checkpoints: tuple[LastCheckpoint, ...]
+    checkpoints: tuple[str, ...]
+    """The last of each log, which name the next key."""
 
 
 class LogKeys(NamedTuple):

@@ -20,7 +20,6 @@ from barograph.history.checkpoint import (
     LOGS,
     Checkpoint,
     CheckpointRefused,
-    LastCheckpoint,
     LogKeys,
     LogName,
     Origin,
@@ -146,11 +145,7 @@ async def rotated_key(record: Record, old: Ed25519PrivateKey, new: Ed25519Privat
     published = await logs.checkpoints()
     public_key, origin = _unused(new, logs.keys), logs.keys.origin
     last = tuple(
-        LastCheckpoint(
-            each.kind,
-            each.log,
-            sign_last_checkpoint(each.checkpoint, old, new, each.checkpoint.origin),
-        )
+        sign_last_checkpoint(each.checkpoint, old, new, each.checkpoint.origin)
         for each in published
     )
     retired = RetiredKey(logs.public_key, origin.name, record.clock(), last)
@@ -182,7 +177,7 @@ async def new_origin(
             log_origin(record.base_url, kind, log, origin.name), *await _agreed(record, kind, log)
         )
         begun = log_origin(record.base_url, kind, log, name)
-        last.append(LastCheckpoint(kind, log, sign_last_checkpoint(ended, signer, new, begun)))
+        last.append(sign_last_checkpoint(ended, signer, new, begun))
     retired = None
     if old_key is not None:
         retired = RetiredKey(old_key, origin.name, record.clock(), tuple(last))
