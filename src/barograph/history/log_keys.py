@@ -13,8 +13,9 @@ RESTORED = (
     "(barograph stances resume)"
 )
 OTHER_KEY = (
-    "this host doesn't have the key that signs the history; the operator must copy history-key "
-    "from the host where it was changed, or set BAROGRAPH_HISTORY_KEY"
+    "this host doesn't have the key that signs the history; the operator must install the current "
+    "history-key or BAROGRAPH_HISTORY_KEY, or start a new origin if that key is lost (barograph "
+    "stances resume --new-origin)"
 )
 
 
