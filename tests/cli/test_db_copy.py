@@ -16,21 +16,18 @@ import apsw
 import asyncpg
 import pytest
 from click.testing import CliRunner, Result
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from barograph.cli import cli
 from barograph.cli.common import URLS, URLS_FILE, upgrade_database, upgrade_history
 from barograph.demo.files import load_or_create_anchor
 from barograph.errors import ConfigurationError
-from barograph.history.guards import Continuity, SignedHeads
 from barograph.history.ledger import Ledger
-from barograph.history.public_log import PublicLogs
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Row
-from barograph.kit.opening import Address, open_database
+from barograph.kit.opening import open_database
 from barograph.settings import Settings
 from support.databases import upgraded_database
-from support.operator import Operator
+from support.operator import Operator, sign
 from support.postgresql import PostgreSQL, running_postgresql
 from support.stances import FUNDING, RATES, proposal
 
@@ -141,7 +138,7 @@ def fill(operator: Operator) -> None:
     operator.record(1)
     withdraw(operator, FUNDING)
     operator.publish()
-    asyncio.run(checkpoints(operator.database, operator.history))
+    asyncio.run(sign(operator.database, operator.history))
     asyncio.run(lead(operator.history))
     with apsw.Connection(str(operator.database)) as connection:
         for table, rows in ROWS.items():
@@ -159,24 +156,6 @@ async def lead(history: Path) -> None:
     database = open_database(history)
     await Ledger(database, system_clock).announce_leader(1_700_000_123)
     await database.close()
-
-
-async def checkpoints(service: Address, history: Address) -> list[str]:
-    """What the service signs and publishes, with the heads that it signed before."""
-    databases = open_database(service), open_database(history)
-    ledger = Ledger(databases[1], system_clock)
-    logs = PublicLogs(
-        ledger,
-        lambda: Ed25519PrivateKey.from_private_bytes(bytes(32)),
-        "https://example.com",
-        SignedHeads(databases[0], system_clock),
-        Continuity(ledger, lambda: None),
-    )
-    try:
-        return [each.note for each in await logs.checkpoints()]
-    finally:
-        for each in databases:
-            await each.close()
 
 
 def sqlite_rows(file: Path) -> dict[str, list[Row]]:
@@ -235,8 +214,8 @@ def test_copy_has_every_row_of_every_table(copy: Copy) -> None:
 @pytest.mark.thorough
 def test_copy_signs_the_same_checkpoints(copy: Copy) -> None:
     copy.succeed()
-    before = asyncio.run(checkpoints(copy.operator.database, copy.operator.history))
-    assert asyncio.run(checkpoints(copy.service, copy.history)) == before
+    before = asyncio.run(sign(copy.operator.database, copy.operator.history))
+    assert asyncio.run(sign(copy.service, copy.history)) == before
 
 
 @pytest.mark.thorough

@@ -1,5 +1,6 @@
 """`barograph stances resume` and `rotate-key`, and `barograph keys rotate-pepper`."""
 
+import asyncio
 import json
 from base64 import b64encode
 from pathlib import Path
@@ -9,43 +10,20 @@ import pytest
 from click.testing import CliRunner
 
 from barograph.cli import cli
-from barograph.history.checkpoint import verifier_of
-from barograph.history.guards import Continuity, SignedHeads
-from barograph.history.ledger import Ledger
+from barograph.history.checkpoint import RetiredKey, verifier_of
 from barograph.history.log_keys import SigningRefused
 from barograph.history.origins import hold_signing
-from barograph.history.public_log import PublicLogs
 from barograph.history.signing import FILE_NAME, NEXT_FILE, load_history_key
-from barograph.kit.clock import system_clock
-from barograph.kit.sqlite import SQLiteDatabase
 from barograph.settings import Settings
-from support.operator import Operator, on_database
+from support.operator import Operator, on_database, sign
 from support.stances import FUNDING
 
 NEW_KEY = b64encode(b"n" * 32).decode()
 
 
-def sign(operator: Operator, **changed: Any) -> dict[str, Any]:
-    """What the web process publishes, as far as the commands read it."""
+def signed(operator: Operator, **changed: Any) -> tuple[list[str], list[RetiredKey]]:
     settings = Settings(data=operator.data, **changed)
-
-    async def work(database: SQLiteDatabase) -> dict[str, Any]:
-        history = SQLiteDatabase(operator.history)
-        ledger = Ledger(history, system_clock)
-        logs = PublicLogs(
-            ledger,
-            lambda: load_history_key(settings),
-            settings.base_url,
-            SignedHeads(database, system_clock),
-            Continuity(ledger, lambda: None),
-        )
-        try:
-            notes = [{"checkpoint": each.note} for each in await logs.checkpoints()]
-        finally:
-            await history.close()
-        return {"checkpoints": notes, "retired": [each[0] for each in logs.keys.retired]}
-
-    return on_database(operator.database, work)
+    return asyncio.run(sign(operator.database, operator.history, settings))
 
 
 def restore(operator: Operator) -> None:
@@ -59,7 +37,8 @@ def kept(operator: Operator, tmp_path: Path) -> Path:
     """The checkpoints of a record with one version."""
     operator.record(0)
     file = tmp_path / "kept.json"
-    file.write_text(json.dumps(sign(operator)), "utf-8")
+    notes, _ = signed(operator)
+    file.write_text(json.dumps({"checkpoints": [{"checkpoint": each} for each in notes]}), "utf-8")
     return file
 
 
@@ -74,12 +53,12 @@ def test_record_that_holds_everything_signed_resumes_after_a_question(
     restore(operator)
     assert operator.run("resume", "--checkpoint", str(kept), answers="n\n").exit_code == 1
     with pytest.raises(SigningRefused):
-        sign(operator)
+        signed(operator)
     result = operator.run("resume", "--checkpoint", str(kept), answers="y\n")
     assert result.exit_code == 0, result.output
     compared = f"{FUNDING} versions: all 1 signed entries are in the record, which has 2\n"
     assert compared in result.stdout
-    assert len(sign(operator)["checkpoints"]) == 6
+    assert len(signed(operator)[0]) == 6
 
 
 def test_record_that_is_behind_is_told_what_it_lacks_and_becomes_another_log(
@@ -97,14 +76,14 @@ def test_record_that_is_behind_is_told_what_it_lacks_and_becomes_another_log(
     assert key_of(operator) != old
     aside = operator.data.glob(f"{FILE_NAME}.*.retired")
     assert [(each.read_bytes(), each.stat().st_mode & 0o077) for each in aside] == [(old, 0)]
-    assert "/history-2-" in sign(operator)["checkpoints"][0]["checkpoint"]
+    assert "/history-2-" in signed(operator)[0][0]
     assert operator.run("resume").exit_code == 2
 
 
 def test_key_in_the_environment_is_changed_by_the_operator(operator: Operator) -> None:
     operator.record(0)
     old = {"BAROGRAPH_HISTORY_KEY": b64encode(bytes(32)).decode()}
-    sign(operator, history_key=old["BAROGRAPH_HISTORY_KEY"])
+    signed(operator, history_key=old["BAROGRAPH_HISTORY_KEY"])
     assert "give the next value with --new-key" in str(
         operator.refused("rotate-key", "--yes", **old)
     )
@@ -114,8 +93,8 @@ def test_key_in_the_environment_is_changed_by_the_operator(operator: Operator) -
     assert NEW_KEY not in result.output
     assert "Set BAROGRAPH_HISTORY_KEY to the new key on every web host" in result.stdout
     with pytest.raises(SigningRefused):
-        sign(operator, history_key=old["BAROGRAPH_HISTORY_KEY"])
-    sign(operator, history_key=NEW_KEY)
+        signed(operator, history_key=old["BAROGRAPH_HISTORY_KEY"])
+    signed(operator, history_key=NEW_KEY)
     refused = operator.refused("resume", "--new-origin", "--yes", BAROGRAPH_HISTORY_KEY=NEW_KEY)
     assert "the new key has signed checkpoints before" in str(refused)
 
@@ -132,7 +111,7 @@ def test_interrupted_rotation_is_completed_by_the_next_command(
     assert second["retired"] == first["public_key"]
     current = verifier_of(load_history_key(Settings(data=operator.data)), "").public_key
     assert b64encode(current).decode() == second["public_key"]
-    retired = [b64encode(each).decode() for each in sign(operator)["retired"]]
+    retired = [b64encode(each.public_key).decode() for each in signed(operator)[1]]
     assert retired == [first["retired"], second["retired"]]
     restore(operator)
     assert operator.run("resume", "--checkpoint", str(kept), "--yes").exit_code == 0

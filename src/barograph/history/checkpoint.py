@@ -116,11 +116,6 @@ class LogKeys(NamedTuple):
             yield self.origin.public_key
         yield from (each.public_key for each in self.retired if each.name == self.origin.name)
 
-    def verifiers(self, base_url: str, kind: str, log: LogName) -> list[Verifier]:
-        """The keys whose signatures of this log are valid."""
-        origin = log_origin(base_url, kind, log, self.origin.name)
-        return [Verifier(origin, key) for key in self.signers()]
-
 
 def log_origin(base_url: str, kind: str, log: LogName, name: str = "") -> str:
     """The name of a log of the instance at `base_url`; `name` is that of a later origin."""
