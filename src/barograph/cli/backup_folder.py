@@ -18,7 +18,7 @@ import apsw
 import msgspec
 
 from barograph import __version__
-from barograph.cli.common import DEMO_FILE, progress_bar, read_history
+from barograph.cli.common import progress_bar, read_history
 from barograph.cli.databases import has_database, kind_of_folder, run_once
 from barograph.cli.db_copy import Counts, SQLiteTables, copy_to_file
 from barograph.cli.stances import verify_record
@@ -40,10 +40,12 @@ from barograph.kit.migrations import SERVICE, missing_migrations, packaged_migra
 from barograph.kit.opening import Address
 from barograph.kit.operating_system import OWNER_ONLY, sync_folder
 from barograph.kit.sqlite import copy_sqlite_file
+from barograph.kit.timestamps import iso_timestamp
 from barograph.settings import PREFIX, Settings
 from barograph.terms.sources import Kind
 
 MANIFEST = "manifest.json"
+DATABASES = ("barograph.sqlite3", "history.sqlite3")
 KEYS = (PEPPER_FILE, HISTORY_KEY_FILE)
 SMALL_FILES = (*KEYS, WORLD_FILE)
 """What a data folder has besides its databases. A demo has a world."""
@@ -66,16 +68,22 @@ class LogHead(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backup holds; `created_at` is when the first database was read, in milliseconds."""
+    """What a backup holds; `created_at` is when the first database was read."""
 
     format: Literal[1] = 1
     version: str
-    created_at: int
+    created_at: str
     kind: Kind
     engine: Engine
     files: dict[str, BackupFile]
     rows: dict[str, Counts]
     logs: list[LogHead]
+
+    @property
+    def size(self) -> str:
+        """How much it holds, for people."""
+        rows = sum(sum(tables.values()) for tables in self.rows.values())
+        return f"{rows:,} rows, {sum(file.bytes for file in self.files.values()) / 1e6:,.1f} MB"
 
 
 def write_backup(settings: Settings, target: Path, *, with_keys: bool) -> Manifest:
@@ -117,12 +125,7 @@ def read_manifest(folder: Path) -> Manifest:
     """
     try:
         found = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
-        missing = {"barograph.sqlite3", "history.sqlite3"} - found.files.keys()
-        if missing or not found.files.keys() <= {
-            "barograph.sqlite3",
-            "history.sqlite3",
-            *SMALL_FILES,
-        }:
+        if not {*DATABASES} <= found.files.keys() <= {*DATABASES, *SMALL_FILES}:
             raise msgspec.ValidationError("it lists other files than a backup has")
     except (OSError, msgspec.MsgspecError) as error:
         raise ConfigurationError(
@@ -172,7 +175,7 @@ def _require_source(settings: Settings) -> None:
 
 
 def _fill(settings: Settings, draft: Path, *, with_keys: bool) -> Manifest:
-    created_at = system_clock()
+    created_at = iso_timestamp(system_clock())
     copy = Settings.from_environment({f"{PREFIX}DATA": str(draft)})
     # The history second: it then holds everything that the service had published.
     _copy_database(settings.database_address, SERVICE, copy.database_path)

@@ -388,7 +388,7 @@ def _unguarded(connection: apsw.Connection) -> Iterator[None]:
             connection.execute(f"DROP TRIGGER {name}")
         yield
         for _, sql in triggers:
-            connection.execute(sql)
+            connection.execute(str(sql))
 
 
 async def _pages(

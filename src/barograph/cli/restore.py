@@ -5,7 +5,6 @@ service's is moved first: until the history follows, a service that starts finds
 signs nothing. If a restore is interrupted, it can be run again.
 """
 
-import os
 import shutil
 from functools import partial
 from hashlib import sha256
@@ -14,8 +13,8 @@ from pathlib import Path
 import apsw
 
 from barograph.cli.backup_folder import (
+    DATABASES,
     SMALL_FILES,
-    WORLD_FILE,
     BackupFile,
     Manifest,
     describe_file,
@@ -26,6 +25,7 @@ from barograph.cli.backup_folder import (
 from barograph.cli.common import UPGRADE_WAIT_MS, make_folder, progress_bar
 from barograph.cli.databases import run_once
 from barograph.cli.db_copy import Files, copy_databases
+from barograph.demo.files import FILE_NAME as WORLD_FILE
 from barograph.demo.files import write_once
 from barograph.errors import BarographError, ConfigurationError
 from barograph.history.ledger import HISTORY as RECORD
@@ -140,9 +140,8 @@ def _require_no_data(places: Files) -> None:
 def _stage(folder: Path, manifest: Manifest, staged: Files) -> None:
     """Copy both databases, check the copies, and upgrade them."""
     _remove(staged)
-    names = ("barograph.sqlite3", "history.sqlite3")
     try:
-        for name, schema, file in zip(names, (SERVICE, RECORD), staged, strict=True):
+        for name, schema, file in zip(DATABASES, (SERVICE, RECORD), staged, strict=True):
             with progress_bar(f"checking and copying {name}"):
                 shutil.copyfile(folder / name, file)
                 sync_file(file)
@@ -166,5 +165,5 @@ def _remove(staged: Files) -> None:
 def _move(staged: Files, places: Files) -> None:
     for file, place in zip(staged, places, strict=True):
         if file.exists():
-            os.rename(file, place)
+            file.rename(place)
             sync_folder(place.parent)
