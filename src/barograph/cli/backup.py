@@ -94,9 +94,9 @@ def restore(
         if settings.database_url.get_secret_value():
             click.echo(_ON_SERVER)
     end_verification(*verified)
-    resumed = resume_record(settings, notes) if notes or new_origin else [_HELD]
-    for line in resumed:
-        click.echo(line.format(data=settings.data), err=as_json)
+    held = [_HELD.format(data=settings.data)]
+    for line in resume_record(settings, notes) if notes or new_origin else held:
+        click.echo(line, err=as_json)
 
 
 def _json(manifest: "Manifest", **more: object) -> str:
