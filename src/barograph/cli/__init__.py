@@ -31,7 +31,7 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Settings come from BAROGRAPH_* variables: docs/settings.md lists them all. Exit codes: "
+    epilog="Settings come from BAROGRAPH_* variables: `barograph settings` lists them all. Exit codes: "
     "0 success, also when a running service is stopped; 1 the command failed, or `doctor` found a "
     "problem; 2 the command line is wrong; 3 the configuration is wrong, or terms are not "
     "confirmed; 130 the work was interrupted.",
