@@ -17,10 +17,9 @@ from barograph.cli.backup_folder import (
     SMALL_FILES,
     BackupFile,
     Manifest,
-    describe_file,
     given_keys,
     read_manifest,
-    sync_file,
+    seal_file,
 )
 from barograph.cli.common import UPGRADE_WAIT_MS, make_folder, progress_bar
 from barograph.cli.databases import run_once
@@ -77,9 +76,11 @@ def _restore(settings: Settings, folder: Path, manifest: Manifest, small: dict[s
     for name, content in small.items():
         write_once(settings.data / name, content)
     if is_on_server:
-        with progress_bar("copying to PostgreSQL") as progress:
-            copy_databases(settings, staged, progress, hold)
-        _remove(staged)
+        try:
+            with progress_bar("copying to PostgreSQL") as progress:
+                copy_databases(settings, staged, progress, hold)
+        finally:
+            _remove(staged)
         return
     if not is_half_moved:
         run_once(staged[0], lambda database: database.write(hold))
@@ -144,8 +145,7 @@ def _stage(folder: Path, manifest: Manifest, staged: Files) -> None:
         for name, schema, file in zip(DATABASES, (SERVICE, RECORD), staged, strict=True):
             with progress_bar(f"checking and copying {name}"):
                 shutil.copyfile(folder / name, file)
-                sync_file(file)
-                _require_unchanged(folder / name, describe_file(file), manifest)
+                _require_unchanged(folder / name, seal_file(file), manifest)
             run_once(file, partial(_upgrade, schema=schema), wait_ms=UPGRADE_WAIT_MS)
     except BaseException:
         _remove(staged)
