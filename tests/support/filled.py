@@ -54,7 +54,7 @@ ROWS: dict[str, list[Row]] = {
     "status_incidents": [("feed", 1, None, "down", "d", None, None, 0)],
     "terms_confirmations": [("bybit", "2026-01-01", "terms", 1)],
     "history_origin": [(1, 1, "", None, None)],
-    "retired_history_keys": [(SHA, "n", 2, "[]")],
+    "retired_history_keys": [(1, SHA, "", 1, "[]")],
 }
 """Rows of every table that the operator's commands leave empty."""
 
