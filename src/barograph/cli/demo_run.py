@@ -59,7 +59,7 @@ from barograph.kit.logs import configure_logs
 from barograph.kit.opening import open_database
 from barograph.kit.operating_system import free_port, lock_folder, require_free_port
 from barograph.kit.timestamps import DAY, SECOND
-from barograph.settings import Settings
+from barograph.settings import PREFIX, Settings
 from barograph.supervisor import Child, Supervisor
 
 READY_SECONDS = 60
@@ -162,6 +162,23 @@ async def run_world(
             ledger = load_ledger(data)
             await stack.enter_async_context(running_facilitator(ledger, port=facilitator_port))
         await run_exchange(world, HOST, port)
+
+
+async def run_servers(data: Path, port: int) -> None:
+    """Print the settings for the simulated servers, and run them on five ports until cancelled."""
+    names = ("exchange", "mail", "macro", "identity", "facilitator")
+    ports = {name: port + offset for offset, name in enumerate(names)}
+    load_or_create_wallets(data)
+    places = {name: f"{HOST}:{number}" for name, number in ports.items()}
+    (data / DEMO_FILE).write_text(json.dumps(places))
+    settings = demo_settings(data, port, 1, ports)
+    used = settings.model_fields_set - {"host", "port", "workers", "data", "log_level"}
+    for name, value in settings.to_environment().items():
+        if name.removeprefix(PREFIX).lower() in used:
+            click.echo(f'{name}="{value}"')
+    sys.stdout.flush()
+    others = {f"{name}_port": ports[name] for name in names[1:]}
+    await run_world(data, port, **others)
 
 
 async def _grant_tiers(settings: Settings) -> None:
