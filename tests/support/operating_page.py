@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from os import environ
+from os import environ, killpg
 from pathlib import Path
 from signal import SIGINT
 from typing import NamedTuple
@@ -78,20 +78,26 @@ class Rehearsal:
             copy(PROJECT / name, target)
         (folder / ".venv").symlink_to(PROJECT / ".venv")
 
-    def run(self, block: Block, engine: str) -> None:
-        """Run a block wherever the page says, and fail if a command fails."""
-        if "Ctrl+C" in block.label:
-            self._start(block)
-            return
-        for host in block.hosts(engine):
-            self._run(host, block.text)
+    def run_all(self, blocks: list[Block], engine: str) -> None:
+        """Run each block wherever the page says, and fail if a command fails."""
+        section = ""
+        for block in blocks:
+            if block.section != section or "Ctrl+C" in block.label:
+                self._stop_foreground()
+            section = block.section
+            if not block.runs_with(engine):
+                continue
+            if "Ctrl+C" in block.label:
+                self._start(block)
+                continue
+            for host in block.hosts(engine):
+                self._run(host, block.text)
 
-    def stop_foreground(self) -> None:
+    def _stop_foreground(self) -> None:
         """Press Ctrl+C in the terminal of the last command that doesn't end."""
         while self._foreground:
             process = self._foreground.pop()
-            for each in psutil.Process(process.pid).children():
-                each.send_signal(SIGINT)
+            killpg(process.pid, SIGINT)
             process.wait(60)
 
     def _run(self, host: str, text: str) -> None:
@@ -110,12 +116,13 @@ class Rehearsal:
     def _start(self, block: Block) -> None:
         with (self.folder / "foreground.log").open("ab") as log:
             process = subprocess.Popen(
-                ["bash", "-euc", block.text + "\n:"],
+                ["bash", "-euc", block.text],
                 cwd=self.folder,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                start_new_session=True,
             )
         if "until the end" not in block.label:
             self._foreground.append(process)
