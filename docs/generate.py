@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from barograph.settings import PREFIX, Settings
+from barograph.settings import GROUPS, PREFIX
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -28,27 +28,25 @@ TOPICS = {
 
 
 def settings_page() -> str:
-    """Every setting, its default and its meaning."""
-    rows = []
-    for name, field in Settings.model_fields.items():
-        default = "" if field.default is None or not str(field.default) else f"`{field.default}`"
-        rows.append(f"| `{PREFIX}{name.upper()}` | {default} | {field.description} |")
-    return "\n".join(
-        [
-            "# Settings",
-            "",
-            (
-                "Set these as environment variables. The service refuses to start with a "
-                "`BAROGRAPH_` variable that is not in this table, so a typo can't go unnoticed. "
-                "`barograph doctor` checks the result."
-            ),
-            "",
-            "| variable | default | meaning |",
-            "|---|---|---|",
-            *rows,
-            "",
-        ]
-    )
+    """Every setting by group, with its default and its meaning."""
+    lines = [
+        "# Settings",
+        "",
+        (
+            "Set these as environment variables. The service refuses to start with a "
+            "`BAROGRAPH_` variable that is not on this page, so a typo can't go unnoticed. "
+            "`barograph settings` prints every setting with its current value and where that "
+            "comes from. `barograph doctor` checks the result."
+        ),
+    ]
+    for title, group in GROUPS.items():
+        lines += ["", f"## {title.capitalize()}", "", f"{group.__doc__}", ""]
+        lines += ["| variable | default | meaning |", "|---|---|---|"]
+        for name, field in group.model_fields.items():
+            default = "" if field.default is None else str(field.default)
+            shown = default and f"`{default}`"
+            lines.append(f"| `{PREFIX}{name.upper()}` | {shown} | {field.description} |")
+    return "\n".join([*lines, ""])
 
 
 def fields_page() -> str:

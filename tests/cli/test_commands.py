@@ -58,6 +58,7 @@ def findings(result: "subprocess.CompletedProcess[str]") -> dict[str, dict[str, 
         ["db", "upgrade"],
         ["db", "copy"],
         ["doctor"],
+        ["settings"],
         ["terms", "accept"],
         ["briefs"],
         ["guides", "check"],
@@ -81,7 +82,7 @@ def test_unknown_setting_ends_with_3_and_a_suggestion(tmp_path: Path) -> None:
     assert ended.returncode == 3
     assert ended.stderr == (
         "barograph: BAROGRAPH_PROT is not a setting; did you mean BAROGRAPH_PORT? "
-        "(docs/settings.md lists them all)\n"
+        "(`barograph settings` lists them all)\n"
     )
 
 

@@ -1,13 +1,22 @@
 """Logs are an event name and fields, one line each."""
 
+import json
 import logging
+import math
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from barograph.kit.logs import LINES_PER_MINUTE, MAX_EVENTS, EventFormatter, RepeatLimit
+from barograph.kit.logs import (
+    LINES_PER_MINUTE,
+    MAX_EVENTS,
+    EventFormatter,
+    JsonFormatter,
+    RepeatLimit,
+)
 
 
 def line(message: str, *args: object, **extra: object) -> str:
@@ -52,6 +61,32 @@ def test_a_failure_is_written_below_its_event() -> None:
 
     assert first.endswith(" error a: unexpected failure")
     assert trace[-1].startswith("ValueError: invalid literal")
+
+
+def test_a_json_line_is_one_object_with_the_fields_and_the_traceback() -> None:
+    record = logging.makeLogRecord(
+        {"name": "a", "levelname": "ERROR", "msg": "read %s", "args": ("x\ny",), "created": 1e9}
+    )
+    vars(record).update(contracts=["BTC"], path=Path("/srv"), level="not the field's to say")
+    try:
+        int("wrong")
+    except ValueError:
+        record.exc_info = sys.exc_info()
+    (written,) = JsonFormatter().format(record).splitlines()
+    found = json.loads(written)
+
+    trace = found.pop("exception")
+    assert trace.splitlines()[-1].startswith("ValueError: invalid literal")
+    assert list(found.items()) == [
+        ("time", "2001-09-09T01:46:40.000Z"),
+        ("level", "error"),
+        ("logger", "a"),
+        ("event", "read x\ny"),
+        ("contracts", ["BTC"]),
+        ("path", "/srv"),
+    ]
+    vars(record).update(ratio=math.nan)
+    assert json.loads(JsonFormatter().format(record), parse_constant=pytest.fail)["ratio"] == "nan"
 
 
 class Kept(logging.Handler):
@@ -149,3 +184,29 @@ def test_configured_logs_go_to_standard_error_without_the_addresses_that_clients
     assert kept.endswith(" info barograph.a: kept n=1")
     said = [each.partition(" warning ")[2] for each in strange]
     assert said == ["httpx2: strange"] * 9 + ["httpx2: strange repeats='left out for a minute'"]
+
+
+UNCAUGHT = """
+import logging, threading, warnings
+from barograph.kit.logs import configure_logs
+
+configure_logs("info", "json")
+warnings.warn("old")
+threading.Thread(target=int, args=("thread",)).start()
+for _ in range(1000):
+    logging.getLogger("barograph.a").info("kept", extra={"n": 1})
+int("main")
+"""
+
+
+def test_everything_on_standard_error_is_json_if_chosen() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", UNCAUGHT], capture_output=True, text=True, check=False, timeout=60
+    )
+
+    assert (ran.returncode, ran.stdout) == (1, "")
+    lines = [json.loads(each) for each in ran.stderr.splitlines()]
+    assert [each["event"] for each in lines].count("kept") == LINES_PER_MINUTE
+    assert "UserWarning: old" in lines[0]["event"]
+    uncaught = [each["exception"] for each in lines if each["event"] == "uncaught exception"]
+    assert sorted(each.rpartition(": ")[2] for each in uncaught) == ["'main'", "'thread'"]

@@ -124,7 +124,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_one(name: str, meant: str) 
 def test_an_unknown_name_that_is_like_no_other_is_refused_without_a_guess() -> None:
     said = refusal(zzzzzzzz="1")
 
-    assert said == "BAROGRAPH_ZZZZZZZZ is not a setting (docs/settings.md lists them all)"
+    assert said == "BAROGRAPH_ZZZZZZZZ is not a setting (`barograph settings` lists them all)"
 
 
 @pytest.mark.parametrize(

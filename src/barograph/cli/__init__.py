@@ -1,6 +1,7 @@
 """The operator's commands, one file per noun."""
 
 import errno
+import logging
 import os
 import sys
 
@@ -17,6 +18,7 @@ from barograph.cli.keys import keys
 from barograph.cli.macro import macro
 from barograph.cli.payments import payments
 from barograph.cli.processes import collect, db, serve
+from barograph.cli.settings import settings
 from barograph.cli.stances import stances
 from barograph.cli.terms import terms
 from barograph.cli.watch import watch
@@ -31,9 +33,9 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Settings come from BAROGRAPH_* variables: docs/settings.md lists them all. Exit codes: "
-    "0 success, also when a running service is stopped; 1 the command failed, or `doctor` found a "
-    "problem; 2 the command line is wrong; 3 the configuration is wrong, or terms are not "
+    epilog="Settings come from BAROGRAPH_* variables: `barograph settings` lists them all. Exit "
+    "codes: 0 success, also when a running service is stopped; 1 the command failed, or `doctor` "
+    "found a problem; 2 the command line is wrong; 3 the configuration is wrong, or terms are not "
     "confirmed; 130 the work was interrupted.",
 )
 @click.version_option(__version__, prog_name="barograph")
@@ -49,7 +51,7 @@ def cli() -> None:
 
 
 for command in (
-    *(demo, serve, collect, db, doctor, terms),
+    *(demo, serve, collect, db, doctor, settings, terms),
     *(briefs, guides, keys, macro, stances, entitlements, payments, watch),
 ):
     cli.add_command(command)
@@ -69,16 +71,25 @@ def main() -> None:
         click.echo("interrupted", err=True)
         sys.exit(EXIT_INTERRUPTED)
     except ConfigurationError as error:
-        click.echo(f"barograph: {error}", err=True)
+        _report(str(error))
         sys.exit(EXIT_CONFIGURATION)
     except BarographError as error:
         is_unusable = str(error).startswith("the database cannot be used")
         advice = ": run `barograph doctor` to find out why" if is_unusable else ""
-        click.echo(f"barograph: {error}{advice}", err=True)
+        _report(f"{error}{advice}")
         sys.exit(EXIT_FAILED)
     except OSError as error:
         if error.errno not in NO_ROOM:
             raise
         drop_output()
-        click.echo(f"barograph: can't write any more ({error.strerror})", err=True)
+        _report(f"can't write any more ({error.strerror})")
         sys.exit(EXIT_FAILED)
+
+
+def _report(problem: str) -> None:
+    from barograph.kit.logs import logs_are_json
+
+    if logs_are_json():
+        logging.getLogger("barograph").critical(problem)
+    else:
+        click.echo(f"barograph: {problem}", err=True)

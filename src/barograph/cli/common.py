@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -76,7 +76,7 @@ def read_settings(**options: object) -> "Settings":
     """
     from barograph.settings import is_same_database
 
-    settings = _from_environment(options)
+    settings = environment_settings(**options)
     urls = _demo_urls(settings.data)
     for name, url in urls.items():
         given = getattr(settings, name).get_secret_value()
@@ -90,11 +90,12 @@ def read_settings(**options: object) -> "Settings":
 
 def read_demo_settings(data: Path | None) -> "Settings":
     """Read the settings for the start of a demo, which may move it to other databases."""
-    settings = _from_environment({"data": data})
+    settings = environment_settings(data=data)
     return _with_urls(settings, _demo_urls(settings.data))
 
 
-def _from_environment(options: Mapping[str, object]) -> "Settings":
+def environment_settings(**options: object) -> "Settings":
+    """Read the settings from the environment alone; options take precedence."""
     from barograph.settings import PREFIX, Settings
 
     given = {
@@ -382,8 +383,11 @@ def drop_output() -> None:
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """Show progress on standard error; the function it gives takes (done, total)."""
-    if not sys.stderr.isatty():
-        print(f"{what} ...", file=sys.stderr, flush=True)
+    from barograph.kit.logs import logs_are_json
+
+    if logs_are_json() or not sys.stderr.isatty():
+        if not logs_are_json():
+            print(f"{what} ...", file=sys.stderr, flush=True)
         yield lambda _done, _total: None
         return
     from rich.console import Console

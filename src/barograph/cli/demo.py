@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from barograph.cli.common import child_option, read_settings, running_demo
+from barograph.cli.common import child_option, environment_settings, read_settings, running_demo
 from barograph.errors import ConfigurationError
 from barograph.kit.clock import system_clock
 
@@ -292,7 +292,7 @@ def world(data: Path, child: int | None, port: int, **ports: int | None) -> None
 
     if child is not None:
         die_with_parent(child)
-    configure_logs("warning")
+    configure_logs("warning", environment_settings().log_format)
     asyncio.run(run_world(data, port, **ports))
 
 

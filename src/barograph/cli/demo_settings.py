@@ -25,11 +25,11 @@ def demo_settings(
     port: int,
     workers: int,
     ports: Mapping[str, int],
-    urls: Mapping[str, Any] = MappingProxyType({}),
+    taken: Mapping[str, Any] = MappingProxyType({}),
 ) -> Settings:
     """The live configuration with the simulated servers' `ports` and shorter limits.
 
-    The settings `urls` name databases outside of the data folder.
+    The settings `taken` come from the environment: databases elsewhere and the log format.
     """
     places = {name: f"{HOST}:{number}" for name, number in ports.items()}
     macro_url = f"http://{places['macro']}"
@@ -63,7 +63,7 @@ def demo_settings(
         identity_url=f"http://{places['identity']}",
         identity_api_key=SecretStr(API_KEY),
         identity_cache_seconds=0,  # so that a fault shows at once
-        **urls,
+        **taken,
         **(payment_settings(places["facilitator"]) if "facilitator" in places else {}),
     )
 

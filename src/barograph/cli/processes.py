@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 from contextlib import suppress
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,13 +60,14 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
     from barograph.web.shared_secrets import require_shared_secrets, web_secrets
 
     settings = read_settings(**options)
-    configure_logs(settings.log_level)
+    configure_logs(settings.log_level, settings.log_format)
     if child is None:  # the parent checked it, and may be a demo
         require_kind(settings, "live")
     make_folder(settings.data)
     if child is None:
         warn_if_world_writable(settings.data)
         _warn_if_owner(settings)
+        _warn_if_links_are_local(settings)
     check_configuration(settings)
     prepare_history(settings)
     if collect:
@@ -78,12 +80,19 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
         asyncio.run(_serve_and_collect(settings))
         return
     if child is None:
-        click.echo(f"serving on {settings.base_url}")
+        _say_ready(settings)
     else:
         die_with_parent(child)
     settings = _without_unconfirmed_sale(settings, unconfirmed)
     os.environ.update(settings.to_environment())  # the workers read it after the fork
     run_server(settings)
+
+
+def _say_ready(settings: "Settings") -> None:
+    if settings.log_format == "json":
+        log.info("serving", extra={"url": settings.base_url})
+    else:
+        click.echo(f"serving on {settings.base_url}")
 
 
 def _prepare_database(settings: "Settings") -> "Unconfirmed":
@@ -109,6 +118,16 @@ def _warn_if_owner(settings: "Settings") -> None:
             )
 
 
+def _warn_if_links_are_local(settings: "Settings") -> None:
+    """Log a warning when others may call this instance, but its links name no public address."""
+    from barograph.settings import reachable
+
+    is_derived = settings.base_url == f"http://{reachable(settings.host)}:{settings.port}"
+    if is_derived and (settings.trusted_proxies or not ip_address(settings.host).is_loopback):
+        todo = "set it to the public address; `barograph settings` shows what else you must set"
+        log.warning("BAROGRAPH_BASE_URL is not set, so links work only here", extra={"do": todo})
+
+
 def _without_unconfirmed_sale(settings: "Settings", unconfirmed: "Unconfirmed") -> "Settings":
     from barograph.terms.sources import SELLING
     from barograph.terms.store import without_selling
@@ -123,7 +142,7 @@ async def _serve_and_collect(settings: "Settings") -> None:
     from barograph.supervisor import Child, Supervisor
 
     async def ready() -> None:
-        click.echo(f"serving on {settings.base_url}")
+        _say_ready(settings)
 
     supervisor = Supervisor()
     environment = settings.to_environment()
@@ -155,7 +174,7 @@ def collect(data: Path | None, child: int | None) -> None:
     if child is not None:
         die_with_parent(child)
     settings = read_settings(data=data)
-    configure_logs(settings.log_level)
+    configure_logs(settings.log_level, settings.log_format)
     if child is None:
         require_kind(settings, "live")
         warn_if_world_writable(settings.data)

@@ -1,10 +1,14 @@
 """Log lines: an event name and fields."""
 
+import json
 import logging
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from threading import Lock
+from types import TracebackType
 from typing import Final
 
 MINUTE_SECONDS: Final = 60
@@ -19,14 +23,43 @@ class EventFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Append the record's own fields to its event."""
-        fields = "".join(
-            f" {name}={value!r}" for name, value in vars(record).items() if name not in _STANDARD
-        )
+        fields = "".join(f" {name}={value!r}" for name, value in _fields(record).items())
         line = f"{self.formatTime(record)} {record.levelname.lower()} {record.name}: "
         line += record.getMessage() + fields
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line
+
+
+class JsonFormatter(logging.Formatter):
+    """Writes one JSON object per line: time, level, logger, event and the fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write the record's own fields beside its event."""
+        when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        standard: dict[str, object] = {
+            "time": when.replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": record.getMessage(),
+        }
+        written = {**standard, **_fields(record), **standard}
+        if record.exc_info:
+            written["exception"] = self.formatException(record.exc_info)
+        try:
+            return json.dumps(written, default=str, allow_nan=False)
+        except (TypeError, ValueError):  # a value that JSON doesn't have
+            return json.dumps({name: str(value) for name, value in written.items()})
+
+
+FORMATTERS: Final[Mapping[str, type[logging.Formatter]]] = {
+    "text": EventFormatter,
+    "json": JsonFormatter,
+}
+
+
+def _fields(record: logging.LogRecord) -> dict[str, object]:
+    return {name: value for name, value in vars(record).items() if name not in _STANDARD}
 
 
 class RepeatLimit(logging.Filter):
@@ -67,10 +100,10 @@ def _event(record: logging.LogRecord) -> tuple[object, ...]:
     return *place, failure, getattr(record, "payment", None)
 
 
-def configure_logs(level: str) -> None:
-    """Log to standard error from now on."""
+def configure_logs(level: str, form: str = "text") -> None:
+    """Log to standard error from now on; as JSON, also warnings and uncaught exceptions."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(EventFormatter())
+    handler.setFormatter(FORMATTERS[form]())
     limit = RepeatLimit()
     # Granian has its own handlers.
     for each in (handler, *logging.getLogger("_granian").handlers):
@@ -79,3 +112,19 @@ def configure_logs(level: str) -> None:
     # Clients log each request with its address, and at debug every header field.
     for name in ("httpx2", "httpcore2", "websockets"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    if form == "json":
+        logging.captureWarnings(True)
+        sys.excepthook = _log_uncaught
+        threading.excepthook = lambda it: _log_uncaught(it.exc_type, it.exc_value, it.exc_traceback)
+
+
+def logs_are_json() -> bool:
+    """Whether this process writes its log as JSON."""
+    return any(isinstance(each.formatter, JsonFormatter) for each in logging.getLogger().handlers)
+
+
+def _log_uncaught(
+    kind: type[BaseException], error: BaseException | None, trace: TracebackType | None
+) -> None:
+    error = kind() if error is None else error.with_traceback(trace)
+    logging.getLogger("barograph").critical("uncaught exception", exc_info=error)

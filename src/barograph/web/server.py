@@ -18,7 +18,7 @@ from barograph.history.signing import load_history_key
 from barograph.keys.api_keys import load_pepper
 from barograph.kit.clock import system_clock
 from barograph.kit.http import ASGIApp
-from barograph.kit.logs import configure_logs
+from barograph.kit.logs import FORMATTERS, configure_logs
 from barograph.kit.opening import open_database
 from barograph.kit.operating_system import die_with_parent, raise_file_limit, require_free_port
 from barograph.settings import Settings
@@ -84,7 +84,7 @@ def run_server(settings: Settings) -> None:
         websockets=False,
         http1_settings=HTTP1Settings(max_buffer_size=BUFFER_BYTES),
         log_level=LogLevels.info,
-        log_dictconfig=_LOGS,
+        log_dictconfig=_granian_logs(settings.log_format),
         # A worker that dies must not end the service.
         respawn_failed_workers=True,
         respawn_interval=0.5,
@@ -114,11 +114,15 @@ _STDERR = {
     "formatter": "generic",
     "filters": ["worth_logging"],
 }
-_LOGS: dict[str, Any] = {
-    "filters": {"worth_logging": {"()": WorthLogging}},
-    # On the handlers, because a logger's filter does not see what its children log.
-    "handlers": {"console": _STDERR, "access": _STDERR},
-}
+
+
+def _granian_logs(form: str) -> dict[str, Any]:
+    return {
+        "formatters": {"generic": {"()": FORMATTERS[form]}},
+        "filters": {"worth_logging": {"()": WorthLogging}},
+        # On the handlers, because a logger's filter does not see what its children log.
+        "handlers": {"console": _STDERR, "access": _STDERR},
+    }
 
 
 def web_app() -> ASGIApp:
@@ -126,7 +130,7 @@ def web_app() -> ASGIApp:
     server = parent_process()
     die_with_parent(None if server is None else server.pid)
     settings = Settings.from_environment(os.environ)
-    configure_logs(settings.log_level)
+    configure_logs(settings.log_level, settings.log_format)
     database, history = (
         open_database(
             address,

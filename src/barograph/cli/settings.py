@@ -1,0 +1,144 @@
+"""`barograph settings`: every setting with its value and where the value comes from."""
+
+import json
+import os
+import re
+import shutil
+import sys
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from barograph.cli.common import (
+    data_option,
+    environment_settings,
+    json_option,
+    named_as_served,
+    read_settings,
+)
+from barograph.errors import EXIT_CONFIGURATION, ConfigurationError
+
+if TYPE_CHECKING:
+    from barograph.settings import Settings
+
+NAME_WIDTH, VALUE_WIDTH = 40, 40
+
+DERIVED = {
+    "base_url": "BAROGRAPH_HOST and BAROGRAPH_PORT",
+    "database_url": "BAROGRAPH_DATA",
+    "history_url": "BAROGRAPH_DATA",
+}
+
+_URL = re.compile(r"([a-z0-9+]+://)(.*@)?([^@/?#\s]*)(/[^@?#\s]*)?([?#][^@\s]*)?")
+
+
+class Row(NamedTuple):
+    """A setting as it is listed; `value` is None if it is not set."""
+
+    name: str
+    group: str
+    value: str | None
+    origin: str
+    meaning: str
+
+
+@click.command()
+@json_option
+@data_option
+def settings(as_json: bool, data: Path | None) -> None:
+    """Show every setting by group, with its value and where the value comes from.
+
+    A secret shows as `set`, and a URL without its password. To change a setting, set its variable
+    and restart the service. If a setting is invalid, the exit code is 3.
+
+    \b
+    Examples:
+      barograph settings --data /var/lib/barograph
+      barograph settings --json
+    """
+    current, problem = None, None
+    try:
+        current = named_as_served(read_settings(data=data))
+    except ConfigurationError as error:
+        problem = str(error)
+    rows = _rows(data, current)
+    if as_json:
+        listed = [row._asdict() for row in rows]
+        click.echo(json.dumps({"error": problem, "settings": listed}))
+    else:
+        click.echo(_text(rows))
+    if any(row.origin == "demo" for row in rows):
+        click.echo("A demo uses this folder; it chooses its other settings itself.", err=True)
+    if problem is not None:
+        click.echo(f"barograph: {problem}", err=True)
+        sys.exit(EXIT_CONFIGURATION)
+
+
+def _rows(data: Path | None, current: "Settings | None") -> list[Row]:
+    """Every setting; invalid ones show the text of their variable."""
+    from barograph.settings import GROUPS, PREFIX, Settings
+
+    given = {**os.environ, **({} if data is None else {f"{PREFIX}DATA": str(data)})}
+    texts = {**Settings.model_construct().to_environment(), **given}
+    plain = texts
+    if current is not None:
+        texts, plain = current.to_environment(), environment_settings(data=data).to_environment()
+    rows = []
+    for group, model in GROUPS.items():
+        for name, field in model.model_fields.items():
+            variable = PREFIX + name.upper()
+            origin = "environment" if variable in given else "default"
+            value = _shown(name, texts[variable], is_valid=current is not None)
+            if name == "data" and data is not None:
+                origin = "--data"
+            elif plain[variable] != texts[variable]:
+                origin = "demo"
+            elif name in DERIVED and not given.get(variable):
+                origin = f"derived from {DERIVED[name]}"
+                value = value or _derived(name, current)
+            rows.append(Row(variable, group, value, origin, str(field.description)))
+    return rows
+
+
+def _derived(name: str, current: "Settings | None") -> str | None:
+    return None if current is None else str(getattr(current, name.replace("_url", "_path")))
+
+
+def _shown(name: str, text: str, *, is_valid: bool) -> str | None:
+    """The value without its secrets; None if there is none."""
+    from pydantic import SecretStr
+
+    from barograph.settings import Settings
+
+    if not text:
+        return None
+    is_secret = Settings.model_fields[name].annotation is SecretStr
+    url = _URL.fullmatch(text) if is_valid or not is_secret else None
+    if url is None:
+        return "set" if is_secret or ("://" in text and "@" in text) else text
+    scheme, user, host, path, query = url.groups("")
+    # Nodes of a chain take their API key in the path.
+    path = "/…" if path and name == "x402_chain_url" else path
+    return f"{scheme}{'***@' if user else ''}{host}{path}{'?…' if query else ''}"
+
+
+def _text(rows: list[Row]) -> str:
+    lines: list[str] = []
+    for group, members in groupby(rows, lambda row: row.group):
+        lines += ["", group.capitalize()] if lines else [group.capitalize()]
+        for row in members:
+            value = "not set" if row.value is None else row.value
+            line = f"  {row.name:<{NAME_WIDTH}} {value:<{VALUE_WIDTH}} {row.origin}"
+            # Values must not control the terminal.
+            lines.append("".join(each if each.isprintable() else "?" for each in line))
+            if sys.stdout.isatty():
+                lines.append(_wrapped(row.meaning))
+    return "\n".join(lines)
+
+
+def _wrapped(meaning: str) -> str:
+    """The first sentence, as wide as the terminal."""
+    width = shutil.get_terminal_size().columns
+    return click.wrap_text(re.split(r"(?<=\.) ", meaning)[0], width, "      ", "      ")

@@ -1,0 +1,260 @@
+"""What has a good default: logs, metrics, data sources, limits and retention."""
+
+import re
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from barograph.settings.values import Group, HttpAddress, IpAddress, matching
+
+IBIT = "IBIT"
+IBIT_URL = (
+    "https://www.ishares.com/us/products/333011/ishares-bitcoin-trust-etf/latest-holdings.csv"
+)
+
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+FileAddress = Annotated[
+    str,
+    matching(
+        re.compile(r"(?!.*(asOfDate|[{}]))https?://[!-~]+"),
+        "the http:// or https:// address of the newest file is needed, without asOfDate and "
+        f"without a placeholder, because the file names its own day; for IBIT: {IBIT_URL}",
+    ),
+]
+WebsocketAddress = Annotated[
+    str, matching(re.compile("wss?://.*", re.DOTALL), "a ws:// or wss:// address is needed")
+]
+
+
+class Tuning(Group):
+    """Settings whose defaults suit most instances."""
+
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info",
+        description="Log level: `debug`, `info`, `warning` or `error`.",
+    )
+    log_format: Literal["text", "json"] = Field(
+        "text",
+        description="Format of log lines: `text` for people, or `json`, one object per line.",
+    )
+    metrics_host: IpAddress = Field(
+        "127.0.0.1",
+        description="IP address that Prometheus metrics are served on. They hold no secrets, but "
+        "keep them from the internet.",
+    )
+    metrics_port: int = Field(
+        0,
+        ge=0,
+        le=65535,
+        description="Port that Prometheus metrics are served on, at `/metrics`. All processes with "
+        "the same data folder share it. 0 turns metrics off.",
+    )
+    worker_memory_mb: int = Field(
+        1024,
+        ge=16,
+        description="Memory limit of a web worker in MB. An idle worker uses about 100 MB. The "
+        "server replaces a worker that exceeds the limit and cuts off its open requests if they "
+        "don't end soon.",
+    )
+    request_body_seconds: float = Field(
+        10,
+        gt=0,
+        description="Time limit in seconds for the body of a request to arrive. A slower "
+        "request gets 408, and the server closes its connection.",
+    )
+    comparison_seconds: float = Field(
+        5.0,
+        gt=0,
+        le=60,
+        description="Timeout of one subscriber request, including identity and all reads. Past "
+        "it, the service returns 503.",
+    )
+    exchange_rest_url: HttpAddress = Field(
+        "https://api.bybit.com",
+        min_length=1,
+        description="Base URL of the exchange's REST API. Set it to use a regional host of the "
+        "same exchange.",
+    )
+    exchange_stream_url: WebsocketAddress = Field(
+        "wss://stream.bybit.com/v5/public/linear",
+        min_length=1,
+        description="URL of the exchange's public websocket for linear contracts.",
+    )
+    exchange_source: str = Field(
+        "Bybit v5 public market data (USDT perpetuals)",
+        min_length=1,
+        description="Text of every published `source`. If it starts with `simulated`, every "
+        "page says so at the top.",
+    )
+    poll_seconds: float = Field(
+        5.0, gt=0, le=60, description="Seconds between two readings of all perpetuals."
+    )
+    feed_max_age_seconds: float = Field(
+        30.0,
+        gt=0,
+        le=3600,
+        description="Freshness limit of the market feed. Older data returns 502 and is never "
+        "shown.",
+    )
+    long_accounts_max_age_seconds: float = Field(
+        1800.0,
+        gt=0,
+        description="Freshness limit of a long-account share. Past it, `longAccountPct` is null.",
+    )
+    long_accounts_calls_per_second: float = Field(
+        4.0,
+        gt=0,
+        le=50,
+        description="Calls per second that the collector spends on long-account shares. The "
+        "exchange allows 120 calls per second in total.",
+    )
+    liquidations_max_age_seconds: float = Field(
+        90.0,
+        gt=0,
+        description="Freshness limit of the 24-hour liquidation window. Past it, `liq24h` is "
+        "unavailable.",
+    )
+    liquidations_min_coverage_pct: float = Field(
+        95.0,
+        ge=0,
+        le=100,
+        description="Share of the last 24 hours, in percent, that must be covered for `liq24h` "
+        "to be available.",
+    )
+    request_seconds: float = Field(
+        4.0,
+        gt=0,
+        le=30,
+        description="Timeout of one reading from the exchange, including retries.",
+    )
+    breaker_seconds: float = Field(
+        5.0,
+        gt=0,
+        description="First pause after repeated failures of the exchange. It doubles with each "
+        "failure, up to six times this value.",
+    )
+    stream_ping_seconds: float = Field(
+        20.0,
+        gt=0,
+        le=20,
+        description="Seconds between two pings on a websocket connection. The collector closes "
+        "a connection that is silent for 1.5 times this value.",
+    )
+    lease_seconds: float = Field(
+        15.0,
+        gt=0,
+        le=300,
+        description="Seconds without a heartbeat after which another collector takes over.",
+    )
+    minute_history_days: int = Field(
+        30, ge=2, description="Days to keep per-minute readings of BTC, ETH and SOL."
+    )
+    hour_history_days: int = Field(
+        730, ge=60, description="Days to keep hourly readings of all contracts."
+    )
+    liquidation_history_days: int = Field(
+        90, ge=2, description="Days to keep individual liquidations."
+    )
+    signals_max_age_seconds: float = Field(
+        150.0,
+        gt=60,
+        description="Freshness limit of signals, which are evaluated once per minute. Past it, "
+        "every signal says `unknown`.",
+    )
+    briefs_max_age_seconds: float = Field(
+        60.0,
+        ge=1,
+        description="How long a worker that can't read the database keeps serving its copy of "
+        "the briefs. Past it, briefs return 500.",
+    )
+    guides_file: Path | None = Field(
+        None,
+        description="Guide catalog (`.toml` or `.json`) that replaces the packaged sample. "
+        "Check it with `barograph guides check FILE`.",
+    )
+    record_since: str = Field(
+        "",
+        description="Start date of the paper-trading record whose age `/badge/record.svg` shows, "
+        "such as `2025-01-31`. If empty, the badge says that it has not started.",
+    )
+    stance_grace_hours: float = Field(
+        6.0,
+        ge=0,
+        le=72,
+        description="Hours that a stance stays active after the next expected publication of "
+        "its evidence.",
+    )
+    treasury_url: HttpAddress = Field(
+        "https://home.treasury.gov",
+        description="Source of the US Treasury's daily par yields. If empty, they are not read.",
+    )
+    nyfed_url: HttpAddress = Field(
+        "https://markets.newyorkfed.org",
+        description="Source of SOFR and EFFR. If empty, they are not read.",
+    )
+    etf_url: FileAddress = Field(
+        IBIT_URL,
+        description="URL of the newest holdings file of a BTC ETF in iShares' layout. The "
+        "collector takes the date from the file. If this and `BAROGRAPH_ETF_FILE` are empty, no "
+        "ETF stance is issued.",
+    )
+    etf_fund: str = Field(
+        IBIT,
+        pattern="^[A-Z0-9]{1,10}$",
+        description="Ticker of the fund in the holdings file. The ETF stance names it as the "
+        "fund that it covers. If you change it, set `BAROGRAPH_ETF_URL` too.",
+    )
+    etf_file: Path | None = Field(
+        None,
+        description="Your own CSV of ETF flows (`date,net_flow_usd,aum_usd,holdings_btc`). It "
+        "replaces the issuer's file.",
+    )
+    macro_source: str = Field(
+        "",
+        description="Text for the `source` of rates and ETF series, in place of each "
+        "publisher's name. The demo uses it to say that its data is simulated. If you set it "
+        "for real data, repeat the notice that the New York Fed requires.",
+    )
+    macro_seconds: float = Field(
+        1800.0, gt=0, description="Seconds between two readings of rates and ETF files."
+    )
+
+    @field_validator("guides_file", "etf_file", mode="before")
+    @classmethod
+    def _optional_file(cls, value: object) -> object:
+        return None if value == "" else value
+
+    @field_validator("record_since")
+    @classmethod
+    def _day(cls, value: str) -> str:
+        if value and _DAY.fullmatch(value) is None:
+            raise ValueError("a day such as 2025-01-31 is needed")
+        if value:
+            date.fromisoformat(value)
+        return value
+
+    @model_validator(mode="after")
+    def _readings_stay_fresh(self) -> Self:
+        if self.poll_seconds + self.request_seconds >= self.feed_max_age_seconds:
+            raise ValueError(
+                "BAROGRAPH_FEED_MAX_AGE_SECONDS must be more than BAROGRAPH_POLL_SECONDS and "
+                "BAROGRAPH_REQUEST_SECONDS together, or the data is stale between two readings"
+            )
+        if 60 + self.poll_seconds + self.request_seconds >= self.signals_max_age_seconds:
+            raise ValueError(
+                "BAROGRAPH_SIGNALS_MAX_AGE_SECONDS must be more than a minute, "
+                "BAROGRAPH_POLL_SECONDS and BAROGRAPH_REQUEST_SECONDS together, because signals "
+                "are evaluated once per minute"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _fund_has_its_own_file(self) -> Self:
+        if self.etf_fund != IBIT and self.etf_url == IBIT_URL and self.etf_file is None:
+            raise ValueError(
+                f"BAROGRAPH_ETF_URL is the file of {IBIT}: set it to the holdings file of "
+                f"{self.etf_fund}"
+            )
+        return self
