@@ -145,11 +145,11 @@ def _make(file: Path, size: int) -> bytes:
         out.write(secret)
         out.flush()
         os.fsync(out.fileno())
-    _sync_folder(file.parent)
+    sync_folder(file.parent)
     return secret
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the new file's name survive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -1,0 +1,143 @@
+"""`barograph backup` and `barograph restore`."""
+
+import json
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from barograph.cli.common import data_option, json_option, read_demo_settings, read_settings
+
+if TYPE_CHECKING:
+    from barograph.cli.backup_folder import Manifest
+    from barograph.settings import Settings
+
+_folder = click.Path(file_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=_folder)
+@click.option("--without-keys", is_flag=True, help="Leave out the pepper and the signing key.")
+@data_option
+@json_option
+def backup(folder: Path, without_keys: bool, data: Path | None, as_json: bool) -> None:
+    """Back up both databases and the keys to the new folder DIR, while the service runs.
+
+    The databases become SQLite files, also those of PostgreSQL, so that you can restore them on
+    either engine. The command checks the copies and verifies the record. Keep DIR on another
+    machine, and as secret as the keys in it: only its owner can read it.
+
+    \b
+    Examples:
+      barograph backup /var/backups/barograph/2027-01-31
+      barograph backup /mnt/nas/barograph --without-keys --json
+    """
+    from barograph.cli.backup_folder import write_backup
+
+    # A stopped backup deletes what it has written.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    started = time.monotonic()
+    settings = read_settings(data=data)
+    manifest = write_backup(settings, folder, with_keys=not without_keys)
+    seconds = time.monotonic() - started
+    if as_json:
+        click.echo(_json(manifest, folder=str(folder), seconds=round(seconds, 3)))
+        return
+    click.echo(f"backed up to {folder}: {manifest.size}, in {seconds:.1f} s")
+    for line in _missing_keys(settings, manifest):
+        click.echo(line)
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=_folder)
+@data_option
+@json_option
+def restore(folder: Path, data: Path | None, as_json: bool) -> None:
+    """Restore the backup in DIR to an empty data folder, or to empty PostgreSQL databases.
+
+    Stop the service first. On PostgreSQL, use the owner's URLs. The command checks the backup,
+    upgrades its databases and verifies the record. If it is interrupted, run it again.
+
+    \b
+    Example:
+      barograph restore /var/backups/barograph/2027-01-31 --data /var/lib/barograph
+    """
+    from barograph.cli.restore import restore_backup
+    from barograph.cli.stances import end_verification, verify_record
+    from barograph.cli.stances_text import verified_json, verified_text
+
+    settings = read_demo_settings(data)
+    manifest = restore_backup(settings, folder)
+    verified = verify_record(settings)
+    if as_json:
+        click.echo(_json(manifest, data=str(settings.data), verified=verified_json(*verified)))
+    else:
+        click.echo(f"restored {folder} to {settings.data}: {manifest.size}")
+        click.echo(verified_text(*verified))
+        for line in _missing_keys(settings, manifest):
+            click.echo(line)
+        click.echo(_LOST.format(created_at=manifest.created_at), nl=False)
+        if settings.database_url.get_secret_value():
+            click.echo(_ON_SERVER, nl=False)
+        click.echo(_HELD.format(data=settings.data))
+    _warn_if_exposed(folder, manifest)
+    end_verification(*verified)
+
+
+def _json(manifest: "Manifest", **more: object) -> str:
+    import msgspec
+
+    return json.dumps({**msgspec.to_builtins(manifest), **more})
+
+
+def _missing_keys(settings: "Settings", manifest: "Manifest") -> list[str]:
+    """What the operator must keep or put back, because it is in no file of the backup."""
+    from barograph.cli.backup_folder import KEYS, given_keys
+    from barograph.settings import PREFIX
+
+    missing = [name for name in KEYS if name not in manifest.files]
+    lines = [
+        f"{PREFIX}{name.replace('-', '_').upper()} is not in the backup: keep it elsewhere"
+        for name in missing
+        if name in given_keys(settings)
+    ]
+    return lines + [
+        f"{name} is not in the backup: the service would create another one, and "
+        + ("every API key would stop working" if name == KEYS[0] else "sign checkpoints with it")
+        for name in missing
+        if name not in given_keys(settings)
+    ]
+
+
+def _warn_if_exposed(folder: Path, manifest: "Manifest") -> None:
+    from barograph.kit.operating_system import is_exposed
+
+    if any(is_exposed(folder / name) for name in manifest.files):
+        click.echo(
+            f"every user of this machine may read {folder}: run `chmod -R go-rwx {folder}`, and "
+            "replace the keys if someone may have read them",
+            err=True,
+        )
+
+
+_LOST = """
+This is the state of {created_at}. Everything since then is lost:
+- Payments settled since then are not in the journal. Find them on the chain or at the facilitator,
+  and give the payers what they bought with `barograph entitlements grant`.
+- Entitlements granted since then are gone: grant them again. Entitlements revoked since then are
+  valid again: run `barograph entitlements revoke`.
+- API keys created since then don't work: their owners can request new ones. API keys revoked since
+  then work again: run `barograph keys revoke`.
+- Stances recorded since then are gone. Subscribers may have received them.
+"""
+_ON_SERVER = """
+Run deploy/postgresql-roles.sql again: it grants the run-time role its rights on the new tables.
+"""
+_HELD = """
+You can start the service, but it signs no checkpoint yet. Compare the record with the newest
+checkpoint that you kept:
+  barograph stances resume --checkpoint FILE --data {data}
+If you kept none, or if the record is behind it, give the record a new origin and a new key:
+  barograph stances resume --new-origin --data {data}"""
