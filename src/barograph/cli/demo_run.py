@@ -77,13 +77,13 @@ def run_demo(
 ) -> None:
     """Run a demo until it is stopped; a fresh one starts over with an empty record."""
     started = system_clock()
-    given = read_demo_settings(data)  # only its servers and its log format are used
+    given = read_demo_settings(data)  # only its servers, its logs and its metrics are used
     configure_logs("warning", given.log_format)
     require_free_port(HOST, port)
     names = ["exchange", "mail", "macro", "identity", *(["facilitator"] if x402 else [])]
     ports = {name: free_port(HOST) for name in names}
-    taken = {**demo_urls(given), "log_format": given.log_format}
-    settings = demo_settings(data, port, workers, ports, taken)
+    passed = {name: getattr(given, name) for name in ("log_format", "metrics_host", "metrics_port")}
+    settings = demo_settings(data, port, workers, ports, {**demo_urls(given), **passed})
     require_kind(settings, "demo")
     make_folder(data)
     warn_if_world_writable(data)
