@@ -67,8 +67,9 @@ browser: ## install Chromium from Debian for the page tests, if it is missing
 	@command -v chromium-headless-shell > /dev/null || { \
 		$(APT_INSTALL) chromium-headless-shell fonts-liberation; }
 
-load-tools: ## install wrk and nginx from Debian for the benchmarks, if they are missing
-	@command -v wrk > /dev/null && test -x /usr/sbin/nginx || { $(APT_INSTALL) wrk nginx-light; }
+load-tools: ## install wrk, nginx and systemd from Debian for benchmarks and checks, if missing
+	@command -v wrk > /dev/null && command -v systemd-analyze > /dev/null && test -x /usr/sbin/nginx || { \
+		$(APT_INSTALL) wrk nginx-light systemd; }
 
 lint: .venv/dev ## check style, types and import layers
 	$(BIN)/ruff check
