@@ -396,10 +396,10 @@ async def _pages(
 ) -> AsyncIterator[list[Row]]:
     """The rows in the order of their key, in which the guards accept them again."""
     select = f"SELECT {', '.join(columns)} FROM {table} ORDER BY {key}"  # noqa: S608
-    await tx.execute(f"DECLARE copied NO SCROLL CURSOR FOR {select}")
-    while page := await tx.fetch(f"FETCH {PAGE} FROM copied"):
+    # The driver remembers the columns of a statement, so each table has a cursor of its own name.
+    await tx.execute(f"DECLARE all_{table} NO SCROLL CURSOR FOR {select}")
+    while page := await tx.fetch(f"FETCH {PAGE} FROM all_{table}"):
         yield page
-    await tx.execute("CLOSE copied")
 
 
 _REMEDY = "nothing was copied. Create an empty database and copy to that one"

@@ -77,9 +77,11 @@ def _restore(settings: Settings, folder: Path, manifest: Manifest, small: dict[s
     for name, content in small.items():
         write_once(settings.data / name, content)
     if is_on_server:
-        with progress_bar("copying to PostgreSQL") as progress:
-            copy_databases(settings, staged, progress, hold)
-        _remove(staged)
+        try:
+            with progress_bar("copying to PostgreSQL") as progress:
+                copy_databases(settings, staged, progress, hold)
+        finally:
+            _remove(staged)
         return
     if not is_half_moved:
         run_once(staged[0], lambda database: database.write(hold))
