@@ -78,11 +78,12 @@ def run_demo(
     """Run a demo until it is stopped; a fresh one starts over with an empty record."""
     started = system_clock()
     configure_logs("warning")
-    given = read_demo_settings(data)  # only its servers are used
+    given = read_demo_settings(data)  # only its servers and its metrics' address are used
     require_free_port(HOST, port)
     names = ["exchange", "mail", "macro", "identity", *(["facilitator"] if x402 else [])]
     ports = {name: free_port(HOST) for name in names}
-    settings = demo_settings(data, port, workers, ports, demo_urls(given))
+    passed = {name: getattr(given, name) for name in ("metrics_host", "metrics_port")}
+    settings = demo_settings(data, port, workers, ports, {**demo_urls(given), **passed})
     require_kind(settings, "demo")
     make_folder(data)
     warn_if_world_writable(data)
