@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from http.client import HTTPResponse
+from ipaddress import ip_address
 from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 from threading import Thread
@@ -111,7 +112,7 @@ class Nginx:
     def access_log(self, path: str) -> str:
         """The access log, as soon as it has a line with this path."""
         log = self.folder / "access.log"
-        return eventually(lambda: (found := log.read_text()) and path in found and found, path)
+        return eventually(lambda: text if path in (text := log.read_text()) else None, path)
 
     def logs(self) -> str:
         return "".join(each.read_text() for each in self.folder.glob("*.log"))
@@ -162,7 +163,7 @@ def write_certificate(folder: Path) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "barograph.example")])
     now = datetime.now(UTC)
-    address = x509.IPAddress(__import__("ipaddress").ip_address(HOST))
+    address = x509.IPAddress(ip_address(HOST))
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
