@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from barograph import NOTICE
-from barograph.history.checkpoint import open_checkpoint, verifier_of
-from barograph.history.guards import CONTRADICTED, SignedHeads
+from barograph.history.checkpoint import Origin, open_checkpoint, verifier_of
+from barograph.history.guards import CONTRADICTED, SignedHead, SignedHeads
 from barograph.history.merkle import EMPTY_ROOT, TreeHead, is_consistent, is_included, tree_root
 from barograph.history.records import KINDS, ChainEnd, Version
 from barograph.history.signing import load_history_key
@@ -167,7 +167,7 @@ def test_there_is_a_signed_checkpoint_for_both_lists_of_every_kind(
 ) -> None:
     body = recorded.ask(CHECKPOINT).json()
 
-    assert set(body) == {"checkpoints", "public_key", "notice"}
+    assert [*body] == ["checkpoints", "public_key", "previous_keys", "notice"]
     assert [(each["kind"], each["log"]) for each in body["checkpoints"]] == [
         (kind, log) for kind in KINDS for log in ("versions", "events")
     ]
@@ -450,10 +450,11 @@ def test_only_the_first_of_two_competing_heads_is_recorded(history: PublicHistor
     ]
 
     def advance(last: int, head: int) -> bool:
-        return asyncio.run(signed.advance(RATES, "versions", heads[last], heads[head]))
+        before = SignedHead(Origin(), heads[last])
+        return asyncio.run(signed.advance(RATES, "versions", before, heads[head]))
 
     assert advance(0, 1)
     assert not advance(0, 2)
     assert not advance(2, 3)
     assert advance(0, 1)
-    assert asyncio.run(signed.last_signed(RATES, "versions")) == heads[1]
+    assert asyncio.run(signed.last_signed(RATES, "versions")).head == heads[1]

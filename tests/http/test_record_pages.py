@@ -151,7 +151,7 @@ def test_the_script_is_told_the_key_and_the_lists_of_the_instance(recorded: Publ
     assert form is not None
     told = {name: unescape(value) for name, value in re.findall(r'data-(\w+)="([^"]*)"', form[0])}
     published = recorded.ask("/api/history/checkpoint").json()
-    assert told["key"] == published["public_key"]
+    assert told["keys"] == published["public_key"]
     origins = [each["checkpoint"].splitlines()[0] for each in published["checkpoints"]]
     assert [told["prefix"] + name for name in told["lists"].split(" ")] == origins
     for name in told["lists"].split(" "):

@@ -24,6 +24,7 @@ from barograph.errors import ConfigurationError
 from barograph.kit.clock import system_clock
 
 if TYPE_CHECKING:
+    from barograph.history.checkpoint import LogKeys
     from barograph.history.ledger import Ledger
     from barograph.history.records import Stances
     from barograph.kit.database import Database
@@ -201,6 +202,19 @@ def published_stances(settings: "Settings") -> "Stances | None":
     if "snapshots" not in tables_in(settings.database_address):
         return None
     return read_once(settings.database_address, lambda tx: latest_snapshot(tx, STANCES))
+
+
+def stored_log_keys(settings: "Settings") -> "LogKeys | None":
+    """The keys of the published logs; None if an older version made the database, or it is missing.
+
+    Raises:
+        DatabaseUnavailable: the service's database can't be read.
+    """
+    from barograph.history.log_keys import read_log_keys
+
+    if "retired_history_keys" not in tables_in(settings.database_address):
+        return None
+    return read_once(settings.database_address, read_log_keys)
 
 
 def refuse_second_history(settings: "Settings") -> None:

@@ -20,7 +20,7 @@ from barograph.kit.timestamps import iso_timestamp
 
 if TYPE_CHECKING:
     from barograph.keys.api_keys import ApiKeys, KeyRecord
-    from barograph.kit.database import Database
+    from barograph.kit.database import Database, Transaction
 
 T = TypeVar("T")
 
@@ -134,6 +134,49 @@ def forget(email: str, yes: bool, data: Path | None) -> None:
         click.confirm(f"Forget {mailbox}? This cannot be undone", abort=True)
     gone = run_on_database(settings, lambda database: forget_mailbox(database, mailbox))
     click.echo(f"deleted: keys {gone.keys}, links {gone.links}, queued e-mails {gone.mails}")
+
+
+@keys.command("rotate-pepper")
+@yes_option
+@data_option
+def rotate_pepper(yes: bool, data: Path | None) -> None:
+    """Replace the secret that API keys are hashed with, which revokes every key.
+
+    Do this if someone may have read the secret and the database. Everyone needs a new key then. If
+    the secret is in BAROGRAPH_KEY_PEPPER, change it on every host after this command.
+
+    \b
+    Example:
+      barograph keys rotate-pepper
+    """
+    from barograph.keys.api_keys import (
+        PEPPER_FILE,
+        install_staged_pepper,
+        revoke_all,
+        staged_pepper,
+    )
+    from barograph.web.shared_secrets import replace_fingerprint
+
+    settings = read_settings(data=data)
+    records = _on_keys(data, lambda api_keys: api_keys.records())
+    valid = sum(each.revoked_at is None for each in records)
+    if not yes:
+        click.confirm(f"Revoke all {valid} keys? This cannot be undone", abort=True)
+    is_file = not settings.key_pepper.get_secret_value()
+    new = staged_pepper(settings) if is_file else None
+
+    async def work(tx: "Transaction") -> int:
+        await replace_fingerprint(tx, PEPPER_FILE, new)
+        return await revoke_all(tx, system_clock())
+
+    revoked = run_on_database(settings, lambda database: database.write(work))
+    click.echo(f"revoked {revoked} keys")
+    if is_file:
+        install_staged_pepper(settings)
+        click.echo("replaced key-pepper: copy it to the data folder of every other web host")
+    else:
+        click.echo("now set BAROGRAPH_KEY_PEPPER to another secret on every web host")
+    click.echo("then restart `barograph serve` on every web host; until then, don't make new keys")
 
 
 def _key_json(record: "KeyRecord") -> dict[str, str | None]:

@@ -18,8 +18,10 @@ from barograph.cli.common import (
     read_history,
     read_ledger,
     read_settings,
+    stored_log_keys,
     yes_option,
 )
+from barograph.cli.stances_signing import resume, rotate_key
 from barograph.errors import BarographError
 from barograph.kit.clock import system_clock
 
@@ -70,6 +72,10 @@ def stances() -> None:
       barograph stances revise rates-desk --decision neutral --why "auction tomorrow"
       barograph stances verify
     """
+
+
+stances.add_command(resume)
+stances.add_command(rotate_key)
 
 
 @stances.command("list")
@@ -249,9 +255,10 @@ def prove(file: Path, kept: Path | None, as_json: bool, data: Path | None) -> No
     settings = named_as_served(read_settings(data=data))
     body = _read_body(file)
     note = None if kept is None else _read_note(kept)
-    published, _ = _published(settings)
+    published, unreadable = _published(settings)
+    keys = stored_log_keys(settings) if unreadable is None else None
     proof = read_ledger(
-        settings, lambda ledger: prove_delivered(ledger, settings, body, note, published)
+        settings, lambda ledger: prove_delivered(ledger, settings, body, note, published, keys=keys)
     )
     if as_json:
         hashes = {

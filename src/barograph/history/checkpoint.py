@@ -25,6 +25,8 @@ ED25519 = b"\1"
 KEY_ID_SIZE = 4
 HASH_SIZE = 32
 LONGEST_NOTE = 100_000
+SUCCESSOR = "successor "
+"""Begins the fourth line of a key's last checkpoint; the next key in verifier form follows."""
 
 _SIZE = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
 _SIGNATURE = re.compile(r"— (\S+) (\S+)")
@@ -78,10 +80,59 @@ class PublishedCheckpoint(NamedTuple):
     verifier: Verifier
 
 
-def log_origin(base_url: str, kind: str, log: LogName) -> str:
-    """The name of a log of the instance at `base_url`."""
+class Origin(NamedTuple):
+    """Which logs are published; a new origin is another log, although it may begin the same."""
+
+    generation: int = 1
+    name: str = ""
+    """Part of the log names; empty for the first origin."""
+
+    public_key: bytes | None = None
+    """The key that signs; None before the first signature."""
+
+    held_since: int | None = None
+    """When a backup was restored; None if checkpoints may be signed."""
+
+
+class LastCheckpoint(NamedTuple):
+    """The last checkpoint of a retired key for one log."""
+
+    kind: str
+    log: LogName
+    note: str
+
+
+class RetiredKey(NamedTuple):
+    """A key that signs no more."""
+
+    public_key: bytes
+    name: str
+    retired_at: int
+    checkpoints: tuple[LastCheckpoint, ...]
+
+
+class LogKeys(NamedTuple):
+    """The origin now, and the retired keys, oldest first."""
+
+    origin: Origin = Origin()
+    retired: tuple[RetiredKey, ...] = ()
+
+    def signers(self) -> Iterator[bytes]:
+        """Every public key that signed logs of this origin."""
+        if self.origin.public_key is not None:
+            yield self.origin.public_key
+        yield from (each.public_key for each in self.retired if each.name == self.origin.name)
+
+    def verifiers(self, base_url: str, kind: str, log: LogName) -> list[Verifier]:
+        """The keys whose signatures of this log are valid."""
+        origin = log_origin(base_url, kind, log, self.origin.name)
+        return [Verifier(origin, key) for key in self.signers()]
+
+
+def log_origin(base_url: str, kind: str, log: LogName, name: str = "") -> str:
+    """The name of a log of the instance at `base_url`; `name` is that of a later origin."""
     _, _, address = base_url.partition("://")
-    versions = f"{address}/history/{kind}"
+    versions = f"{address}/history{name and f'-{name}'}/{kind}"
     return versions if log == "versions" else f"{versions}/events"
 
 
@@ -92,9 +143,20 @@ def verifier_of(key: Ed25519PrivateKey, name: str) -> Verifier:
 
 def sign_checkpoint(checkpoint: Checkpoint, key: Ed25519PrivateKey) -> str:
     """The checkpoint as a signed note."""
-    verifier = verifier_of(key, checkpoint.origin)
-    signature = verifier.key_id + key.sign(checkpoint.text.encode())
-    return f"{checkpoint.text}\n— {verifier.name} {b64encode(signature).decode()}\n"
+    return f"{checkpoint.text}\n{_signature(checkpoint.text, key, checkpoint.origin)}"
+
+
+def sign_last_checkpoint(
+    checkpoint: Checkpoint, old: Ed25519PrivateKey | None, new: Ed25519PrivateKey, origin: str
+) -> str:
+    """The last checkpoint of a key, which names the key that signs the log `origin` from now on.
+
+    Both keys sign it, so whoever trusts the old key can trust the new one. Without the old key,
+    only the new one signs.
+    """
+    text = f"{checkpoint.text}{SUCCESSOR}{verifier_of(new, origin).text}\n"
+    signed = "" if old is None else _signature(text, old, checkpoint.origin)
+    return f"{text}\n{signed}{_signature(text, new, origin)}"
 
 
 def open_checkpoint(note: str, verifier: Verifier) -> Checkpoint:
@@ -148,6 +210,11 @@ def parse_checkpoint(text: str) -> Checkpoint:
     if len(root) != HASH_SIZE:
         raise CheckpointRefused("the checkpoint's root is not a SHA-256 hash")
     return Checkpoint(lines[0], int(lines[1]), root)
+
+
+def _signature(text: str, key: Ed25519PrivateKey, name: str) -> str:
+    signature = verifier_of(key, name).key_id + key.sign(text.encode())
+    return f"— {name} {b64encode(signature).decode()}\n"
 
 
 def _signatures(lines: str) -> Iterator[tuple[str, bytes]]:

@@ -10,7 +10,14 @@ from starlette.datastructures import QueryParams
 
 from barograph import NOTICE
 from barograph.errors import InvalidRequest
-from barograph.history.checkpoint import LogName, PublishedCheckpoint
+from barograph.history.checkpoint import (
+    Checkpoint,
+    LogName,
+    PublishedCheckpoint,
+    RetiredKey,
+    Verifier,
+    parse_checkpoint,
+)
 from barograph.history.records import DigestRow
 from barograph.kit.documents import Document
 from barograph.kit.http import clamped_integer
@@ -76,11 +83,22 @@ class SignedCheckpoint(WireModel):
     ]
 
 
+class PreviousKey(WireModel):
+    """A key that signs no more. Its last checkpoints name the key that follows."""
+
+    public_key: str
+    retired_at: str
+    checkpoints: list[SignedCheckpoint]
+
+
 class Checkpoints(WireModel):
     """The newest checkpoint of every list."""
 
     checkpoints: list[SignedCheckpoint]
     public_key: Annotated[str, Field(description="The Ed25519 public key: 32 bytes in base64.")]
+    previous_keys: Annotated[
+        list[PreviousKey], Field(description="Keys that signed before, oldest first.")
+    ]
     notice: Notice
 
 
@@ -188,24 +206,43 @@ def events_document(kind: str, page: PageQuery, rows: Sequence[DigestRow], count
     return Document(EventHistory(entries=entries, **_page(kind, page, rows, count)).encode())
 
 
-def checkpoints_document(published: Sequence[PublishedCheckpoint], public_key: bytes) -> Document:
-    """The newest checkpoints."""
+def checkpoints_document(
+    published: Sequence[PublishedCheckpoint], public_key: bytes, retired: Sequence[RetiredKey]
+) -> Document:
+    """The newest checkpoints, and the last ones of earlier keys."""
     body = Checkpoints(
-        checkpoints=[
-            SignedCheckpoint(
-                kind=each.kind,
-                log=each.log,
-                size=each.checkpoint.size,
-                root=each.checkpoint.root.hex(),
-                checkpoint=each.note,
-                verifier=each.verifier.text,
-            )
-            for each in published
-        ],
+        checkpoints=[_signed(*each) for each in published],
         public_key=b64encode(public_key).decode(),
+        previous_keys=[_previous_key(each) for each in retired],
         notice=NOTICE,
     )
     return Document(body.encode())
+
+
+def _signed(
+    kind: str, log: LogName, checkpoint: Checkpoint, note: str, verifier: Verifier
+) -> SignedCheckpoint:
+    return SignedCheckpoint(
+        kind=kind,
+        log=log,
+        size=checkpoint.size,
+        root=checkpoint.root.hex(),
+        checkpoint=note,
+        verifier=verifier.text,
+    )
+
+
+def _previous_key(key: RetiredKey) -> PreviousKey:
+    last = []
+    for kind, log, note in key.checkpoints:
+        checkpoint = parse_checkpoint(note.rpartition("\n\n")[0])
+        verifier = Verifier(checkpoint.origin, key.public_key)
+        last.append(_signed(kind, log, checkpoint, note, verifier))
+    return PreviousKey(
+        public_key=b64encode(key.public_key).decode(),
+        retired_at=iso_timestamp(key.retired_at),
+        checkpoints=last,
+    )
 
 
 def _page(kind: str, page: PageQuery, rows: Sequence[DigestRow], count: int) -> dict[str, Any]:

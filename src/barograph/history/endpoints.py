@@ -28,7 +28,8 @@ from barograph.history.documents import (
     proof_from_query,
     require_within,
 )
-from barograph.history.guards import Continuity
+from barograph.history.guards import NOT_SIGNED, Continuity
+from barograph.history.log_keys import SigningRefused
 from barograph.history.merkle import TreeHead
 from barograph.history.public_log import PublicLog, PublicLogs
 from barograph.history.reader import HistoryReader
@@ -57,8 +58,8 @@ class HistoryUnavailable(RequestError):
 
     status = 503
 
-    def __init__(self) -> None:
-        super().__init__("the history is unavailable; try again shortly")
+    def __init__(self, why: str = "the history is unavailable; try again shortly") -> None:
+        super().__init__(why)
 
 
 def history_routes(
@@ -76,7 +77,9 @@ def history_routes(
     )
     async def checkpoints(_: Request) -> DocumentResponse:
         published = await _readable(logs.checkpoints())
-        return DocumentResponse(checkpoints_document(published, logs.public_key), clock())
+        return DocumentResponse(
+            checkpoints_document(published, logs.public_key, logs.keys.retired), clock()
+        )
 
     _route_lists(router, history, continuity, clock)
     _route_proofs(router, logs, limiter, clock)
@@ -179,6 +182,8 @@ def _kind(request: Request) -> str:
 async def _readable(reading: Awaitable[T]) -> T:
     try:
         return await reading
+    except SigningRefused as error:
+        raise HistoryUnavailable(f"{NOT_SIGNED}: {error}") from error
     except DatabaseUnavailable as error:
         raise HistoryUnavailable from error
 

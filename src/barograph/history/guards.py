@@ -8,10 +8,12 @@ remembers the tree heads that were signed, so that no later checkpoint contradic
 import logging
 import re
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from barograph.errors import ConfigurationError
-from barograph.history.checkpoint import LogName
+from barograph.history.checkpoint import LogKeys, LogName, Origin
 from barograph.history.ledger import HISTORY
+from barograph.history.log_keys import SigningRefused, origin_from, read_log_keys, store_origin
 from barograph.history.merkle import EMPTY_ROOT, TreeHead
 from barograph.history.reader import HistoryReader, RecordDamaged
 from barograph.history.records import ChainEnd, Stances
@@ -23,6 +25,7 @@ from barograph.kit.database import (
     Database,
     DatabaseUnavailable,
     Engine,
+    Queryable,
     Row,
     Transaction,
 )
@@ -33,6 +36,7 @@ logger = logging.getLogger(__name__)
 
 CONTRADICTED = "the history contradicts what was recorded or signed before; nothing has been signed"
 UNAVAILABLE = "the history cannot be read or signed"
+NOT_SIGNED = "the history is not signed"
 
 
 class RecordReplaced(RecordDamaged):
@@ -126,6 +130,13 @@ class Continuity:
             await require_chain_end(self._history, kind, end)
 
 
+class SignedHead(NamedTuple):
+    """The last signed head of a log, and the origin now."""
+
+    origin: Origin
+    head: TreeHead
+
+
 class SignedHeads:
     """The tree heads that all processes signed, and whether this process can sign now."""
 
@@ -135,23 +146,40 @@ class SignedHeads:
         self.failure: str | None = None
         """Why no checkpoint can be signed, and since when; safe to publish."""
 
-    async def last_signed(self, kind: str, log: LogName) -> TreeHead:
+    async def last_signed(self, kind: str, log: LogName) -> SignedHead:
         """The last signed head; the head of the empty list if there is none."""
-        return await self._database.read(lambda tx: _last_signed(tx, kind, log))
+        return await _last_signed(self._database, kind, log)
 
-    async def advance(self, kind: str, log: LogName, last: TreeHead, head: TreeHead) -> bool:
+    async def keys(self) -> LogKeys:
+        """The origin, and the keys that signed before."""
+        return await self._database.read(read_log_keys)
+
+    async def adopt(self, public_key: bytes) -> None:
+        """Store the key that signs first, unless another process was faster."""
+
+        async def work(tx: Transaction) -> None:
+            origin = (await read_log_keys(tx)).origin
+            if origin.public_key is None:
+                await store_origin(tx, origin._replace(public_key=public_key))
+
+        await self._database.write(work)
+
+    async def advance(self, kind: str, log: LogName, last: SignedHead, head: TreeHead) -> bool:
         """Store a head as the successor of `last`, before it is signed.
 
-        Returns whether it is the newest now; otherwise another process was faster.
+        Returns whether it is the newest now; otherwise another process was faster, or the origin
+        has changed.
 
         Raises:
             DatabaseUnavailable: nothing was stored, so nothing may be signed.
         """
 
         async def work(tx: Transaction) -> bool:
-            values = (kind, log, head.size, head.root.hex(), last.size, last.root.hex())
-            await tx.execute(_ADVANCE, *values)
-            return await _last_signed(tx, kind, log) == head
+            if (await _last_signed(tx, kind, log)).origin != last.origin:
+                return False
+            size, root = last.head
+            await tx.execute(_ADVANCE, kind, log, head.size, head.root.hex(), size, root.hex())
+            return (await _last_signed(tx, kind, log)).head == head
 
         return await self._database.write(work)
 
@@ -165,15 +193,18 @@ class SignedHeads:
         """Note that a checkpoint was not signed; each change of state is logged once."""
         is_damaged = isinstance(error, RecordDamaged)
         why = CONTRADICTED if is_damaged else UNAVAILABLE
+        if isinstance(error, SigningRefused):
+            why = f"{NOT_SIGNED}: {error}"
         if self.failure is None or not self.failure.startswith(why):
             self.failure = f"{why} since {iso_timestamp(self._clock())}"
             level = logging.CRITICAL if is_damaged else logging.WARNING
             logger.log(level, "checkpoints are not signed", extra={"reason": str(error)})
 
 
-async def _last_signed(tx: Transaction, kind: str, log: LogName) -> TreeHead:
-    rows = await tx.fetch(_LAST_SIGNED, kind, log)
-    return TreeHead(rows[0][0], bytes.fromhex(rows[0][1])) if rows else TreeHead(0, EMPTY_ROOT)
+async def _last_signed(tx: Queryable, kind: str, log: LogName) -> SignedHead:
+    ((size, root, *origin),) = await tx.fetch(_LAST_SIGNED, kind, log)
+    head = TreeHead(0, EMPTY_ROOT) if size is None else TreeHead(size, bytes.fromhex(root))
+    return SignedHead(origin_from(tuple(origin)), head)
 
 
 _GUARD = {
@@ -203,7 +234,10 @@ SELECT rulename::text, '' FROM pg_rewrite WHERE ev_class IN (SELECT oid FROM tab
 UNION ALL
 SELECT 'row security of ' || relname, '' FROM tables WHERE relrowsecurity
 """
-_LAST_SIGNED = "SELECT size, root FROM signed_heads WHERE kind = $1 AND log = $2"
+_LAST_SIGNED = """
+SELECT size, root, generation, name, public_key, held_since FROM (SELECT 1 AS row) AS one
+LEFT JOIN signed_heads ON kind = $1 AND log = $2 LEFT JOIN history_origin ON id = 1
+"""
 _ADVANCE = """
 INSERT INTO signed_heads (kind, log, size, root) VALUES ($1, $2, $3, $4)
 ON CONFLICT (kind, log) DO UPDATE SET size = excluded.size, root = excluded.root

@@ -1,14 +1,269 @@
-"""Which name and key the published logs have, and whether they may be signed now."""
+"""Signing after a restore, new origins, and new keys.
 
-from barograph.kit.database import Transaction
+A restored record may lack entries that were signed before. If it continued under the same name and
+key, it would contradict its own checkpoints. So it signs nothing until it was compared with them,
+and one that is behind becomes a new origin: a log with another name and another key.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from hashlib import sha256
+from itertools import product
+from typing import NamedTuple
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from barograph.errors import BarographError, ConfigurationError
+from barograph.history.checkpoint import (
+    LOGS,
+    Checkpoint,
+    CheckpointRefused,
+    LastCheckpoint,
+    LogKeys,
+    LogName,
+    Origin,
+    RetiredKey,
+    log_origin,
+    open_checkpoint,
+    sign_last_checkpoint,
+)
+from barograph.history.guards import Continuity, SignedHeads
+from barograph.history.log_keys import OTHER_KEY, read_log_keys, retire, store_origin
+from barograph.history.merkle import EMPTY_ROOT, TreeHead
+from barograph.history.public_log import HistoryRewritten, PublicLog, PublicLogs
+from barograph.history.reader import HistoryReader
+from barograph.history.records import KINDS
+from barograph.kit.clock import Clock
+from barograph.kit.database import Database, Transaction
+
+NAME_DIGITS = 8
+"""So much of the new key's hash is in the name of its origin. A backup that is older than a new
+origin doesn't know it, and would otherwise use its name again."""
+
+
+class RecordBehind(BarographError):
+    """The record lacks something that was signed, or contradicts it."""
+
+
+class Compared(NamedTuple):
+    """A log that holds everything that was signed."""
+
+    kind: str
+    log: LogName
+    size: int
+    signed: int
+    """The largest signed size that is known."""
+
+
+class KeyChange(NamedTuple):
+    """Another key, and perhaps another origin; not stored yet."""
+
+    before: Origin
+    after: Origin
+    retired: RetiredKey | None
+
+
+class Record(NamedTuple):
+    """Both databases of an instance, its address, and the check against what it published."""
+
+    service: Database
+    history: HistoryReader
+    base_url: str
+    continuity: Continuity
+    clock: Clock
+
+    async def log_keys(self) -> LogKeys:
+        """The origin, and the keys that signed before."""
+        return await self.service.read(read_log_keys)
+
+    async def last_signed(self, kind: str, log: LogName) -> TreeHead:
+        """The last head that this database knows to be signed."""
+        return (await SignedHeads(self.service, self.clock).last_signed(kind, log)).head
+
+    async def log(self, kind: str, log: LogName) -> tuple[PublicLog, TreeHead]:
+        """A log, and its head now."""
+        await self.continuity.require(kind)
+        read, links = self.history.digests, self.history.chain_links
+        tree = PublicLog(partial(read, kind, log), partial(links, kind, log))
+        return tree, await tree.head()
 
 
 async def hold_signing(tx: Transaction, now: int) -> None:
     """Sign nothing in this database from now on, because a backup was restored into it."""
-    await tx.execute(_HOLD, now)
+    await store_origin(tx, (await read_log_keys(tx)).origin._replace(held_since=now))
 
 
-_HOLD = """
-INSERT INTO history_origin (id, generation, name, held_since) VALUES (1, 1, '', $1)
-ON CONFLICT (id) DO UPDATE SET held_since = excluded.held_since
-"""
+async def resume_signing(
+    record: Record, key: Ed25519PrivateKey, files: Sequence[str]
+) -> list[Compared]:
+    """Sign again with the same name and key, if the record holds everything that was signed.
+
+    Each file is the JSON of `/api/history/checkpoint`, or the text of one checkpoint.
+
+    Raises:
+        RecordBehind: it does not, or no checkpoint of some log was given.
+        CheckpointRefused: a checkpoint is malformed, of another log, or not signed by our keys.
+        ConfigurationError: this is not the key of the record.
+        DatabaseUnavailable: a database cannot be used, or the record is damaged.
+    """
+    keys = await record.log_keys()
+    public_key = key.public_key().public_bytes_raw()
+    if keys.origin.public_key not in (None, public_key):
+        raise ConfigurationError(OTHER_KEY)
+    known = keys._replace(origin=keys.origin._replace(public_key=public_key))
+    given = [_opened(note, known, record.base_url) for text in files for note in _notes(text)]
+    compared, problems = [], []
+    for kind, log in product(KINDS, LOGS):
+        signed = [head for found, head in given if found == (kind, log)]
+        if not signed:
+            problems.append(f"{kind} {log}: no checkpoint of this log was given")
+        signed.append(await record.last_signed(kind, log))
+        tree, head = await record.log(kind, log)
+        problems += [f"{kind} {log}: {each}" for each in [await _lack(tree, head, signed)] if each]
+        compared.append(Compared(kind, log, head.size, max(signed).size))
+    if problems:
+        raise RecordBehind("; ".join(problems))
+    await record.service.write(lambda tx: store_origin(tx, known.origin._replace(held_since=None)))
+    return compared
+
+
+async def rotated_key(record: Record, old: Ed25519PrivateKey, new: Ed25519PrivateKey) -> KeyChange:
+    """Replace the key of the same logs, after the old one signed everything recorded.
+
+    Raises:
+        ConfigurationError: the new key has signed before.
+        DatabaseUnavailable: the old key can't sign now.
+    """
+    logs = PublicLogs(
+        record.history,
+        lambda: old,
+        record.base_url,
+        SignedHeads(record.service, record.clock),
+        record.continuity,
+    )
+    published = await logs.checkpoints()
+    public_key, origin = _unused(new, logs.keys), logs.keys.origin
+    last = tuple(
+        LastCheckpoint(
+            each.kind,
+            each.log,
+            sign_last_checkpoint(each.checkpoint, old, new, each.checkpoint.origin),
+        )
+        for each in published
+    )
+    retired = RetiredKey(logs.public_key, origin.name, record.clock(), last)
+    return KeyChange(origin, origin._replace(public_key=public_key), retired)
+
+
+async def new_origin(
+    record: Record, old: Ed25519PrivateKey | None, new: Ed25519PrivateKey
+) -> KeyChange:
+    """Continue the record as other logs, with a new name and a new key.
+
+    The last checkpoints of the old key say up to which entry both are the same. The old key signs
+    them if we have it.
+
+    Raises:
+        ConfigurationError: the new key has signed before.
+        DatabaseUnavailable: a database cannot be used, or the record is damaged.
+    """
+    keys = await record.log_keys()
+    origin, public_key = keys.origin, _unused(new, keys)
+    found = None if old is None else old.public_key().public_bytes_raw()
+    old_key = found if origin.public_key is None else origin.public_key
+    signer = old if found == old_key else None
+    generation = origin.generation + 1
+    name = f"{generation}-{sha256(public_key).hexdigest()[:NAME_DIGITS]}"
+    last = []
+    for kind, log in product(KINDS, LOGS):
+        ended = Checkpoint(
+            log_origin(record.base_url, kind, log, origin.name), *await _agreed(record, kind, log)
+        )
+        begun = log_origin(record.base_url, kind, log, name)
+        last.append(LastCheckpoint(kind, log, sign_last_checkpoint(ended, signer, new, begun)))
+    retired = None
+    if old_key is not None:
+        retired = RetiredKey(old_key, origin.name, record.clock(), tuple(last))
+    return KeyChange(origin, Origin(generation, name, public_key), retired)
+
+
+async def store_key_change(tx: Transaction, change: KeyChange) -> None:
+    """Retire the old key; from now on only the new one signs.
+
+    Raises:
+        BarographError: another process has changed the key meanwhile.
+    """
+    if (await read_log_keys(tx)).origin != change.before:
+        raise BarographError("another process has changed the signing key meanwhile: run it again")
+    if change.retired is not None:
+        await retire(tx, change.retired)
+    if change.after.generation != change.before.generation:
+        await tx.execute("DELETE FROM signed_heads")
+    await store_origin(tx, change.after)
+
+
+def _unused(key: Ed25519PrivateKey, keys: LogKeys) -> bytes:
+    """The public key, if it has signed nothing yet."""
+    public_key = key.public_key().public_bytes_raw()
+    if public_key == keys.origin.public_key or public_key in (each[0] for each in keys.retired):
+        raise ConfigurationError(
+            "the new key has signed checkpoints before: make another, for example with "
+            "`head -c 32 /dev/urandom | base64`"
+        )
+    return public_key
+
+
+def _notes(text: str) -> Iterator[str]:
+    """The checkpoints of a file."""
+    document = None
+    with suppress(ValueError, RecursionError):
+        document = json.loads(text)
+    if not isinstance(document, Mapping):
+        yield text
+        return
+    try:
+        yield from [str(each["checkpoint"]) for each in document["checkpoints"]]
+    except (KeyError, TypeError) as error:
+        raise CheckpointRefused("a file is not the JSON of /api/history/checkpoint") from error
+
+
+def _opened(note: str, keys: LogKeys, base_url: str) -> tuple[tuple[str, LogName], TreeHead]:
+    """The log and the head of a checkpoint that one of our keys signed."""
+    origin = note.partition("\n")[0]
+    for kind, log in product(KINDS, LOGS):
+        if log_origin(base_url, kind, log, keys.origin.name) != origin:
+            continue
+        for verifier in keys.verifiers(base_url, kind, log):
+            with suppress(CheckpointRefused):
+                checkpoint = open_checkpoint(note, verifier)
+                return (kind, log), TreeHead(checkpoint.size, checkpoint.root)
+        raise CheckpointRefused(f"no key of this record signed the checkpoint of {origin}")
+    ours = log_origin(base_url, "", "versions", keys.origin.name)
+    raise CheckpointRefused(
+        f"a checkpoint is of another log ({origin if origin.isprintable() else 'not a checkpoint'})"
+        f"; the names of this record's logs begin with {ours}. BAROGRAPH_BASE_URL must be the "
+        "address that the service uses"
+    )
+
+
+async def _lack(tree: PublicLog, head: TreeHead, signed: Sequence[TreeHead]) -> str | None:
+    """What a log lacks of the heads that were signed."""
+    largest = max(signed)
+    if largest.size > head.size:
+        return f"it lacks {largest.size - head.size} of the {largest.size} entries that were signed"
+    for each in signed:
+        if await tree.root(each.size, head) != each.root:
+            return f"its first {each.size} entries are not the ones that were signed"
+    return None
+
+
+async def _agreed(record: Record, kind: str, log: LogName) -> TreeHead:
+    """The last signed head if the record holds it, else the head of the empty list."""
+    (tree, head), signed = await record.log(kind, log), await record.last_signed(kind, log)
+    try:
+        await tree.require_growth(signed, head)
+    except HistoryRewritten:
+        return TreeHead(0, EMPTY_ROOT)
+    return signed

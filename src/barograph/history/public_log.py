@@ -13,17 +13,21 @@ from itertools import product
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from barograph.errors import ConfigurationError
 from barograph.history.checkpoint import (
     LOGS,
     Checkpoint,
+    LogKeys,
     LogName,
+    Origin,
     PublishedCheckpoint,
     log_origin,
     sign_checkpoint,
     verifier_of,
 )
 from barograph.history.digest import GENESIS
-from barograph.history.guards import Continuity, SignedHeads
+from barograph.history.guards import Continuity, SignedHead, SignedHeads
+from barograph.history.log_keys import OTHER_KEY, RESTORED, SigningRefused
 from barograph.history.merkle import (
     Frontier,
     NotADigest,
@@ -143,18 +147,23 @@ class PublicLogs:
     """The logs of all kinds, with the key that signs their checkpoints.
 
     Methods raise `DatabaseUnavailable` if the record cannot be read or the signed head cannot be
-    stored, and `RecordDamaged` if the record contradicts its digests, a published end or a head.
+    stored, `RecordDamaged` if the record contradicts its digests, a published end or a head, and
+    `SigningRefused` after a restore or a change of the key.
     """
 
     def __init__(
         self,
         history: HistoryReader,
-        key: Ed25519PrivateKey,
+        load_key: Callable[[], Ed25519PrivateKey],
         base_url: str,
         signed: SignedHeads,
         continuity: Continuity,
     ) -> None:
-        self._key = key
+        self._key = load_key()
+        self._load_key = load_key
+        self.keys = LogKeys()
+        """The origin and the retired keys, as they were read last."""
+
         self._signed = signed
         self._continuity = continuity
         self._base_url = base_url
@@ -190,24 +199,49 @@ class PublicLogs:
 
     async def head(self, kind: str, log: LogName) -> TreeHead:
         """The newest head of a log, stored as signed before it is published."""
+        return (await self._newest(kind, log)).head
+
+    async def _newest(self, kind: str, log: LogName) -> SignedHead:
         tree = self._logs[kind, log]
         await self._continuity.require(kind)
         while True:
             # Read this before the head: another worker may sign a longer one meanwhile.
-            signed = await self._signed.last_signed(kind, log)
+            last = await self._signed.last_signed(kind, log)
+            if not await self._may_sign(last.origin):
+                continue
             head = await tree.head()
-            if head == signed:
-                return head
-            await tree.require_growth(signed, head)
-            if await self._signed.advance(kind, log, signed, head):
-                return head
+            if head == last.head:
+                return last
+            await tree.require_growth(last.head, head)
+            if await self._signed.advance(kind, log, last, head):
+                return SignedHead(last.origin, head)
+
+    async def _may_sign(self, origin: Origin) -> bool:
+        """Whether our key signs this origin; False if the origin must be read again."""
+        if origin != self.keys.origin:
+            self.keys = await self._signed.keys()
+        if origin.held_since is not None:
+            raise SigningRefused(RESTORED)
+        if origin.public_key is None:
+            await self._signed.adopt(self.public_key)
+            return False
+        if origin.public_key != self.public_key:
+            with suppress(ConfigurationError):
+                self._key = self._load_key()  # the operator may have replaced the file
+        if origin.public_key != self.public_key:
+            raise SigningRefused(OTHER_KEY)
+        return True
 
     async def _checkpoint(self, kind: str, log: LogName) -> PublishedCheckpoint:
-        origin = log_origin(self._base_url, kind, log)
-        checkpoint = Checkpoint(origin, *await self.head(kind, log))
+        newest = await self._newest(kind, log)
+        origin = log_origin(self._base_url, kind, log, newest.origin.name)
+        checkpoint, verifier = Checkpoint(origin, *newest.head), verifier_of(self._key, origin)
         published = self._published.get((kind, log))
-        if published is None or published.checkpoint != checkpoint:
-            note, verifier = sign_checkpoint(checkpoint, self._key), verifier_of(self._key, origin)
+        if published is None or (published.checkpoint, published.verifier) != (
+            checkpoint,
+            verifier,
+        ):
+            note = sign_checkpoint(checkpoint, self._key)
             published = PublishedCheckpoint(kind, log, checkpoint, note, verifier)
             self._published[kind, log] = published
         return published

@@ -8,12 +8,13 @@ from typing import NamedTuple
 from barograph.keys.email_address import Address, parse_address
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
-from barograph.kit.operating_system import load_or_create_secret
+from barograph.kit.operating_system import load_or_create_secret, replace_file
 from barograph.settings import Settings
 
 ID_BYTES = 8
 SECRET_BYTES = 32
 PEPPER_FILE = "key-pepper"
+NEXT_PEPPER_FILE = "key-pepper.next"
 PEPPER_BYTES = 32
 
 # Only this spelling: we don't look up a key that was cut, upper-cased or decorated.
@@ -98,6 +99,12 @@ _REVOKE_EARLIER = "UPDATE api_keys SET revoked_at = $1 WHERE mailbox = $2 AND re
 _VALID = "SELECT digest, mailbox FROM api_keys WHERE id = $1 AND revoked_at IS NULL"
 _RECORDS = "SELECT id, email, created_at, revoked_at FROM api_keys ORDER BY created_at, id"
 _REVOKE = "UPDATE api_keys SET revoked_at = $1 WHERE id = $2 AND revoked_at IS NULL RETURNING id"
+_REVOKE_ALL = "UPDATE api_keys SET revoked_at = $1 WHERE revoked_at IS NULL RETURNING id"
+
+
+async def revoke_all(tx: Transaction, now: int) -> int:
+    """Revoke every key; returns how many were valid until now."""
+    return len(await tx.fetch(_REVOKE_ALL, now))
 
 
 def load_pepper(settings: Settings) -> bytes:
@@ -107,10 +114,22 @@ def load_pepper(settings: Settings) -> bytes:
         ConfigurationError: the file can't be read or created, or is damaged.
     """
     given = settings.key_pepper.get_secret_value()
-    if given:
-        return given.encode()
+    return given.encode() if given else _from_file(settings, PEPPER_FILE)
+
+
+def staged_pepper(settings: Settings) -> bytes:
+    """A new pepper, in a file beside the one that it will replace."""
+    return _from_file(settings, NEXT_PEPPER_FILE)
+
+
+def install_staged_pepper(settings: Settings) -> None:
+    """Replace the pepper."""
+    replace_file(settings.data / NEXT_PEPPER_FILE, settings.data / PEPPER_FILE)
+
+
+def _from_file(settings: Settings, name: str) -> bytes:
     return load_or_create_secret(
-        settings.data / PEPPER_FILE,
+        settings.data / name,
         PEPPER_BYTES,
         setting="BAROGRAPH_KEY_PEPPER",
         loss="invalidates every API key",

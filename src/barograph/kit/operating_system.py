@@ -122,6 +122,12 @@ def load_or_create_secret(file: Path, size: int, *, setting: str, loss: str) -> 
     return secret
 
 
+def replace_file(file: Path, place: Path) -> None:
+    """Move a file to a place where another may be; after a power cut one of them is there."""
+    file.replace(place)
+    _sync_folder(place.parent)
+
+
 def is_exposed(file: Path) -> bool:
     """Whether every user of the machine may read or change a file."""
     return file.exists() and bool(file.stat().st_mode & (stat.S_IROTH | stat.S_IWOTH))

@@ -126,7 +126,11 @@ class _RecordPages(NamedTuple):
         """What the page shows even if the record is unreadable."""
         return {
             "kinds": None,
-            "verifier": verifier_data(self.templates.base_url, self.logs.public_key),
+            "verifier": verifier_data(
+                self.templates.base_url,
+                self.logs.keys.origin.name,
+                [*self.logs.keys.signers()] or [self.logs.public_key],
+            ),
             "checkpoint_path": CHECKPOINT_PATH,
             "salt_bytes": SALT_BYTES,
             "retention": self.retention,

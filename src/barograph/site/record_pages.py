@@ -116,14 +116,15 @@ def kinds_of(
     ]
 
 
-def verifier_data(base_url: str, public_key: bytes) -> dict[str, str]:
-    """What the script needs to check a checkpoint of any list."""
+def verifier_data(base_url: str, name: str, public_keys: Sequence[bytes]) -> dict[str, str]:
+    """What the script needs to check a checkpoint of any list; the current key comes first."""
     some = KINDS[0]
     return {
         "folder": HISTORY_FOLDER,
-        "prefix": log_origin(base_url, some, "versions").removesuffix(some),
+        "prefix": log_origin(base_url, some, "versions", name).removesuffix(some),
         "lists": " ".join(list_name(kind, log) for kind in KINDS for log in LOGS),
-        "public_key": b64encode(public_key).decode(),
+        "public_key": b64encode(public_keys[0]).decode(),
+        "public_keys": " ".join(b64encode(each).decode() for each in public_keys),
     }
 
 

@@ -277,8 +277,8 @@ class _History:
         settings = inputs.settings
         self.ledger = Ledger(inputs.history, inputs.clock)
         self.continuity = Continuity(self.ledger, lambda: board.latest(STANCES))
-        key = load_history_key(settings)
-        self.logs = PublicLogs(self.ledger, key, settings.base_url, signed, self.continuity)
+        load_key = partial(load_history_key, settings)
+        self.logs = PublicLogs(self.ledger, load_key, settings.base_url, signed, self.continuity)
         self.stances = StanceReader(board, self.ledger, self.continuity)
 
 

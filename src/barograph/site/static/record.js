@@ -163,8 +163,16 @@ function parseSignature(line) {
   return { name: found[1], keyId: raw.slice(0, KEY_ID_SIZE), signature: raw.slice(KEY_ID_SIZE) };
 }
 
-/** Whether the log's key signed it: true, false, or null if this browser can't check it. */
-async function isSigned(checkpoint, key) {
+/** Whether a key of the log signed it: true, false, or null if this browser can't check it. */
+async function isSigned(checkpoint, keys) {
+  for (const key of keys) {
+    const signed = await isSignedBy(checkpoint, key);
+    if (signed !== false) return signed;
+  }
+  return false;
+}
+
+async function isSignedBy(checkpoint, key) {
   const named = await sha256(joined(bytes.encode(checkpoint.origin), [0x0a, ED25519], key));
   const ours = checkpoint.signatures.filter(
     ({ name, keyId }) => name === checkpoint.origin && isSame(keyId, named.slice(0, KEY_ID_SIZE)),
@@ -236,7 +244,7 @@ export async function check(pasted, log, addStep, onProgress) {
     throw new NotChecked(`This is a checkpoint of another log, ${origin}. Checkpoints of this service begin with ${log.prefix}`);
   }
   addStep("ok", "read", `A checkpoint of ${origin} with ${number(size)} entries. Its root:`, checkpoint.root);
-  const signed = await isSigned(checkpoint, fromBase64(log.key));
+  const signed = await isSigned(checkpoint, log.keys.map(fromBase64));
   addStep(...SIGNATURE[signed]);
   if (signed === false) return NOT_OURS;
   const member = list.endsWith("/events") ? "event_digest" : "history_digest";
@@ -324,8 +332,8 @@ function element(name, className, ...content) {
 }
 
 function setUp(form) {
-  const { folder, prefix, lists, key } = form.dataset;
-  const log = { folder, prefix, lists: lists.split(" "), key };
+  const { folder, prefix, lists, keys } = form.dataset;
+  const log = { folder, prefix, lists: lists.split(" "), keys: keys.split(" ") };
   const ids = ["progress", "read", "outcome", "steps"];
   const [progress, read, outcome, steps] = ids.map((id) => document.getElementById(id));
   let latest = 0;

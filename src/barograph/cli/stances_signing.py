@@ -1,0 +1,252 @@
+"""`barograph stances resume` and `rotate-key`: signing after a restore, and with another key."""
+
+import json
+from base64 import b64encode
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+
+import click
+
+from barograph.cli.common import (
+    data_option,
+    json_option,
+    named_as_served,
+    published_stances,
+    read_history,
+    read_settings,
+    run_on_database,
+    yes_option,
+)
+from barograph.errors import BarographError, ConfigurationError
+from barograph.kit.clock import system_clock
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from barograph.history.origins import Compared, KeyChange, Record
+    from barograph.kit.database import Database, Transaction
+    from barograph.settings import Settings
+
+T = TypeVar("T")
+
+NEWEST = (
+    "Was none of these logs signed after these checkpoints? Signing continues with the same key, "
+    "and would contradict a later one"
+)
+ANOTHER_LOG = (
+    "Start a new origin? Everyone who kept a checkpoint will see that this is another log. This "
+    "cannot be undone"
+)
+BEHIND = "Restore a newer backup, or start a new log with `barograph stances resume --new-origin`"
+FILE_REPLACED = (
+    "Web processes with this data folder use the new key at once. Copy history-key to the data "
+    "folder of every other web host; until then, those hosts sign nothing"
+)
+SETTING_REPLACED = (
+    "Set BAROGRAPH_HISTORY_KEY to the new key on every web host and restart `barograph serve` "
+    "there; until then, those hosts sign nothing"
+)
+
+
+@click.command()
+@click.option(
+    "--checkpoint",
+    "files",
+    multiple=True,
+    type=click.File(encoding="utf-8"),
+    help="A kept copy of /api/history/checkpoint, or of one checkpoint. Give all that you have.",
+)
+@click.option("--new-origin", is_flag=True, help="Continue as another log, with a new key.")
+@yes_option
+@data_option
+def resume(files: Sequence[TextIO], new_origin: bool, yes: bool, data: Path | None) -> None:
+    """Sign checkpoints again after a backup was restored.
+
+    With checkpoints, the record must hold everything that they and the database say was signed.
+    Then it continues with the same name and key. Exit code 1 means that it does not; then restore a
+    newer backup, or continue with --new-origin.
+
+    \b
+    Examples:
+      barograph stances resume --checkpoint kept.json
+      barograph stances resume --new-origin --yes
+    """
+    if bool(files) == new_origin:
+        raise click.UsageError("give either --checkpoint (one or more) or --new-origin")
+    settings = named_as_served(read_settings(data=data))
+    if not yes:
+        click.confirm(ANOTHER_LOG if new_origin else NEWEST, abort=True, err=True)
+    try:
+        notes = [file.read() for file in files]
+    except UnicodeDecodeError as error:
+        raise BarographError("a checkpoint is not text") from error
+    for line in resume_record(settings, notes):
+        click.echo(line)
+
+
+def resume_record(settings: "Settings", notes: Sequence[str]) -> list[str]:
+    """Compare the record with checkpoints and sign again; without any, start a new origin.
+
+    It returns what was done, for people.
+
+    Raises:
+        BarographError: the record is behind, or a checkpoint is not ours.
+        ConfigurationError: the key is missing, or has signed before.
+        DatabaseUnavailable: a database can't be used.
+    """
+    if notes:
+        return [
+            f"{each.kind} {each.log}: all {each.signed} signed entries are in the record, which "
+            f"has {each.size}"
+            for each in _on_record(settings, lambda record: _resume(settings, record, notes))
+        ] + ["checkpoints are signed again, with the same name and key"]
+    change = _on_record(settings, lambda record: _start_origin(settings, record))
+    return [
+        f"started a new origin: the names of its logs have history-{change.after.name}",
+        f"its public key is {_encoded(change.after.public_key)}",
+        _next_step(settings),
+    ]
+
+
+async def _resume(settings: "Settings", record: "Record", notes: Sequence[str]) -> "list[Compared]":
+    from barograph.history.origins import RecordBehind, resume_signing
+    from barograph.history.signing import existing_key
+
+    key = existing_key(settings)
+    if key is None:
+        raise ConfigurationError(
+            f"there is no history-key in {settings.data}: put the key of this record back, or "
+            "start a new origin with --new-origin"
+        )
+    try:
+        return await resume_signing(record, key, notes)
+    except RecordBehind as error:
+        raise BarographError(f"nothing is signed: {error}. {BEHIND}") from error
+
+
+async def _start_origin(settings: "Settings", record: "Record") -> "KeyChange":
+    from barograph.history.origins import new_origin
+    from barograph.history.signing import (
+        existing_key,
+        is_key_in_file,
+        load_history_key,
+        staged_key,
+    )
+
+    if is_key_in_file(settings):
+        old, new = existing_key(settings), staged_key(settings)
+    else:  # the operator has already changed the setting
+        old, new = None, load_history_key(settings)
+    return await _store(settings, record, await new_origin(record, old, new), new)
+
+
+@click.command("rotate-key")
+@click.option(
+    "--new-key",
+    type=click.File(encoding="utf-8"),
+    help="The next value of BAROGRAPH_HISTORY_KEY; - reads standard input.",
+)
+@yes_option
+@json_option
+@data_option
+def rotate_key(new_key: TextIO | None, yes: bool, as_json: bool, data: Path | None) -> None:
+    """Replace the key that signs checkpoints.
+
+    The old key signs a last time and names the new one, so old checkpoints can still be verified.
+    A key in the data folder is replaced, and the old file is kept beside it. If the key is in
+    BAROGRAPH_HISTORY_KEY, give the new one with --new-key, and change the setting afterwards.
+
+    \b
+    Examples:
+      barograph stances rotate-key
+      barograph stances rotate-key --new-key new-key.txt --yes
+    """
+    settings = named_as_served(read_settings(data=data))
+    if not yes:
+        click.confirm("Replace the key that signs checkpoints?", abort=True, err=True)
+    given = None if new_key is None else new_key.read()
+    change = _on_record(settings, lambda record: _rotate(settings, record, given))
+    keys = {
+        "public_key": _encoded(change.after.public_key),
+        "retired": _encoded(change.before.public_key),
+    }
+    if as_json:
+        click.echo(json.dumps(keys))
+        return
+    click.echo(f"the public key is now {keys['public_key']}; {keys['retired']} is retired")
+    click.echo(_next_step(settings))
+
+
+async def _rotate(settings: "Settings", record: "Record", given: str | None) -> "KeyChange":
+    from barograph.history.origins import rotated_key
+    from barograph.history.signing import (
+        decode_history_key,
+        is_key_in_file,
+        load_history_key,
+        staged_key,
+    )
+
+    if is_key_in_file(settings) != (given is None):
+        raise ConfigurationError(
+            "BAROGRAPH_HISTORY_KEY holds the key: give the next value with --new-key"
+            if given is None
+            else "the key is in the data folder, and the command makes a new one: leave out "
+            "--new-key"
+        )
+    new = staged_key(settings) if given is None else decode_history_key(given)
+    change = await rotated_key(record, load_history_key(settings), new)
+    return await _store(settings, record, change, new)
+
+
+async def _store(
+    settings: "Settings", record: "Record", change: "KeyChange", new: "Ed25519PrivateKey"
+) -> "KeyChange":
+    """Store the change in the database first; an interrupted one is completed by the next run."""
+    from barograph.history.origins import store_key_change
+    from barograph.history.signing import FILE_NAME, install_staged_key
+    from barograph.web.shared_secrets import replace_fingerprint
+
+    async def work(tx: "Transaction") -> None:
+        await store_key_change(tx, change)
+        await replace_fingerprint(tx, FILE_NAME, new.private_bytes_raw())
+
+    await record.service.write(work)
+    install_staged_key(settings, change.after.public_key)
+    return change
+
+
+def _on_record(settings: "Settings", use: "Callable[[Record], Coroutine[Any, Any, T]]") -> T:
+    """Run an action on both databases, after completing an interrupted change of the key."""
+    from barograph.history.guards import Continuity
+    from barograph.history.origins import Record
+    from barograph.history.reader import HistoryReader
+    from barograph.history.signing import install_staged_key
+    from barograph.kit.opening import open_database
+
+    async def nothing(_: "Database") -> None:
+        """Only upgrade the schema."""
+
+    async def work(database: "Database") -> T:
+        service, history = open_database(settings.database_address), HistoryReader(database)
+        continuity = Continuity(history, lambda: published)
+        record = Record(service, history, settings.base_url, continuity, system_clock)
+        try:
+            install_staged_key(settings, (await record.log_keys()).origin.public_key)
+            return await use(record)
+        finally:
+            await service.close()
+
+    run_on_database(settings, nothing)
+    published = published_stances(settings)
+    return read_history(settings, work)
+
+
+def _next_step(settings: "Settings") -> str:
+    from barograph.history.signing import is_key_in_file
+
+    return FILE_REPLACED if is_key_in_file(settings) else SETTING_REPLACED
+
+
+def _encoded(public_key: bytes | None) -> str:
+    return b64encode(public_key or b"").decode()

@@ -1,0 +1,72 @@
+"""The name and key of the published logs, and the keys that signed before.
+
+They are in the service's database, beside the signed heads.
+"""
+
+import json
+
+from barograph.history.checkpoint import LastCheckpoint, LogKeys, Origin, RetiredKey
+from barograph.kit.database import DatabaseUnavailable, Queryable, Row, Transaction
+
+RESTORED = (
+    "restored from a backup; nothing is signed until the operator compares it "
+    "(barograph stances resume)"
+)
+OTHER_KEY = (
+    "this host doesn't have the key that signs the history; the operator must copy history-key "
+    "from the host where it was changed, or set BAROGRAPH_HISTORY_KEY"
+)
+
+
+class SigningRefused(DatabaseUnavailable):
+    """Nothing may be signed now; the message is safe to publish."""
+
+
+async def read_log_keys(tx: Queryable) -> LogKeys:
+    """Read all of it, from one snapshot."""
+    rows = await tx.fetch(_ORIGIN)
+    retired = [_retired(*row) for row in await tx.fetch(_RETIRED)]
+    return LogKeys(origin_from(rows[0]) if rows else Origin(), tuple(retired))
+
+
+def origin_from(row: Row) -> Origin:
+    """Decode a row of `history_origin`; NULL if there is none."""
+    generation, name, public_key, held_since = row
+    if generation is None:
+        return Origin()
+    key = None if public_key is None else bytes.fromhex(public_key)
+    return Origin(generation, name, key, held_since)
+
+
+async def store_origin(tx: Transaction, origin: Origin) -> None:
+    """Replace the origin."""
+    key = None if origin.public_key is None else origin.public_key.hex()
+    await tx.execute(_STORE, origin.generation, origin.name, key, origin.held_since)
+
+
+async def retire(tx: Transaction, key: RetiredKey) -> None:
+    """Add a key to those that sign no more."""
+    checkpoints = json.dumps(key.checkpoints)
+    await tx.execute(_RETIRE, key.public_key.hex(), key.name, key.retired_at, checkpoints)
+
+
+def _retired(public_key: str, name: str, retired_at: int, checkpoints: str) -> RetiredKey:
+    last = tuple(LastCheckpoint(*each) for each in json.loads(checkpoints))
+    return RetiredKey(bytes.fromhex(public_key), name, retired_at, last)
+
+
+_ORIGIN = "SELECT generation, name, public_key, held_since FROM history_origin"
+_RETIRED = """
+SELECT public_key, name, retired_at, checkpoints FROM retired_history_keys
+ORDER BY retired_at, public_key
+"""
+_STORE = """
+INSERT INTO history_origin (id, generation, name, public_key, held_since)
+VALUES (1, $1, $2, $3, $4)
+ON CONFLICT (id) DO UPDATE SET generation = excluded.generation, name = excluded.name,
+    public_key = excluded.public_key, held_since = excluded.held_since
+"""
+_RETIRE = """
+INSERT INTO retired_history_keys (public_key, name, retired_at, checkpoints)
+VALUES ($1, $2, $3, $4)
+"""
