@@ -16,7 +16,7 @@ from support.processes import answer_200, eventually
 
 PROJECT = Path(__file__).parents[2]
 PAGE = PROJECT / "docs" / "operating.md"
-FIRST, *OTHERS = HOSTS = ("127.0.0.11", "127.0.0.12", "127.0.0.13")
+HOSTS = ("127.0.0.11", "127.0.0.12", "127.0.0.13")
 READY = {
     "make run": "http://127.0.0.1:8080/api/agent/market-state",
     "serve --collect": "http://127.0.0.1:8080/api/agent/market-state",
@@ -45,9 +45,10 @@ class Block(NamedTuple):
         return not only_for_several and f"with {other}" not in self.label
 
     def hosts(self, engine: str) -> tuple[str, ...]:
-        if "every host" in self.label and engine == "PostgreSQL":
-            return HOSTS
-        return tuple(OTHERS) if "other hosts" in self.label else (FIRST,)
+        hosts = HOSTS if engine == "PostgreSQL" else HOSTS[:1]
+        if "other hosts" in self.label:
+            return hosts[1:]
+        return hosts if "every host" in self.label else hosts[:1]
 
 
 def read_blocks(page: str) -> list[Block]:

@@ -125,7 +125,7 @@ def load_or_create_secret(file: Path, size: int, *, setting: str, loss: str) -> 
 def replace_file(file: Path, place: Path) -> None:
     """Move a file to a place where another may be; after a power cut one of them is there."""
     file.replace(place)
-    _sync_folder(place.parent)
+    sync_folder(place.parent)
 
 
 def is_exposed(file: Path) -> bool:
