@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from barograph.cli import cli
-from barograph.cli.backup_folder import describe_file
+from barograph.cli.backup_folder import seal_file
 from barograph.demo.files import load_or_create_anchor
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Row
@@ -79,7 +79,7 @@ def change(backup: Path, name: str, *statements: str) -> None:
             connection.execute(each)
     connection.close()
     manifest = json.loads((backup / "manifest.json").read_bytes())
-    found = describe_file(backup / name)
+    found = seal_file(backup / name)
     manifest["files"][name] = {"bytes": found.bytes, "sha256": found.sha256}
     (backup / "manifest.json").write_text(json.dumps(manifest))
 
@@ -118,7 +118,7 @@ def test_only_the_owner_can_read_a_backup_and_what_is_restored(
 
 def test_backup_without_keys_has_none_and_says_so(source: Operator, tmp_path: Path) -> None:
     text = succeed("backup", tmp_path / "backup", source.data, "--without-keys")
-    assert "key-pepper is not in the backup" in text
+    assert "The backup has no key-pepper and no history-key" in text
     found = {each.name for each in (tmp_path / "backup").iterdir()}
     assert found == {"barograph.sqlite3", "history.sqlite3", "manifest.json"}
 
@@ -128,7 +128,7 @@ def test_key_of_the_environment_is_neither_backed_up_nor_replaced(
 ) -> None:
     given = {"BAROGRAPH_HISTORY_KEY": b64encode(b"e" * 32).decode()}
     text = succeed("backup", tmp_path / "one", source.data, **given)
-    assert "BAROGRAPH_HISTORY_KEY is not in the backup" in text
+    assert "The backup has no history-key" in text
     succeed("backup", tmp_path / "two", source.data)
     succeed("restore", tmp_path / "two", tmp_path / "new", **given)
     assert not (tmp_path / "new" / "history-key").exists()

@@ -2,12 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from barograph.cli import cli
+from barograph.cli.processes import _warn_if_links_are_local
 from barograph.settings import GROUPS, PREFIX, Settings
 
 SECRETS = {
@@ -28,30 +28,26 @@ def show(*arguments: str, **variables: str) -> Result:
     return CliRunner().invoke(cli, ["settings", *arguments], env=environment)
 
 
-def listed(result: Result) -> dict[str, dict[str, Any]]:
+def listed(result: Result) -> dict[str, tuple[str, str | None, str]]:
     rows = json.loads(result.stdout)["settings"]
-    return {each["name"].removeprefix(PREFIX): each for each in rows}
+    return {
+        each["name"].removeprefix(PREFIX): (each["group"], each["value"], each["origin"])
+        for each in rows
+    }
 
 
-def test_every_setting_is_in_one_group_with_its_origin(tmp_path: Path) -> None:
-    result = show("--json", "--data", str(tmp_path), PORT="9000")
-    rows = listed(result)
+def test_every_setting_is_listed_with_its_group_value_and_origin(tmp_path: Path) -> None:
+    rows = listed(show("--json", "--data", str(tmp_path), PORT="9000"))
 
-    assert result.exit_code == 0
     assert sorted(rows) == sorted(name.upper() for name in Settings.model_fields)
-    assert list(dict.fromkeys(each["group"] for each in rows.values())) == list(GROUPS)
-    shown = {
-        name: (rows[name]["value"], rows[name]["origin"])
-        for name in ("PORT", "HOST", "DATA", "BASE_URL", "DATABASE_URL", "KEY_PEPPER")
-    }
-    assert shown == {
-        "PORT": ("9000", "environment"),
-        "HOST": ("127.0.0.1", "default"),
-        "DATA": (str(tmp_path), "--data"),
-        "BASE_URL": ("http://127.0.0.1:9000", "derived from BAROGRAPH_HOST and BAROGRAPH_PORT"),
-        "DATABASE_URL": (str(tmp_path / "barograph.sqlite3"), "derived from BAROGRAPH_DATA"),
-        "KEY_PEPPER": (None, "default"),
-    }
+    assert list(dict.fromkeys(group for group, *_ in rows.values())) == list(GROUPS)
+    file = str(tmp_path / "barograph.sqlite3")
+    derived = "derived from BAROGRAPH_HOST and BAROGRAPH_PORT"
+    assert rows["PORT"] == ("must set", "9000", "environment")
+    assert rows["DATA"] == ("must set", str(tmp_path), "--data")
+    assert rows["BASE_URL"] == ("must set", "http://127.0.0.1:9000", derived)
+    assert rows["DATABASE_URL"] == ("must set", file, "derived from BAROGRAPH_DATA")
+    assert rows["X402_ASSET"] == ("payments", None, "default")
 
 
 @pytest.mark.parametrize("wrong", [{}, {"PORT": "x"}, {"LIMITS_URL": "redis://h/hunter2"}])
@@ -61,32 +57,39 @@ def test_no_secret_is_shown_and_an_invalid_setting_ends_with_3(wrong: dict[str, 
     assert "hunter2" not in result.output
     assert result.exit_code == (3 if wrong else 0)
     assert bool(json.loads(result.stdout)["error"]) is bool(wrong)
-    rows = listed(result)
-    assert rows["X402_CHAIN_URL"]["value"] == "https://node.example/…"
-    assert rows["ETF_URL"]["value"] == "https://***@issuer.example/f.csv?…"
-    assert rows["KEY_PEPPER"]["value"] == "set"
-    if not wrong:
-        urls = [rows[name]["value"] for name in list(SECRETS)[:4]]
-        assert urls == [
+    shown = {name: listed(result)[name][1] for name in SECRETS}
+    if wrong:
+        assert shown["DATABASE_URL"] == shown["KEY_PEPPER"] == "set"
+    else:
+        assert list(shown.values()) == [
             "postgresql://***@db.example,b.example:99/barograph?…",
             "postgresql://***@db.example/record",
             "redis://***@valkey.example:6379/0",
             "smtps://***@mail.example:465",
+            "barograph@example.com",
+            "set",
+            "set",
+            "https://node.example/…",
+            "https://***@issuer.example/f.csv?…",
         ]
 
 
-def test_text_is_aligned_and_names_what_is_not_set(tmp_path: Path) -> None:
-    running = {"base_url": "http://127.0.0.1:7000", "exchange": "127.0.0.1:7001"}
-    (tmp_path / "demo.json").write_text(json.dumps(running))
-    result = show("--data", str(tmp_path), CONTACT="mailto:a@b.example", PROT="1")
-    assert result.exit_code == 3
-    assert "BAROGRAPH_PROT is not a setting; did you mean BAROGRAPH_PORT?" in result.stderr
-    result = show("--data", str(tmp_path), CONTACT="mailto:a@b.example")
+def test_text_is_aligned_and_names_the_address_of_a_running_demo(tmp_path: Path) -> None:
+    (tmp_path / "demo.json").write_text('{"base_url": "http://127.0.0.1:7000"}')
+    result = show("--data", str(tmp_path))
     lines = result.stdout.splitlines()
 
     titles = [line for line in lines if line and line[0] != " "]
     assert titles == ["Must set", "Identity", "Payments", "Tuning"]
     assert len({line.index("not set") for line in lines if "not set" in line}) == 1
-    assert lines[1].split() == ["BAROGRAPH_BASE_URL", running["base_url"], "demo"]
-    assert lines[3].split() == ["BAROGRAPH_CONTACT", "mailto:a@b.example", "environment"]
+    assert lines[1].split() == ["BAROGRAPH_BASE_URL", "http://127.0.0.1:7000", "demo"]
     assert "it chooses its other settings itself" in result.stderr
+
+
+def test_start_without_a_public_address_says_what_to_set(caplog: pytest.LogCaptureFixture) -> None:
+    _warn_if_links_are_local(Settings())
+    _warn_if_links_are_local(Settings(host="0.0.0.0", base_url="https://barograph.example"))
+    assert not caplog.records
+    for settings in (Settings(host="0.0.0.0"), Settings(trusted_proxies="127.0.0.1")):
+        _warn_if_links_are_local(settings)
+    assert [each.message[:22] for each in caplog.records] == ["BAROGRAPH_BASE_URL is "] * 2

@@ -94,7 +94,7 @@ async def checkpoints(service: Address, history: Address) -> list[str]:
     ledger = Ledger(databases[1], system_clock)
     logs = PublicLogs(
         ledger,
-        Ed25519PrivateKey.from_private_bytes(bytes(32)),
+        lambda: Ed25519PrivateKey.from_private_bytes(bytes(32)),
         "https://example.com",
         SignedHeads(databases[0], system_clock),
         Continuity(ledger, lambda: None),

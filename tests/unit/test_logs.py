@@ -64,29 +64,18 @@ def test_a_failure_is_written_below_its_event() -> None:
 
 
 def test_a_json_line_is_one_object_with_the_fields_and_the_traceback() -> None:
-    record = logging.makeLogRecord(
-        {"name": "a", "levelname": "ERROR", "msg": "read %s", "args": ("x\ny",), "created": 1e9}
-    )
-    vars(record).update(contracts=["BTC"], path=Path("/srv"), level="not the field's to say")
-    try:
-        int("wrong")
-    except ValueError:
-        record.exc_info = sys.exc_info()
+    record = logging.makeLogRecord({"name": "a", "levelname": "ERROR", "created": 1e9})
+    vars(record).update(msg="read x\ny", contracts=["BTC"], path=Path("/srv"), level="no field's")
+    record.exc_info = ValueError, ValueError("wrong"), None
     (written,) = JsonFormatter().format(record).splitlines()
-    found = json.loads(written)
 
-    trace = found.pop("exception")
-    assert trace.splitlines()[-1].startswith("ValueError: invalid literal")
-    assert list(found.items()) == [
-        ("time", "2001-09-09T01:46:40.000Z"),
-        ("level", "error"),
-        ("logger", "a"),
-        ("event", "read x\ny"),
-        ("contracts", ["BTC"]),
-        ("path", "/srv"),
-    ]
-    vars(record).update(ratio=math.nan)
-    assert json.loads(JsonFormatter().format(record), parse_constant=pytest.fail)["ratio"] == "nan"
+    assert written == (
+        '{"time": "2001-09-09T01:46:40.000Z", "level": "error", "logger": "a", '
+        '"event": "read x\\ny", "contracts": ["BTC"], "path": "/srv", '
+        '"exception": "ValueError: wrong"}'
+    )
+    record.ratio = math.nan
+    assert json.loads(JsonFormatter().format(record))["ratio"] == "nan"
 
 
 class Kept(logging.Handler):

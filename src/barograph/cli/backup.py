@@ -12,7 +12,6 @@ from barograph.cli.common import data_option, json_option, read_demo_settings, r
 
 if TYPE_CHECKING:
     from barograph.cli.backup_folder import Manifest
-    from barograph.settings import Settings
 
 _folder = click.Path(file_okay=False, path_type=Path)
 
@@ -39,15 +38,13 @@ def backup(folder: Path, without_keys: bool, data: Path | None, as_json: bool) -
     # A stopped backup deletes what it has written.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     started = time.monotonic()
-    settings = read_settings(data=data)
-    manifest = write_backup(settings, folder, with_keys=not without_keys)
+    manifest = write_backup(read_settings(data=data), folder, with_keys=not without_keys)
     seconds = time.monotonic() - started
     if as_json:
         click.echo(_json(manifest, folder=str(folder), seconds=round(seconds, 3)))
         return
     click.echo(f"backed up to {folder}: {manifest.size}, in {seconds:.1f} s")
-    for line in _missing_keys(settings, manifest):
-        click.echo(line)
+    _say_missing_keys(manifest)
 
 
 @click.command()
@@ -76,8 +73,7 @@ def restore(folder: Path, data: Path | None, as_json: bool) -> None:
     else:
         click.echo(f"restored {folder} to {settings.data}: {manifest.size}")
         click.echo(verified_text(*verified))
-        for line in _missing_keys(settings, manifest):
-            click.echo(line)
+        _say_missing_keys(manifest)
         click.echo(_LOST.format(created_at=manifest.created_at), nl=False)
         if settings.database_url.get_secret_value():
             click.echo(_ON_SERVER, nl=False)
@@ -92,23 +88,15 @@ def _json(manifest: "Manifest", **more: object) -> str:
     return json.dumps({**msgspec.to_builtins(manifest), **more})
 
 
-def _missing_keys(settings: "Settings", manifest: "Manifest") -> list[str]:
-    """What the operator must keep or put back, because it is in no file of the backup."""
-    from barograph.cli.backup_folder import KEYS, given_keys
-    from barograph.settings import PREFIX
+def _say_missing_keys(manifest: "Manifest") -> None:
+    from barograph.cli.backup_folder import KEYS
 
-    missing = [name for name in KEYS if name not in manifest.files]
-    lines = [
-        f"{PREFIX}{name.replace('-', '_').upper()} is not in the backup: keep it elsewhere"
-        for name in missing
-        if name in given_keys(settings)
-    ]
-    return lines + [
-        f"{name} is not in the backup: the service would create another one, and "
-        + ("every API key would stop working" if name == KEYS[0] else "sign checkpoints with it")
-        for name in missing
-        if name not in given_keys(settings)
-    ]
+    if missing := [name for name in KEYS if name not in manifest.files]:
+        click.echo(
+            f"The backup has no {' and no '.join(missing)}. Keep them, or BAROGRAPH_KEY_PEPPER and "
+            "BAROGRAPH_HISTORY_KEY, elsewhere: with another key-pepper no API key works, and with "
+            "another history-key the record needs a new origin."
+        )
 
 
 def _warn_if_exposed(folder: Path, manifest: "Manifest") -> None:

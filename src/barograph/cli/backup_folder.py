@@ -20,7 +20,7 @@ import msgspec
 from barograph import __version__
 from barograph.cli.common import progress_bar, read_history
 from barograph.cli.databases import has_database, kind_of_folder, run_once
-from barograph.cli.db_copy import Counts, SQLiteTables, copy_to_file
+from barograph.cli.db_copy import RELEASE_LEASES, Counts, SQLiteTables, copy_to_file
 from barograph.cli.stances import verify_record
 from barograph.cli.stances_text import verified_text
 from barograph.demo.files import FILE_NAME as WORLD_FILE
@@ -58,15 +58,6 @@ class BackupFile(msgspec.Struct, frozen=True):
     sha256: str
 
 
-class LogHead(msgspec.Struct, frozen=True):
-    """The end of one published log."""
-
-    kind: str
-    log: str
-    size: int
-    root: str
-
-
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """What a backup holds; `created_at` is when the first database was read."""
 
@@ -77,7 +68,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     engine: Engine
     files: dict[str, BackupFile]
     rows: dict[str, Counts]
-    logs: list[LogHead]
+    logs: list[dict[str, str | int]]
+    """The size and the root of each published log."""
 
     @property
     def size(self) -> str:
@@ -100,7 +92,7 @@ def write_backup(settings: Settings, target: Path, *, with_keys: bool) -> Manife
             target.exists() and any(target.iterdir())
         ):
             raise ConfigurationError(f"{target} is in use: name a new or an empty folder")
-        draft = Path(mkdtemp(".incomplete", f".{target.name}-", target.parent))
+        draft = Path(mkdtemp("", f"{target.name}.incomplete-", target.parent))
         try:
             manifest = _fill(settings, draft, with_keys=with_keys)
             sync_folder(draft)
@@ -135,22 +127,12 @@ def read_manifest(folder: Path) -> Manifest:
     return found
 
 
-def describe_file(file: Path) -> BackupFile:
-    """The size and the digest of a file."""
-    with file.open("rb") as opened:
-        return BackupFile(
-            os.fstat(opened.fileno()).st_size, file_digest(opened, "sha256").hexdigest()
-        )
-
-
-def sync_file(file: Path) -> None:
-    """Make a file survive a power cut, readable by its owner only."""
+def seal_file(file: Path) -> BackupFile:
+    """Make a file survive a power cut, readable by its owner only, and compute its digest."""
     file.chmod(OWNER_ONLY)
-    descriptor = os.open(file, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with file.open("rb") as opened:
+        os.fsync(opened.fileno())
+        return BackupFile(file.stat().st_size, file_digest(opened, "sha256").hexdigest())
 
 
 def given_keys(settings: Settings) -> set[str]:
@@ -165,13 +147,12 @@ def _require_source(settings: Settings) -> None:
             f"there is no database to back up in {settings.data}: choose its folder with --data"
         )
 
-    async def check(database: Database) -> None:
-        await missing_migrations(database, packaged_migrations(SERVICE, database.engine))
+    run_once(settings.database_address, partial(_missing, SERVICE), create=False)
+    read_history(settings, partial(_missing, RECORD))
 
-    async def nothing(_: Database) -> None: ...
 
-    run_once(settings.database_address, check, create=False)
-    read_history(settings, nothing)
+async def _missing(schema: str, database: Database) -> list[str]:
+    return await missing_migrations(database, packaged_migrations(schema, database.engine))
 
 
 def _fill(settings: Settings, draft: Path, *, with_keys: bool) -> Manifest:
@@ -188,13 +169,13 @@ def _fill(settings: Settings, draft: Path, *, with_keys: bool) -> Manifest:
     for name in SMALL_FILES:
         if name not in excluded and (settings.data / name).exists():
             write_once(draft / name, (settings.data / name).read_bytes())
-    rows = {SERVICE: _seal(copy.database_path), RECORD: _seal(copy.history_path)}
+    rows = {SERVICE: _finish(copy.database_path), RECORD: _finish(copy.history_path)}
     manifest = Manifest(
         version=__version__,
         created_at=created_at,
         kind=kind_of_folder(settings.data),
         engine="sqlite" if isinstance(settings.database_address, Path) else "postgresql",
-        files={file.name: describe_file(file) for file in sorted(draft.iterdir())},
+        files={file.name: seal_file(file) for file in sorted(draft.iterdir())},
         rows=rows,
         logs=heads,
     )
@@ -210,24 +191,22 @@ def _copy_database(address: Address, schema: str, file: Path) -> None:
             asyncio.run(copy_to_file(address, schema, file, progress))
 
 
-async def _read_heads(history: Database) -> list[LogHead]:
-    reader, heads = HistoryReader(history), []
+async def _read_heads(history: Database) -> list[dict[str, str | int]]:
+    reader, heads = HistoryReader(history), list[dict[str, str | int]]()
     for kind, log in product(KINDS, LOGS):
         read = partial(reader.digests, kind, log)
         head = await PublicLog(read, partial(reader.chain_links, kind, log)).head()
-        heads.append(LogHead(kind, log, head.size, head.root.hex()))
+        heads.append({"kind": kind, "log": log, "size": head.size, "root": head.root.hex()})
     return heads
 
 
-def _seal(file: Path) -> Counts:
+def _finish(file: Path) -> Counts:
     """Check a copied file, and make it one file that needs no log; return its rows."""
     with closing(apsw.Connection(str(file))) as connection:
         tables = SQLiteTables(connection)
-        if "leases" in tables.types:  # the token stays: the next leader's must be higher
-            connection.execute("UPDATE leases SET holder = NULL, expires_at = 0")
+        if "leases" in tables.types:
+            connection.execute(RELEASE_LEASES)
         if (found := connection.execute("PRAGMA quick_check(1)").get) != "ok":
             raise BarographError(f"no backup was made: {file.name} is damaged ({found})")
         connection.pragma("journal_mode", "delete")
-        counts = tables.counts
-    sync_file(file)
-    return counts
+        return tables.counts

@@ -63,6 +63,9 @@ _STORED_AS = {"TEXT": "text", "INTEGER": "integer", "BIGINT": "integer", "DOUBLE
 _SUMS = {"text": "sum(length({}))", "integer": "sum({} % 1000003)", "real": "count({})"}
 """What both engines compute alike of a column; changed rows have other sums."""
 
+RELEASE_LEASES = "UPDATE leases SET holder = NULL, expires_at = 0"
+"""The token stays: the next leader's must be higher than the one that the record has seen."""
+
 _DIGESTS = {"stance_versions": "history_digest", "stance_events": "event_digest"}
 
 
@@ -261,8 +264,7 @@ async def _copy_service(
         while page := list(islice(rows, PAGE)):
             await copy_rows(tx, table, [*columns], page)
             advance(len(page))
-    # The token stays: the next leader's must be higher than the one that the record has seen.
-    await tx.execute("UPDATE leases SET holder = NULL, expires_at = 0")
+    await tx.execute(RELEASE_LEASES)
     await tx.execute("ANALYZE")
     return False
 
@@ -356,7 +358,10 @@ async def copy_to_file(url: str, schema: str, file: Path, progress: Progress) ->
 async def _copy_rows(tx: Transaction, schema: str, file: Path, progress: Progress) -> None:
     await tx.execute(f"SET LOCAL idle_in_transaction_session_timeout = {UPGRADE_WAIT_MS}")
     ((newest,),) = await tx.fetch("SELECT max(number) FROM schema_migrations")
-    await _create_file(file, schema, newest)
+    steps = [step for step in packaged_migrations(schema) if step.number <= newest]
+    target = open_database(file)
+    await upgrade(target, steps, system_clock)
+    await target.close()
     with closing(apsw.Connection(str(file))) as connection, _unguarded(connection):
         tables = SQLiteTables(connection)
         expected = await _sums(tx, tables)
@@ -368,13 +373,6 @@ async def _copy_rows(tx: Transaction, schema: str, file: Path, progress: Progres
                 advance(len(page))
         if other := [name for name, sums in expected.items() if tables.sums[name] != sums]:
             raise BarographError(f"the copy differs from the database in {', '.join(other)}")
-
-
-async def _create_file(file: Path, schema: str, newest: int) -> None:
-    database = open_database(file)
-    steps = [step for step in packaged_migrations(schema) if step.number <= newest]
-    await upgrade(database, steps, system_clock)
-    await database.close()
 
 
 @contextmanager

@@ -17,10 +17,9 @@ from barograph.cli.backup_folder import (
     SMALL_FILES,
     BackupFile,
     Manifest,
-    describe_file,
     given_keys,
     read_manifest,
-    sync_file,
+    seal_file,
 )
 from barograph.cli.common import UPGRADE_WAIT_MS, make_folder, progress_bar
 from barograph.cli.databases import run_once
@@ -146,8 +145,7 @@ def _stage(folder: Path, manifest: Manifest, staged: Files) -> None:
         for name, schema, file in zip(DATABASES, (SERVICE, RECORD), staged, strict=True):
             with progress_bar(f"checking and copying {name}"):
                 shutil.copyfile(folder / name, file)
-                sync_file(file)
-                _require_unchanged(folder / name, describe_file(file), manifest)
+                _require_unchanged(folder / name, seal_file(file), manifest)
             run_once(file, partial(_upgrade, schema=schema), wait_ms=UPGRADE_WAIT_MS)
     except BaseException:
         _remove(staged)

@@ -23,8 +23,6 @@ from barograph.errors import EXIT_CONFIGURATION, ConfigurationError
 if TYPE_CHECKING:
     from barograph.settings import Settings
 
-NAME_WIDTH, VALUE_WIDTH = 40, 40
-
 DERIVED = {
     "base_url": "BAROGRAPH_HOST and BAROGRAPH_PORT",
     "database_url": "BAROGRAPH_DATA",
@@ -97,13 +95,10 @@ def _rows(data: Path | None, current: "Settings | None") -> list[Row]:
                 origin = "demo"
             elif name in DERIVED and not given.get(variable):
                 origin = f"derived from {DERIVED[name]}"
-                value = value or _derived(name, current)
+                if value is None and current is not None:
+                    value = str(getattr(current, name.replace("_url", "_path")))
             rows.append(Row(variable, group, value, origin, str(field.description)))
     return rows
-
-
-def _derived(name: str, current: "Settings | None") -> str | None:
-    return None if current is None else str(getattr(current, name.replace("_url", "_path")))
 
 
 def _shown(name: str, text: str, *, is_valid: bool) -> str | None:
@@ -125,20 +120,16 @@ def _shown(name: str, text: str, *, is_valid: bool) -> str | None:
 
 
 def _text(rows: list[Row]) -> str:
+    """A line per setting; on a terminal also the first sentence of its meaning."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     lines: list[str] = []
     for group, members in groupby(rows, lambda row: row.group):
-        lines += ["", group.capitalize()] if lines else [group.capitalize()]
+        lines += ["", group.capitalize()]
         for row in members:
-            value = "not set" if row.value is None else row.value
-            line = f"  {row.name:<{NAME_WIDTH}} {value:<{VALUE_WIDTH}} {row.origin}"
+            line = f"  {row.name:<40} {row.value or 'not set':<40} {row.origin}"
             # Values must not control the terminal.
             lines.append("".join(each if each.isprintable() else "?" for each in line))
-            if sys.stdout.isatty():
-                lines.append(_wrapped(row.meaning))
-    return "\n".join(lines)
-
-
-def _wrapped(meaning: str) -> str:
-    """The first sentence, as wide as the terminal."""
-    width = shutil.get_terminal_size().columns
-    return click.wrap_text(re.split(r"(?<=\.) ", meaning)[0], width, "      ", "      ")
+            if width:
+                meaning = row.meaning.partition(". ")[0].removesuffix(".") + "."
+                lines.append(click.wrap_text(meaning, width, " " * 6, " " * 6))
+    return "\n".join(lines[1:])

@@ -5,10 +5,10 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from threading import Lock
-from types import TracebackType
 from typing import Final
 
 MINUTE_SECONDS: Final = 60
@@ -52,10 +52,7 @@ class JsonFormatter(logging.Formatter):
             return json.dumps({name: str(value) for name, value in written.items()})
 
 
-FORMATTERS: Final[Mapping[str, type[logging.Formatter]]] = {
-    "text": EventFormatter,
-    "json": JsonFormatter,
-}
+FORMATTERS: Final = {"text": EventFormatter, "json": JsonFormatter}
 
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:
@@ -114,17 +111,11 @@ def configure_logs(level: str, form: str = "text") -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
     if form == "json":
         logging.captureWarnings(True)
-        sys.excepthook = _log_uncaught
-        threading.excepthook = lambda it: _log_uncaught(it.exc_type, it.exc_value, it.exc_traceback)
+        uncaught = partial(logging.getLogger("barograph").critical, "uncaught exception")
+        sys.excepthook = lambda *raised: uncaught(exc_info=raised)
+        threading.excepthook = lambda raised: uncaught(exc_info=raised.exc_value)
 
 
 def logs_are_json() -> bool:
     """Whether this process writes its log as JSON."""
     return any(isinstance(each.formatter, JsonFormatter) for each in logging.getLogger().handlers)
-
-
-def _log_uncaught(
-    kind: type[BaseException], error: BaseException | None, trace: TracebackType | None
-) -> None:
-    error = kind() if error is None else error.with_traceback(trace)
-    logging.getLogger("barograph").critical("uncaught exception", exc_info=error)

@@ -23,9 +23,7 @@ class Identity(Group):
         "keys or userinfo; one at a private address can.",
     )
     identity_audience: str = Field(
-        "authenticated",
-        min_length=1,
-        description="Audience that a bearer token must name.",
+        "authenticated", min_length=1, description="Audience that a bearer token must name."
     )
     identity_audience_claim: str = Field(
         "aud",
@@ -55,10 +53,7 @@ class Identity(Group):
         "`userinfo` endpoint.",
     )
     identity_cache_seconds: float = Field(
-        60.0,
-        ge=0,
-        le=60,
-        description="Seconds to cache a user record of the identity provider.",
+        60.0, ge=0, le=60, description="Seconds to cache a user record of the identity provider."
     )
     identity_seconds: float = Field(
         3.0, gt=0, le=30, description="Timeout of one request to the identity provider."

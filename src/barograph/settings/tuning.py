@@ -32,8 +32,7 @@ class Tuning(Group):
     """Settings whose defaults suit most instances."""
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info",
-        description="Log level: `debug`, `info`, `warning` or `error`.",
+        "info", description="Log level: `debug`, `info`, `warning` or `error`."
     )
     log_format: Literal["text", "json"] = Field(
         "text",
@@ -124,10 +123,7 @@ class Tuning(Group):
         "to be available.",
     )
     request_seconds: float = Field(
-        4.0,
-        gt=0,
-        le=30,
-        description="Timeout of one reading from the exchange, including retries.",
+        4.0, gt=0, le=30, description="Timeout of one reading from the exchange, including retries."
     )
     breaker_seconds: float = Field(
         5.0,

@@ -44,8 +44,7 @@ Contact = Annotated[
     ),
 ]
 HttpAddress = Annotated[
-    str,
-    matching(HTTP_ADDRESS, "an http:// or https:// address without a trailing slash is needed"),
+    str, matching(HTTP_ADDRESS, "an http:// or https:// address without a trailing slash is needed")
 ]
 
 
