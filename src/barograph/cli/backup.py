@@ -3,8 +3,9 @@
 import json
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -49,23 +50,38 @@ def backup(folder: Path, without_keys: bool, data: Path | None, as_json: bool) -
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=_folder)
+@click.option(
+    "--checkpoint",
+    "kept",
+    multiple=True,
+    type=click.File(encoding="utf-8"),
+    help="Compare the record with this kept checkpoint, and sign again: see `stances resume`.",
+)
+@click.option("--new-origin", is_flag=True, help="Sign again as another log, with a new key.")
 @data_option
 @json_option
-def restore(folder: Path, data: Path | None, as_json: bool) -> None:
+def restore(
+    folder: Path, kept: Sequence[TextIO], new_origin: bool, data: Path | None, as_json: bool
+) -> None:
     """Restore the backup in DIR to an empty data folder, or to empty PostgreSQL databases.
 
     Stop the service first. On PostgreSQL, use the owner's URLs. The command checks the backup,
-    upgrades its databases and verifies the record. If it is interrupted, run it again.
+    upgrades its databases and verifies the record. If it is interrupted, run it again. The restored
+    service signs no checkpoint until you use --checkpoint, --new-origin or `stances resume`.
 
     \b
-    Example:
+    Examples:
       barograph restore /var/backups/barograph/2027-01-31 --data /var/lib/barograph
+      barograph restore /var/backups/barograph/2027-01-31 --checkpoint kept.json
     """
     from barograph.cli.restore import restore_backup
     from barograph.cli.stances import end_verification, verify_record
+    from barograph.cli.stances_signing import resume_record
     from barograph.cli.stances_text import verified_json, verified_text
 
-    settings = read_demo_settings(data)
+    if kept and new_origin:
+        raise click.UsageError("give either --checkpoint or --new-origin")
+    notes, settings = [file.read() for file in kept], read_demo_settings(data)
     manifest = restore_backup(settings, folder)
     verified = verify_record(settings)
     if as_json:
@@ -74,12 +90,13 @@ def restore(folder: Path, data: Path | None, as_json: bool) -> None:
         click.echo(f"restored {folder} to {settings.data}: {manifest.size}")
         click.echo(verified_text(*verified))
         _say_missing_keys(manifest)
-        click.echo(_LOST.format(created_at=manifest.created_at), nl=False)
+        click.echo(_LOST.format(created_at=manifest.created_at))
         if settings.database_url.get_secret_value():
-            click.echo(_ON_SERVER, nl=False)
-        click.echo(_HELD.format(data=settings.data))
-    _warn_if_exposed(folder, manifest)
+            click.echo(_ON_SERVER)
     end_verification(*verified)
+    held = [_HELD.format(data=settings.data)]
+    for line in resume_record(settings, notes) if notes or new_origin else held:
+        click.echo(line, err=as_json)
 
 
 def _json(manifest: "Manifest", **more: object) -> str:
@@ -99,17 +116,6 @@ def _say_missing_keys(manifest: "Manifest") -> None:
         )
 
 
-def _warn_if_exposed(folder: Path, manifest: "Manifest") -> None:
-    from barograph.kit.operating_system import is_exposed
-
-    if any(is_exposed(folder / name) for name in manifest.files):
-        click.echo(
-            f"every user of this machine may read {folder}: run `chmod -R go-rwx {folder}`, and "
-            "replace the keys if someone may have read them",
-            err=True,
-        )
-
-
 _LOST = """
 This is the state of {created_at}. Everything since then is lost:
 - Payments settled since then are not in the journal. Find them on the chain or at the facilitator,
@@ -120,12 +126,10 @@ This is the state of {created_at}. Everything since then is lost:
   then work again: run `barograph keys revoke`.
 - Stances recorded since then are gone. Subscribers may have received them.
 """
-_ON_SERVER = """
-Run deploy/postgresql-roles.sql again: it grants the run-time role its rights on the new tables.
+_ON_SERVER = """Run deploy/postgresql-roles.sql again: it gives the run-time role its rights.
 """
-_HELD = """
-You can start the service, but it signs no checkpoint yet. Compare the record with the newest
-checkpoint that you kept:
+_HELD = """You can start the service, but it signs no checkpoint yet. Compare the record with the
+newest checkpoint that you kept:
   barograph stances resume --checkpoint FILE --data {data}
 If you kept none, or if the record is behind it, give the record a new origin and a new key:
   barograph stances resume --new-origin --data {data}"""

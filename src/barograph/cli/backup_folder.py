@@ -6,7 +6,8 @@ It is written under another name beside its place and renamed when it is complet
 import asyncio
 import os
 import shutil
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from functools import partial
 from hashlib import file_digest
 from itertools import product
@@ -48,7 +49,9 @@ MANIFEST = "manifest.json"
 DATABASES = ("barograph.sqlite3", "history.sqlite3")
 KEYS = (PEPPER_FILE, HISTORY_KEY_FILE)
 SMALL_FILES = (*KEYS, WORLD_FILE)
-"""What a data folder has besides its databases. A demo has a world."""
+"""What a data folder has besides its databases. Only a demo has a world."""
+
+LogHead = dict[str, str | int]
 
 
 class BackupFile(msgspec.Struct, frozen=True):
@@ -68,8 +71,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     engine: Engine
     files: dict[str, BackupFile]
     rows: dict[str, Counts]
-    logs: list[dict[str, str | int]]
-    """The size and the root of each published log."""
+    logs: list[LogHead]
 
     @property
     def size(self) -> str:
@@ -82,15 +84,16 @@ def write_backup(settings: Settings, target: Path, *, with_keys: bool) -> Manife
     """Make a backup while the service runs.
 
     Raises:
-        ConfigurationError: there is nothing to back up, or another version made it.
-        BarographError: the folder can't be written, or a copied database is damaged.
+        ConfigurationError: there is nothing to back up, another version made it, or the folder is
+            in use.
+        BarographError: the folder can't be written, or a database is damaged.
         DatabaseUnavailable: a database can't be read.
     """
     _require_source(settings)
-    try:
-        if target.resolve() == settings.data.resolve() or (
-            target.exists() and any(target.iterdir())
-        ):
+    advice = "check that its parent folder exists, is writable and has room for both databases"
+    with failure_explained(f"no backup was made in {target}", advice):
+        is_used = target.exists() and any(target.iterdir())
+        if is_used or target.resolve() == settings.data.resolve():
             raise ConfigurationError(f"{target} is in use: name a new or an empty folder")
         draft = Path(mkdtemp("", f"{target.name}.incomplete-", target.parent))
         try:
@@ -100,13 +103,17 @@ def write_backup(settings: Settings, target: Path, *, with_keys: bool) -> Manife
             sync_folder(target.parent)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
+    return manifest
+
+
+@contextmanager
+def failure_explained(what: str, advice: str) -> Iterator[None]:
+    """Turn a failure of a disk or of a SQLite file into one line."""
+    try:
+        yield
     except (OSError, apsw.Error) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise BarographError(
-            f"no backup was made in {target} ({reason}): check that its parent folder exists, is "
-            "writable and has room for both databases"
-        ) from error
-    return manifest
+        raise BarographError(f"{what} ({reason}): {advice}") from error
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -136,7 +143,7 @@ def seal_file(file: Path) -> BackupFile:
 
 
 def given_keys(settings: Settings) -> set[str]:
-    """The keys that settings name, so that no file does."""
+    """The keys that come from settings and not from files."""
     given = zip(KEYS, (settings.key_pepper, settings.history_key), strict=True)
     return {name for name, value in given if value.get_secret_value()}
 
@@ -146,7 +153,6 @@ def _require_source(settings: Settings) -> None:
         raise ConfigurationError(
             f"there is no database to back up in {settings.data}: choose its folder with --data"
         )
-
     run_once(settings.database_address, partial(_missing, SERVICE), create=False)
     read_history(settings, partial(_missing, RECORD))
 
@@ -165,11 +171,11 @@ def _fill(settings: Settings, draft: Path, *, with_keys: bool) -> Manifest:
     if isinstance(verified[0], BrokenRecord):
         raise BarographError(f"no backup was made: {verified_text(*verified)}")
     heads = run_once(copy.history_path, _read_heads)
+    rows = {SERVICE: _finish(copy.database_path), RECORD: _finish(copy.history_path)}
     excluded = given_keys(settings) if with_keys else {*KEYS}
     for name in SMALL_FILES:
         if name not in excluded and (settings.data / name).exists():
             write_once(draft / name, (settings.data / name).read_bytes())
-    rows = {SERVICE: _finish(copy.database_path), RECORD: _finish(copy.history_path)}
     manifest = Manifest(
         version=__version__,
         created_at=created_at,
@@ -191,8 +197,8 @@ def _copy_database(address: Address, schema: str, file: Path) -> None:
             asyncio.run(copy_to_file(address, schema, file, progress))
 
 
-async def _read_heads(history: Database) -> list[dict[str, str | int]]:
-    reader, heads = HistoryReader(history), list[dict[str, str | int]]()
+async def _read_heads(history: Database) -> list[LogHead]:
+    reader, heads = HistoryReader(history), list[LogHead]()
     for kind, log in product(KINDS, LOGS):
         read = partial(reader.digests, kind, log)
         head = await PublicLog(read, partial(reader.chain_links, kind, log)).head()
@@ -201,7 +207,7 @@ async def _read_heads(history: Database) -> list[dict[str, str | int]]:
 
 
 def _finish(file: Path) -> Counts:
-    """Check a copied file, and make it one file that needs no log; return its rows."""
+    """Check a copied database, and make it one file that needs no log; return its rows."""
     with closing(apsw.Connection(str(file))) as connection:
         tables = SQLiteTables(connection)
         if "leases" in tables.types:

@@ -9,7 +9,7 @@ From PostgreSQL, one transaction reads a database as of one moment, a page of ro
 
 import asyncio
 import heapq
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from functools import cached_property, partial
 from itertools import groupby, islice
@@ -77,12 +77,8 @@ class Copied(NamedTuple):
     was_complete: bool
 
 
-async def _nothing(_: Transaction) -> None:
-    """What `db copy` adds to a copy."""
-
-
 def copy_databases(
-    settings: Settings, files: Files, progress: Progress, finish: Work[None] = _nothing
+    settings: Settings, files: Files, progress: Progress, finish: Work[None] | None = None
 ) -> Copied:
     """Copy SQLite files to the databases that the settings name, and `finish` the service's.
 
@@ -118,9 +114,12 @@ def _require_upgraded(file: Path, schema: str) -> None:
         )
 
 
-async def _copy(settings: Settings, files: Files, progress: Progress, finish: Work[None]) -> Copied:
+async def _copy(
+    settings: Settings, files: Files, progress: Progress, finish: Work[None] | None
+) -> Copied:
     async def complete(tx: Transaction) -> None:
-        await finish(tx)
+        if finish is not None:
+            await finish(tx)
         await mark_owner(tx, settings.data)
 
     service, history = (
@@ -176,10 +175,8 @@ class SQLiteTables:
     @cached_property
     def counts(self) -> Counts:
         """How many rows each table has."""
-        return {
-            table: self.fetch(f"SELECT count(*) FROM {table}").get  # noqa: S608
-            for table in self.types
-        }
+        count = "SELECT count(*) FROM {}"
+        return {table: self.fetch(count.format(table)).get for table in self.types}
 
     @property
     def total(self) -> int:
@@ -367,8 +364,12 @@ async def _copy_rows(tx: Transaction, schema: str, file: Path, progress: Progres
         expected = await _sums(tx, tables)
         advance = _counting(progress, sum(count for count, *_ in expected.values()))
         for table, columns in tables.types.items():
+            # In the order of the key, in which the guards accept the rows again.
+            rows = f"SELECT {', '.join(columns)} FROM {table} ORDER BY {tables.key(table)}"  # noqa: S608
             insert = f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))})"  # noqa: S608
-            async for page in _pages(tx, table, columns, tables.key(table)):
+            # The driver remembers a statement's columns, so each table has a cursor of its own.
+            await tx.execute(f"DECLARE all_{table} NO SCROLL CURSOR FOR {rows}")
+            while page := await tx.fetch(f"FETCH {PAGE} FROM all_{table}"):
                 connection.executemany(insert, page)
                 advance(len(page))
         if other := [name for name, sums in expected.items() if tables.sums[name] != sums]:
@@ -387,17 +388,6 @@ def _unguarded(connection: apsw.Connection) -> Iterator[None]:
         yield
         for _, sql in triggers:
             connection.execute(str(sql))
-
-
-async def _pages(
-    tx: Transaction, table: str, columns: Iterable[str], key: str
-) -> AsyncIterator[list[Row]]:
-    """The rows in the order of their key, in which the guards accept them again."""
-    select = f"SELECT {', '.join(columns)} FROM {table} ORDER BY {key}"  # noqa: S608
-    # The driver remembers the columns of a statement, so each table has a cursor of its own name.
-    await tx.execute(f"DECLARE all_{table} NO SCROLL CURSOR FOR {select}")
-    while page := await tx.fetch(f"FETCH {PAGE} FROM all_{table}"):
-        yield page
 
 
 _REMEDY = "nothing was copied. Create an empty database and copy to that one"

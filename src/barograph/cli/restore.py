@@ -10,13 +10,12 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
-import apsw
-
 from barograph.cli.backup_folder import (
     DATABASES,
     SMALL_FILES,
     BackupFile,
     Manifest,
+    failure_explained,
     given_keys,
     read_manifest,
     seal_file,
@@ -32,10 +31,11 @@ from barograph.history.origins import hold_signing
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Database
 from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
-from barograph.kit.operating_system import lock_folder, sync_folder
+from barograph.kit.operating_system import is_exposed, lock_folder, replace_file
 from barograph.settings import Settings
 
-STAGED = ".restoring"
+SmallFiles = dict[str, bytes]
+"""The content of files by their names."""
 
 
 def restore_backup(settings: Settings, folder: Path) -> Manifest:
@@ -48,65 +48,69 @@ def restore_backup(settings: Settings, folder: Path) -> Manifest:
         DatabaseUnavailable: a database can't be used.
     """
     manifest = read_manifest(folder)
-    try:
+    advice = f"check that {settings.data} is writable and has room, then run this again"
+    with failure_explained(f"{folder} was not restored", advice):
         small = _read_small_files(settings, folder, manifest)
-        for each in (settings.data, settings.history_path.parent):
-            make_folder(each)
+        make_folder(settings.data)
+        make_folder(settings.history_path.parent)
         with lock_folder(settings.data):
             _restore(settings, folder, manifest, small)
-    except (OSError, apsw.Error) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise BarographError(
-            f"{folder} was not restored ({reason}): check that it can be read, and that "
-            f"{settings.data} is writable and has room, then run this again"
-        ) from error
     return manifest
 
 
-def _restore(settings: Settings, folder: Path, manifest: Manifest, small: dict[str, bytes]) -> None:
-    places = settings.database_path, settings.history_path
-    staged = _staged(places[0]), _staged(places[1])
+def _restore(settings: Settings, folder: Path, manifest: Manifest, small: SmallFiles) -> None:
+    service, history = settings.database_path, settings.history_path
+    staged = _staged(service), _staged(history)
+    is_on_server = {settings.database_address, settings.history_address} != {service, history}
+    if not is_on_server and service.exists() and not staged[0].exists() and staged[1].exists():
+        replace_file(staged[1], history)  # an earlier run had done the rest
+        return
+    if not is_on_server:
+        _require_no_data((service, history))
     hold = partial(hold_signing, now=system_clock())
-    is_on_server = bool({settings.database_address, settings.history_address} - {*places})
-    is_half_moved = places[0].exists() and not staged[0].exists() and staged[1].exists()
-    if is_on_server or not is_half_moved:
-        if not is_on_server:
-            _require_no_data(places)
+    try:
         _stage(folder, manifest, staged)
-    for name, content in small.items():
-        write_once(settings.data / name, content)
-    if is_on_server:
-        try:
+        for name, content in small.items():
+            write_once(settings.data / name, content)
+        if is_on_server:
             with progress_bar("copying to PostgreSQL") as progress:
                 copy_databases(settings, staged, progress, hold)
-        finally:
-            _remove(staged)
-        return
-    if not is_half_moved:
-        run_once(staged[0], lambda database: database.write(hold))
-    _move(staged, places)
+        else:
+            run_once(staged[0], lambda database: database.write(hold))
+    except BaseException:
+        _remove(staged)
+        raise
+    if is_on_server:
+        _remove(staged)
+    else:
+        replace_file(staged[0], service)
+        replace_file(staged[1], history)
 
 
 def _staged(place: Path) -> Path:
-    return place.with_name(place.name + STAGED)
+    return place.with_name(f"{place.name}.restoring")
 
 
-def _read_small_files(settings: Settings, folder: Path, manifest: Manifest) -> dict[str, bytes]:
-    """The keys, and a demo's world, unless settings name them.
+def _read_small_files(settings: Settings, folder: Path, manifest: Manifest) -> SmallFiles:
+    """The keys, unless settings name them, and a demo's world.
 
     Raises:
-        ConfigurationError: the data folder has others.
+        ConfigurationError: the data folder has others, or every user may read them.
+        BarographError: one was changed after the backup.
     """
-    found = {}
+    found: SmallFiles = {}
     for name in manifest.files.keys() & {*SMALL_FILES} - given_keys(settings):
-        content = (folder / name).read_bytes()
-        _require_unchanged(
-            folder / name, BackupFile(len(content), sha256(content).hexdigest()), manifest
-        )
-        found[name] = content
-    for name in {*found, WORLD_FILE}:
-        file = settings.data / name
-        if file.exists() and file.read_bytes() != found.get(name):
+        file = folder / name
+        if is_exposed(file):
+            raise ConfigurationError(
+                f"every user of this machine may read or change {file}: run `chmod -R go= {folder}`"
+                ", and replace the keys after restoring if someone may have read them"
+            )
+        found[name] = file.read_bytes()
+        digest = sha256(found[name]).hexdigest()
+        _require_unchanged(file, BackupFile(len(found[name]), digest), manifest)
+    for file in (settings.data / name for name in {*found, WORLD_FILE}):
+        if file.exists() and file.read_bytes() != found.get(file.name):
             raise ConfigurationError(
                 f"{file} is not the one of the backup: move it away, or choose another folder with "
                 "--data"
@@ -117,20 +121,14 @@ def _read_small_files(settings: Settings, folder: Path, manifest: Manifest) -> d
 def _require_unchanged(file: Path, found: BackupFile, manifest: Manifest) -> None:
     if found != manifest.files[file.name]:
         raise BarographError(
-            f"{file} was changed after the backup: its size or its SHA-256 digest is not the one "
-            "in the manifest. Nothing was restored. Use another backup"
+            f"{file} was changed after the backup: its size or SHA-256 digest is not that of the "
+            "manifest. Nothing was restored. Use another backup"
         )
 
 
 def _require_no_data(places: Files) -> None:
-    # SQLite would apply a log that another database left behind.
-    found = [
-        file
-        for place in places
-        for suffix in ("", "-wal", "-shm")
-        if (file := place.with_name(place.name + suffix)).exists()
-    ]
-    if found:
+    # A log alone counts too: SQLite would apply it to the restored database.
+    if found := [file for place in places for file in _with_logs(place) if file.exists()]:
         aside = places[0].parent / "before-restore"
         raise ConfigurationError(
             f"{found[0].parent} has data already. To restore a backup in its place, stop the "
@@ -138,32 +136,24 @@ def _require_no_data(places: Files) -> None:
         )
 
 
+def _with_logs(file: Path) -> list[Path]:
+    return [file.with_name(file.name + suffix) for suffix in ("", "-wal", "-shm")]
+
+
+def _remove(staged: Files) -> None:
+    for file in (*_with_logs(staged[0]), *_with_logs(staged[1])):
+        file.unlink(missing_ok=True)
+
+
 def _stage(folder: Path, manifest: Manifest, staged: Files) -> None:
     """Copy both databases, check the copies, and upgrade them."""
     _remove(staged)
-    try:
-        for name, schema, file in zip(DATABASES, (SERVICE, RECORD), staged, strict=True):
-            with progress_bar(f"checking and copying {name}"):
-                shutil.copyfile(folder / name, file)
-                _require_unchanged(folder / name, seal_file(file), manifest)
-            run_once(file, partial(_upgrade, schema=schema), wait_ms=UPGRADE_WAIT_MS)
-    except BaseException:
-        _remove(staged)
-        raise
+    for name, schema, file in zip(DATABASES, (SERVICE, RECORD), staged, strict=True):
+        with progress_bar(f"checking and copying {name}"):
+            shutil.copyfile(folder / name, file)
+            _require_unchanged(folder / name, seal_file(file), manifest)
+        run_once(file, partial(_upgrade, schema=schema), wait_ms=UPGRADE_WAIT_MS)
 
 
 async def _upgrade(database: Database, schema: str) -> None:
     await upgrade(database, packaged_migrations(schema), system_clock)
-
-
-def _remove(staged: Files) -> None:
-    for file in staged:
-        for suffix in ("", "-wal", "-shm"):
-            file.with_name(file.name + suffix).unlink(missing_ok=True)
-
-
-def _move(staged: Files, places: Files) -> None:
-    for file, place in zip(staged, places, strict=True):
-        if file.exists():
-            file.rename(place)
-            sync_folder(place.parent)
