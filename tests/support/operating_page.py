@@ -131,7 +131,7 @@ class Rehearsal:
         eventually(lambda: answer_200(address), f"an answer after {block.text}")
 
     def end(self) -> None:
-        """Kill everything that the commands started; each process has this rehearsal's variable."""
+        """Kill everything that the commands started."""
         mine = [each for each in psutil.process_iter() if self._started(each)]
         for each in mine:
             with suppress(psutil.NoSuchProcess):
@@ -139,8 +139,12 @@ class Rehearsal:
         psutil.wait_procs(mine, timeout=30)
 
     def _started(self, process: psutil.Process) -> bool:
+        """Whether a process has the variable of this rehearsal, or is of its nginx, which hides it."""
+        here = self._environment["REHEARSAL"]
         with suppress(psutil.Error):
-            return process.environ().get("REHEARSAL") == self._environment["REHEARSAL"]
+            family = [process, *process.parents()[:1]]
+            is_nginx = any(here in part for each in family for part in each.cmdline())
+            return is_nginx or process.environ().get("REHEARSAL") == here
         return False
 
 
