@@ -109,10 +109,10 @@ class Nginx:
         named = [(name.encode(), value.encode()) for name, value in response.getheaders()]
         return Answer(response.status, named, body)
 
-    def access_log(self, path: str) -> str:
-        """The access log, as soon as it has a line with this path."""
+    def wait_for_log(self, path: str, lines: int = 1) -> None:
+        """Wait until the access log has so many lines with this path."""
         log = self.folder / "access.log"
-        return eventually(lambda: text if path in (text := log.read_text()) else None, path)
+        eventually(lambda: log.read_text().count(f" {path} ") == lines, path)
 
     def logs(self) -> str:
         return "".join(each.read_text() for each in self.folder.glob("*.log"))
@@ -192,6 +192,7 @@ class Upstream:
 
     def __init__(self, reply: Reply) -> None:
         self.reply = reply
+        self.after_reply: Callable[[], object] = lambda: None
         self.heads: list[bytes] = []
         outer = self
 
@@ -201,6 +202,7 @@ class Upstream:
                 if head:
                     outer.heads.append(head)
                     self.wfile.write(outer.reply(head))
+                    outer.after_reply()
 
         self._server = ThreadingTCPServer((HOST, 0), Handler)
         self._server.daemon_threads = True
