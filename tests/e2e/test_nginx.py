@@ -178,7 +178,9 @@ def test_hosts_get_the_path_and_host_as_sent_and_the_real_address(
     lines = head.splitlines()
     assert lines[0] == b"GET " + target + b" HTTP/1.1"
     assert b"Host: Barograph.example:8443" in lines
-    assert [each for each in lines if b"forwarded" in each.lower()] == [b"X-Forwarded-For: 127.0.0.1"]
+    assert [each for each in lines if b"forwarded" in each.lower()] == [
+        b"X-Forwarded-For: 127.0.0.1"
+    ]
     assert long in lines
 
 
@@ -195,7 +197,11 @@ REFUSED = [
 
 @pytest.mark.parametrize(("line", "fields", "status"), REFUSED)
 def test_requests_that_nginx_refuses_get_the_documented_body(
-    nginx: Nginx, hosts: tuple[Upstream, Upstream], line: bytes, fields: tuple[bytes, ...], status: int
+    nginx: Nginx,
+    hosts: tuple[Upstream, Upstream],
+    line: bytes,
+    fields: tuple[bytes, ...],
+    status: int,
 ) -> None:
     for path in (FREE, *PRIVATE, "/badge/regime.svg", "/badge/regime.json"):
         answer = nginx.knock(line % path.encode(), *fields)
@@ -236,7 +242,10 @@ def test_a_host_that_is_gone_or_accepts_nothing_gives_documented_errors(tmp_path
                 assert (free.status_code, free.headers["retry-after"]) == (status, "5")
                 assert "try again shortly" in free.json()["error"]
                 badge = nginx.get("/badge/regime.svg")
-                assert (badge.status_code, badge.headers["cache-control"]) == (status, "public, max-age=60")
+                assert (badge.status_code, badge.headers["cache-control"]) == (
+                    status,
+                    "public, max-age=60",
+                )
                 assert nginx.get("/markets", accept="text/html").text.startswith("<!doctype html>")
                 for path, code in CODES.items():
                     answer = nginx.get(path)
@@ -283,9 +292,14 @@ def test_one_address_has_a_hundred_requests_at_once(
 
 def test_browsers_use_http2_and_plain_http_is_redirected(nginx: Nginx) -> None:
     curl = ("curl", "-sk", "--http2", "-o", "/dev/null", "-w", "%{http_version} %{http_code}")
-    done = subprocess.run((*curl, nginx.base_url + FREE), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        (*curl, nginx.base_url + FREE), capture_output=True, text=True, check=True
+    )
     assert done.stdout == "2 200"
     plain_url = f"http://{HOST}:{nginx.plain_port}/keys/{SECRET}"
     answer = httpx2.get(plain_url, trust_env=False, follow_redirects=False)
-    assert (answer.status_code, answer.headers["location"]) == (308, f"https://{HOST}/keys/{SECRET}")
+    assert (answer.status_code, answer.headers["location"]) == (
+        308,
+        f"https://{HOST}/keys/{SECRET}",
+    )
     assert SECRET not in nginx.logs()

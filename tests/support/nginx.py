@@ -1,4 +1,4 @@
-"""Debian's nginx as an ordinary process with deploy/nginx.conf, and hosts behind it that misbehave."""
+"""Debian's nginx as an ordinary process with deploy/nginx.conf, and hosts that misbehave."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 CONFIGURATION = ROOT / "deploy/nginx.conf"
 PROGRAM = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin") or "nginx"
 _VALID_UNTIL = struct.Struct("<q")
-"""Where a stored response says, in seconds, until when it is fresh: the second field of its file."""
+"""The second field of a stored response: until when it is fresh, in seconds."""
 
 _MAIN = """\
 {user}
@@ -177,9 +177,7 @@ def write_certificate(folder: Path) -> None:
     )
     pem = serialization.Encoding.PEM
     (folder / "certificate.pem").write_bytes(certificate.public_bytes(pem))
-    secret = key.private_bytes(
-        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     (folder / "key.pem").write_bytes(secret)
 
 
