@@ -1,4 +1,4 @@
-"""Debian's nginx as an ordinary process with deploy/nginx.conf, and hosts behind it that misbehave."""
+"""Debian's nginx as an ordinary process with deploy/nginx.conf, and hosts that misbehave."""
 
 import os
 import shutil
@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 CONFIGURATION = ROOT / "deploy/nginx.conf"
 PROGRAM = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin") or "nginx"
 _VALID_UNTIL = struct.Struct("<q")
-"""Where a stored response says, in seconds, until when it is fresh: the second field of its file."""
+"""The second field of a stored response: until when it is fresh, in seconds."""
 
 _MAIN = """\
 {user}
@@ -109,10 +109,10 @@ class Nginx:
         named = [(name.encode(), value.encode()) for name, value in response.getheaders()]
         return Answer(response.status, named, body)
 
-    def access_log(self, path: str) -> str:
-        """The access log, as soon as it has a line with this path."""
+    def wait_for_log(self, path: str, lines: int = 1) -> None:
+        """Wait until the access log has so many lines with this path."""
         log = self.folder / "access.log"
-        return eventually(lambda: text if path in (text := log.read_text()) else None, path)
+        eventually(lambda: log.read_text().count(f" {path} ") == lines, path)
 
     def logs(self) -> str:
         return "".join(each.read_text() for each in self.folder.glob("*.log"))
@@ -177,9 +177,7 @@ def write_certificate(folder: Path) -> None:
     )
     pem = serialization.Encoding.PEM
     (folder / "certificate.pem").write_bytes(certificate.public_bytes(pem))
-    secret = key.private_bytes(
-        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     (folder / "key.pem").write_bytes(secret)
 
 
@@ -192,6 +190,7 @@ class Upstream:
 
     def __init__(self, reply: Reply) -> None:
         self.reply = reply
+        self.after_reply: Callable[[], object] = lambda: None
         self.heads: list[bytes] = []
         outer = self
 
@@ -201,6 +200,7 @@ class Upstream:
                 if head:
                     outer.heads.append(head)
                     self.wfile.write(outer.reply(head))
+                    outer.after_reply()
 
         self._server = ThreadingTCPServer((HOST, 0), Handler)
         self._server.daemon_threads = True
