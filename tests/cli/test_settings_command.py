@@ -29,11 +29,8 @@ def show(*arguments: str, **variables: str) -> Result:
 
 
 def listed(result: Result) -> dict[str, tuple[str, str | None, str]]:
-    rows = json.loads(result.stdout)["settings"]
-    return {
-        each["name"].removeprefix(PREFIX): (each["group"], each["value"], each["origin"])
-        for each in rows
-    }
+    rows = [list(each.values()) for each in json.loads(result.stdout)["settings"]]
+    return {name.removeprefix(PREFIX): (*shown,) for name, *shown, _meaning in rows}
 
 
 def test_every_setting_is_listed_with_its_group_value_and_origin(tmp_path: Path) -> None:

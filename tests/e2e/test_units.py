@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from barograph.settings import PREFIX, Settings
+from barograph.settings import Settings
 from support.processes import eventually, running, unused_port
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("barograph-*.service"))
+ANALYZE = "/usr/bin/systemd-analyze"
 EXPOSURE = 15
 """The highest score of `systemd-analyze security`, times ten; 100 is unconfined."""
 
@@ -33,39 +34,28 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def example_settings() -> dict[str, str]:
-    lines = shlex.split((DEPLOY / "barograph.env").read_text("utf-8"), comments=True)
-    return dict(line.split("=", 1) for line in lines)
-
-
-def environment(root: Path) -> dict[str, str]:
-    own = {"DATA": str(root / "var/lib/barograph"), "METRICS_PORT": str(unused_port())}
-    return example_settings() | {PREFIX + name: text for name, text in own.items()}
-
-
 def command(root: Path, name: str) -> list[str]:
     text = (root / "units" / name).read_text("utf-8")
     return shlex.split(re.findall("^ExecStart=(.*)", text, re.MULTILINE)[0])
 
 
-def run(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        arguments,
-        env={"PATH": "/usr/bin:/bin", **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def environment(root: Path) -> dict[str, str]:
+    lines = shlex.split((DEPLOY / "barograph.env").read_text("utf-8"), comments=True)
+    own = [f"BAROGRAPH_DATA={root}/var/lib/barograph", "BAROGRAPH_METRICS_PORT=0"]
+    return dict(line.split("=", 1) for line in [*lines, *own, "PATH=/usr/bin:/bin"])
+
+
+def run(*arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(arguments, env=variables, capture_output=True, text=True, check=False)
 
 
 def test_units_are_valid_and_confined(root: Path) -> None:
     units = [str(each) for each in (root / "units").iterdir()]
-    verified = run("systemd-analyze", "verify", "--man=no", *units)
+    verified = run(ANALYZE, "verify", "--man=no", *units)
     assert (verified.returncode, verified.stderr) == (0, "")
     for unit in units:
         if unit.endswith(".service"):
-            limit = f"--threshold={EXPOSURE}"
-            rated = run("systemd-analyze", "security", "--offline=true", limit, unit)
+            rated = run(ANALYZE, "security", "--offline=true", f"--threshold={EXPOSURE}", unit)
             sys.stdout.write(rated.stdout.splitlines()[-1] + "\n")
             assert rated.returncode == 0
 

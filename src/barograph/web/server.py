@@ -6,6 +6,7 @@ Its defaults have traps; each line below that avoids one has a test in `tests/e2
 import logging
 import mmap
 import os
+import sys
 from multiprocessing import parent_process
 from typing import Any
 
@@ -144,6 +145,14 @@ def web_app() -> ASGIApp:
     die_with_parent(None if server is None else server.pid)
     settings = Settings.from_environment(os.environ)
     configure_logs(settings.log_level, settings.log_format)
+    try:
+        return _create_app(settings)
+    except Exception:  # Python would print it, in its own format
+        log.exception("a web worker can't start")
+        sys.exit(1)
+
+
+def _create_app(settings: Settings) -> ASGIApp:
     database, history = (
         open_database(
             address,
