@@ -20,6 +20,7 @@ from barograph.keys.api_keys import load_pepper
 from barograph.kit.clock import system_clock
 from barograph.kit.http import ASGIApp
 from barograph.kit.logs import configure_logs
+from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.opening import open_database
 from barograph.kit.operating_system import die_with_parent, raise_file_limit, require_free_port
 from barograph.settings import Settings
@@ -150,4 +151,10 @@ def web_app() -> ASGIApp:
         )
         for address in (settings.database_address, settings.history_address)
     )
-    return create_app(settings, database, history, is_stopping=lambda: STOPPING[0] == 1).app
+    return create_app(
+        settings,
+        database,
+        history,
+        is_stopping=lambda: STOPPING[0] == 1,
+        metrics=Metrics() if settings.metrics_port else NO_METRICS,
+    ).app
