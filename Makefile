@@ -67,9 +67,16 @@ browser: ## install Chromium from Debian for the page tests, if it is missing
 	@command -v chromium-headless-shell > /dev/null || { \
 		$(APT_INSTALL) chromium-headless-shell fonts-liberation; }
 
-load-tools: ## install wrk, nginx and systemd from Debian for benchmarks and checks, if missing
+load-tools: $(BIN)/promtool ## install wrk, nginx, systemd and promtool from Debian, if they are missing
 	@command -v wrk > /dev/null && command -v systemd-analyze > /dev/null && test -x /usr/sbin/nginx || { \
 		$(APT_INSTALL) wrk nginx-light systemd; }
+
+# Unpacked rather than installed, because the package would start a Prometheus server.
+$(BIN)/promtool: | .venv/dev
+	$(AS_ROOT) apt-get update -qq
+	cd .venv && apt-get download -qq -o APT::Sandbox::User=root prometheus
+	dpkg-deb --fsys-tarfile .venv/prometheus_*.deb | tar -x -C .venv --strip-components=2 ./usr/bin/promtool
+	rm .venv/prometheus_*.deb
 
 lint: .venv/dev ## check style, types and import layers
 	$(BIN)/ruff check

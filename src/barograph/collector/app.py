@@ -93,7 +93,7 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
             from barograph.kit.metrics_export import MetricsExporter  # noqa: PLC0415
 
             sample = partial(collector_gauges, collector, database, Journal(database, clock))
-            exporter = MetricsExporter(settings, "collector", metrics, sample, clock)
+            exporter = MetricsExporter(settings, "collector", metrics, sample, clock=clock)
             await stack.enter_async_context(exporter.running())
         yield collector
 

@@ -14,7 +14,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import asynccontextmanager, contextmanager, suppress
 from itertools import accumulate
 from pathlib import Path
+from threading import Lock
 from typing import IO, Literal, TypeVar
+from wsgiref.simple_server import WSGIServer
 
 import msgspec
 from prometheus_client import CollectorRegistry, start_http_server
@@ -75,7 +77,14 @@ class MetricsExporter:
     """Writes the numbers of this process, and serves those of all if no other process does."""
 
     def __init__(
-        self, settings: Settings, role: Role, metrics: Metrics, sample: Sample, clock: Clock
+        self,
+        settings: Settings,
+        role: Role,
+        metrics: Metrics,
+        sample: Sample,
+        *,
+        clock: Clock,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._host, self._port = settings.metrics_host, settings.metrics_port
         self._folder = settings.data / "metrics"
@@ -84,9 +93,11 @@ class MetricsExporter:
         self._metrics = metrics
         self._sample = sample
         self._clock = clock
+        self._sleep = sleep
         self._lock: IO[str] | None = None
-        self._is_serving = False
+        self._server: WSGIServer | None = None
         self._is_failing = False
+        self._writing = Lock()  # the last write must not meet the one before it
 
     async def run(self) -> None:
         """Write and serve until cancelled."""
@@ -99,9 +110,10 @@ class MetricsExporter:
                 # In a thread, because the disk may be slow.
                 await asyncio.to_thread(self._write, content)
                 self._try_to_serve()
-                await asyncio.sleep(WRITE_SECONDS)
+                await self._sleep(WRITE_SECONDS)
         finally:
             self._write(self._content({}))
+            await asyncio.to_thread(self._stop_serving)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -133,7 +145,7 @@ class MetricsExporter:
         )
 
     def _write(self, content: bytes) -> None:
-        with self._logged():
+        with self._logged(), self._writing:
             draft = self._file.with_suffix(".draft")
             draft.touch(OWNER_ONLY)
             draft.write_bytes(content)
@@ -148,6 +160,7 @@ class MetricsExporter:
             self._write(self._content({}))
             for file in ended.keys() - {self._file}:
                 file.unlink()
+                file.with_suffix(".draft").unlink(missing_ok=True)
 
     def _has_ended(self, other: ProcessFile) -> bool:
         # Both: a process may be frozen, or run in another container.
@@ -157,18 +170,23 @@ class MetricsExporter:
 
     def _try_to_serve(self) -> None:
         """Take the lock of the process that serves, and then the port."""
-        if self._is_serving:
+        if self._server is not None:
             return
         with suppress(BlockingIOError), self._logged():
             if self._lock is None:
-                lock = (self._folder / ".serving").open("w")
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                self._lock = lock
+                self._lock = _take_lock(self._folder / ".serving")
             registry = CollectorRegistry()
             registry.register(SumOfProcesses(self._folder, self._clock))
             # It has its own threads: a scrape doesn't block the event loop.
-            start_http_server(self._port, self._host, registry)
-            self._is_serving = True
+            self._server, _ = start_http_server(self._port, self._host, registry)
+
+    def _stop_serving(self) -> None:
+        """Free the port, and then the lock."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+        if self._lock is not None:
+            self._lock.close()
 
     @contextmanager
     def _logged(self) -> Iterator[None]:
@@ -262,6 +280,17 @@ def _read_files(folder: Path) -> dict[Path, ProcessFile]:
         with suppress(OSError, msgspec.MsgspecError):  # a process of another version wrote it
             found[file] = msgspec.json.decode(file.read_bytes(), type=ProcessFile)
     return found
+
+
+def _take_lock(file: Path) -> IO[str]:
+    """Lock a file until it is closed; raises BlockingIOError if another process has locked it."""
+    lock = file.open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        raise
+    return lock
 
 
 @contextmanager

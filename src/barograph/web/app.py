@@ -116,17 +116,18 @@ def create_app(
     identity: IdentityProvider | None = None,
     facilitator: Facilitator | None = None,
     is_stopping: Callable[[], bool] = lambda: False,
+    metrics: Metrics = NO_METRICS,
 ) -> WebApp:
     """Put the web side together over the service's database and the history.
 
     `identity` and `facilitator` replace the ones that the settings name. `is_stopping` says whether
-    the server was told to stop.
+    the server was told to stop. Without `metrics` nothing is measured.
 
     Raises:
         ConfigurationError: the guide catalog or a secret can't be used.
     """
-    metrics = Metrics() if settings.metrics_port else NO_METRICS
-    if settings.metrics_port:
+    is_measured = metrics is not NO_METRICS
+    if is_measured:
         database = MeasuredDatabase(database, "service", metrics)
         history = MeasuredDatabase(history, "history", metrics)
     inputs = _Inputs(settings, database, history, clock, metrics)
@@ -146,7 +147,7 @@ def create_app(
     free = HeadAndOptions(routes, allowed_methods)
     routed = limited(hardened(free), limits)
     app = signals_before_routing(hardened(mcp_before_routing(free, parts.mcp)), parts.signals)
-    times = RequestTimes(metrics, route_finder(routes.routes)) if settings.metrics_port else None
+    times = RequestTimes(metrics, route_finder(routes.routes)) if is_measured else None
     app = front_door(limited(app, limits), board, times)
     app, routed = (announce_deprecations(each, DEPRECATIONS, OWN_ROUTES) for each in (app, routed))
     return WebApp(app, routed, board)
@@ -406,7 +407,7 @@ def _exporting(parts: _Parts) -> list[Task]:
     async def sample() -> Mapping[Key, float]:
         return web_gauges(parts.public.board, settings, parts.callers.limits_failing)
 
-    return [MetricsExporter(settings, "web", metrics, sample, clock).run]
+    return [MetricsExporter(settings, "web", metrics, sample, clock=clock).run]
 
 
 def _closings(parts: _Parts) -> list[Closing]:

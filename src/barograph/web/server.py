@@ -21,6 +21,7 @@ from barograph.keys.api_keys import load_pepper
 from barograph.kit.clock import system_clock
 from barograph.kit.http import ASGIApp
 from barograph.kit.logs import FORMATTERS, configure_logs
+from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.opening import open_database
 from barograph.kit.operating_system import die_with_parent, raise_file_limit, require_free_port
 from barograph.settings import Settings
@@ -163,4 +164,10 @@ def _create_app(settings: Settings) -> ASGIApp:
         )
         for address in (settings.database_address, settings.history_address)
     )
-    return create_app(settings, database, history, is_stopping=lambda: STOPPING[0] == 1).app
+    return create_app(
+        settings,
+        database,
+        history,
+        is_stopping=lambda: STOPPING[0] == 1,
+        metrics=Metrics() if settings.metrics_port else NO_METRICS,
+    ).app
