@@ -20,12 +20,15 @@ from barograph.demo.files import load_or_create_anchor
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Row
 from barograph.kit.sqlite import copy_sqlite_file
-from support.filled import fill, postgresql_rows, source_rows, sqlite_rows
+from support.filled import checkpoints, fill, postgresql_rows, source_rows, sqlite_rows
 from support.operator import Operator
 from support.postgresql import PostgreSQL, running_postgresql
 from support.stances import FUNDING
 
-SECRETS = {"key-pepper": b"p" * 32, "history-key": b"h" * 32}
+SECRETS = {"key-pepper": b"p" * 32, "history-key": bytes(32)}
+FILES = {"barograph.sqlite3", "history.sqlite3", "manifest.json"}
+MARK = "history_origin"
+"""The table in which a restore notes that nothing may be signed."""
 
 
 @pytest.fixture
@@ -46,8 +49,7 @@ def run(command: str, folder: Path, data: Path, *options: str, **environment: st
 def succeed(command: str, folder: Path, data: Path, *options: str, **environment: str) -> str:
     result = run(command, folder, data, *options, **environment)
     assert result.exit_code == 0, (result.output, result.exception)
-    for secret in SECRETS.values():
-        assert secret.decode() not in result.output
+    assert SECRETS["key-pepper"].decode() not in result.output
     return result.stdout
 
 
@@ -61,15 +63,12 @@ def rows_of(data: Path) -> dict[str, list[Row]]:
     return {**sqlite_rows(data / "barograph.sqlite3"), **sqlite_rows(data / "history.sqlite3")}
 
 
-def without_mark(rows: dict[str, list[Row]]) -> dict[str, list[Row]]:
-    """The rows without the mark that a restore adds, after checking that it is there."""
-    ((*_, held_since),) = rows["history_origin"]
-    assert held_since is not None
-    return {name: found for name, found in rows.items() if name != "history_origin"}
+def is_held(rows: dict[str, list[Row]]) -> bool:
+    return rows[MARK][0][-1] is not None
 
 
-def expected_rows(source: Operator) -> dict[str, list[Row]]:
-    return {name: rows for name, rows in source_rows(source).items() if name != "history_origin"}
+def unmarked(rows: dict[str, list[Row]]) -> dict[str, list[Row]]:
+    return {name: found for name, found in rows.items() if name != MARK}
 
 
 def change(backup: Path, name: str, *statements: str) -> None:
@@ -87,50 +86,58 @@ def change(backup: Path, name: str, *statements: str) -> None:
 def test_restored_backup_has_every_row_and_both_keys_and_signs_nothing(
     source: Operator, tmp_path: Path
 ) -> None:
-    report = json.loads(succeed("backup", tmp_path / "backup", source.data, "--json"))
-    text = succeed("restore", tmp_path / "backup", tmp_path / "new")
-    assert without_mark(rows_of(tmp_path / "new")) == expected_rows(source)
-    for name, secret in SECRETS.items():
-        assert (tmp_path / "new" / name).read_bytes() == secret
+    backup, new = tmp_path / "backup", tmp_path / "new"
+    backup.mkdir(0o777)
+    report = json.loads(succeed("backup", backup, source.data, "--json"))
+    text = succeed("restore", backup, new)
+    found, expected = rows_of(new), source_rows(source)
+    assert is_held(found)
+    assert unmarked(found) == unmarked(expected)
+    assert {name: (new / name).read_bytes() for name in SECRETS} == SECRETS
     counts = {**report["rows"]["service"], **report["rows"]["history"]}
-    assert counts == {name: len(rows) for name, rows in source_rows(source).items()}
+    assert counts == {name: len(rows) for name, rows in expected.items()}
     sizes = {(each["kind"], each["log"]): each["size"] for each in report["logs"]}
     assert (sizes[FUNDING, "versions"], sizes[FUNDING, "events"]) == (2, 2)
     assert "Payments settled since then" in text
     assert "barograph stances resume --checkpoint FILE" in text
+    assert {each.name for each in backup.iterdir()} == {*FILES, *SECRETS}
+    assert backup.stat().st_mode & 0o777 == 0o700
+    files = (*backup.iterdir(), *(new / name for name in report["files"]))
+    assert {each.stat().st_mode & 0o777 for each in files} == {0o600}
 
 
-def test_only_the_owner_can_read_a_backup_and_what_is_restored(
+def test_restore_signs_again_only_if_the_record_has_all_that_kept_checkpoints_sign(
     source: Operator, tmp_path: Path
 ) -> None:
-    backup, new = tmp_path / "backup", tmp_path / "new"
-    backup.mkdir(0o777)
-    succeed("backup", backup, source.data)
-    succeed("restore", backup, new)
-    assert backup.stat().st_mode & 0o777 == 0o700
-    files = [*backup.iterdir(), *(each for each in new.iterdir() if each.name != ".lock")]
-    assert {each.stat().st_mode & 0o777 for each in files} == {0o600}
-    assert {each.name for each in backup.iterdir()} == {
-        *("barograph.sqlite3", "history.sqlite3", "manifest.json"),
-        *SECRETS,
-    }
+    def keep(name: str) -> list[str]:
+        notes = asyncio.run(checkpoints(source.database, source.history))
+        text = json.dumps({"checkpoints": [{"checkpoint": note} for note in notes]})
+        (tmp_path / name).write_text(text)
+        return ["--checkpoint", str(tmp_path / name)]
+
+    succeed("backup", tmp_path / "backup", source.data)
+    kept = keep("kept.json")
+    source.record(2)
+    newer = keep("newer.json")
+    address = {"BAROGRAPH_BASE_URL": "https://example.com"}
+    text = succeed("restore", tmp_path / "backup", tmp_path / "new", *kept, **address)
+    assert "checkpoints are signed again" in text
+    assert not is_held(rows_of(tmp_path / "new"))
+    said = refused("restore", tmp_path / "backup", tmp_path / "behind", *newer, **address)
+    assert "it lacks 1 of the 3 entries that were signed" in said
+    assert is_held(rows_of(tmp_path / "behind"))
 
 
-def test_backup_without_keys_has_none_and_says_so(source: Operator, tmp_path: Path) -> None:
-    text = succeed("backup", tmp_path / "backup", source.data, "--without-keys")
-    assert "The backup has no key-pepper and no history-key" in text
-    found = {each.name for each in (tmp_path / "backup").iterdir()}
-    assert found == {"barograph.sqlite3", "history.sqlite3", "manifest.json"}
-
-
-def test_key_of_the_environment_is_neither_backed_up_nor_replaced(
+def test_backup_has_no_key_that_was_left_out_or_comes_from_a_setting(
     source: Operator, tmp_path: Path
 ) -> None:
     given = {"BAROGRAPH_HISTORY_KEY": b64encode(b"e" * 32).decode()}
-    text = succeed("backup", tmp_path / "one", source.data, **given)
-    assert "The backup has no history-key" in text
-    succeed("backup", tmp_path / "two", source.data)
-    succeed("restore", tmp_path / "two", tmp_path / "new", **given)
+    text = succeed("backup", tmp_path / "one", source.data, "--without-keys")
+    assert "The backup has no key-pepper and no history-key" in text
+    assert {each.name for each in (tmp_path / "one").iterdir()} == FILES
+    assert "has no history-key" in succeed("backup", tmp_path / "two", source.data, **given)
+    succeed("backup", tmp_path / "three", source.data)
+    succeed("restore", tmp_path / "three", tmp_path / "new", **given)
     assert not (tmp_path / "new" / "history-key").exists()
 
 
@@ -145,36 +152,32 @@ def test_another_key_or_database_in_the_folder_is_refused(source: Operator, tmp_
     assert [each.name for each in new.iterdir()] == ["history-key"]
 
 
-@pytest.mark.parametrize("name", ["barograph.sqlite3", "history.sqlite3", "key-pepper"])
-def test_changed_file_is_refused_and_nothing_restored(
-    source: Operator, tmp_path: Path, name: str
-) -> None:
+def test_changed_backup_is_refused_and_nothing_restored(source: Operator, tmp_path: Path) -> None:
     backup, new = tmp_path / "backup", tmp_path / "new"
     succeed("backup", backup, source.data)
-    content = (backup / name).read_bytes()
-    for changed in (content[:-1], content[:-1] + bytes([content[-1] ^ 1])):
-        (backup / name).write_bytes(changed)
-        assert f"{name} was changed after the backup" in refused("restore", backup, new)
-    (backup / name).unlink()
-    assert "was not restored (No such file" in refused("restore", backup, new)
-    assert [each.name for each in new.glob("*.sqlite3*")] == []
-
-
-def test_folder_without_a_valid_manifest_is_no_backup(source: Operator, tmp_path: Path) -> None:
-    backup = tmp_path / "backup"
-    succeed("backup", backup, source.data)
+    for name in ("barograph.sqlite3", "history.sqlite3", "key-pepper"):
+        content = (backup / name).read_bytes()
+        for changed in (content[:-1], content[:-1] + bytes([content[-1] ^ 1])):
+            (backup / name).write_bytes(changed)
+            assert f"{name} was changed after the backup" in refused("restore", backup, new)
+        (backup / name).unlink()
+        assert "was not restored (No such file" in refused("restore", backup, new)
+        (backup / name).write_bytes(content)
+    (backup / "key-pepper").chmod(0o644)
+    assert "every user of this machine may read" in refused("restore", backup, new)
     for content in (b"{}", b"not json", b'{"format": 2}'):
         (backup / "manifest.json").write_bytes(content)
-        assert "is not a complete backup" in refused("restore", backup, tmp_path / "new")
+        assert "is not a complete backup" in refused("restore", backup, new)
+    assert [each.name for each in new.iterdir()] == [".lock"]
 
 
 def test_older_backup_is_upgraded_and_newer_one_refused(source: Operator, tmp_path: Path) -> None:
     backup = tmp_path / "backup"
     succeed("backup", backup, source.data)
-    older = ("DROP TABLE history_origin", "DELETE FROM schema_migrations WHERE number = 17")
+    older = ("DROP TABLE history_origin", "DELETE FROM schema_migrations WHERE number >= 17")
     change(backup, "barograph.sqlite3", "DROP TABLE retired_history_keys", *older)
     succeed("restore", backup, tmp_path / "new")
-    assert rows_of(tmp_path / "new")["retired_history_keys"] == []
+    assert is_held(rows_of(tmp_path / "new"))
     change(backup, "history.sqlite3", "INSERT INTO schema_migrations VALUES (99, 'n', 'd', 1)")
     said = refused("restore", backup, tmp_path / "other")
     assert "migration 99, which this version does not know" in said
@@ -183,7 +186,7 @@ def test_older_backup_is_upgraded_and_newer_one_refused(source: Operator, tmp_pa
 
 @pytest.mark.outcome(
     "`barograph restore` is interrupted",
-    "Nothing is signed meanwhile. The next run of the command completes it.",
+    "No checkpoint is signed. The next run of the command completes the restore.",
 )
 def test_restore_that_was_killed_between_two_databases_is_completed(
     source: Operator, tmp_path: Path
@@ -197,17 +200,11 @@ def test_restore_that_was_killed_between_two_databases_is_completed(
     assert rows_of(new) == before
 
 
-def test_damaged_record_is_not_backed_up(source: Operator, tmp_path: Path) -> None:
-    source.tamper("UPDATE stance_versions SET document = '{}' WHERE position = 1")
-    assert "no backup was made: broken" in refused("backup", tmp_path / "backup", source.data)
-    assert [each.name for each in tmp_path.iterdir()] == ["data"]
-
-
 @pytest.mark.outcome(
-    "`barograph backup` fails or is stopped",
-    "The folder isn't created. The service keeps running.",
+    "`barograph backup` fails, or finds a damaged record",
+    "The command creates no folder and says why. The service is not affected.",
 )
-def test_full_disk_leaves_no_backup(source: Operator, tmp_path: Path) -> None:
+def test_full_disk_or_damaged_record_leaves_no_backup(source: Operator, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "barograph", "backup", tmp_path / "backup", "--data", source.data],
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)),
@@ -216,6 +213,8 @@ def test_full_disk_leaves_no_backup(source: Operator, tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, "no backup was made" in done.stderr) == (1, True), done.stderr
+    source.tamper("UPDATE stance_versions SET document = '{}' WHERE position = 1")
+    assert "no backup was made: broken" in refused("backup", tmp_path / "backup", source.data)
     assert [each.name for each in tmp_path.iterdir()] == ["data"]
 
 
@@ -260,16 +259,10 @@ def test_backed_up_history_holds_everything_that_was_published(
         collector.join()
 
 
-def test_backup_of_a_demo_is_restored_as_that_demo(source: Operator, tmp_path: Path) -> None:
-    load_or_create_anchor(source.data, 7, system_clock())
-    succeed("backup", tmp_path / "backup", source.data)
-    succeed("restore", tmp_path / "backup", tmp_path / "new")
-    assert (tmp_path / "new/world.json").read_bytes() == (source.data / "world.json").read_bytes()
-
-
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgreSQL]:
     with running_postgresql() as started:
+        started.run("CREATE ROLE reader LOGIN")
         yield started
 
 
@@ -278,13 +271,13 @@ def urls(server: PostgreSQL) -> dict[str, str]:
 
 
 def stored_rows(given: dict[str, str]) -> dict[str, list[Row]]:
-    found = [asyncio.run(postgresql_rows(url)) for url in given.values()]
-    return without_mark({**found[0], **found[1]})
+    service, history = (asyncio.run(postgresql_rows(url)) for url in given.values())
+    assert is_held(service)
+    return unmarked({**service, **history})
 
 
 def as_reader(server: PostgreSQL, given: dict[str, str]) -> dict[str, str]:
     """The same databases for a role that may only read them."""
-    server.run("DO $$ BEGIN CREATE ROLE reader LOGIN; EXCEPTION WHEN OTHERS THEN END $$")
     for url in given.values():
         grant = "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader"
         server.run(grant, database=url.rpartition("/")[2])
@@ -292,20 +285,21 @@ def as_reader(server: PostgreSQL, given: dict[str, str]) -> dict[str, str]:
 
 
 @pytest.mark.thorough
-def test_backup_moves_between_both_engines(
+def test_backup_of_a_demo_moves_between_both_engines(
     server: PostgreSQL, source: Operator, tmp_path: Path
 ) -> None:
-    first, second = urls(server), urls(server)
-    expected = expected_rows(source)
+    first, second, new = urls(server), urls(server), tmp_path / "new"
+    load_or_create_anchor(source.data, 7, system_clock())
+    expected = unmarked(source_rows(source))
     succeed("backup", tmp_path / "one", source.data)
-    said = succeed("restore", tmp_path / "one", tmp_path / "new", **first)
-    assert "postgresql-roles.sql" in said
+    assert "postgresql-roles.sql" in succeed("restore", tmp_path / "one", new, **first)
     assert stored_rows(first) == expected
-    assert not [*(tmp_path / "new").glob("*.sqlite3*")]
-    assert "with other data" in refused("restore", tmp_path / "one", tmp_path / "new", **first)
+    assert (new / "world.json").read_bytes() == (source.data / "world.json").read_bytes()
+    assert "with other data" in refused("restore", tmp_path / "one", new, **first)
+    assert not [*new.glob("*.sqlite3*")]
 
-    succeed("backup", tmp_path / "two", tmp_path / "new", **as_reader(server, first))
+    succeed("backup", tmp_path / "two", new, **as_reader(server, first))
     succeed("restore", tmp_path / "two", tmp_path / "newer", **second)
     assert stored_rows(second) == expected
     succeed("restore", tmp_path / "two", tmp_path / "file")
-    assert without_mark(rows_of(tmp_path / "file")) == expected
+    assert unmarked(rows_of(tmp_path / "file")) == expected
