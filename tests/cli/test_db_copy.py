@@ -32,50 +32,6 @@ from support.operator import Operator
 from support.postgresql import PostgreSQL, running_postgresql
 from support.stances import FUNDING, RATES, proposal
 
-<<<<<<< HEAD
-=======
-SHA = "ab" * 32
-ROWS: dict[str, list[Row]] = {
-    "leases": [("collector", "host:1", 1_700_000_123, 1_700_000_200_000)],
-    "readings": [
-        ("bybit", "minute", "BTCUSDT", at, 7, None, 8, 1e15 / 3, 50.1, 5e-324, "measured")
-        for at in range(3)
-    ],
-    "liquidations": [("bybit", 1, "BTCUSDT", "long", 0.1, 70_000.5, "measured")],
-    "watched_spans": [("bybit", 1, 2, "measured")],
-    "regime_changes": [("bybit", 1, "Überhitzt ☃", None, "backfilled")],
-    "liquidation_hours": [("bybit", 3_600_000, 1.5, 0, 99.9, "measured")],
-    "settlements": [("bybit", "BTCUSDT", 8, 0.01, 8, 9, "measured")],
-    "settlement_reports": [
-        ("bybit", contract, 8, revision, 0.01 * revision, 9, "measured")
-        for revision in (1, 2)
-        for contract in ("ETHUSDT", "BTCUSDT")
-    ],
-    "backfills": [("bybit", "BTCUSDT", 1, 2, 3)],
-    "signal_changes": [("btc-etf", 1, "high", '{"a":1}')],
-    "briefs": [("a-slug", 1, "c", "h", "BTC", "s", "line\nline", "src", "r", 1, 2, "{}", SHA, "k")],
-    "observations": [("us10y", day, n, 4.0 + n, "t", 5) for n in (1, 2) for day in ("b", "a")],
-    "registrations": [(SHA, "a@example.com", "a@example.com", 1, 2, None, "caller", 1)],
-    "api_keys": [("key1", SHA, "a@example.com", "a@example.com", 2**53 + 1, None)],
-    "outbox": [("m1", "a@example.com", "subject", "body", 1, 0, 2, 3)],
-    "entitlements": [("e1", "feed", "wallet", "0x1", 1, 2, "x402", 1, None)],
-    "entitlement_trail": [(n, "e1", "granted", 1, 2, "x402", "paid") for n in range(1, 13)],
-    "payments": [
-        (
-            *("p1", "n", "a", "0x1", "0x2", "/api/x402/feed", "0x3", "25000000", 9, "settled"),
-            *(1, 2, "0xt", "e1", None, None, SHA, None, None, 0),
-        )
-    ],
-    "payment_trail": [(n, "p1", "claimed", n, None) for n in range(1, 13)],
-    "status_counts": [("hour", "feed", 1, 2, 3, 4)],
-    "status_runs": [("feed", 1, 2, "ok", "")],
-    "status_incidents": [("feed", 1, None, "down", "d", None, None, 0)],
-    "terms_confirmations": [("bybit", "2026-01-01", "terms", 1)],
-    "retired_history_keys": [(SHA, "", 1, "[]")],
-}
-"""Rows of every table that the operator's commands leave empty."""
-
->>>>>>> h-origin
 
 class Copy(NamedTuple):
     """A folder with SQLite databases, and two databases to copy them to."""
