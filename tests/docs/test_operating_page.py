@@ -13,16 +13,22 @@ from support.valkey import running_valkey
 
 TEXT = PAGE.read_text("utf-8")
 BLOCKS = read_blocks(TEXT)
+ENGINES = ("SQLite", "PostgreSQL")
+LABELS = ("Ctrl+C", "every host", "other hosts", "with SQLite", "with PostgreSQL", "without a kept")
+"""What the first line of a block may say; a misspelt one would run in the wrong place."""
 
 
 def test_every_block_of_the_page_is_run_or_is_output() -> None:
     fences = re.findall(r"^ *```(\w*)$", TEXT, re.MULTILINE)
     assert fences.count("sh") == len(BLOCKS)
     assert {*fences} <= {"sh", "text", ""}
+    for block in BLOCKS:
+        assert any(block.runs_with(engine) for engine in ENGINES)
+        assert not block.label or any(each in block.label for each in LABELS), block.label
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("engine", ["SQLite", "PostgreSQL"])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_every_command_of_the_page_works_as_written(engine: str, tmp_path: Path) -> None:
     with ExitStack() as stack:
         servers = {}

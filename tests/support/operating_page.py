@@ -107,6 +107,7 @@ class Rehearsal:
             cwd=self.folder,
             env=self._environment,
             stdin=subprocess.DEVNULL,
+            check=False,
             capture_output=True,
             text=True,
             timeout=COMMAND_SECONDS,
@@ -139,7 +140,7 @@ class Rehearsal:
         psutil.wait_procs(mine, timeout=30)
 
     def _started(self, process: psutil.Process) -> bool:
-        """Whether a process has the variable of this rehearsal, or is of its nginx, which hides it."""
+        """Whether a process has our variable, or belongs to our nginx, which hides it."""
         here = self._environment["REHEARSAL"]
         with suppress(psutil.Error):
             family = [process, *process.parents()[:1]]
