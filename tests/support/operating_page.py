@@ -24,7 +24,7 @@ READY = {
 }
 """When a command that doesn't end is ready for the next step."""
 
-COMMAND_SECONDS = 180
+COMMAND_SECONDS = 400
 NEEDED = ("Makefile", "pyproject.toml", "client/pyproject.toml", "requirements-demo.txt", "deploy")
 
 
@@ -72,6 +72,7 @@ class Rehearsal:
         inherited = {name: value for name, value in environ.items() if name != "REHEARSAL"}
         self._environment = {**inherited, **environment, "REHEARSAL": str(folder / "rehearsal")}
         self._foreground: list[subprocess.Popen[bytes]] = []
+        self._until_the_end: list[subprocess.Popen[bytes]] = []
         for name in NEEDED:
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -126,10 +127,10 @@ class Rehearsal:
                 stderr=log,
                 start_new_session=True,
             )
-        if "until the end" not in block.label:
-            self._foreground.append(process)
+        is_kept = "until the end" in block.label
+        (self._until_the_end if is_kept else self._foreground).append(process)
         address = next(READY[command] for command in READY if command in block.text)
-        eventually(lambda: answer_200(address), f"an answer after {block.text}")
+        eventually(lambda: answer_200(address), f"an answer after {block.text}", COMMAND_SECONDS)
 
     def end(self) -> None:
         """Kill everything that the commands started."""
@@ -138,6 +139,8 @@ class Rehearsal:
             with suppress(psutil.NoSuchProcess):
                 each.kill()
         psutil.wait_procs(mine, timeout=30)
+        for process in (*self._foreground, *self._until_the_end):
+            process.wait()
 
     def _started(self, process: psutil.Process) -> bool:
         """Whether a process has our variable, or belongs to our nginx, which hides it."""
