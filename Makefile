@@ -17,13 +17,15 @@ PIP := $(BIN)/pip --disable-pip-version-check install --quiet
 INSTALL_HERE := $(PIP) --no-deps --no-build-isolation -e client -e . && \
 	$(BIN)/python -m compileall -q -j 0 src client/src
 
-.PHONY: help run setup environment browser load-tools test test-all test-fast test-long test-servers $(PARTS:%=test-%) lint format bench docs clean
+.PHONY: help run install setup environment browser load-tools test test-all test-fast test-long test-servers $(PARTS:%=test-%) lint format bench docs clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
 
 run: .venv/run ## start the demo: simulated exchange, collector and API on this machine
 	@$(BIN)/barograph demo $(ARGS)
+
+install: .venv/run ## install what a host needs
 
 setup: environment load-tools ## install what tests, lint and benchmarks need
 
@@ -65,9 +67,16 @@ browser: ## install Chromium from Debian for the page tests, if it is missing
 	@command -v chromium-headless-shell > /dev/null || { \
 		$(APT_INSTALL) chromium-headless-shell fonts-liberation; }
 
-load-tools: ## install wrk, nginx and systemd from Debian for benchmarks and checks, if missing
+load-tools: $(BIN)/promtool ## install wrk, nginx, systemd and promtool from Debian, if they are missing
 	@command -v wrk > /dev/null && command -v systemd-analyze > /dev/null && test -x /usr/sbin/nginx || { \
 		$(APT_INSTALL) wrk nginx-light systemd; }
+
+# Unpacked rather than installed, because the package would start a Prometheus server.
+$(BIN)/promtool: | .venv/dev
+	$(AS_ROOT) apt-get update -qq
+	cd .venv && apt-get download -qq -o APT::Sandbox::User=root prometheus
+	dpkg-deb --fsys-tarfile .venv/prometheus_*.deb | tar -x -C .venv --strip-components=2 ./usr/bin/promtool
+	rm .venv/prometheus_*.deb
 
 lint: .venv/dev ## check style, types and import layers
 	$(BIN)/ruff check

@@ -29,6 +29,21 @@ def test_generated_page_is_up_to_date(name: str) -> None:
     assert written == generate.PAGES[name](), f"docs/{name} is out of date: run `make docs`"
 
 
+def _anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+@pytest.mark.parametrize("page", [DOCS.parent / "README.md", *sorted(DOCS.glob("*.md"))])
+def test_links_between_pages_lead_to_a_file_and_a_heading(page: Path) -> None:
+    text = re.sub(r"^ *```.*?^ *```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for link in re.findall(r"\]\((?!https?:|mailto:)([^)]+)\)", text):
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        assert target.exists(), link
+        assert not anchor or anchor in _anchors(target), link
+
+
 def test_every_setting_is_documented() -> None:
     page = (DOCS / "settings.md").read_text("utf-8")
     for name in Settings.model_fields:

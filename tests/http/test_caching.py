@@ -174,7 +174,7 @@ def test_a_cache_shows_nothing_that_the_service_itself_would_not_show_any_more(
 
 
 @pytest.mark.parametrize(
-    ("feed_bound", "longest"), [(0.5, 0), (1, 1), (7, 7), (15, 15), (3600, 15)]
+    ("feed_bound", "longest"), [(0.5, 0), (2, 1), (8, 7), (16, 15), (3600, 15)]
 )
 def test_a_configured_bound_bounds_the_caches_too(
     tmp_path: Path, feed_bound: float, longest: int

@@ -236,7 +236,7 @@ def test_a_page_that_ended_while_it_was_written_is_written_again(shelf: Shelf) -
     answer = asyncio.run(shelf.show(write))
 
     assert (answer.body, write.written) == (b"page 2", 2)
-    assert answer.headers["cache-control"] == "public, max-age=5, stale-while-revalidate=5"
+    assert answer.headers["cache-control"] == "public, max-age=5, stale-while-revalidate=4"
     kept = shelf.board.hot[PATH, b""]
     assert (kept.body, kept.until) == (b"page 2", START + 21 * SECOND)
 
@@ -255,7 +255,7 @@ def test_how_long_caches_may_keep_a_page_counts_from_when_it_was_written(shelf: 
 
     answer = asyncio.run(shelf.show(write))
 
-    assert answer.headers["cache-control"] == "public, max-age=3, stale-while-revalidate=0"
+    assert answer.headers["cache-control"] == "public, max-age=2, stale-while-revalidate=0"
     assert write.written == 1
 
 

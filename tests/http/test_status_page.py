@@ -261,7 +261,7 @@ def test_the_page_is_kept_for_moments_and_the_record_for_a_minute(service: Servi
     first = service.ask(PAGE)
     recorded(service, 0)
     assert service.ask(PAGE).body == first.body
-    assert "max-age=3" in first.headers["cache-control"]
+    assert "max-age=2" in first.headers["cache-control"]
     assert service.ask(PAGE, if_none_match=first.headers["etag"]).status == 304
 
     service.clock.pass_seconds(3)

@@ -102,10 +102,9 @@ class EntitledServer:
         with running(*arguments, log=self.folder / "provider.log") as process:
             yield process
 
-    @contextmanager
-    def serving(self) -> Iterator[None]:
-        """Serve until the context ends, and log everything; start the provider first."""
-        environment = {
+    def environment(self) -> dict[str, str]:
+        """The settings of the server."""
+        return {
             "BAROGRAPH_DATA": str(self.folder / "data"),
             "BAROGRAPH_PORT": str(self.port),
             "BAROGRAPH_LOG_LEVEL": "debug",
@@ -115,7 +114,12 @@ class EntitledServer:
             "BAROGRAPH_IDENTITY_CACHE_SECONDS": "0",
             "BAROGRAPH_IDENTITY_SECONDS": "1",
         }
-        with running("serve", log=self.folder / "web.log", **environment) as process:
+
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """Serve until the context ends, and log everything; start the provider first."""
+        log = self.folder / "web.log"
+        with running("serve", log=log, **self.environment()) as process:
             eventually(lambda: answer_200(f"{self.base_url}/api/agent"), "the server")
             eventually(lambda: get(self.identity_url), "the provider")
             yield

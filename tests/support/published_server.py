@@ -29,7 +29,7 @@ def published_server(folder: Path, *, workers: int = 2, **environment: str) -> I
     """Serve four contracts, their signals and a brief; yields the base address."""
     data = folder / "data"
     data.mkdir()
-    asyncio.run(_publish(Settings(data=data, exchange_source="test venue")))
+    asyncio.run(publish(Settings(data=data, exchange_source="test venue")))
     port = unused_port()
     settings = {
         "BAROGRAPH_DATA": str(data),
@@ -44,7 +44,8 @@ def published_server(folder: Path, *, workers: int = 2, **environment: str) -> I
         yield base_url
 
 
-async def _publish(settings: Settings) -> None:
+async def publish(settings: Settings) -> None:
+    """Write the market into a database, which is created if it is missing."""
     now = system_clock()
     judge = Judge(settings)
     judge.watched(now - DAY, now)

@@ -246,6 +246,33 @@ def proof(wallet: str, what: str, data: Path) -> None:
     click.echo(make_proof(data, wallet, what, _place(data, "facilitator")))
 
 
+@demo.command()
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65531),
+    default=9000,
+    show_default=True,
+    help="Port of the exchange. The other servers use the four ports after it.",
+)
+@_data_option
+def servers(port: int, data: Path) -> None:
+    """Run only the simulated servers, to rehearse a live instance without a network.
+
+    It prints the settings with which `serve` and `collect` use them. The commands above work here
+    too, if you name this data folder.
+
+    \b
+    Examples:
+      barograph demo servers --data rehearsal/world > rehearsal/world.env
+      barograph demo fault exchange on --data rehearsal/world
+    """
+    import asyncio
+
+    from barograph.cli.demo_run import run_servers
+
+    asyncio.run(run_servers(data, port))
+
+
 @demo.command(hidden=True)
 @click.option("--port", type=int, required=True)
 @click.option("--mail-port", type=int)

@@ -59,7 +59,7 @@ from barograph.kit.logs import configure_logs
 from barograph.kit.opening import open_database
 from barograph.kit.operating_system import free_port, lock_folder, require_free_port
 from barograph.kit.timestamps import DAY, SECOND
-from barograph.settings import Settings
+from barograph.settings import PREFIX, Settings
 from barograph.supervisor import Child, Supervisor
 
 READY_SECONDS = 60
@@ -77,13 +77,13 @@ def run_demo(
 ) -> None:
     """Run a demo until it is stopped; a fresh one starts over with an empty record."""
     started = system_clock()
-    given = read_demo_settings(data)  # only its servers and its log format are used
+    given = read_demo_settings(data)  # only its servers, its logs and its metrics are used
     configure_logs("warning", given.log_format)
     require_free_port(HOST, port)
     names = ["exchange", "mail", "macro", "identity", *(["facilitator"] if x402 else [])]
     ports = {name: free_port(HOST) for name in names}
-    taken = {**demo_urls(given), "log_format": given.log_format}
-    settings = demo_settings(data, port, workers, ports, taken)
+    passed = {name: getattr(given, name) for name in ("log_format", "metrics_host", "metrics_port")}
+    settings = demo_settings(data, port, workers, ports, {**demo_urls(given), **passed})
     require_kind(settings, "demo")
     make_folder(data)
     warn_if_world_writable(data)
@@ -163,6 +163,23 @@ async def run_world(
             ledger = load_ledger(data)
             await stack.enter_async_context(running_facilitator(ledger, port=facilitator_port))
         await run_exchange(world, HOST, port)
+
+
+async def run_servers(data: Path, port: int) -> None:
+    """Print the settings for the simulated servers, and run them on five ports until cancelled."""
+    names = ("exchange", "mail", "macro", "identity", "facilitator")
+    ports = {name: port + offset for offset, name in enumerate(names)}
+    load_or_create_wallets(data)
+    places = {name: f"{HOST}:{number}" for name, number in ports.items()}
+    (data / DEMO_FILE).write_text(json.dumps(places))
+    settings = demo_settings(data, port, 1, ports)
+    used = settings.model_fields_set - {"host", "port", "workers", "data", "log_level"}
+    for name, value in settings.to_environment().items():
+        if name.removeprefix(PREFIX).lower() in used:
+            click.echo(f'{name}="{value}"')
+    sys.stdout.flush()
+    others = {f"{name}_port": ports[name] for name in names[1:]}
+    await run_world(data, port, **others)
 
 
 async def _grant_tiers(settings: Settings) -> None:

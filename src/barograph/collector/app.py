@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from barograph.collector.backfill import BackfillJob
 from barograph.collector.jobs import (
@@ -13,11 +14,13 @@ from barograph.collector.jobs import (
     StanceJob,
 )
 from barograph.collector.leader import Collector
+from barograph.collector.metrics import collector_gauges
 from barograph.entitlements.purchases import FeedGrants
 from barograph.entitlements.store import Entitlements
 from barograph.history.ledger import Ledger
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database
+from barograph.kit.metrics import NO_METRICS, MeasuredDatabase, Metrics
 from barograph.kit.opening import open_database
 from barograph.macro.records import NYFED, MacroSource
 from barograph.payments.journal import Journal
@@ -47,21 +50,27 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
     Raises:
         ConfigurationError: the mail server can't be used.
     """
-    mail = SmtpSender(settings, clock=clock) if settings.sends_mail else None
+    metrics = Metrics() if settings.metrics_port else NO_METRICS
+    mail = SmtpSender(settings, clock=clock, metrics=metrics) if settings.sends_mail else None
     async with AsyncExitStack() as stack:
         database = open_database(settings.database_address, create=False)
         stack.push_async_callback(database.close)
         # SQLite is read on the event loop, so a locked history must not delay the measuring.
         history = open_database(settings.history_address, create=False, read_ms=50)
         stack.push_async_callback(history.close)
+        if settings.metrics_port:
+            database = MeasuredDatabase(database, "service", metrics)
+            history = MeasuredDatabase(history, "history", metrics)
         files = FileClient(seconds=FILE_SECONDS, clock=clock, user_agent=settings.user_agent)
         stack.push_async_callback(files.close)
-        exchange = BybitExchange(settings, clock=clock)
+        exchange = BybitExchange(settings, clock=clock, metrics=metrics)
         stack.push_async_callback(exchange.close)
         ledger = Ledger(history, clock)
         sources = macro_sources(settings, files, clock=clock)
         jobs: list[Job] = [
-            MacroJob(sources, database, seconds=settings.macro_seconds, clock=clock),
+            MacroJob(
+                sources, database, seconds=settings.macro_seconds, clock=clock, metrics=metrics
+            ),
             SettlementJob(exchange, database, clock=clock),
             BackfillJob(exchange, database, clock=clock),
             StanceJob(StanceIssuer(settings, database, ledger, clock), ledger),
@@ -69,24 +78,37 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
         if mail is not None:
             jobs.append(MailJob(database, mail, clock=clock))
         if settings.takes_payments:
-            chain = JsonRpcChain(settings) if settings.x402_chain_url else None
+            chain = JsonRpcChain(settings, metrics=metrics) if settings.x402_chain_url else None
             if chain is not None:
                 stack.push_async_callback(chain.close)
             jobs.append(
                 ReconcileJob(
-                    database, lambda fenced: build_reconciler(settings, fenced, chain, clock)
+                    database,
+                    lambda fenced: build_reconciler(settings, fenced, chain, clock, metrics),
                 )
             )
-        yield Collector(settings, exchange, database, clock=clock, jobs=jobs)
+        collector = Collector(settings, exchange, database, clock=clock, jobs=jobs, metrics=metrics)
+        if settings.metrics_port:
+            # Imported late, because most instances don't need it.
+            from barograph.kit.metrics_export import MetricsExporter  # noqa: PLC0415
+
+            sample = partial(collector_gauges, collector, database, Journal(database, clock))
+            exporter = MetricsExporter(settings, "collector", metrics, sample, clock=clock)
+            await stack.enter_async_context(exporter.running())
+        yield collector
 
 
 def build_reconciler(
-    settings: Settings, database: Database, chain: Chain | None, clock: Clock
+    settings: Settings,
+    database: Database,
+    chain: Chain | None,
+    clock: Clock,
+    metrics: Metrics = NO_METRICS,
 ) -> Reconciler:
     """What resolves unfinished payments and grants what they paid for."""
     entitlements = Entitlements(database, clock)
     grants = FeedGrants(entitlements, clock, period_days=settings.feed_period_days)
-    return Reconciler(Journal(database, clock), chain, clock, grants.grant_for)
+    return Reconciler(Journal(database, clock, metrics), chain, clock, grants.grant_for)
 
 
 def macro_sources(settings: Settings, files: FileClient, *, clock: Clock) -> list[MacroSource]:

@@ -20,6 +20,7 @@ from barograph.keys.outbox import MailSender, deliver_due
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Value, Work
 from barograph.kit.lease import Lease
+from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.macro.records import (
     MACRO_HEALTH,
     Figure,
@@ -83,8 +84,10 @@ class MacroJob(Job):
         seconds: float,
         clock: Clock,
         sleep: Sleep = asyncio.sleep,
+        metrics: Metrics = NO_METRICS,
     ) -> None:
         super().__init__(seconds, sleep)
+        self._metrics = metrics
         self._sources = sources
         self._database = database
         self._clock = clock
@@ -94,7 +97,7 @@ class MacroJob(Job):
         with logged("figures not stored"):
             await self._publish_configured(lease)
         for source in self._sources:
-            readings, failure = await _read(source)
+            readings, failure = await _read(source, self._metrics)
             with logged("figures not stored", source=source.name):
                 await self._store(source.name, readings, failure, lease)
                 if isinstance(source, RemembersDays):
@@ -139,10 +142,11 @@ class MacroJob(Job):
             await self._database.write(work)
 
 
-async def _read(source: MacroSource) -> tuple[list[Figure], str | None]:
+async def _read(source: MacroSource, metrics: Metrics) -> tuple[list[Figure], str | None]:
     """The readings of a source, and the kind of its failure."""
     try:
-        return await source.read(), None
+        with metrics.call(source.name):
+            return await source.read(), None
     except UpstreamError as error:
         why = {"source": source.name, "kind": error.kind, "why": str(error)}
         log.warning("figures not read", extra=why)

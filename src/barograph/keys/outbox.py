@@ -94,6 +94,12 @@ async def deliver_due(database: Database, lease: Lease, sender: MailSender, cloc
     return sent
 
 
+async def outbox_depth(database: Database) -> tuple[int, int | None]:
+    """How many mails wait, and when the oldest of them was stored."""
+    ((count, oldest),) = await database.fetch("SELECT count(*), min(created_at) FROM outbox")
+    return count, oldest
+
+
 def pause_after(attempts: int) -> int:
     """The pause after that many attempts, in milliseconds."""
     doublings = min(attempts - 1, 16)  # attempts may be many, but a shift must not

@@ -21,6 +21,8 @@ HotKey = tuple[str, bytes]
 FOREVER = 1 << 62
 FRESH_SECONDS = 5
 REVALIDATE_SECONDS = 10
+ROUNDING_SECONDS = 1
+"""Caches count whole seconds: nginx shows a response for up to a second longer than it may."""
 
 CORS: Headers = [
     (b"access-control-allow-origin", b"*"),
@@ -43,6 +45,7 @@ SLICE_BYTES = 64 * 1024
 
 _ENCODED = (b"content-encoding", b"gzip")
 _BY_ENCODING = (b"vary", b"Accept-Encoding")
+_LIFE_SECONDS = FRESH_SECONDS + REVALIDATE_SECONDS + ROUNDING_SECONDS
 
 
 class Document:
@@ -103,7 +106,7 @@ class Document:
             *fields,
         ]
         if cache_control is None:
-            self.ready_until = until - (FRESH_SECONDS + REVALIDATE_SECONDS) * SECOND
+            self.ready_until = until - _LIFE_SECONDS * SECOND
             self.ready = _begin([*self._bare, _CACHE_CONTROL[-1]])
         else:  # given by the caller: always the same
             self.ready_until = FOREVER
@@ -118,7 +121,8 @@ class Document:
         """
         if now <= self.ready_until:
             return self.ready
-        return _begin([*self._bare, _CACHE_CONTROL[max(0, (self.until - now) // SECOND)]])
+        seconds_left = (self.until - now) // SECOND - ROUNDING_SECONDS
+        return _begin([*self._bare, _CACHE_CONTROL[max(0, seconds_left)]])
 
     def encoded_for(self, fields: Iterable[tuple[bytes, bytes]]) -> "Document":
         """This document in the encoding that a request with these header fields accepts."""

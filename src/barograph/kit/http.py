@@ -44,8 +44,8 @@ _INTEGER = re.compile(r"([+-]?)0*(0|[1-9][0-9]*)", re.ASCII)
 
 async def send_document(
     document: Document, scope: Scope, send: Send, now: int, extra: Headers | None = None
-) -> None:
-    """Send a document for GET or HEAD, or 304 if the client already has it.
+) -> int:
+    """Send a document for GET or HEAD, or 304 if the client already has it; return the status.
 
     `extra` fields are about this caller, so the response becomes private to it.
     """
@@ -57,9 +57,10 @@ async def send_document(
         if name == b"if-none-match" and document.matches(value):
             fields = [field for field in begin["headers"] if field[0] not in _BODY_FIELDS]
             await _send(send, 304, fields, b"")
-            return
+            return 304
     await send(begin)
     await send_body(document.end if scope["method"] == "GET" else NO_BODY, send)
+    return 200
 
 
 def _for_one(field: tuple[bytes, bytes]) -> tuple[bytes, bytes]:

@@ -20,6 +20,7 @@ from secrets import token_bytes
 from barograph.errors import BarographError
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Queryable, Transaction, Value
+from barograph.kit.metrics import NO_METRICS, PAYMENT_STEPS, Metrics
 from barograph.kit.timestamps import SECOND
 from barograph.payments.records import (
     ANOTHER_PURCHASE,
@@ -66,7 +67,8 @@ class Journal:
     method that raises DatabaseUnavailable changed nothing.
     """
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(self, database: Database, clock: Clock, metrics: Metrics = NO_METRICS) -> None:
+        self._metrics = metrics
         self._database = database
         self._clock = clock
 
@@ -95,6 +97,10 @@ class Journal:
         Unknown ones come last: however many wait for the chain, the others are handled first.
         """
         return await self._rows(_OPEN, before, limit)
+
+    async def open_counts(self) -> list[tuple[State, int, int]]:
+        """How many payments are unfinished, and when the oldest made its last step, by state."""
+        return [(state, count, at) for state, count, at in await self._database.fetch(_COUNT_OPEN)]
 
     async def purchases(self, network: str, asset: str, payer: str, path: str) -> Purchases:
         """What a wallet has bought at an endpoint so far."""
@@ -128,7 +134,7 @@ class Journal:
             await tx.execute(_ADD_TO_TRAIL, claimed.id, *step)
             return claimed
 
-        claimed = await self._database.write(work)
+        claimed = await self._counted(self._database.write(work))
         if claimed.state != "claimed":
             raise conflict_error(claimed)
         return claimed
@@ -160,7 +166,7 @@ class Journal:
                 await tx.execute(_NAME_GRANT, entitlement_id, payment_id)
             return payment._replace(entitlement_id=entitlement_id)
 
-        return await self._database.write(work)
+        return await self._counted(self._database.write(work))
 
     async def mark_failed(self, payment_id: str, reason: str) -> Payment:
         """Record that the money did not move, and never will by this proof."""
@@ -184,7 +190,7 @@ class Journal:
         """
         step = TrailStep("released", self._clock(), reason)
         values = (step.at, reason, payment.id, payment.claimed_at)
-        return await self._update(_ABANDON, values, payment.id, step)
+        return await self._counted(self._update(_ABANDON, values, payment.id, step))
 
     async def mark_delivered(self, payment_id: str) -> Payment:
         """Record the delivery of the body; if two requests try, one may deliver it."""
@@ -196,6 +202,11 @@ class Journal:
         step = TrailStep("undelivered", self._clock(), None)
         return await self._update(_UNDELIVER, (payment.id, payment.released_at), payment.id, step)
 
+    async def _counted(self, stepping: Awaitable[Payment]) -> Payment:
+        payment = await stepping
+        self._metrics.count(PAYMENT_STEPS, payment.state)
+        return payment
+
     async def _rows(self, sql: str, *values: Value) -> list[Payment]:
         rows = await self._database.fetch(sql, *values)
         return [Payment(*row) for row in rows]
@@ -204,8 +215,8 @@ class Journal:
         self, payment_id: str, to: State, reason: str | None, claimed_at: int | None = None
     ) -> Payment:
         step = TrailStep(to, self._clock(), reason)
-        return await self._database.write(
-            lambda tx: _move(tx, payment_id, step, claimed_at=claimed_at)
+        return await self._counted(
+            self._database.write(lambda tx: _move(tx, payment_id, step, claimed_at=claimed_at))
         )
 
     async def _update(
@@ -371,6 +382,10 @@ SELECT {_COLUMNS} FROM payments
 WHERE state IN ('claimed', 'settling', 'unknown') AND updated_at < $1
 ORDER BY state, updated_at, id LIMIT $2
 """  # noqa: S608 - the names of our own columns
+_COUNT_OPEN = """
+SELECT state, count(*), min(updated_at) FROM payments
+WHERE state IN ('claimed', 'settling', 'unknown') GROUP BY state
+"""
 _SEARCH = f"""
 SELECT {_COLUMNS} FROM payments
 WHERE state = coalesce($1, state) AND payer = coalesce($2, payer)

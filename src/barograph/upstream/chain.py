@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import httpx2
 
+from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.timestamps import SECOND
 from barograph.payments.records import ChainFinding, ChainUnavailable, Payment
 from barograph.settings import Settings
@@ -86,12 +87,15 @@ class JsonRpcChain:
         *,
         transport: httpx2.AsyncBaseTransport | None = None,
         seconds: float = CHAIN_SECONDS,
+        metrics: Metrics = NO_METRICS,
     ) -> None:
         self._url = settings.x402_chain_url
         self._network = settings.x402_network
         self._asset = settings.x402_asset
         self._seconds = seconds
-        self._http = JsonHttp(longest=MAX_REPLY_BYTES, transport=transport)
+        self._http = JsonHttp(
+            longest=MAX_REPLY_BYTES, transport=transport, upstream="chain", metrics=metrics
+        )
         self._ids = count(1)
         self._is_ours = False
 

@@ -26,6 +26,7 @@ from barograph.errors import (
 )
 from barograph.kit.clock import Clock, system_clock
 from barograph.kit.dependency_health import DependencyHealth, linked
+from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.payments.proof import wire_payload, wire_requirements
 from barograph.payments.records import (
     X402_VERSION,
@@ -84,6 +85,7 @@ class HttpFacilitator:
         transport: httpx2.AsyncBaseTransport | None = None,
         verify_seconds: float = VERIFY_SECONDS,
         settle_seconds: float = SETTLE_SECONDS,
+        metrics: Metrics = NO_METRICS,
     ) -> None:
         """Read the settings.
 
@@ -102,6 +104,8 @@ class HttpFacilitator:
             headers=_bearer(token),
             sign=_signer(settings, clock),
             transport=transport,
+            upstream="facilitator",
+            metrics=metrics,
         )
         self._payments = DependencyHealth(clock)
         self._offer = DependencyHealth(clock)

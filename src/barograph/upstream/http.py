@@ -15,6 +15,7 @@ import msgspec
 from barograph.errors import BarographError, InvalidReply, UpstreamError
 from barograph.kit.clock import Clock
 from barograph.kit.json import strict_object
+from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.timestamps import SECOND
 
 T = TypeVar("T")
@@ -203,9 +204,13 @@ class JsonHttp:
         headers: Mapping[str, str] | None = None,
         sign: Callable[[httpx2.Request], httpx2.Request] | None = None,
         transport: httpx2.AsyncBaseTransport | None = None,
+        upstream: str = "",
+        metrics: Metrics = NO_METRICS,
     ) -> None:
-        """`sign` adds what each request needs of its own."""
+        """`sign` adds what each request needs of its own; `upstream` is its name in metrics."""
         self._longest = longest
+        self._upstream = upstream
+        self._metrics = metrics
         self._http = httpx2.AsyncClient(
             auth=sign,
             transport=transport,
@@ -230,15 +235,23 @@ class JsonHttp:
             NotSent: there was no connection; `Busy` if we have too many requests at once.
             NoAnswer: any other failure; `Redirected` if the server redirected us.
         """
-        return await self._send("POST", address, msgspec.json.encode(message), seconds)
+        return await self._counted("POST", address, msgspec.json.encode(message), seconds)
 
     async def get(self, address: str, seconds: float) -> JsonReply:
         """Read an address, with the time limit and errors of `post`."""
-        return await self._send("GET", address, None, seconds)
+        return await self._counted("GET", address, None, seconds)
 
     async def close(self) -> None:
         """Release every connection."""
         await self._http.aclose()
+
+    async def _counted(
+        self, method: str, address: str, content: bytes | None, seconds: float
+    ) -> JsonReply:
+        with self._metrics.call(self._upstream):
+            reply = await self._send(method, address, content, seconds)
+        self._metrics.replied(self._upstream, reply.status)
+        return reply
 
     async def _send(
         self, method: str, address: str, content: bytes | None, seconds: float

@@ -16,6 +16,7 @@ from barograph.identity.provider import Identity, IdentityRefused, IdentityUnava
 from barograph.identity.token_verifier import Token, TokenVerifier, UserCache
 from barograph.kit.clock import Clock
 from barograph.kit.dependency_health import DependencyHealth, linked
+from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings
 from barograph.upstream.http import read_body, tls_context
@@ -53,8 +54,14 @@ class ProviderRefusal:
 class IdentityHttp:
     """Asks an identity provider; every error is one of the two that callers know."""
 
-    def __init__(self, seconds: float, transport: httpx2.AsyncBaseTransport | None = None) -> None:
+    def __init__(
+        self,
+        seconds: float,
+        transport: httpx2.AsyncBaseTransport | None = None,
+        metrics: Metrics = NO_METRICS,
+    ) -> None:
         self.seconds = seconds
+        self._metrics = metrics
         self._http = httpx2.AsyncClient(
             transport=transport,
             timeout=seconds,
@@ -73,7 +80,7 @@ class IdentityHttp:
         Raises:
             IdentityUnavailable: there is no usable response in time.
         """
-        reply = await self._get(address, {})
+        reply = await self._counted(address, {})
         if reply.status != _OK:
             raise IdentityUnavailable(f"the identity provider answers with HTTP {reply.status}")
         return reply.body
@@ -90,7 +97,7 @@ class IdentityHttp:
             IdentityRefused: the provider does not accept the token or its user.
             IdentityUnavailable: there is no usable response in time.
         """
-        reply = await self._get(address, headers)
+        reply = await self._counted(address, headers)
         if reply.status == _OK:
             return reply.body
         refusal = read_refusal(reply)
@@ -104,6 +111,12 @@ class IdentityHttp:
     async def close(self) -> None:
         """Release every connection."""
         await self._http.aclose()
+
+    async def _counted(self, address: str, headers: Mapping[str, str]) -> ProviderReply:
+        with self._metrics.call("identity"):
+            reply = await self._get(address, headers)
+        self._metrics.replied("identity", reply.status)
+        return reply
 
     async def _get(self, address: str, headers: Mapping[str, str]) -> ProviderReply:
         try:

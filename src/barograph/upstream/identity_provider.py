@@ -4,6 +4,7 @@ import httpx2
 
 from barograph.identity.provider import IdentityProvider, NoIdentityProvider
 from barograph.kit.clock import Clock
+from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.settings import Settings
 from barograph.upstream.identity_http import IdentityHttp
 from barograph.upstream.oidc import OidcIdentity, Resolve, resolve
@@ -15,11 +16,13 @@ def identity_provider(
     clock: Clock,
     transport: httpx2.AsyncBaseTransport | None = None,
     resolve: Resolve = resolve,
+    *,
+    metrics: Metrics = NO_METRICS,
 ) -> IdentityProvider:
     """The provider that verifies bearer tokens; `transport` and `resolve` replace the network."""
     if settings.identity == "none":
         return NoIdentityProvider()
-    http = IdentityHttp(settings.identity_seconds, transport)
+    http = IdentityHttp(settings.identity_seconds, transport, metrics)
     if settings.identity == "supabase":
         return SupabaseIdentity(settings, http, clock)
     return OidcIdentity(settings, http, clock, resolve)

@@ -32,6 +32,7 @@ from barograph.errors import (
 from barograph.keys.email_address import Address, parse_address
 from barograph.keys.outbox import Deferred, Mail, Undeliverable
 from barograph.kit.clock import Clock
+from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings
 
@@ -72,6 +73,7 @@ class SmtpSender:
         clock: Clock,
         seconds: float = SEND_SECONDS,
         tls: ssl.SSLContext | None = None,
+        metrics: Metrics = NO_METRICS,
     ) -> None:
         """Read the settings; `tls` trusts other authorities than the machine does.
 
@@ -83,9 +85,14 @@ class SmtpSender:
         self._clock = clock
         self._seconds = seconds
         self._tls = tls
+        self._metrics = metrics
 
     async def send(self, mail: Mail) -> None:
         """See `MailSender.send`."""
+        with self._metrics.call("mail"):
+            await self._send(mail)
+
+    async def _send(self, mail: Mail) -> None:
         message = self._message(mail)
         client = self._client()
         try:

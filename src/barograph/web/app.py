@@ -1,6 +1,6 @@
 """How the web side is put together: its parts, its routes and its middleware, in that order."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from typing import NamedTuple
@@ -49,7 +49,9 @@ from barograph.kit.database import Database
 from barograph.kit.dependency_health import DependencyHealth, MonitoredDependency
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ASGIApp, HeadAndOptions, hardened
+from barograph.kit.metrics import NO_METRICS, Key, MeasuredDatabase, Metrics
 from barograph.kit.request_limits import RequestLimits, limited
+from barograph.kit.request_times import RequestTimes
 from barograph.limits.fallback_store import FallbackStore, open_limit_store
 from barograph.limits.rate_limits import RateLimiter
 from barograph.macro.records import MACRO_HEALTH
@@ -84,7 +86,9 @@ from barograph.terms.sources import TERMS
 from barograph.upstream.facilitator import HttpFacilitator
 from barograph.upstream.identity_provider import identity_provider
 from barograph.web.errors import PRIVATE_PATHS, allowed_methods, error_handlers, refusal
+from barograph.web.health import health_routes
 from barograph.web.lifespan import Closing, Task, lifespan
+from barograph.web.metrics import route_finder, web_gauges
 
 DEPRECATIONS: Deprecations = {}
 """The deprecated paths; docs/versioning.md has the policy."""
@@ -111,18 +115,26 @@ def create_app(
     clock: Clock = system_clock,
     identity: IdentityProvider | None = None,
     facilitator: Facilitator | None = None,
+    is_stopping: Callable[[], bool] = lambda: False,
+    metrics: Metrics = NO_METRICS,
 ) -> WebApp:
     """Put the web side together over the service's database and the history.
 
-    `identity` and `facilitator` replace the ones that the settings name.
+    `identity` and `facilitator` replace the ones that the settings name. `is_stopping` says whether
+    the server was told to stop. Without `metrics` nothing is measured.
 
     Raises:
         ConfigurationError: the guide catalog or a secret can't be used.
     """
-    inputs = _Inputs(settings, database, history, clock)
+    is_measured = metrics is not NO_METRICS
+    if is_measured:
+        database = MeasuredDatabase(database, "service", metrics)
+        history = MeasuredDatabase(history, "history", metrics)
+    inputs = _Inputs(settings, database, history, clock, metrics)
     parts = _Parts(inputs, _Callers(inputs, identity, facilitator))
     board = parts.public.board
-    routers = (*_api_routers(parts), *_page_routers(parts))
+    health = health_routes(board, is_stopping)
+    routers = (*_api_routers(parts), *_page_routers(parts), health)
     routes = Starlette(
         routes=[route for router in routers for route in router.routes],
         exception_handlers=error_handlers(parts.pages, clock),
@@ -135,7 +147,8 @@ def create_app(
     free = HeadAndOptions(routes, allowed_methods)
     routed = limited(hardened(free), limits)
     app = signals_before_routing(hardened(mcp_before_routing(free, parts.mcp)), parts.signals)
-    app = front_door(limited(app, limits), board)
+    times = RequestTimes(metrics, route_finder(routes.routes)) if is_measured else None
+    app = front_door(limited(app, limits), board, times)
     app, routed = (announce_deprecations(each, DEPRECATIONS, OWN_ROUTES) for each in (app, routed))
     return WebApp(app, routed, board)
 
@@ -147,6 +160,7 @@ class _Inputs(NamedTuple):
     database: Database
     history: Database
     clock: Clock
+    metrics: Metrics
 
 
 class _Parts:
@@ -197,11 +211,13 @@ class _Callers:
         identity: IdentityProvider | None,
         facilitator: Facilitator | None,
     ) -> None:
-        settings, database, _, clock = inputs
+        settings, database, _, clock, metrics = inputs
         if facilitator is None and settings.takes_payments:
-            facilitator = HttpFacilitator(settings, clock=clock)
+            facilitator = HttpFacilitator(settings, clock=clock, metrics=metrics)
         self.facilitator = facilitator
-        self.provider = identity_provider(settings, clock) if identity is None else identity
+        if identity is None:
+            identity = identity_provider(settings, clock, metrics=metrics)
+        self.provider = identity
         pepper = load_pepper(settings)
         keys = ApiKeys(database, pepper, clock)
         self.registrations: Registrations | None = None
@@ -216,7 +232,7 @@ class _Public:
     """What anyone may read, and the board that it is read from."""
 
     def __init__(self, inputs: _Inputs, callers: _Callers, signed: SignedHeads) -> None:
-        settings, database, _, clock = inputs
+        settings, database, _, clock, _ = inputs
         bounds = freshness_limits(settings)
         self.catalog = load_catalog(settings.guides_file)
         self.index = index_document(settings.base_url)
@@ -275,7 +291,7 @@ class _Subscribers:
     closings: Sequence[Closing] = ()
 
     def __init__(self, inputs: _Inputs, callers: _Callers) -> None:
-        settings, database, _, clock = inputs
+        settings, database, _, clock, metrics = inputs
         provider, facilitator = callers.provider, callers.facilitator
         self.entitlements = Entitlements(database, clock)
         self.grants = FeedGrants(self.entitlements, clock, period_days=settings.feed_period_days)
@@ -284,7 +300,7 @@ class _Subscribers:
             self.feed = FeedAccess(provider, self.entitlements, self.entry)
             return
         feed_price, stance_price = feed_requirements(settings), stance_requirements(settings)
-        journal = Journal(database, clock)
+        journal = Journal(database, clock, metrics)
         cashier = Cashier(journal, facilitator, clock)
         wallets = WalletIdentity(facilitator, journal, callers.limiter, clock)
         self.entry = FeedEntry(settings.base_url, feed_price)
@@ -297,7 +313,7 @@ class _Subscribers:
 
 
 def _api_routers(parts: _Parts) -> list[Router]:
-    settings, _, _, clock = parts.inputs
+    settings, _, _, clock, _ = parts.inputs
     public, history = parts.public, parts.history
     board, stances, limiter = public.board, history.stances, parts.callers.limiter
     seconds, base_url = settings.comparison_seconds, settings.base_url
@@ -325,7 +341,7 @@ def _api_routers(parts: _Parts) -> list[Router]:
 
 
 def _page_routers(parts: _Parts) -> list[Router]:
-    settings, database, _, clock = parts.inputs
+    settings, database, _, clock, _ = parts.inputs
     callers, public, history = parts.callers, parts.public, parts.history
     site = Site(
         parts.pages,
@@ -378,7 +394,20 @@ def _tasks(parts: _Parts) -> list[Task]:
         [*watched, *shared, parts.history.logs],
         clock=parts.inputs.clock,
     )
-    return [board.follow, recorder.run]
+    return [board.follow, recorder.run, *_exporting(parts)]
+
+
+def _exporting(parts: _Parts) -> list[Task]:
+    settings, _, _, clock, metrics = parts.inputs
+    if not settings.metrics_port:
+        return []
+    # Imported late: the package adds 0.1 s to each start.
+    from barograph.kit.metrics_export import MetricsExporter  # noqa: PLC0415
+
+    async def sample() -> Mapping[Key, float]:
+        return web_gauges(parts.public.board, settings, parts.callers.limits_failing)
+
+    return [MetricsExporter(settings, "web", metrics, sample, clock=clock).run]
 
 
 def _closings(parts: _Parts) -> list[Closing]:

@@ -33,12 +33,13 @@ from barograph.site.routes import PAGE_FOLDERS, PAGE_PATHS
 from barograph.site.templating import Templates
 from barograph.stances.documents import STANCE_PATHS
 from barograph.status.endpoints import STATUS_PATH
+from barograph.web.health import HEALTH_PATHS
 
 log = logging.getLogger(__name__)
 
 Handler = Callable[[Request, Exception], Coroutine[Any, Any, Response]]
 
-FREE_PATHS = frozenset({*PAGE_PATHS, *DISCOVERY_PATHS, SIGNALS_PATH, STATUS_PATH})
+FREE_PATHS = frozenset({*PAGE_PATHS, *DISCOVERY_PATHS, SIGNALS_PATH, STATUS_PATH, *HEALTH_PATHS})
 FREE_FOLDERS = (f"{INDEX_PATH}/", BADGE_FOLDER, HISTORY_FOLDER, *PAGE_FOLDERS)
 PRIVATE_PATHS = frozenset({MATERIAL_CHANGE_PATH, FEED_NOW_PATH, FEED_PATH, *STANCE_PATHS.values()})
 """Subscriber and paid endpoints: only the caller may see the answer, errors included."""

@@ -4,6 +4,7 @@ Its defaults have traps; each line below that avoids one has a test in `tests/e2
 """
 
 import logging
+import mmap
 import os
 import sys
 from multiprocessing import parent_process
@@ -20,6 +21,7 @@ from barograph.keys.api_keys import load_pepper
 from barograph.kit.clock import system_clock
 from barograph.kit.http import ASGIApp
 from barograph.kit.logs import FORMATTERS, configure_logs
+from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.opening import open_database
 from barograph.kit.operating_system import die_with_parent, raise_file_limit, require_free_port
 from barograph.settings import Settings
@@ -49,6 +51,10 @@ BUFFER_BYTES = 64 * 1024
 """How much of a request, or of a response that the client doesn't read, a connection buffers."""
 
 
+STOPPING = mmap.mmap(-1, 1)
+"""One byte that the server shares with its workers: 1 once it was told to stop."""
+
+
 def check_configuration(settings: Settings) -> None:
     """Check what the workers will need, before they start.
 
@@ -73,7 +79,7 @@ def run_server(settings: Settings) -> None:
         advice = "set BAROGRAPH_LIMITS_URL if there are several web hosts"
         log.warning("rate limits are counted per host", extra={"advice": advice})
     files = raise_file_limit()  # the workers inherit it
-    Server(
+    _Server(
         "barograph.web.server:web_app",
         factory=True,
         address=settings.host,
@@ -99,6 +105,14 @@ def run_server(settings: Settings) -> None:
         backpressure=min(MAX_CONNECTIONS, files - min(OWN_FILES, files // 2)),
         backlog=4_096,
     ).serve()
+
+
+class _Server(Server):  # type: ignore[misc, valid-type]
+    """Tells the workers that the service stops, which differs from the end of one worker."""
+
+    def signal_handler_interrupt(self, *args: object, **options: object) -> None:
+        STOPPING[0] = 1
+        super().signal_handler_interrupt(*args, **options)
 
 
 class WorthLogging(logging.Filter):
@@ -150,4 +164,10 @@ def _create_app(settings: Settings) -> ASGIApp:
         )
         for address in (settings.database_address, settings.history_address)
     )
-    return create_app(settings, database, history).app
+    return create_app(
+        settings,
+        database,
+        history,
+        is_stopping=lambda: STOPPING[0] == 1,
+        metrics=Metrics() if settings.metrics_port else NO_METRICS,
+    ).app

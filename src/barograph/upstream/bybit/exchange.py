@@ -14,6 +14,7 @@ from msgspec import structs
 
 from barograph.errors import InvalidReply, UnknownToUpstream
 from barograph.kit.clock import Clock
+from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.timestamps import MINUTE
 from barograph.markets.exchange import (
     LONG_ACCOUNTS,
@@ -65,15 +66,23 @@ class BybitExchange:
         sleep: Sleep = asyncio.sleep,
         random: Random | None = None,
         listing_seconds: float = LISTING_SECONDS,
+        metrics: Metrics = NO_METRICS,
     ) -> None:
         jitter = Random() if random is None else random
         self._settings = settings
         self._clock = clock
         self._rest = RestClient(
-            settings, clock=clock, transport=transport, sleep=sleep, random=jitter
+            settings,
+            clock=clock,
+            transport=transport,
+            sleep=sleep,
+            random=jitter,
+            metrics=metrics,
         )
         self._history = BybitHistory(self._rest, clock=clock, sleep=sleep, time_of=self._time)
-        self._stream = LiquidationStream(settings, clock=clock, sleep=sleep, random=jitter)
+        self._stream = LiquidationStream(
+            settings, clock=clock, sleep=sleep, random=jitter, metrics=metrics
+        )
         self._catalogue = ContractCache(self._listing, clock, listing_seconds)
         self._last_time = 0
         self._last_as_of = 0

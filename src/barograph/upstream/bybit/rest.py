@@ -25,6 +25,7 @@ from barograph.errors import (
     UpstreamError,
 )
 from barograph.kit.clock import Clock
+from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.settings import Settings
 from barograph.upstream.bybit.circuit_breaker import CircuitBreaker
 from barograph.upstream.bybit.wire import Envelope, HttpReply, open_envelope
@@ -68,7 +69,9 @@ class RestClient:
         transport: httpx2.AsyncBaseTransport | None,
         sleep: Sleep,
         random: Random,
+        metrics: Metrics = NO_METRICS,
     ) -> None:
+        self._metrics = metrics
         self._seconds = settings.request_seconds
         self._breaker_seconds = settings.breaker_seconds
         self._clock = clock
@@ -116,8 +119,9 @@ class RestClient:
         )
 
         async def attempt(seconds: float) -> T:
-            reply = await self._fetch(endpoint, params, seconds)
-            return read(open_envelope(reply, self._clock()))
+            with self._metrics.call("bybit"):
+                reply = await self._fetch(endpoint, params, seconds)
+                return read(open_envelope(reply, self._clock()))
 
         host = self._hosts[purpose]
         # All checks come first: a call that one refuses must not count as a success for another.

@@ -15,6 +15,7 @@ from websockets.exceptions import WebSocketException
 
 from barograph.errors import Unreachable, UpstreamError
 from barograph.kit.clock import Clock
+from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.timestamps import SECOND
 from barograph.markets.exchange import LiquidationWatcher
 from barograph.markets.liquidations import WatchedSpans
@@ -47,7 +48,16 @@ _AHEAD_MS = 60 * SECOND
 class LiquidationStream:
     """Keeps two equal connections open per group of contracts, and passes on their messages."""
 
-    def __init__(self, settings: Settings, *, clock: Clock, sleep: Sleep, random: Random) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        clock: Clock,
+        sleep: Sleep,
+        random: Random,
+        metrics: Metrics = NO_METRICS,
+    ) -> None:
+        self._metrics = metrics
         self._settings = settings
         self._clock = clock
         self._sleep = sleep
@@ -92,7 +102,8 @@ class LiquidationStream:
         while True:
             began = self._clock()
             try:
-                await self._connect(topics, watcher, state)
+                with self._metrics.call("bybit-stream"):
+                    await self._connect(topics, watcher, state)
             except UpstreamError as error:
                 state.lost(error)
             # A connection that lasted resets the backoff.

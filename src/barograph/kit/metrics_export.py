@@ -1,0 +1,301 @@
+"""Serves the metrics of all processes with one data folder to Prometheus.
+
+Each process writes its numbers to a file every second. One process serves the sum of all files;
+when it ends, another takes over. A process that starts takes over the counts of ended processes of
+its role, so that no counter goes backwards and the number of files stays small.
+"""
+
+import asyncio
+import fcntl
+import logging
+import os
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from itertools import accumulate
+from pathlib import Path
+from threading import Lock
+from typing import IO, Literal, TypeVar
+from wsgiref.simple_server import WSGIServer
+
+import msgspec
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from barograph import __version__
+from barograph.kit.clock import Clock
+from barograph.kit.metrics import (
+    BOUNDS,
+    BUILD,
+    FAMILIES,
+    HISTOGRAM_SIZE,
+    MEMORY,
+    PROCESSES,
+    Family,
+    Key,
+    Metrics,
+    Numbers,
+)
+from barograph.kit.operating_system import OWNER_ONLY
+from barograph.kit.timestamps import SECOND
+from barograph.settings import Settings
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Role = Literal["web", "collector"]
+Gauges = Mapping[Key, float]
+Sample = Callable[[], Awaitable[Gauges]]
+"""Reads gauges of this process."""
+
+WRITE_SECONDS = 1.0
+LIVE_MS = 10 * SECOND
+"""The gauges of a process that wrote nothing for this long don't count."""
+
+_BUCKETS = (*(f"{bound:g}" for bound in BOUNDS), "+Inf")
+
+
+class ProcessFile(msgspec.Struct):
+    """What a process writes."""
+
+    role: str
+    pid: int
+    version: str
+    written_at: int
+    totals: list[tuple[Key, Numbers]]
+    gauges: list[tuple[Key, float]]
+    """None of them if the process has stopped."""
+
+
+class MetricsExporter:
+    """Writes the numbers of this process, and serves those of all if no other process does."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        role: Role,
+        metrics: Metrics,
+        sample: Sample,
+        *,
+        clock: Clock,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._host, self._port = settings.metrics_host, settings.metrics_port
+        self._folder = settings.data / "metrics"
+        self._file = self._folder / f"{role}-{os.getpid()}.json"
+        self._role = role
+        self._metrics = metrics
+        self._sample = sample
+        self._clock = clock
+        self._sleep = sleep
+        self._lock: IO[str] | None = None
+        self._server: WSGIServer | None = None
+        self._is_failing = False
+        self._writing = Lock()  # the last write must not meet the one before it
+
+    async def run(self) -> None:
+        """Write and serve until cancelled."""
+        with self._logged():
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            self._take_over_totals()
+        try:
+            while True:
+                content = self._content(await self._gauges())
+                # In a thread, because the disk may be slow.
+                await asyncio.to_thread(self._write, content)
+                self._try_to_serve()
+                await self._sleep(WRITE_SECONDS)
+        finally:
+            self._write(self._content({}))
+            await asyncio.to_thread(self._stop_serving)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run beside something else."""
+        task = asyncio.create_task(self.run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _gauges(self) -> Gauges:
+        sampled: Gauges = {}
+        try:
+            # A database that hangs must not hide the other numbers.
+            async with asyncio.timeout(WRITE_SECONDS):
+                sampled = await self._sample()
+        except TimeoutError:
+            pass
+        except Exception:
+            log.exception("metrics not read")
+        return {**self._metrics.gauges, **sampled, **_process_gauges(self._role)}
+
+    def _content(self, gauges: Gauges) -> bytes:
+        totals, values = list(self._metrics.totals.items()), list(gauges.items())
+        now = self._clock()
+        return msgspec.json.encode(
+            ProcessFile(self._role, os.getpid(), __version__, now, totals, values)
+        )
+
+    def _write(self, content: bytes) -> None:
+        with self._logged(), self._writing:
+            draft = self._file.with_suffix(".draft")
+            draft.touch(OWNER_ONLY)
+            draft.write_bytes(content)
+            draft.replace(self._file)
+
+    def _take_over_totals(self) -> None:
+        """Add what ended processes of this role counted, while no scrape reads the files."""
+        with _locked(self._folder, fcntl.LOCK_EX):
+            files = _read_files(self._folder)
+            ended = {file: each for file, each in files.items() if self._has_ended(each)}
+            _add_up(ended.values(), self._metrics.totals)
+            self._write(self._content({}))
+            for file in ended.keys() - {self._file}:
+                file.unlink()
+                file.with_suffix(".draft").unlink(missing_ok=True)
+
+    def _has_ended(self, other: ProcessFile) -> bool:
+        # Both: a process may be frozen, or run in another container.
+        is_quiet = self._clock() - other.written_at > LIVE_MS
+        is_gone = is_quiet and not Path(f"/proc/{other.pid}").exists()
+        return other.role == self._role and (is_gone or other.pid == os.getpid())
+
+    def _try_to_serve(self) -> None:
+        """Take the lock of the process that serves, and then the port."""
+        if self._server is not None:
+            return
+        with suppress(BlockingIOError), self._logged():
+            if self._lock is None:
+                self._lock = _take_lock(self._folder / ".serving")
+            registry = CollectorRegistry()
+            registry.register(SumOfProcesses(self._folder, self._clock))
+            # It has its own threads: a scrape doesn't block the event loop.
+            self._server, _ = start_http_server(self._port, self._host, registry)
+
+    def _stop_serving(self) -> None:
+        """Free the port, and then the lock."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+        if self._lock is not None:
+            self._lock.close()
+
+    @contextmanager
+    def _logged(self) -> Iterator[None]:
+        """Log the first of several failures; the service works without metrics."""
+        try:
+            yield
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            if not self._is_failing:
+                where = {"address": f"{self._host}:{self._port}", "folder": str(self._folder)}
+                log.warning("metrics are not served", extra={"reason": str(error), **where})
+            self._is_failing = True
+
+
+def _process_gauges(role: Role) -> Gauges:
+    own: dict[Key, float] = {(PROCESSES.name, role): 1.0, (BUILD.name, __version__): 1.0}
+    with suppress(OSError):  # only Linux has it
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        own[MEMORY.name, role] = float(pages * os.sysconf("SC_PAGE_SIZE"))
+    return own
+
+
+class SumOfProcesses(Collector):
+    """Adds up the files of all processes."""
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        self._folder = folder
+        self._clock = clock
+
+    def collect(self) -> Iterable[Metric]:
+        """Every metric."""
+        with _locked(self._folder, fcntl.LOCK_SH):
+            files = _read_files(self._folder).values()
+        now = self._clock()
+        totals: dict[Key, Numbers] = {}
+        gauges: defaultdict[Key, list[float]] = defaultdict(list)
+        _add_up(files, totals)
+        for each in files:
+            if now - each.written_at <= LIVE_MS:
+                for key, value in each.gauges:
+                    gauges[key].append(value)
+        for family in FAMILIES:
+            if family.kind == "histogram":
+                yield _histogram(family, totals)
+            elif family.kind == "counter":
+                yield _counter(family, totals)
+            else:
+                yield _gauge(family, gauges, now)
+
+
+def _add_up(files: Iterable[ProcessFile], totals: dict[Key, Numbers]) -> None:
+    for each in files:
+        for key, numbers in each.totals:
+            if len(numbers) in {1, HISTOGRAM_SIZE}:  # another version may have other buckets
+                before = totals.setdefault(key, [0.0] * len(numbers))
+                before[:] = [one + other for one, other in zip(before, numbers, strict=True)]
+
+
+def _histogram(family: Family, totals: Mapping[Key, Numbers]) -> Metric:
+    metric = HistogramMetricFamily(family.name, family.help, labels=family.labels)
+    for labels, (seconds, *counts) in _series(family, totals):
+        buckets = list(zip(_BUCKETS, accumulate(counts), strict=True))
+        metric.add_metric(labels, buckets, seconds)
+    return metric
+
+
+def _counter(family: Family, totals: Mapping[Key, Numbers]) -> Metric:
+    metric = CounterMetricFamily(family.name, family.help, labels=family.labels)
+    for labels, (count,) in _series(family, totals):
+        metric.add_metric(labels, count)
+    return metric
+
+
+def _gauge(family: Family, gauges: Mapping[Key, list[float]], now: int) -> Metric:
+    metric = GaugeMetricFamily(family.name, family.help, labels=family.labels)
+    for labels, values in _series(family, gauges):
+        ages = [(now - each) / SECOND for each in values]
+        metric.add_metric(labels, family.combine(ages if family.kind == "age" else values))
+    return metric
+
+
+def _series(family: Family, found: Mapping[Key, T]) -> list[tuple[Key, T]]:
+    """The label values and numbers of one metric."""
+    return [(key[1:], found[key]) for key in sorted(found) if key[0] == family.name]
+
+
+def _read_files(folder: Path) -> dict[Path, ProcessFile]:
+    found = {}
+    for file in folder.glob("*.json"):
+        with suppress(OSError, msgspec.MsgspecError):  # a process of another version wrote it
+            found[file] = msgspec.json.decode(file.read_bytes(), type=ProcessFile)
+    return found
+
+
+def _take_lock(file: Path) -> IO[str]:
+    """Lock a file until it is closed; raises BlockingIOError if another process has locked it."""
+    lock = file.open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        raise
+    return lock
+
+
+@contextmanager
+def _locked(folder: Path, how: int) -> Iterator[None]:
+    """Keep the files together while their totals move from one to another."""
+    with (folder / ".totals").open("a") as lock:
+        fcntl.flock(lock, how)
+        yield

@@ -1,0 +1,181 @@
+"""Metrics of running processes, and the page and alerts about them."""
+
+import json
+import re
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+
+from support.metrics import Samples, parse
+from support.processes import HOST, answer_200, eventually, running, unused_port
+from support.published_server import published_server
+
+pytestmark = [pytest.mark.e2e, pytest.mark.thorough]
+
+ROOT = Path(__file__).parents[2]
+ALERTS = ROOT / "deploy" / "prometheus-alerts.yml"
+PROMTOOL = ROOT / ".venv" / "bin" / "promtool"
+STATE = "/api/agent/market-state"
+READS = f"barograph_request_seconds_count {STATE} 200"
+HALF = b"GET /readyz HTTP/1.1\r\nHost: barograph\r\n"
+
+
+class Scraped:
+    """A server of two workers with metrics."""
+
+    def __init__(self, base_url: str, port: int) -> None:
+        self.base_url = base_url
+        self.port = port
+
+    def text(self) -> str:
+        return eventually(lambda: answer_200(f"http://{HOST}:{self.port}/metrics"), "a scrape").text
+
+    def samples(self) -> Samples:
+        return parse(self.text())
+
+    def until(self, is_true: Callable[[Samples], bool]) -> Samples:
+        return eventually(lambda: found if is_true(found := self.samples()) else None, "a value")
+
+    def serving(self) -> int | None:
+        """The process that serves the metrics."""
+        listening = [each for each in psutil.net_connections() if each.status == "LISTEN"]
+        return next((each.pid for each in listening if each.laddr.port == self.port), None)
+
+
+@pytest.fixture(scope="module")
+def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
+    port = unused_port()
+    folder = tmp_path_factory.mktemp("scraped")
+    with published_server(folder, BAROGRAPH_METRICS_PORT=str(port)) as base_url:
+        yield Scraped(base_url, port)
+
+
+@pytest.mark.outcome(
+    "The process that serves metrics is killed",
+    "Another process serves them within seconds, and no counter goes backwards.",
+)
+def test_another_process_serves_the_metrics_after_a_kill(scraped: Scraped) -> None:
+    scraped.until(lambda found: found.get("barograph_processes web") == 2)
+    for _ in range(10):
+        assert answer_200(f"{scraped.base_url}{STATE}")
+    before = scraped.until(lambda found: found.get(READS, 0) >= 11)
+    first = eventually(scraped.serving, "the serving process")
+    psutil.Process(first).kill()
+    second = eventually(lambda: (scraped.serving() or first) != first or None, "another one")
+    assert second
+    assert answer_200(f"{scraped.base_url}{STATE}")
+    scraped.until(lambda found: found[READS] > before[READS])
+
+
+def test_the_page_and_the_alerts_name_the_metrics_of_a_scrape(scraped: Scraped) -> None:
+    types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", scraped.text(), re.MULTILINE))
+    page = (ROOT / "docs" / "metrics.md").read_text("utf-8")
+    assert dict(re.findall(r"^\| `(barograph_\w+)` \| (\w+) \|", page, re.MULTILINE)) == types
+    used = set(re.findall(r"barograph_\w+", " ".join(rule["expr"] for rule in rules())))
+    assert used
+    assert {name.removesuffix("_count") for name in used} <= types.keys()
+    assert [rule["alert"] for rule in rules()] == re.findall(
+        r"^\| `(Barograph\w+)`", page, re.MULTILINE
+    )
+
+
+def rules() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = yaml.safe_load(ALERTS.read_text("utf-8"))["groups"][0]["rules"]
+    return found
+
+
+CASES = {
+    "BarographDataStale": ('barograph_feed_age_seconds{feed="perpetuals"}', "61x30", "59x30", {}),
+    "BarographNoLeader": ("barograph_leader", "0x30", "1x30", {}),
+    "BarographDatabaseDown": (
+        'barograph_database_up{instance="a",database="history"}',
+        "0x30",
+        "1x30",
+        {"instance": "a", "database": "history"},
+    ),
+    "BarographServerErrors": (
+        'barograph_request_seconds_count{status="502"}',
+        "0+20x30",
+        "0+5x30",
+        {},
+    ),
+    "BarographPaymentUnresolved": (
+        'barograph_payments_oldest_open_age_seconds{state="unknown"}',
+        "901x30",
+        "899x30",
+        {"state": "unknown"},
+    ),
+}
+OTHERS = {
+    "barograph_leader": "1x30",
+    'barograph_request_seconds_count{status="200"}': "0+1000x30",
+}
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
+def test_an_alert_fires_when_it_should_and_stays_quiet_otherwise(
+    tmp_path: Path, rule: dict[str, Any]
+) -> None:
+    name = rule["alert"]
+    series, bad, good, labels = CASES[name]
+    fired = {"exp_labels": {**rule["labels"], **labels}, "exp_annotations": rule["annotations"]}
+    tests = [
+        {
+            "interval": "1m",
+            "input_series": [
+                {"series": one, "values": text if "+" in text else text.replace("x", "+0x")}
+                for one, text in {**OTHERS, series: values}.items()
+            ],
+            "alert_rule_test": [
+                {"eval_time": "20m", "alertname": name, "exp_alerts": alerts},
+                {"eval_time": "0m", "alertname": name, "exp_alerts": []},  # `for` has not passed
+            ],
+        }
+        for values, alerts in ((bad, [fired]), (good, []))
+    ]
+    file = tmp_path / "test.yml"
+    file.write_text(json.dumps({"rule_files": [str(ALERTS)], "tests": tests}))
+    promtool("check", "rules", str(ALERTS))
+    promtool("test", "rules", str(file))
+
+
+def promtool(*arguments: str) -> None:
+    assert PROMTOOL.exists(), "promtool is missing: run `make load-tools`"
+    done = subprocess.run([PROMTOOL, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.outcome(
+    "The web server is told to stop",
+    "`/readyz` returns 503 on connections that are still open; requests in progress finish.",
+)
+def test_a_host_is_not_ready_from_the_moment_it_is_told_to_stop(tmp_path: Path) -> None:
+    port = unused_port()
+    arguments = ("serve", "--port", str(port), "--workers", "2", "--data", str(tmp_path))
+    with running(*arguments, log=tmp_path / "log") as process, ExitStack() as stack:
+        eventually(lambda: answer_200(f"http://{HOST}:{port}/healthz"), "the first answer")
+        opened = [
+            stack.enter_context(socket.create_connection((HOST, port), 30)) for _ in range(20)
+        ]
+        for each in opened:
+            each.sendall(HALF)
+        assert all(answer_200(f"http://{HOST}:{port}/healthz") for _ in range(20))
+        process.popen.terminate()
+        answers = [_finish(each) for each in opened]
+        assert any(b'{"status":"stopping"}' in answer for answer in answers)
+        assert not any(b" 200 " in answer for answer in answers)
+
+
+def _finish(connection: socket.socket) -> bytes:
+    try:
+        connection.sendall(b"\r\n")
+        return connection.recv(4_096)
+    except ConnectionError:
+        return b""

@@ -1,0 +1,305 @@
+"""Debian's nginx with deploy/nginx.conf: what it caches, repeats, refuses and logs."""
+
+import json
+import socket
+import subprocess
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from threading import Event
+
+import httpx2
+import pytest
+
+from barograph.badges.contents import record_not_started
+from barograph.badges.documents import KEEP_SECONDS, badge_document
+from barograph.badges.endpoints import refused_badge
+from barograph.kit.clock import system_clock
+from barograph.kit.documents import Document
+from barograph.kit.timestamps import SECOND, http_date
+from support.nginx import Nginx, Reply, Upstream, http_reply, running_nginx
+from support.processes import HOST, eventually
+
+pytestmark = [pytest.mark.e2e, pytest.mark.thorough]
+
+FREE = "/api/agent/market-state"
+PAID = "/api/x402/rates-desk"
+PRIVATE = (PAID, "/api/x402/feed", "/api/feed/now", "/api/agents/material-change")
+CACHED = (b"Cache-Control", b"public, max-age=60")
+SECRET = "secret-of-the-caller"
+
+
+def plain(head: bytes) -> bytes:
+    """What any host answers: the request, and that it may be cached."""
+    return http_reply(head, CACHED)
+
+
+@pytest.fixture
+def hosts() -> Iterator[tuple[Upstream, Upstream]]:
+    with Upstream(plain).running() as one, Upstream(plain).running() as other:
+        yield one, other
+
+
+@pytest.fixture
+def nginx(tmp_path: Path, hosts: tuple[Upstream, Upstream]) -> Iterator[Nginx]:
+    with running_nginx(tmp_path / "nginx", *(each.address for each in hosts)) as found:
+        yield found
+
+
+def sent_ago(document: Document, age: int) -> Reply:
+    """A host that sends a document, and whose clock is slow by `age` whole seconds."""
+
+    def reply(_: bytes) -> bytes:
+        now = (system_clock() // SECOND - age) * SECOND
+        fields = [each for each in document.begin(now)["headers"] if each[0] != b"content-length"]
+        return http_reply(document.body, *fields, (b"Date", http_date(now).encode()))
+
+    return reply
+
+
+def aged(nginx: Nginx, hosts: tuple[Upstream, ...], document: Document, age: int) -> bytes:
+    """Read a document that nginx stored some seconds ago, while the hosts have nothing newer."""
+    path = f"{FREE}?age={age}"
+    for host in hosts:
+        host.reply = sent_ago(document, age)
+    first = nginx.get(path)
+    assert http_timestamp(first) <= system_clock() - age * SECOND
+    for host in hosts:
+        host.reply = lambda _: http_reply(b"gone", status=502)
+    nginx.age_cache(age)
+    again = nginx.get(path)
+    if again.content == document.body:
+        assert again.headers.get_list("date") == first.headers.get_list("date")
+    return again.content
+
+
+def http_timestamp(answer: httpx2.Response) -> float:
+    (date,) = answer.headers.get_list("date")
+    return parsedate_to_datetime(date).timestamp() * SECOND
+
+
+@pytest.mark.parametrize("seconds_left", [2, 6, 7, 15, 16, 30])
+def test_nginx_shows_data_with_its_date_and_never_past_its_limit(
+    nginx: Nginx, hosts: tuple[Upstream, Upstream], seconds_left: int
+) -> None:
+    for age in (0, min(seconds_left - 2, 14), seconds_left):
+        until = (system_clock() // SECOND - age + seconds_left) * SECOND
+        shown = aged(nginx, hosts, Document(b"data", until=until), age)
+        assert shown == (b"gone" if age == seconds_left else b"data")
+
+
+def test_nginx_never_shows_a_badge_that_is_older_than_ten_minutes(
+    nginx: Nginx, hosts: tuple[Upstream, Upstream]
+) -> None:
+    badge = badge_document(record_not_started().content, "flat", "svg")
+    assert aged(nginx, hosts, badge, KEEP_SECONDS - 2) == badge.body
+    assert aged(nginx, hosts, badge, KEEP_SECONDS + 1) == b"gone"
+
+
+def test_a_document_is_refreshed_in_the_background_by_one_request(
+    nginx: Nginx, hosts: tuple[Upstream, Upstream]
+) -> None:
+    for host in hosts:
+        host.reply = sent_ago(Document(b"first"), 0)
+    nginx.get(FREE)
+    nginx.age_cache(7)
+    for host in hosts:
+        host.reply = sent_ago(Document(b"second"), 0)
+    assert nginx.get(FREE).content == b"first"
+    eventually(lambda: nginx.get(FREE).content == b"second" or None, "the refreshed document")
+    assert sum(len(host.heads) for host in hosts) == 2
+
+
+@pytest.mark.parametrize("path", [*PRIVATE, "/api/v1/signals", "/keys/" + SECRET, "/api/mcp", FREE])
+def test_answers_for_one_caller_are_neither_cached_nor_logged(
+    nginx: Nginx, hosts: tuple[Upstream, Upstream], path: str
+) -> None:
+    """Even if a host said by mistake that they may be cached."""
+    sent = dict.fromkeys(("authorization", "x_api_key", "payment_signature", "x_payment"), SECRET)
+    sent |= {"cookie": SECRET, "referer": f"https://barograph.example/keys/{SECRET}"}
+    for name, value in sent.items():
+        nginx.get(f"{path}?leg={SECRET}", **{name: value})
+    # Free reads may come from the cache whatever cookie or referrer was sent.
+    assert len(hosts[0].heads + hosts[1].heads) == len(sent) - (path == FREE)
+    nginx.wait_for_log("/keys/-" if SECRET in path else path, len(sent))
+    assert SECRET not in nginx.logs()
+
+
+def test_secrets_stay_out_of_the_logs_when_hosts_fail(tmp_path: Path) -> None:
+    with running_nginx(tmp_path / "nginx", f"{HOST}:1") as nginx:
+        for path in (f"/keys/{SECRET}", f"/k%65ys/{SECRET}", f"{PAID}?{SECRET}", "/markets"):
+            nginx.get(path, referer=f"https://barograph.example/keys/{SECRET}")
+        nginx.wait_for_log("/markets")
+        assert SECRET not in nginx.logs()
+
+
+def break_off(_: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Le"
+
+
+@pytest.mark.parametrize("path", PRIVATE)
+def test_a_request_that_may_charge_reaches_one_host_even_if_that_one_breaks(
+    nginx: Nginx, hosts: tuple[Upstream, Upstream], path: str
+) -> None:
+    for host in hosts:
+        host.reply = break_off
+    answer = nginx.get(path, payment_signature="a proof")
+    assert answer.status_code == 503
+    assert sum(len(host.heads) for host in hosts) == 1
+    is_paid = path.startswith("/api/x402/")
+    assert ("send the same proof again" in answer.json()["message"]) is is_paid
+    assert answer.headers["retry-after"] == "15" if is_paid else "5"
+
+
+def test_another_host_answers_a_free_read_and_half_an_answer_is_not_cached(
+    nginx: Nginx, hosts: tuple[Upstream, Upstream]
+) -> None:
+    hosts[0].reply = break_off
+    answers = [nginx.get(f"{FREE}?n={number}") for number in range(4)]
+    assert [each.status_code for each in answers] == [200] * 4
+    hosts[1].reply = lambda head: plain(head)[:-9]
+    with pytest.raises(httpx2.RemoteProtocolError):
+        nginx.get(FREE)
+    hosts[1].reply = plain
+    assert nginx.get(FREE).status_code == 200
+
+
+def test_hosts_get_the_path_and_host_as_sent_and_the_real_address(
+    nginx: Nginx, hosts: tuple[Upstream, Upstream]
+) -> None:
+    long = b"PAYMENT-SIGNATURE: " + b"p" * 15_000
+    target = b"/api/agents//a%2Fb/./%7e?leg=" + b"%41" * 2_000
+    forged = b"X-Forwarded-For: 198.51.100.1"
+    fields = (b"Host: Barograph.example:8443", forged, b"Connection: close", long)
+    assert nginx.knock(b"GET " + target + b" HTTP/1.1", *fields, long[8:]).status == 200
+    (head,) = hosts[0].heads + hosts[1].heads
+    lines = head.splitlines()
+    assert lines[0] == b"GET " + target + b" HTTP/1.1"
+    assert b"Host: Barograph.example:8443" in lines
+    assert [each for each in lines if b"forwarded" in each.lower()] == [
+        b"X-Forwarded-For: 127.0.0.1"
+    ]
+    assert long in lines
+
+
+LONG = b"x" * 16_500
+REFUSED = [
+    (b"get %b HTTP/1.1", (), 400),
+    (b"GET %b HTTP/1.1", (), 400),  # without a Host
+    (b"TRACE %b HTTP/1.1", (b"Host: x",), 405),
+    (b"POST %b HTTP/1.1", (b"Host: x", b"Content-Length: 16385"), 413),
+    (b"GET %b?" + LONG + b" HTTP/1.1", (b"Host: x",), 414),
+    (b"GET %b HTTP/1.1", (b"Host: x", b"Authorization: Bearer " + LONG), 431),
+]
+
+
+@pytest.mark.parametrize(("line", "fields", "status"), REFUSED)
+def test_requests_that_nginx_refuses_get_the_documented_body(
+    nginx: Nginx,
+    hosts: tuple[Upstream, Upstream],
+    line: bytes,
+    fields: tuple[bytes, ...],
+    status: int,
+) -> None:
+    for path in (FREE, *PRIVATE, "/badge/regime.svg", "/badge/regime.json"):
+        answer = nginx.knock(line % path.encode(), *fields)
+        assert answer.status == status
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        if path.startswith("/badge/"):
+            assert answer.body == refused_badge(path, status).body
+        elif path == FREE:
+            assert list(json.loads(answer.body)) == ["error"]
+            assert answer.headers["cache-control"] == "no-store"
+            assert answer.headers["access-control-allow-origin"] == "*"
+        else:
+            assert list(json.loads(answer.body)) == ["error", "message"]
+            assert answer.headers["cache-control"] == "private, no-store"
+            assert answer.headers.get("allow") == ("GET" if status == 405 else None)
+    assert hosts[0].heads + hosts[1].heads == []
+
+
+CODES = dict(
+    zip(
+        PRIVATE,
+        ("stance_unavailable", "payment_unavailable", "feed_unavailable", "comparison_unavailable"),
+        strict=True,
+    )
+)
+
+
+def test_a_host_that_is_gone_or_accepts_nothing_gives_documented_errors(tmp_path: Path) -> None:
+    with socket.create_server((HOST, 0), backlog=0) as full, ExitStack() as stack:
+        busy = full.getsockname()
+        for _ in range(2):  # they fill its queue, so that it accepts nobody
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(busy)
+        for number, address, status in ((1, f"{HOST}:1", 502), (2, f"{HOST}:{busy[1]}", 504)):
+            with running_nginx(tmp_path / f"nginx{number}", address) as nginx:
+                free = nginx.get(FREE)
+                assert (free.status_code, free.headers["retry-after"]) == (status, "5")
+                assert "try again shortly" in free.json()["error"]
+                badge = nginx.get("/badge/regime.svg")
+                assert (badge.status_code, badge.headers["cache-control"]) == (
+                    status,
+                    "public, max-age=60",
+                )
+                assert nginx.get("/markets", accept="text/html").text.startswith("<!doctype html>")
+                for path, code in CODES.items():
+                    answer = nginx.get(path)
+                    assert (answer.status_code, answer.json()["error"]) == (503, code)
+                    assert answer.headers["cache-control"] == "private, no-store"
+
+
+def test_slow_senders_and_clients_that_do_not_read_are_cut_off_and_occupy_no_host(
+    nginx: Nginx, hosts: tuple[Upstream, Upstream]
+) -> None:
+    taken = Event()
+
+    def large(_: bytes) -> bytes:
+        return http_reply(b"x" * 20_000_000)
+
+    for host in hosts:
+        host.reply, host.after_reply = large, taken.set
+    with nginx.connect() as headers, nginx.connect() as body, nginx.connect() as reader:
+        headers.sendall(b"GET / HTTP/1.1\r\nHost:")
+        body.sendall(b"POST /api/mcp HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+        reader.sendall(b"GET /data/all.csv HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert taken.wait(60)  # nginx has the whole answer, and the host is free again
+        assert len(hosts[0].heads + hosts[1].heads) == 1
+        for slow in (headers, body):
+            with suppress(OSError):
+                assert slow.recv(1) == b""
+        nginx.wait_for_log("/data/all.csv")  # written when nginx gave the reader up
+
+
+def test_one_address_has_a_hundred_requests_at_once(
+    nginx: Nginx, hosts: tuple[Upstream, Upstream]
+) -> None:
+    go_on = Event()
+    for host in hosts:
+        host.reply = lambda head: go_on.wait(60) and plain(head)
+    with ThreadPoolExecutor(100) as pool:
+        first = [pool.submit(nginx.get, f"{PAID}?n={number}") for number in range(100)]
+        eventually(lambda: len(hosts[0].heads + hosts[1].heads) == 100 or None, "all of them")
+        one_more = nginx.get(PAID)
+        go_on.set()
+    assert (one_more.status_code, one_more.json()["error"]) == (429, "too_many_requests")
+    assert {each.result().status_code for each in first} == {200}
+
+
+def test_browsers_use_http2_and_plain_http_is_redirected(nginx: Nginx) -> None:
+    curl = ("curl", "-sk", "--http2", "-o", "/dev/null", "-w", "%{http_version} %{http_code}")
+    done = subprocess.run(
+        (*curl, nginx.base_url + FREE), capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "2 200"
+    plain_url = f"http://{HOST}:{nginx.plain_port}/keys/{SECRET}"
+    answer = httpx2.get(plain_url, trust_env=False, follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (
+        308,
+        f"https://{HOST}/keys/{SECRET}",
+    )
+    assert SECRET not in nginx.logs()

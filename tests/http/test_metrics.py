@@ -1,0 +1,96 @@
+"""What a web worker measures."""
+
+import asyncio
+from functools import partial
+
+import pytest
+
+from barograph.kit.database import DatabaseUnavailable
+from barograph.kit.metrics import (
+    DATABASE_FAILURES,
+    DATABASE_UP,
+    FEED_AGE,
+    LIMITS_FAILING,
+    REQUEST_SECONDS,
+    Metrics,
+)
+from barograph.web.app import WebApp, create_app
+from barograph.web.metrics import web_gauges
+from support.databases import take_away
+from support.service import Answer, Service, ask
+
+STATE = "/api/agent/market-state"
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics()
+
+
+@pytest.fixture
+def measured(service: Service, metrics: Metrics) -> WebApp:
+    """A worker that measures its requests."""
+    made = create_app(
+        service.settings, service.database, service.history, clock=service.clock, metrics=metrics
+    )
+    asyncio.run(made.board.refresh())
+    return made
+
+
+def counts(metrics: Metrics) -> dict[tuple[str, ...], float]:
+    """The number of requests by route and status."""
+    return {
+        key[1:]: sum(times[1:])
+        for key, times in metrics.totals.items()
+        if key[0] == REQUEST_SECONDS.name
+    }
+
+
+def test_requests_are_counted_by_route_template_and_status(
+    service: Service, measured: WebApp, metrics: Metrics
+) -> None:
+    read = partial(ask, measured.app)
+    tag = read(STATE).headers["etag"]
+    read(STATE, "HEAD")
+    read(STATE, "GET", [("if-none-match", tag)])
+    read(STATE, "GET", [("if-none-match", '"another"')])
+    read(STATE, "POST")
+    for path in ("/guides/one", "/guides/two", "/nowhere", "/nowhere/else", "/%2e%2e/secret"):
+        read(path)
+    assert counts(metrics) == {
+        (STATE, "200"): 3,
+        (STATE, "304"): 1,
+        (STATE, "405"): 1,
+        ("/guides/{slug}", "404"): 2,
+        ("other", "404"): 3,
+    }
+
+
+def test_measuring_changes_no_response(service: Service, measured: WebApp) -> None:
+    def both(target: str, *given: object) -> list[Answer]:
+        return [ask(app, target, *given) for app in (service.app, measured.app)]
+
+    for target in (STATE, f"{STATE}?x=1", "/api/v1/signals", "/nowhere", "/"):
+        for method in ("GET", "HEAD", "POST"):
+            plain, counted = both(target, method)
+            assert plain._replace(fields=[]) == counted._replace(fields=[])
+            assert [name for name, _ in plain.fields] == [name for name, _ in counted.fields]
+
+
+def test_a_lost_database_is_down_and_its_failures_are_counted(
+    service: Service, measured: WebApp, metrics: Metrics
+) -> None:
+    assert metrics.gauges[DATABASE_UP.name, "service"] == 1
+    take_away(service.settings.database_path)
+    with pytest.raises(DatabaseUnavailable):
+        asyncio.run(measured.board.refresh())
+    assert metrics.gauges[DATABASE_UP.name, "service"] == 0
+    assert metrics.totals[DATABASE_FAILURES.name, "service", "read"] == [1]
+
+
+def test_the_age_of_a_feed_is_that_of_its_data(service: Service) -> None:
+    gauges = web_gauges(service.board, service.settings, lambda: None)
+    assert gauges[FEED_AGE.name, "perpetuals"] == service.clock()
+    assert gauges[LIMITS_FAILING.name, "memory"] == 0
+    failing = web_gauges(service.board, service.settings, service.clock)
+    assert failing[LIMITS_FAILING.name, "memory"] == 1
