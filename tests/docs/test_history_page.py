@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 import threading
-from base64 import b64encode
 from collections.abc import Iterator
 from copy import deepcopy
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -13,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import SecretStr
 
+from barograph.history.origins import new_origin, rotated_key
 from barograph.history.signing import FILE_NAME
 from support.history import RATES, PublicHistory, delivered
 
@@ -148,18 +147,58 @@ def test_the_page_s_code_notices_a_history_that_was_rewritten(
 
 
 def test_the_page_s_code_refuses_a_kept_checkpoint_of_another_key(
+    history: PublicHistory, stranger: Stranger, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    other = PublicHistory(tmp_path_factory.mktemp("other"))
+    other.record(SIZE)
+    app = history.app
+    stranger.check(stance(history, 1))
+    try:
+        history.app = other.new_worker(base_url=stranger.base_url)
+        done = stranger.check(stance(other, 1))
+    finally:
+        history.app = app
+        other.close()
+
+    complaint = "the kept checkpoint is not signed by a key of this service\n"
+    assert (done.returncode, done.stderr) == (1, complaint)
+
+
+def test_the_page_s_code_follows_the_old_keys_to_the_new_one(
     history: PublicHistory, stranger: Stranger
 ) -> None:
     stranger.check(stance(history, 1))
-    app = history.app
-    key = SecretStr(b64encode(bytes(32)).decode())
+    for _ in range(2):
+        history.change_key(rotated_key, stranger.base_url)
+    done = stranger.check(stance(history, 2))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith(f"the first {SIZE} versions are the same as at the last check\n")
+
+
+def test_the_page_s_code_recognises_a_new_origin_and_what_was_lost(
+    history: PublicHistory, stranger: Stranger, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    app, restored = history.app, PublicHistory(tmp_path_factory.mktemp("restored"))
+    stranger.check(stance(history, 1))
+    restored.service.settings.data.joinpath(FILE_NAME).write_bytes(
+        history.service.settings.data.joinpath(FILE_NAME).read_bytes()
+    )
+    restored.record(2)
     try:
-        history.app = history.new_worker(base_url=stranger.base_url, history_key=key)
-        done = stranger.check(stance(history, 1))
+        history.app = restored.new_worker(base_url=stranger.base_url)
+        kept_at_2 = history.ask("/api/history/checkpoint").json()["checkpoints"][2]["checkpoint"]
+        restored.change_key(new_origin, stranger.base_url)
+        restored.record(1, "btc-etf-stance")  # takes a salt, so that the next versions are others
+        restored.record(4)
+        done = stranger.check(stance(restored, 1))
+        (name,) = re.findall(r"(\S+) has ended; both logs have the same first 2 ver", done.stdout)
+        assert name == f"{stranger.base_url[7:]}/history/{RATES}"
+        assert (done.returncode, done.stderr) == (1, f"the versions 3 to {SIZE} are lost\n")
+        (stranger.folder / "kept.txt").write_text(kept_at_2, "utf-8")
+        assert stranger.check(stance(restored, 1)).returncode == 0
     finally:
         history.app = app
-
-    assert (done.returncode, done.stderr) == (1, "the checkpoint is not signed by this key\n")
+        restored.close()
 
 
 def test_the_page_names_every_address_of_the_history(history: PublicHistory) -> None:

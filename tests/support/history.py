@@ -2,17 +2,21 @@
 
 import asyncio
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from itertools import count
 from pathlib import Path
 from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from barograph import NOTICE
 from barograph.board.board import publish
 from barograph.board.feeds import Publication
 from barograph.history.checkpoint import ED25519, Verifier
 from barograph.history.digest import leg_document
+from barograph.history.guards import Continuity
 from barograph.history.ledger import Ledger
+from barograph.history.origins import KeyChange, Record, store_key_change
 from barograph.history.records import (
     SCHEMA,
     ChainEnd,
@@ -24,6 +28,7 @@ from barograph.history.records import (
     Version,
     VersionEvent,
 )
+from barograph.history.signing import install_staged_key, load_history_key, staged_key
 from barograph.kit.database import POSTGRESQL, SQLITE, Database, Transaction
 from barograph.kit.http import ASGIApp
 from barograph.kit.json import Json
@@ -33,6 +38,8 @@ from support.clock import START
 from support.service import BASE_URL, Answer, Service, ask
 
 RATES = "rates-desk"
+
+ChangeKey = Callable[[Record, Ed25519PrivateKey, Ed25519PrivateKey], Coroutine[Any, Any, KeyChange]]
 
 
 def salts() -> Callable[[], str]:
@@ -149,6 +156,19 @@ class PublicHistory:
             await tx.script(sql)
 
         asyncio.run(self.service.history.write(work))
+
+    def change_key(self, change: ChangeKey, base_url: str = BASE_URL) -> None:
+        """Replace the key in the data folder, as the operator's commands do."""
+        settings, database = self.service.settings, self.service.database
+        continuity = Continuity(self.ledger, lambda: None)
+        record = Record(database, self.ledger, base_url, continuity, self.service.clock)
+
+        async def work() -> None:
+            made = await change(record, load_history_key(settings), staged_key(settings))
+            await database.write(lambda tx: store_key_change(tx, made))
+            install_staged_key(settings, made.after.public_key)
+
+        asyncio.run(work())
 
     def tamper(self, *statements: str) -> None:
         asyncio.run(tamper(self.service.history, *statements))

@@ -1,0 +1,214 @@
+"""What a restored record may sign, and what a new key means for old signatures."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Iterator
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from barograph.errors import ConfigurationError
+from barograph.history.checkpoint import Checkpoint, CheckpointRefused, open_checkpoint, verifier_of
+from barograph.history.guards import Continuity, SignedHeads
+from barograph.history.ledger import Ledger
+from barograph.history.log_keys import SigningRefused
+from barograph.history.origins import (
+    KeyChange,
+    Record,
+    RecordBehind,
+    hold_signing,
+    new_origin,
+    resume_signing,
+    rotated_key,
+    store_key_change,
+)
+from barograph.history.public_log import PublicLogs
+from barograph.kit.database import Database
+from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
+from support.backends import Backend
+from support.clock import START, HandClock
+from support.history import RATES, proposal, salts
+from support.service import BASE_URL
+from support.stances import make_history
+
+KEY, NEXT, THIRD = (Ed25519PrivateKey.from_private_bytes(bytes([n] * 32)) for n in range(3))
+NAME = f"barograph.example/history/{RATES}"
+
+
+class Instance:
+    """A service with a record of stances; two of the same size hold the same."""
+
+    def __init__(self, service: Database, history: Database) -> None:
+        self.service = service
+        self.ledger = Ledger(history, HandClock(), salt=salts())
+        self.continuity = Continuity(self.ledger, lambda: None)
+        self.record = Record(service, self.ledger, BASE_URL, self.continuity, HandClock())
+
+    async def grow(self, size: int, later: int = 0) -> None:
+        for number in range(await self.ledger.count(RATES, "versions"), size):
+            await self.ledger.append(proposal(number + later))
+
+    def worker(self, *keys: Ed25519PrivateKey) -> PublicLogs:
+        """A process that finds the next key whenever it reads its key again."""
+        signed, left = SignedHeads(self.service, HandClock()), [*keys[::-1]]
+        load_key = lambda: left.pop() if len(left) > 1 else left[0]  # noqa: E731
+        return PublicLogs(self.ledger, load_key, BASE_URL, signed, self.continuity)
+
+    async def sign(self, key: Ed25519PrivateKey = KEY) -> list[str]:
+        return [each.note for each in await self.worker(key).checkpoints()]
+
+    async def restore(self) -> None:
+        await self.service.write(lambda tx: hold_signing(tx, START))
+
+    async def store(self, change: KeyChange) -> KeyChange:
+        await self.service.write(lambda tx: store_key_change(tx, change))
+        return change
+
+
+Make = Callable[[int], Instance]
+
+
+@pytest.fixture
+def instance(new_store: Callable[[], Backend], runner: asyncio.Runner) -> Iterator[Make]:
+    """Makes an instance of this size, which has signed."""
+    opened: list[Database] = []
+
+    async def prepare(made: Instance, size: int) -> None:
+        steps = packaged_migrations(SERVICE, made.service.engine)
+        await upgrade(made.service, steps, HandClock())
+        await make_history(opened[-1])
+        await made.grow(size)
+        await made.sign()
+
+    def make(size: int) -> Instance:
+        opened.extend(new_store().open() for _ in range(2))
+        made = Instance(*opened[-2:])
+        runner.run(prepare(made, size))
+        return made
+
+    yield make
+    for each in opened:
+        runner.run(each.close())
+
+
+def rates(notes: Iterable[str]) -> str:
+    return next(each for each in notes if each.partition("\n")[0].endswith(RATES))
+
+
+def opened(note: str, key: Ed25519PrivateKey, name: str = NAME) -> Checkpoint:
+    return open_checkpoint(note, verifier_of(key, name))
+
+
+@pytest.mark.both_engines
+@pytest.mark.outcome(
+    "A backup is restored that lacks versions which were signed after it",
+    "Nothing is signed under the old name. The operator restores a newer backup, or starts a new "
+    "origin with another name and key.",
+)
+def test_restored_record_that_is_behind_never_signs_under_the_old_name(
+    instance: Make, runner: asyncio.Runner
+) -> None:
+    lost, restored = instance(2), instance(2)
+
+    async def work() -> None:
+        await lost.grow(4)
+        kept = await lost.sign()
+        await restored.restore()
+        with pytest.raises(SigningRefused, match="restored from a backup"):
+            await restored.sign()
+        with pytest.raises(RecordBehind, match=f"{RATES} versions: it lacks 2 of the 4 entries"):
+            await resume_signing(restored.record, KEY, kept)
+        await restored.grow(5, later=7)
+        with pytest.raises(RecordBehind, match=f"{RATES} versions: its first 4 entries are not"):
+            await resume_signing(restored.record, KEY, kept)
+        with pytest.raises(SigningRefused):
+            await restored.sign()
+
+    runner.run(work())
+
+
+def test_new_origin_has_another_name_and_key_and_says_up_to_where_both_logs_agree(
+    instance: Make, runner: asyncio.Runner
+) -> None:
+    restored = instance(2)
+
+    async def work() -> None:
+        old = await restored.sign()
+        await restored.restore()
+        await restored.grow(5, later=7)
+        with pytest.raises(ConfigurationError, match="the new key has signed checkpoints before"):
+            await new_origin(restored.record, None, KEY)
+        other = await new_origin(restored.record, None, THIRD)
+        change = await restored.store(await new_origin(restored.record, KEY, NEXT))
+        assert other.after.name != change.after.name  # although neither knew the other
+        with pytest.raises(SigningRefused, match="doesn't have the key"):
+            await restored.sign(KEY)
+        name = f"barograph.example/history-{change.after.name}/{RATES}"
+        assert opened(rates(await restored.sign(NEXT)), NEXT, name).size == 5
+
+        (retired,) = (await restored.record.log_keys()).retired
+        last = rates(retired.checkpoints)
+        assert opened(last, KEY) == opened(rates(old), KEY)
+        assert f"\nsuccessor {verifier_of(NEXT, name).text}\n" in last
+        with pytest.raises(ConfigurationError, match="signed checkpoints before"):
+            await new_origin(restored.record, None, KEY)
+        with pytest.raises(CheckpointRefused, match="of another log"):
+            await resume_signing(restored.record, NEXT, old)
+
+    runner.run(work())
+
+
+def test_restored_record_that_holds_everything_signed_continues_with_its_key(
+    instance: Make, runner: asyncio.Runner
+) -> None:
+    restored = instance(3)
+
+    async def work() -> None:
+        kept, running = await restored.sign(), restored.worker(KEY)
+        await restored.restore()
+        with pytest.raises(RecordBehind, match="no checkpoint of this log was given"):
+            await resume_signing(restored.record, KEY, [rates(kept)])
+        forged = rates(kept).replace("\n3\n", "\n2\n")
+        with pytest.raises(CheckpointRefused, match="no key of this record signed"):
+            await resume_signing(restored.record, KEY, [forged])
+        with pytest.raises(ConfigurationError, match="doesn't have the key"):
+            await resume_signing(restored.record, NEXT, kept)
+        document = json.dumps({"checkpoints": [{"checkpoint": each} for each in kept]})
+        compared = await resume_signing(restored.record, KEY, [rates(kept), document])
+        assert (RATES, "versions", 3, 3) in compared
+        assert [each.note for each in await running.checkpoints()] == kept
+
+    runner.run(work())
+
+
+@pytest.mark.both_engines
+@pytest.mark.outcome(
+    "The operator rotates the signing key while web processes run",
+    "A process that has only the old key stops signing. Old checkpoints can still be verified.",
+)
+def test_old_signatures_verify_after_a_rotation_and_the_old_key_signs_no_more(
+    instance: Make, runner: asyncio.Runner
+) -> None:
+    rotated = instance(2)
+
+    async def work() -> None:
+        old, behind, following = (
+            await rotated.sign(),
+            rotated.worker(KEY),
+            rotated.worker(KEY, NEXT),
+        )
+        await rotated.store(await rotated_key(rotated.record, KEY, NEXT))
+        await rotated.grow(3)
+        with pytest.raises(SigningRefused, match="doesn't have the key"):
+            await behind.checkpoints()
+        new = [each.note for each in await following.checkpoints()]
+        assert opened(rates(new), NEXT).size == 3
+        last = rates(following.keys.retired[0].checkpoints)
+        assert opened(last, KEY) == opened(last, NEXT) == opened(rates(old), KEY)
+
+        await rotated.restore()
+        await resume_signing(rotated.record, NEXT, [*old, *new])
+        with pytest.raises(ConfigurationError, match="signed checkpoints before"):
+            await rotated_key(rotated.record, NEXT, KEY)
+
+    runner.run(work())
