@@ -20,8 +20,8 @@ from barograph.demo.files import load_or_create_anchor
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Row
 from barograph.kit.sqlite import copy_sqlite_file
-from support.filled import checkpoints, fill, postgresql_rows, source_rows, sqlite_rows
-from support.operator import Operator
+from support.filled import fill, postgresql_rows, source_rows, sqlite_rows
+from support.operator import Operator, sign
 from support.postgresql import PostgreSQL, running_postgresql
 from support.stances import FUNDING
 
@@ -110,7 +110,7 @@ def test_restore_signs_again_only_if_the_record_has_all_that_kept_checkpoints_si
     source: Operator, tmp_path: Path
 ) -> None:
     def keep(name: str) -> list[str]:
-        notes = asyncio.run(checkpoints(source.database, source.history))
+        notes, _ = asyncio.run(sign(source.database, source.history))
         text = json.dumps({"checkpoints": [{"checkpoint": note} for note in notes]})
         (tmp_path / name).write_text(text)
         return ["--checkpoint", str(tmp_path / name)]
@@ -119,11 +119,10 @@ def test_restore_signs_again_only_if_the_record_has_all_that_kept_checkpoints_si
     kept = keep("kept.json")
     source.record(2)
     newer = keep("newer.json")
-    address = {"BAROGRAPH_BASE_URL": "https://example.com"}
-    text = succeed("restore", tmp_path / "backup", tmp_path / "new", *kept, **address)
+    text = succeed("restore", tmp_path / "backup", tmp_path / "new", *kept)
     assert "checkpoints are signed again" in text
     assert not is_held(rows_of(tmp_path / "new"))
-    said = refused("restore", tmp_path / "backup", tmp_path / "behind", *newer, **address)
+    said = refused("restore", tmp_path / "backup", tmp_path / "behind", *newer)
     assert "it lacks 1 of the 3 entries that were signed" in said
     assert is_held(rows_of(tmp_path / "behind"))
 

@@ -27,8 +27,8 @@ from barograph.kit.database import Row
 from barograph.kit.opening import open_database
 from barograph.settings import Settings
 from support.databases import upgraded_database
-from support.filled import checkpoints, fill, postgresql_rows, source_rows
-from support.operator import Operator
+from support.filled import fill, postgresql_rows, source_rows
+from support.operator import Operator, sign
 from support.postgresql import PostgreSQL, running_postgresql
 from support.stances import FUNDING, RATES, proposal
 
@@ -112,8 +112,8 @@ def test_copy_has_every_row_of_every_table(copy: Copy) -> None:
 @pytest.mark.thorough
 def test_copy_signs_the_same_checkpoints(copy: Copy) -> None:
     copy.succeed()
-    before = asyncio.run(checkpoints(copy.operator.database, copy.operator.history))
-    assert asyncio.run(checkpoints(copy.service, copy.history)) == before
+    before = asyncio.run(sign(copy.operator.database, copy.operator.history))
+    assert asyncio.run(sign(copy.service, copy.history)) == before
 
 
 @pytest.mark.thorough
