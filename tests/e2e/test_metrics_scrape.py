@@ -46,7 +46,7 @@ class Scraped:
     def serving(self) -> int | None:
         """The process that serves the metrics."""
         listening = [each for each in psutil.net_connections() if each.status == "LISTEN"]
-        return next((each.pid for each in listening if each.laddr.port == self.port), None)
+        return next((each.pid for each in listening if (self.port in each.laddr)), None)
 
 
 @pytest.fixture(scope="module")
