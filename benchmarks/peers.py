@@ -196,7 +196,9 @@ def serve_peer(peer: str, port: int) -> None:
 def run_instead(app: str, settings: Settings) -> None:
     """Run the service's server with another application in place of its own."""
     die_with_parent()
-    with patch.object(barograph.web.server, "Server", lambda _, **options: Server(app, **options)):
+    with patch.object(
+        barograph.web.server, "WebServer", lambda _, **options: Server(app, **options)
+    ):
         barograph.web.server.run_server(settings)
 
 

@@ -7,12 +7,13 @@ import socket
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from barograph.errors import Unreachable
-from barograph.kit.metrics import LEADER, MEMORY, REQUEST_SECONDS, Key, Metrics, observe
+from barograph.kit.metrics import LEADER, PROCESSES, REQUEST_SECONDS, Key, Metrics, observe
 from barograph.kit.metrics_export import LIVE_MS, MetricsExporter, ProcessFile
 from barograph.kit.request_times import RequestTimes
 from barograph.macro.records import Figure
@@ -21,6 +22,7 @@ from barograph.upstream.files import OutOfRange
 from support.clock import HandClock
 from support.metrics import files_sum
 from support.processes import HOST, unused_port
+from support.service import asked
 
 NOBODY = 2**22 + 1
 """A process id that Linux never gives."""
@@ -50,7 +52,7 @@ class Host:
         totals = list(counted(calls).totals.items())
         gauges: list[tuple[Key, float]] = [((LEADER.name,), leads)]
         written_at = self.clock() - age
-        content = ProcessFile(role, pid, "1", written_at, totals, gauges)
+        content = ProcessFile(role, pid, written_at, totals, gauges)
         (self.folder / f"{role}-{pid}.json").write_bytes(msgspec.json.encode(content))
 
     async def run_until_served(self, metrics: Metrics, **gauges: float) -> None:
@@ -64,8 +66,10 @@ class Host:
             await asyncio.Event().wait()
 
         done = asyncio.Event()
-        parts = self.settings, "collector", metrics, sample
-        async with MetricsExporter(*parts, clock=self.clock, sleep=sleep).running():
+        exporter = MetricsExporter(
+            self.settings, "collector", metrics, sample, clock=self.clock, sleep=sleep
+        )
+        async with exporter.running():
             await done.wait()
 
     def sums(self) -> dict[str, float]:
@@ -102,7 +106,7 @@ def test_files_of_metrics_are_private_and_a_stopped_process_has_no_gauges(host: 
     asyncio.run(host.run_until_served(Metrics(), **{LEADER.name: 1.0}))
     (file,) = host.folder.glob("*.json")
     assert file.stat().st_mode & 0o777 == 0o600
-    assert not {"barograph_leader", f"{MEMORY.name} collector"} & host.sums().keys()
+    assert not {"barograph_leader", f"{PROCESSES.name} collector"} & host.sums().keys()
 
 
 def test_a_port_that_another_program_uses_is_logged_once(
@@ -126,13 +130,13 @@ def test_failures_have_one_of_few_kinds() -> None:
 
 
 def test_a_request_without_a_response_is_counted() -> None:
-    async def leave(*_: object) -> None:
+    async def leave(*_: Any) -> Any:
         raise asyncio.CancelledError
 
     metrics = Metrics()
     app = RequestTimes(metrics, lambda path: path).measured(leave)
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(app({"type": "http", "path": "/"}, leave, leave))
+        asyncio.run(asked(app, "/"))
     assert list(metrics.totals) == [(REQUEST_SECONDS.name, "/", "none")]
 
 

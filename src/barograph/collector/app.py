@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
 
 from barograph.collector.backfill import BackfillJob
 from barograph.collector.jobs import (
@@ -92,8 +91,14 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
             # Imported late, because most instances don't need it.
             from barograph.kit.metrics_export import MetricsExporter  # noqa: PLC0415
 
-            sample = partial(collector_gauges, collector, database, Journal(database, clock))
-            exporter = MetricsExporter(settings, "collector", metrics, sample, clock=clock)
+            journal = Journal(database, clock)
+            exporter = MetricsExporter(
+                settings,
+                "collector",
+                metrics,
+                lambda: collector_gauges(database, journal, is_leading=collector.is_leading),
+                clock=clock,
+            )
             await stack.enter_async_context(exporter.running())
         yield collector
 

@@ -1,6 +1,5 @@
 """What a collector measures besides its calls: leadership, the outbox and unfinished payments."""
 
-from barograph.collector.leader import Collector
 from barograph.keys.outbox import outbox_depth
 from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.metrics import LEADER, OUTBOX, OUTBOX_AGE, PAYMENTS_AGE, PAYMENTS_OPEN, Key
@@ -8,10 +7,10 @@ from barograph.payments.journal import Journal
 
 
 async def collector_gauges(
-    collector: Collector, database: Database, journal: Journal
+    database: Database, journal: Journal, *, is_leading: bool
 ) -> dict[Key, float]:
     """The gauges; without the database only leadership is known."""
-    found: dict[Key, float] = {(LEADER.name,): float(collector.is_leading)}
+    found: dict[Key, float] = {(LEADER.name,): float(is_leading)}
     try:
         count, oldest = await outbox_depth(database)
         payments = await journal.open_counts()

@@ -24,13 +24,12 @@ from barograph.kit.database import Database, DatabaseUnavailable, Row, T, Value,
 BOUNDS = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5)
 """The upper bounds of the histogram buckets in seconds; one more bucket has no bound."""
 
+HISTOGRAM_SIZE = len(BOUNDS) + 2
 Key = tuple[str, ...]
 """The name of a metric and its label values."""
 
 Numbers = list[float]
 """A counter, or a histogram: the sum in seconds, then the count of each bucket."""
-
-HISTOGRAM_SIZE = len(BOUNDS) + 2
 
 
 class Family(NamedTuple):
@@ -38,82 +37,50 @@ class Family(NamedTuple):
 
     name: str
     kind: Literal["counter", "histogram", "gauge", "age"]
+    labels: str
     help: str
-    labels: tuple[str, ...] = ()
     combine: Callable[[Iterable[float]], float] = max
     """Makes one value of a gauge from those of all processes."""
 
 
 REQUEST_SECONDS = Family(
-    "barograph_request_seconds",
-    "histogram",
-    "Requests, and the time until the response begins.",
-    ("route", "status"),
+    "barograph_request_seconds", "histogram", "route status", "Requests, and how long they took."
 )
 FEED_AGE = Family(
-    "barograph_feed_age_seconds",
-    "age",
-    "Age of a feed's newest data in the web worker that is furthest behind.",
-    ("feed",),
+    "barograph_feed_age_seconds", "age", "feed", "Age of the data of the slowest web worker."
 )
-CALLS = Family("barograph_upstream_calls_total", "counter", "Upstream calls.", ("upstream",))
+CALLS = Family("barograph_upstream_calls_total", "counter", "upstream", "Upstream calls.")
 FAILURES = Family(
-    "barograph_upstream_failures_total",
-    "counter",
-    "Failed upstream calls by kind of failure.",
-    ("upstream", "kind"),
+    "barograph_upstream_failures_total", "counter", "upstream kind", "Failed upstream calls."
 )
-LEADER = Family("barograph_leader", "gauge", "Collectors of this host that lead.", (), sum)
-LEASES = Family("barograph_lease_changes_total", "counter", "How often a collector took the lease.")
-OUTBOX = Family("barograph_outbox_mails", "gauge", "E-mails that wait to be sent.")
-OUTBOX_AGE = Family("barograph_outbox_oldest_age_seconds", "age", "Age of the oldest of them.")
+LEADER = Family("barograph_leader", "gauge", "", "Collectors of this host that lead.", sum)
+LEASES = Family("barograph_lease_changes_total", "counter", "", "Leases that a collector took.")
+OUTBOX = Family("barograph_outbox_mails", "gauge", "", "E-mails that wait to be sent.")
+OUTBOX_AGE = Family("barograph_outbox_oldest_age_seconds", "age", "", "Age of the oldest of them.")
 LIMITS_FAILING = Family(
-    "barograph_limits_store_failing",
-    "gauge",
-    "1 while a worker counts rate limits by itself, because the shared store fails.",
-    ("store",),
+    "barograph_limits_store_failing", "gauge", "store", "1 while the shared store of limits fails."
 )
-PAYMENTS_OPEN = Family(
-    "barograph_payments_open", "gauge", "Unfinished payments by state.", ("state",)
-)
+PAYMENTS_OPEN = Family("barograph_payments_open", "gauge", "state", "Unfinished payments.")
 PAYMENTS_AGE = Family(
-    "barograph_payments_oldest_open_age_seconds",
-    "age",
-    "Time since the last step of the unfinished payment that waits longest, by state.",
-    ("state",),
+    "barograph_payments_oldest_open_age_seconds", "age", "state", "Longest time since a step."
 )
 PAYMENT_STEPS = Family(
-    "barograph_payment_steps_total", "counter", "Payments that reached a state.", ("state",)
+    "barograph_payment_steps_total", "counter", "state", "Payments that reached a state."
 )
 DATABASE_SECONDS = Family(
-    "barograph_database_seconds",
-    "histogram",
-    "Time of a transaction, including waiting for locks and connections.",
-    ("database", "operation"),
+    "barograph_database_seconds", "histogram", "database operation", "Transactions, with waiting."
 )
 DATABASE_FAILURES = Family(
-    "barograph_database_failures_total",
-    "counter",
-    "Transactions that failed because the database was unavailable.",
-    ("database", "operation"),
+    "barograph_database_failures_total", "counter", "database operation", "Those that failed."
 )
 DATABASE_UP = Family(
-    "barograph_database_up",
-    "gauge",
-    "0 if the last transaction of any process failed because the database was unavailable.",
-    ("database",),
-    min,
+    "barograph_database_up", "gauge", "database", "0 if a process could not use it last time.", min
 )
-PROCESSES = Family("barograph_processes", "gauge", "Running processes.", ("role",), sum)
-MEMORY = Family(
-    "barograph_process_memory_bytes", "gauge", "Memory of the largest process.", ("role",)
-)
-BUILD = Family("barograph_build_info", "gauge", "1 for each version that runs.", ("version",))
-
+PROCESSES = Family("barograph_processes", "gauge", "role", "Running processes.", sum)
+BUILD = Family("barograph_build_info", "gauge", "version", "1 for each version that runs.")
 FAMILIES = [each for each in tuple(vars().values()) if isinstance(each, Family)]
 
 _KINDS = (UnknownToUpstream, InvalidReply, Unreachable, Throttled, Forbidden)
-_SERVER_ERROR = 500
 
 
 class Metrics:
@@ -142,18 +109,14 @@ class Metrics:
             raise
 
     def replied(self, upstream: str, status: int) -> None:
-        """Count an HTTP status as a failure if it says nothing about the question."""
-        if status >= _SERVER_ERROR:
+        """Count an HTTP status that is the upstream's own failure."""
+        if status >= 500:  # noqa: PLR2004
             self.count(FAILURES, upstream, Unreachable.kind)
-        elif status == 429:  # noqa: PLR2004
-            self.count(FAILURES, upstream, Throttled.kind)
 
 
 class _NoMetrics(Metrics):
-    """Counts nothing."""
-
     def count(self, family: Family, *labels: str) -> None:
-        """Do nothing."""
+        """Count nothing."""
 
 
 NO_METRICS = _NoMetrics()
@@ -167,10 +130,8 @@ def observe(times: Numbers, seconds: float) -> None:
 
 def _kind(error: BarographError) -> str:
     """The kind of a failure, one of few words: an error's own `kind` may contain more."""
-    for each in _KINDS:
-        if isinstance(error, each):
-            return each.kind
-    return UpstreamError.kind if isinstance(error, UpstreamError) else Unreachable.kind
+    found = (each.kind for each in _KINDS if isinstance(error, each))
+    return next(found, UpstreamError.kind if isinstance(error, UpstreamError) else Unreachable.kind)
 
 
 class MeasuredDatabase:
@@ -181,6 +142,7 @@ class MeasuredDatabase:
         self._name = name
         self._metrics = metrics
         self.engine = database.engine
+        self.close = database.close
 
     async def fetch(self, sql: str, *values: Value) -> list[Row]:
         """Run one reading statement."""
@@ -196,10 +158,6 @@ class MeasuredDatabase:
         """Run `work` as one transaction."""
         with self._measured("write"):
             return await self._database.write(work)
-
-    async def close(self) -> None:
-        """Release the connections."""
-        await self._database.close()
 
     @contextmanager
     def _measured(self, operation: str) -> Iterator[None]:

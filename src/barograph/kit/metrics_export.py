@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from itertools import accumulate
 from pathlib import Path
 from threading import Lock
-from typing import IO, Literal, TypeVar
+from typing import IO, Any, Literal
 from wsgiref.simple_server import WSGIServer
 
 import msgspec
@@ -35,7 +35,6 @@ from barograph.kit.metrics import (
     BUILD,
     FAMILIES,
     HISTOGRAM_SIZE,
-    MEMORY,
     PROCESSES,
     Family,
     Key,
@@ -48,8 +47,6 @@ from barograph.settings import Settings
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-Role = Literal["web", "collector"]
 Gauges = Mapping[Key, float]
 Sample = Callable[[], Awaitable[Gauges]]
 """Reads gauges of this process."""
@@ -59,6 +56,12 @@ LIVE_MS = 10 * SECOND
 """The gauges of a process that wrote nothing for this long don't count."""
 
 _BUCKETS = (*(f"{bound:g}" for bound in BOUNDS), "+Inf")
+_TYPES: dict[str, Any] = {
+    "counter": CounterMetricFamily,
+    "histogram": HistogramMetricFamily,
+    "gauge": GaugeMetricFamily,
+    "age": GaugeMetricFamily,
+}
 
 
 class ProcessFile(msgspec.Struct):
@@ -66,7 +69,6 @@ class ProcessFile(msgspec.Struct):
 
     role: str
     pid: int
-    version: str
     written_at: int
     totals: list[tuple[Key, Numbers]]
     gauges: list[tuple[Key, float]]
@@ -79,7 +81,7 @@ class MetricsExporter:
     def __init__(
         self,
         settings: Settings,
-        role: Role,
+        role: Literal["web", "collector"],
         metrics: Metrics,
         sample: Sample,
         *,
@@ -94,10 +96,10 @@ class MetricsExporter:
         self._sample = sample
         self._clock = clock
         self._sleep = sleep
+        self._writing = Lock()  # the last write must not meet the one before it
         self._lock: IO[str] | None = None
         self._server: WSGIServer | None = None
         self._is_failing = False
-        self._writing = Lock()  # the last write must not meet the one before it
 
     async def run(self) -> None:
         """Write and serve until cancelled."""
@@ -109,7 +111,8 @@ class MetricsExporter:
                 content = self._content(await self._gauges())
                 # In a thread, because the disk may be slow.
                 await asyncio.to_thread(self._write, content)
-                self._try_to_serve()
+                with self._logged():
+                    self._try_to_serve()
                 await self._sleep(WRITE_SECONDS)
         finally:
             self._write(self._content({}))
@@ -126,6 +129,7 @@ class MetricsExporter:
             await asyncio.wait([task])
 
     async def _gauges(self) -> Gauges:
+        own: Gauges = {(PROCESSES.name, self._role): 1.0, (BUILD.name, __version__): 1.0}
         sampled: Gauges = {}
         try:
             # A database that hangs must not hide the other numbers.
@@ -135,14 +139,12 @@ class MetricsExporter:
             pass
         except Exception:
             log.exception("metrics not read")
-        return {**self._metrics.gauges, **sampled, **_process_gauges(self._role)}
+        return {**self._metrics.gauges, **sampled, **own}
 
     def _content(self, gauges: Gauges) -> bytes:
         totals, values = list(self._metrics.totals.items()), list(gauges.items())
-        now = self._clock()
-        return msgspec.json.encode(
-            ProcessFile(self._role, os.getpid(), __version__, now, totals, values)
-        )
+        content = ProcessFile(self._role, os.getpid(), self._clock(), totals, values)
+        return msgspec.json.encode(content)
 
     def _write(self, content: bytes) -> None:
         with self._logged(), self._writing:
@@ -160,7 +162,6 @@ class MetricsExporter:
             self._write(self._content({}))
             for file in ended.keys() - {self._file}:
                 file.unlink()
-                file.with_suffix(".draft").unlink(missing_ok=True)
 
     def _has_ended(self, other: ProcessFile) -> bool:
         # Both: a process may be frozen, or run in another container.
@@ -172,13 +173,16 @@ class MetricsExporter:
         """Take the lock of the process that serves, and then the port."""
         if self._server is not None:
             return
-        with suppress(BlockingIOError), self._logged():
-            if self._lock is None:
-                self._lock = _take_lock(self._folder / ".serving")
-            registry = CollectorRegistry()
-            registry.register(SumOfProcesses(self._folder, self._clock))
-            # It has its own threads: a scrape doesn't block the event loop.
-            self._server, _ = start_http_server(self._port, self._host, registry)
+        if self._lock is None:
+            self._lock = (self._folder / ".serving").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        registry = CollectorRegistry()
+        registry.register(SumOfProcesses(self._folder, self._clock))
+        # It has its own threads: a scrape doesn't block the event loop.
+        self._server, _ = start_http_server(self._port, self._host, registry)
 
     def _stop_serving(self) -> None:
         """Free the port, and then the lock."""
@@ -193,21 +197,11 @@ class MetricsExporter:
         """Log the first of several failures; the service works without metrics."""
         try:
             yield
-        except BlockingIOError:
-            raise
         except OSError as error:
             if not self._is_failing:
                 where = {"address": f"{self._host}:{self._port}", "folder": str(self._folder)}
                 log.warning("metrics are not served", extra={"reason": str(error), **where})
             self._is_failing = True
-
-
-def _process_gauges(role: Role) -> Gauges:
-    own: dict[Key, float] = {(PROCESSES.name, role): 1.0, (BUILD.name, __version__): 1.0}
-    with suppress(OSError):  # only Linux has it
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-        own[MEMORY.name, role] = float(pages * os.sysconf("SC_PAGE_SIZE"))
-    return own
 
 
 class SumOfProcesses(Collector):
@@ -222,20 +216,28 @@ class SumOfProcesses(Collector):
         with _locked(self._folder, fcntl.LOCK_SH):
             files = _read_files(self._folder).values()
         now = self._clock()
-        totals: dict[Key, Numbers] = {}
-        gauges: defaultdict[Key, list[float]] = defaultdict(list)
-        _add_up(files, totals)
+        found: defaultdict[Key, Numbers] = defaultdict(list)
+        _add_up(files, found)
         for each in files:
             if now - each.written_at <= LIVE_MS:
                 for key, value in each.gauges:
-                    gauges[key].append(value)
+                    found[key].append(value)
         for family in FAMILIES:
-            if family.kind == "histogram":
-                yield _histogram(family, totals)
-            elif family.kind == "counter":
-                yield _counter(family, totals)
-            else:
-                yield _gauge(family, gauges, now)
+            metric = _TYPES[family.kind](family.name, family.help, labels=family.labels.split())
+            for key in sorted(found):
+                if key[0] == family.name:
+                    metric.add_metric(key[1:], *_values(family, found[key], now))
+            yield metric
+
+
+def _values(family: Family, numbers: Numbers, now: int) -> tuple[Any, ...]:
+    """What Prometheus's client wants to know about one series."""
+    if family.kind == "histogram":
+        seconds, *counts = numbers
+        return list(zip(_BUCKETS, accumulate(counts), strict=True)), seconds
+    if family.kind == "age":
+        return (family.combine((now - each) / SECOND for each in numbers),)
+    return (family.combine(numbers),)
 
 
 def _add_up(files: Iterable[ProcessFile], totals: dict[Key, Numbers]) -> None:
@@ -246,34 +248,6 @@ def _add_up(files: Iterable[ProcessFile], totals: dict[Key, Numbers]) -> None:
                 before[:] = [one + other for one, other in zip(before, numbers, strict=True)]
 
 
-def _histogram(family: Family, totals: Mapping[Key, Numbers]) -> Metric:
-    metric = HistogramMetricFamily(family.name, family.help, labels=family.labels)
-    for labels, (seconds, *counts) in _series(family, totals):
-        buckets = list(zip(_BUCKETS, accumulate(counts), strict=True))
-        metric.add_metric(labels, buckets, seconds)
-    return metric
-
-
-def _counter(family: Family, totals: Mapping[Key, Numbers]) -> Metric:
-    metric = CounterMetricFamily(family.name, family.help, labels=family.labels)
-    for labels, (count,) in _series(family, totals):
-        metric.add_metric(labels, count)
-    return metric
-
-
-def _gauge(family: Family, gauges: Mapping[Key, list[float]], now: int) -> Metric:
-    metric = GaugeMetricFamily(family.name, family.help, labels=family.labels)
-    for labels, values in _series(family, gauges):
-        ages = [(now - each) / SECOND for each in values]
-        metric.add_metric(labels, family.combine(ages if family.kind == "age" else values))
-    return metric
-
-
-def _series(family: Family, found: Mapping[Key, T]) -> list[tuple[Key, T]]:
-    """The label values and numbers of one metric."""
-    return [(key[1:], found[key]) for key in sorted(found) if key[0] == family.name]
-
-
 def _read_files(folder: Path) -> dict[Path, ProcessFile]:
     found = {}
     for file in folder.glob("*.json"):
@@ -282,20 +256,9 @@ def _read_files(folder: Path) -> dict[Path, ProcessFile]:
     return found
 
 
-def _take_lock(file: Path) -> IO[str]:
-    """Lock a file until it is closed; raises BlockingIOError if another process has locked it."""
-    lock = file.open("w")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.close()
-        raise
-    return lock
-
-
 @contextmanager
 def _locked(folder: Path, how: int) -> Iterator[None]:
-    """Keep the files together while their totals move from one to another."""
+    """Keep the files as they are while totals move from one to another."""
     with (folder / ".totals").open("a") as lock:
         fcntl.flock(lock, how)
         yield

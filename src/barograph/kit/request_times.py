@@ -1,19 +1,14 @@
 """Measures requests by route and status."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from functools import lru_cache
 from time import perf_counter
 
 from barograph.kit.documents import Message
 from barograph.kit.http import ASGIApp, Receive, Scope, Send
-from barograph.kit.metrics import BOUNDS, REQUEST_SECONDS, Metrics, Numbers, observe
-
-NO_RESPONSE = "none"
-"""The status of a request whose client left before the response began."""
+from barograph.kit.metrics import REQUEST_SECONDS, Metrics, Numbers, observe
 
 MAX_PATHS = 4_096
-
-HotAnswer = Callable[[Scope, Receive, Send], Awaitable[int | None]]
-"""Answers a hot read and returns its status, or passes the request on and returns None."""
 
 
 class RequestTimes:
@@ -21,62 +16,45 @@ class RequestTimes:
 
     def __init__(self, metrics: Metrics, route_of: Callable[[str], str]) -> None:
         """`route_of` returns the template of the route of a path."""
-        self._metrics = metrics
-        self._route_of = route_of
-        self._hot: dict[str, Numbers] = {}
 
-    def measured_hot(self, answer: HotAnswer) -> ASGIApp:
-        """Measure hot reads, with one lookup and two additions for each."""
-        hot, first_bound = self._hot, BOUNDS[0]
+        @lru_cache(MAX_PATHS)
+        def find(path: str, status: int | None) -> Numbers:
+            # A client that left before the response began has no status.
+            word = "none" if status is None else str(status)
+            return metrics.times_of(REQUEST_SECONDS, route_of(path), word)
 
-        async def measure(scope: Scope, receive: Receive, send: Send) -> None:
-            started = perf_counter()
-            status = await answer(scope, receive, send)
-            if status == 200:  # noqa: PLR2004
-                seconds = perf_counter() - started
-                times = hot.get(scope["path"]) or self._remember(scope["path"])
-                if seconds <= first_bound:
-                    times[0] += seconds
-                    times[1] += 1
-                else:
-                    observe(times, seconds)
-            elif status is not None:
-                self._observe(scope["path"], str(status), started)
+        self._find = find
+        self.hot: dict[str, Numbers] = {}
+        """By path, the histogram of hot reads."""
 
-        return measure
+    def observe(self, path: str, status: int | None, started: float) -> None:
+        """Add one request."""
+        observe(self._find(path, status), perf_counter() - started)
+
+    def observe_hot(self, path: str, started: float) -> None:
+        """Add one hot read, and remember its histogram."""
+        if len(self.hot) < MAX_PATHS:
+            self.hot[path] = self._find(path, 200)
+        self.observe(path, 200, started)
 
     def measured(self, app: ASGIApp) -> ASGIApp:
         """Measure every request to an application until its response begins."""
 
         async def measure(scope: Scope, receive: Receive, send: Send) -> None:
-            started, status = perf_counter(), NO_RESPONSE
+            started = perf_counter()
+            status: int | None = None
 
             async def forward(message: Message) -> None:
                 nonlocal status
                 if message["type"] == "http.response.start":
-                    status = str(message["status"])
-                    self._observe(scope["path"], status, started)
+                    status = message["status"]
+                    self.observe(scope["path"], status, started)
                 await send(message)
 
-            if scope["type"] != "http":
-                await app(scope, receive, send)
-                return
             try:
                 await app(scope, receive, forward)
             finally:
-                if status == NO_RESPONSE:
-                    self._observe(scope["path"], status, started)
+                if status is None and scope["type"] == "http":
+                    self.observe(scope["path"], None, started)
 
         return measure
-
-    def _remember(self, path: str) -> Numbers:
-        if len(self._hot) >= MAX_PATHS:
-            self._hot.clear()
-        times = self._hot[path] = self._find(path, "200")
-        return times
-
-    def _observe(self, path: str, status: str, started: float) -> None:
-        observe(self._find(path, status), perf_counter() - started)
-
-    def _find(self, path: str, status: str) -> Numbers:
-        return self._metrics.times_of(REQUEST_SECONDS, self._route_of(path), status)

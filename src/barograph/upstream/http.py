@@ -235,25 +235,25 @@ class JsonHttp:
             NotSent: there was no connection; `Busy` if we have too many requests at once.
             NoAnswer: any other failure; `Redirected` if the server redirected us.
         """
-        return await self._counted("POST", address, msgspec.json.encode(message), seconds)
+        return await self._send("POST", address, msgspec.json.encode(message), seconds)
 
     async def get(self, address: str, seconds: float) -> JsonReply:
         """Read an address, with the time limit and errors of `post`."""
-        return await self._counted("GET", address, None, seconds)
+        return await self._send("GET", address, None, seconds)
 
     async def close(self) -> None:
         """Release every connection."""
         await self._http.aclose()
 
-    async def _counted(
+    async def _send(
         self, method: str, address: str, content: bytes | None, seconds: float
     ) -> JsonReply:
         with self._metrics.call(self._upstream):
-            reply = await self._send(method, address, content, seconds)
+            reply = await self._send_one(method, address, content, seconds)
         self._metrics.replied(self._upstream, reply.status)
         return reply
 
-    async def _send(
+    async def _send_one(
         self, method: str, address: str, content: bytes | None, seconds: float
     ) -> JsonReply:
         # Each wait for a connection ends well before the deadline; after the deadline we could not

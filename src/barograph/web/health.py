@@ -10,7 +10,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.board.board import Board
-from barograph.kit.documents import CORS, JSON, NO_STORE, NOSNIFF
 from barograph.kit.http import ApiRouter
 from barograph.markets.view import EXCHANGE_HEALTH
 
@@ -25,22 +24,20 @@ def health_routes(board: Board, is_stopping: Callable[[], bool]) -> ApiRouter:
 
     @router.get(ALIVE_PATH)
     async def alive(_: Request) -> Response:
-        return _answer(200, b"alive")
+        return _answer(200, "alive")
 
     @router.get(READY_PATH)
     async def ready(_: Request) -> Response:
         if is_stopping():
-            return _answer(503, b"stopping")
+            return _answer(503, "stopping")
         # The collector publishes this feed with every reading, even one that failed.
         if board.latest(EXCHANGE_HEALTH) is None:
-            return _answer(503, b"starting")
-        return _answer(200, b"ready")
+            return _answer(503, "starting")
+        return _answer(200, "ready")
 
     return router
 
 
-def _answer(status: int, word: bytes) -> Response:
-    response = Response(b'{"status":"%b"}' % word, status)
-    length = (b"content-length", str(len(response.body)).encode())
-    response.raw_headers = [(b"content-type", JSON), length, NO_STORE, NOSNIFF, *CORS]
-    return response
+def _answer(status: int, word: str) -> Response:
+    body = f'{{"status":"{word}"}}'
+    return Response(body, status, {"cache-control": "no-store"}, "application/json")

@@ -1,7 +1,6 @@
 """What a web worker measures besides its requests: the age of its data, and the limits store."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 from starlette.routing import BaseRoute, Route
@@ -31,11 +30,7 @@ def route_finder(routes: Sequence[BaseRoute]) -> Callable[[str], str]:
     """Finds the template of the route of a path, such as `/guides/{slug}`."""
     known = [(each.path_regex, each.path) for each in routes if isinstance(each, Route)]
 
-    @lru_cache(maxsize=4_096)
-    def find(path: str) -> str:
-        return next((template for pattern, template in known if pattern.match(path)), OTHER)
-
-    return find
+    return lambda path: next((template for regex, template in known if regex.match(path)), OTHER)
 
 
 def web_gauges(board: Board, settings: Settings, limits_failing: LimitsFailing) -> dict[Key, float]:

@@ -79,7 +79,7 @@ def run_server(settings: Settings) -> None:
         advice = "set BAROGRAPH_LIMITS_URL if there are several web hosts"
         log.warning("rate limits are counted per host", extra={"advice": advice})
     files = raise_file_limit()  # the workers inherit it
-    _Server(
+    WebServer(
         "barograph.web.server:web_app",
         factory=True,
         address=settings.host,
@@ -107,10 +107,11 @@ def run_server(settings: Settings) -> None:
     ).serve()
 
 
-class _Server(Server):  # type: ignore[misc, valid-type]
+class WebServer(Server):  # type: ignore[misc, valid-type]
     """Tells the workers that the service stops, which differs from the end of one worker."""
 
     def signal_handler_interrupt(self, *args: object, **options: object) -> None:
+        """Set the shared byte before the workers are told to stop."""
         STOPPING[0] = 1
         super().signal_handler_interrupt(*args, **options)
 
