@@ -7,7 +7,7 @@ import socket
 import ssl
 import struct
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from http.client import HTTPResponse
@@ -54,7 +54,10 @@ http {{
 class Nginx:
     """nginx in front of some hosts."""
 
-    def __init__(self, folder: Path, hosts: Sequence[str]) -> None:
+    def __init__(
+        self, folder: Path, hosts: Sequence[str], changes: Mapping[str, str] | None = None
+    ) -> None:
+        """`changes` replace text of the configuration; only benchmarks need them."""
         self.folder = folder
         self.port, self.plain_port = unused_port(), unused_port()
         self.base_url = f"https://{HOST}:{self.port}"
@@ -62,11 +65,16 @@ class Nginx:
         folder.mkdir()
         self.hosts_file.write_text("".join(f"server {each};\n" for each in hosts))
         write_certificate(folder)
-        text = configuration(folder, self.hosts_file, self.port, self.plain_port)
-        (folder / "barograph.conf").write_text(text)
         # Workers of root would change to a user who can't read the test's folder.
         user = "user root;" if os.geteuid() == 0 else ""
-        (folder / "nginx.conf").write_text(_MAIN.format(folder=folder, user=user))
+        texts = {
+            "barograph.conf": configuration(folder, self.hosts_file, self.port, self.plain_port),
+            "nginx.conf": _MAIN.format(folder=folder, user=user),
+        }
+        for name, text in texts.items():
+            for ours, theirs in (changes or {}).items():
+                text = text.replace(ours, theirs)  # noqa: PLW2901
+            (folder / name).write_text(text)
         self.command = (PROGRAM, "-p", str(folder), "-c", str(folder / "nginx.conf"))
         self._tls = ssl.create_default_context(cafile=folder / "certificate.pem")
 
@@ -128,8 +136,10 @@ class Nginx:
 
 
 @contextmanager
-def running_nginx(folder: Path, *hosts: str) -> Iterator[Nginx]:
-    nginx = Nginx(folder, hosts)
+def running_nginx(
+    folder: Path, *hosts: str, changes: Mapping[str, str] | None = None
+) -> Iterator[Nginx]:
+    nginx = Nginx(folder, hosts, changes)
     nginx.start()
     try:
         yield nginx
