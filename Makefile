@@ -65,8 +65,9 @@ browser: ## install Chromium from Debian for the page tests, if it is missing
 	@command -v chromium-headless-shell > /dev/null || { \
 		$(APT_INSTALL) chromium-headless-shell fonts-liberation; }
 
-load-tools: ## install wrk and nginx from Debian for the benchmarks, if they are missing
-	@command -v wrk > /dev/null && test -x /usr/sbin/nginx || { $(APT_INSTALL) wrk nginx-light; }
+load-tools: ## install wrk, nginx and curl from Debian for the slower suites, if they are missing
+	@which wrk curl ps > /dev/null && test -x /usr/sbin/nginx || { \
+		$(APT_INSTALL) wrk nginx-light curl procps; }
 
 lint: .venv/dev ## check style, types and import layers
 	$(BIN)/ruff check

@@ -287,7 +287,12 @@ def test_slow_senders_and_clients_that_do_not_read_are_cut_off_and_occupy_no_hos
 
 def test_one_address_has_a_hundred_requests_at_once(nginx: Nginx, hosts: Hosts) -> None:
     go_on = Event()
-    hosts.reply_with(lambda head: go_on.wait(60) and plain(head))
+
+    def wait(head: bytes) -> bytes:
+        assert go_on.wait(60)
+        return plain(head)
+
+    hosts.reply_with(wait)
     with ThreadPoolExecutor(100) as pool:
         first = [pool.submit(nginx.get, f"{PAID}?n={number}") for number in range(100)]
         eventually(lambda: len(hosts.heads) == 100 or None, "all of them")

@@ -91,16 +91,11 @@ class Nginx:
     def workers(self) -> list[psutil.Process]:
         return psutil.Process(self._popen.pid).children()
 
-    def client(self, **options: object) -> httpx2.Client:
-        return httpx2.Client(
-            base_url=self.base_url, verify=self._tls, trust_env=False, timeout=90, **options
-        )
-
     def get(self, path: str, **headers: str) -> httpx2.Response:
         """A request on a connection of its own; `x_api_key="x"` sends `X-API-Key: x`."""
-        with self.client() as client:
-            named = {name.replace("_", "-"): value for name, value in headers.items()}
-            return client.get(path, headers=named)
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        url = self.base_url + path
+        return httpx2.get(url, headers=named, verify=self._tls, trust_env=False, timeout=90)
 
     def connect(self) -> ssl.SSLSocket:
         plain = socket.create_connection((HOST, self.port), 90)
