@@ -23,6 +23,7 @@ from benchmarks import (
     ledger,
     mcp,
     metrics,
+    nginx,
     pages,
     payments,
     postgresql,
@@ -41,6 +42,7 @@ from benchmarks.table import Section, render
 SUBJECTS: tuple[Callable[[Plan, Path], Section], ...] = (
     hot_reads.measure,
     metrics.measure,
+    nginx.measure,
     signals_and_badges.measure,
     mcp.measure,
     badges.measure,
