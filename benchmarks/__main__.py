@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks import (
+    backup,
     badges,
     charts,
     comparison,
@@ -53,6 +54,7 @@ SUBJECTS: tuple[Callable[[Plan, Path], Section], ...] = (
     payments.measure,
     postgresql.measure,
     readers.measure,
+    backup.measure,
     footprint.measure,
     first_start.measure,
 )

@@ -27,50 +27,10 @@ from barograph.kit.database import Row
 from barograph.kit.opening import open_database
 from barograph.settings import Settings
 from support.databases import upgraded_database
-from support.operator import Operator, sign
+from support.filled import checkpoints, fill, postgresql_rows, source_rows
+from support.operator import Operator
 from support.postgresql import PostgreSQL, running_postgresql
 from support.stances import FUNDING, RATES, proposal
-
-SHA = "ab" * 32
-ROWS: dict[str, list[Row]] = {
-    "leases": [("collector", "host:1", 1_700_000_123, 1_700_000_200_000)],
-    "readings": [
-        ("bybit", "minute", "BTCUSDT", at, 7, None, 8, 1e15 / 3, 50.1, 5e-324, "measured")
-        for at in range(3)
-    ],
-    "liquidations": [("bybit", 1, "BTCUSDT", "long", 0.1, 70_000.5, "measured")],
-    "watched_spans": [("bybit", 1, 2, "measured")],
-    "regime_changes": [("bybit", 1, "Überhitzt ☃", None, "backfilled")],
-    "liquidation_hours": [("bybit", 3_600_000, 1.5, 0, 99.9, "measured")],
-    "settlements": [("bybit", "BTCUSDT", 8, 0.01, 8, 9, "measured")],
-    "settlement_reports": [
-        ("bybit", contract, 8, revision, 0.01 * revision, 9, "measured")
-        for revision in (1, 2)
-        for contract in ("ETHUSDT", "BTCUSDT")
-    ],
-    "backfills": [("bybit", "BTCUSDT", 1, 2, 3)],
-    "signal_changes": [("btc-etf", 1, "high", '{"a":1}')],
-    "briefs": [("a-slug", 1, "c", "h", "BTC", "s", "line\nline", "src", "r", 1, 2, "{}", SHA, "k")],
-    "observations": [("us10y", day, n, 4.0 + n, "t", 5) for n in (1, 2) for day in ("b", "a")],
-    "registrations": [(SHA, "a@example.com", "a@example.com", 1, 2, None, "caller", 1)],
-    "api_keys": [("key1", SHA, "a@example.com", "a@example.com", 2**53 + 1, None)],
-    "outbox": [("m1", "a@example.com", "subject", "body", 1, 0, 2, 3)],
-    "entitlements": [("e1", "feed", "wallet", "0x1", 1, 2, "x402", 1, None)],
-    "entitlement_trail": [(n, "e1", "granted", 1, 2, "x402", "paid") for n in range(1, 13)],
-    "payments": [
-        (
-            *("p1", "n", "a", "0x1", "0x2", "/api/x402/feed", "0x3", "25000000", 9, "settled"),
-            *(1, 2, "0xt", "e1", None, None, SHA, None, None, 0),
-        )
-    ],
-    "payment_trail": [(n, "p1", "claimed", n, None) for n in range(1, 13)],
-    "status_counts": [("hour", "feed", 1, 2, 3, 4)],
-    "status_runs": [("feed", 1, 2, "ok", "")],
-    "status_incidents": [("feed", 1, None, "down", "d", None, None, 0)],
-    "terms_confirmations": [("bybit", "2026-01-01", "terms", 1)],
-    "retired_history_keys": [(1, SHA, "", 1, "[]")],
-}
-"""Rows of every table that the operator's commands leave empty."""
 
 
 class Copy(NamedTuple):
@@ -129,73 +89,11 @@ def copy_to(server: PostgreSQL, operator: Operator) -> Copy:
     return Copy(operator, {"BAROGRAPH_DATA": str(operator.data), **urls})
 
 
-def fill(operator: Operator) -> None:
-    operator.record(0)
-    operator.record(0, kind=RATES)
-    withdraw(operator, FUNDING)
-    operator.record(1, kind=RATES)
-    withdraw(operator, RATES)
-    operator.record(1)
-    withdraw(operator, FUNDING)
-    operator.publish()
-    asyncio.run(sign(operator.database, operator.history))
-    asyncio.run(lead(operator.history))
-    with apsw.Connection(str(operator.database)) as connection:
-        for table, rows in ROWS.items():
-            marks = ", ".join("?" * len(rows[0]))
-            connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
-    connection.close()
-
-
-def withdraw(operator: Operator, kind: str) -> None:
-    result = operator.run("withdraw", kind, "--why", "a wrong file", "--yes")
-    assert result.exit_code == 0, result.output
-
-
-async def lead(history: Path) -> None:
-    database = open_database(history)
-    await Ledger(database, system_clock).announce_leader(1_700_000_123)
-    await database.close()
-
-
-def sqlite_rows(file: Path) -> dict[str, list[Row]]:
-    connection = apsw.Connection(str(file))
-    names = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
-    found = {str(name): connection.execute(f"SELECT * FROM {name}").fetchall() for (name,) in names}
-    connection.close()
-    return comparable(found)
-
-
-async def postgresql_rows(url: str) -> dict[str, list[Row]]:
-    connection = await asyncpg.connect(url)
-    names = await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
-    found = {
-        name: [tuple(row) for row in await connection.fetch(f"SELECT * FROM {name}")]
-        for (name,) in names
-    }
-    await connection.close()
-    return comparable(found)
-
-
-def comparable(tables: dict[str, list[Row]]) -> dict[str, list[Row]]:
-    return {
-        table: sorted(rows, key=repr)
-        for table, rows in tables.items()
-        if table not in ("schema_migrations", "secret_fingerprints")
-    }
-
-
 def copied_rows(copy: Copy) -> dict[str, list[Row]]:
     return {
         **asyncio.run(postgresql_rows(copy.service)),
         **asyncio.run(postgresql_rows(copy.history)),
     }
-
-
-def source_rows(operator: Operator) -> dict[str, list[Row]]:
-    """The rows that a copy holds: all of them, and nobody leads."""
-    rows = {**sqlite_rows(operator.database), **sqlite_rows(operator.history)}
-    return {**rows, "leases": [(name, None, token, 0) for name, _, token, _ in rows["leases"]]}
 
 
 def test_copy_has_every_row_of_every_table(copy: Copy) -> None:
@@ -214,8 +112,8 @@ def test_copy_has_every_row_of_every_table(copy: Copy) -> None:
 @pytest.mark.thorough
 def test_copy_signs_the_same_checkpoints(copy: Copy) -> None:
     copy.succeed()
-    before = asyncio.run(sign(copy.operator.database, copy.operator.history))
-    assert asyncio.run(sign(copy.service, copy.history)) == before
+    before = asyncio.run(checkpoints(copy.operator.database, copy.operator.history))
+    assert asyncio.run(checkpoints(copy.service, copy.history)) == before
 
 
 @pytest.mark.thorough

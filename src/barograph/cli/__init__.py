@@ -7,6 +7,7 @@ import sys
 import click
 
 from barograph import __version__
+from barograph.cli.backup import backup, restore
 from barograph.cli.briefs import briefs
 from barograph.cli.common import drop_output
 from barograph.cli.demo import demo
@@ -49,7 +50,7 @@ def cli() -> None:
 
 
 for command in (
-    *(demo, serve, collect, db, doctor, terms),
+    *(demo, serve, collect, db, backup, restore, doctor, terms),
     *(briefs, guides, keys, macro, stances, entitlements, payments, watch),
 ):
     cli.add_command(command)

@@ -23,7 +23,7 @@ DATABASE = "BAROGRAPH_DATABASE_URL"
 HISTORY = "BAROGRAPH_HISTORY_URL"
 
 COPYING = "copying "
-"""Begins the mark of a service's database while `barograph db copy` fills it and the history."""
+"""Begins the mark of a service's database while `db copy` or `restore` fills it and the history."""
 
 
 def run_once(
@@ -239,7 +239,7 @@ def _refuse_other_owner(data: Path, place: str, found: str | None, *, copying: b
     if found == COPYING + owner:
         raise ConfigurationError(
             f"the copy to the database that {place} names is incomplete: run `barograph db copy "
-            f"--from {data}` again"
+            f"--from {data}` again, or the `barograph restore` that began it"
         )
     _refuse_other_kind(data, place, _kind_of_owner(owner), _kind_of_owner(str(found)))
     raise ConfigurationError(

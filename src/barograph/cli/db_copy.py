@@ -1,15 +1,17 @@
-"""Copies the two SQLite databases of a data folder to PostgreSQL.
+"""Copies databases between SQLite files and PostgreSQL.
 
-The service's database is copied first and in one transaction. A mark in it says that the copy is
-incomplete, so no process starts on it until the record is copied too. The record is appended in
-steps, and an interrupted copy continues after the last one.
+To PostgreSQL, the service's database is copied first and in one transaction. A mark in it says that
+the copy is incomplete, so no process starts on it until the record is copied too. The record is
+appended in steps, and an interrupted copy continues after the last one.
+
+From PostgreSQL, one transaction reads a database as of one moment, a page of rows at a time.
 """
 
 import asyncio
 import heapq
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
@@ -30,8 +32,16 @@ from barograph.cli.databases import (
 )
 from barograph.errors import BarographError, ConfigurationError
 from barograph.history.ledger import HISTORY as RECORD
-from barograph.kit.database import Database, DatabaseUnavailable, Queryable, Row, Transaction
-from barograph.kit.migrations import SERVICE, missing_migrations, packaged_migrations
+from barograph.kit.clock import system_clock
+from barograph.kit.database import (
+    Database,
+    DatabaseUnavailable,
+    Queryable,
+    Row,
+    Transaction,
+    Work,
+)
+from barograph.kit.migrations import SERVICE, missing_migrations, packaged_migrations, upgrade
 from barograph.kit.opening import open_database
 from barograph.kit.postgresql import copy_rows
 from barograph.settings import Settings
@@ -42,12 +52,19 @@ BUSY_MS = 2_000
 Counts = dict[str, int]
 """How many rows each table has."""
 
+Progress = Callable[[int, int], None]
+Files = tuple[Path, Path]
+"""The SQLite files of the service's database and of the history."""
+
 _NOT_COPIED = ("schema_migrations", "secret_fingerprints")
 """Each engine has its own migrations, and the fingerprints are used only on PostgreSQL."""
 
 _STORED_AS = {"TEXT": "text", "INTEGER": "integer", "BIGINT": "integer", "DOUBLE PRECISION": "real"}
 _SUMS = {"text": "sum(length({}))", "integer": "sum({} % 1000003)", "real": "count({})"}
 """What both engines compute alike of a column; changed rows have other sums."""
+
+RELEASE_LEASES = "UPDATE leases SET holder = NULL, expires_at = 0"
+"""The token stays: the next leader's must be higher than the one that the record has seen."""
 
 _DIGESTS = {"stance_versions": "history_digest", "stance_events": "event_digest"}
 
@@ -60,8 +77,10 @@ class Copied(NamedTuple):
     was_complete: bool
 
 
-def copy_databases(settings: Settings, progress: Callable[[int, int], None]) -> Copied:
-    """Copy the SQLite databases of the data folder to those that the settings name.
+def copy_databases(
+    settings: Settings, files: Files, progress: Progress, finish: Work[None] | None = None
+) -> Copied:
+    """Copy SQLite files to the databases that the settings name, and `finish` the service's.
 
     Raises:
         ConfigurationError: the settings don't name PostgreSQL, a file is missing or too old, or a
@@ -76,13 +95,12 @@ def copy_databases(settings: Settings, progress: Callable[[int, int], None]) -> 
             f"{DATABASE} and {HISTORY} must name the PostgreSQL databases to copy to"
         )
     require_two_databases(settings)
-    files = settings.database_path, settings.data / "history.sqlite3"
     for file, schema in zip(files, (SERVICE, RECORD), strict=True):
         _require_upgraded(file, schema)
     try:
-        return asyncio.run(_copy(settings, files, progress))
+        return asyncio.run(_copy(settings, files, progress, finish))
     except (apsw.Error, UnicodeDecodeError) as error:
-        raise DatabaseUnavailable(f"{settings.data} can't be read: {error}") from error
+        raise DatabaseUnavailable(f"{files[0].parent} can't be read: {error}") from error
 
 
 def _require_upgraded(file: Path, schema: str) -> None:
@@ -97,8 +115,13 @@ def _require_upgraded(file: Path, schema: str) -> None:
 
 
 async def _copy(
-    settings: Settings, files: tuple[Path, Path], progress: Callable[[int, int], None]
+    settings: Settings, files: Files, progress: Progress, finish: Work[None] | None
 ) -> Copied:
+    async def complete(tx: Transaction) -> None:
+        if finish is not None:
+            await finish(tx)
+        await mark_owner(tx, settings.data)
+
     service, history = (
         open_database(address, write_ms=UPGRADE_WAIT_MS, statement_ms=UPGRADE_WAIT_MS)
         for address in (settings.database_address, settings.history_address)
@@ -120,14 +143,14 @@ async def _copy(
             for database, source in ((service, old_service), (history, old_history)):
                 await _require_equal(database, source)
             if (await read_comment(service) or "").startswith(COPYING):
-                await service.write(partial(mark_owner, data=settings.data))
+                await service.write(complete)
             return Copied(old_service.counts, old_history.counts, was_copied and was_recorded)
     finally:
         await service.close()
         await history.close()
 
 
-def _counting(progress: Callable[[int, int], None], total: int) -> Callable[[int], None]:
+def _counting(progress: Progress, total: int) -> Callable[[int], None]:
     """A function that takes how many more rows are copied."""
     done = 0
 
@@ -139,8 +162,8 @@ def _counting(progress: Callable[[int, int], None], total: int) -> Callable[[int
     return advance
 
 
-class _Source:
-    """A SQLite file that no other process has open."""
+class SQLiteTables:
+    """The tables of a SQLite file that no other process changes."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self.fetch: Callable[..., Any] = connection.execute
@@ -148,11 +171,26 @@ class _Source:
         # In the order of creation, so a table comes after those that its keys refer to.
         for table, column, type_ in self.fetch(_COLUMNS):
             self.types.setdefault(table, {})[column] = _STORED_AS[type_]
-        self.sums: dict[str, Row] = {
-            table: next(self.fetch(self.sum(table))) for table in self.types
-        }
-        self.counts = {table: count for table, (count, *_) in self.sums.items()}
-        self.total = sum(self.counts.values())
+
+    @cached_property
+    def counts(self) -> Counts:
+        """How many rows each table has."""
+        count = "SELECT count(*) FROM {}"
+        return {table: self.fetch(count.format(table)).get for table in self.types}
+
+    @property
+    def total(self) -> int:
+        """How many rows there are."""
+        return sum(self.counts.values())
+
+    @cached_property
+    def sums(self) -> dict[str, Row]:
+        """What shows that two tables hold the same rows."""
+        return {table: next(self.fetch(self.sum(table))) for table in self.types}
+
+    def key(self, table: str) -> str:
+        """The columns of a table's primary key."""
+        return str(self.fetch(_KEY, (table,)).get)
 
     def sum(self, table: str) -> str:
         """The query for the number of rows, and for a sum of each column."""
@@ -162,7 +200,7 @@ class _Source:
 
 
 @contextmanager
-def _locked(file: Path) -> Iterator[_Source]:
+def _locked(file: Path) -> Iterator[SQLiteTables]:
     """Open a file, unless another process has it open, and keep others out.
 
     Raises:
@@ -178,18 +216,16 @@ def _locked(file: Path) -> Iterator[_Source]:
                 f"another process uses {file}: stop the service (`barograph serve`, `barograph "
                 "collect` or `barograph demo`) and run this again"
             ) from error
-        yield _Source(connection)
+        yield SQLiteTables(connection)
 
 
-def _require_storable(*sources: _Source) -> None:
+def _require_storable(*sources: SQLiteTables) -> None:
     """Refuse values that SQLite keeps and PostgreSQL doesn't, before anything is written."""
     wrong = [
         f"{table}.{column} in the row {key}"
         for source in sources
         for table, types in source.types.items()
-        for column, *key in source.fetch(
-            _unstorable(table, types, source.fetch(_KEY, (table,)).get)
-        )
+        for column, *key in source.fetch(_unstorable(table, types, source.key(table)))
     ]
     if wrong:
         raise BarographError(
@@ -209,7 +245,7 @@ def _unstorable(table: str, types: dict[str, str], key: str) -> str:
 
 
 async def _copy_service(
-    tx: Transaction, source: _Source, advance: Callable[[int], None], data: Path
+    tx: Transaction, source: SQLiteTables, advance: Callable[[int], None], data: Path
 ) -> bool:
     """Copy everything; return whether that was done before."""
     if await _is_copied(tx, source):
@@ -225,13 +261,12 @@ async def _copy_service(
         while page := list(islice(rows, PAGE)):
             await copy_rows(tx, table, [*columns], page)
             advance(len(page))
-    # The token stays: the next leader's must be higher than the one that the record has seen.
-    await tx.execute("UPDATE leases SET holder = NULL, expires_at = 0")
+    await tx.execute(RELEASE_LEASES)
     await tx.execute("ANALYZE")
     return False
 
 
-async def _is_copied(tx: Queryable, source: _Source) -> bool:
+async def _is_copied(tx: Queryable, source: SQLiteTables) -> bool:
     """Whether a database holds the copy; otherwise it is empty.
 
     Raises:
@@ -246,11 +281,11 @@ async def _is_copied(tx: Queryable, source: _Source) -> bool:
     return False
 
 
-async def _sums(tx: Queryable, source: _Source) -> dict[str, Row]:
+async def _sums(tx: Queryable, source: SQLiteTables) -> dict[str, Row]:
     return {table: (await tx.fetch(source.sum(table)))[0] for table in source.types}
 
 
-async def _require_equal(database: Database, source: _Source) -> None:
+async def _require_equal(database: Database, source: SQLiteTables) -> None:
     found = await database.read(partial(_sums, source=source))
     if other := [table for table, sums in source.sums.items() if found[table] != sums]:
         raise BarographError(
@@ -259,7 +294,7 @@ async def _require_equal(database: Database, source: _Source) -> None:
         )
 
 
-async def _require_beginning(history: Queryable, source: _Source) -> list[int]:
+async def _require_beginning(history: Queryable, source: SQLiteTables) -> list[int]:
     """How many versions and events of the same record PostgreSQL has.
 
     Raises:
@@ -276,7 +311,7 @@ async def _require_beginning(history: Queryable, source: _Source) -> list[int]:
 
 
 async def _append_record(
-    history: Database, source: _Source, begun: list[int], advance: Callable[[int], None]
+    history: Database, source: SQLiteTables, begun: list[int], advance: Callable[[int], None]
 ) -> bool:
     """Append what follows; return whether there was anything.
 
@@ -295,10 +330,64 @@ async def _append_record(
     return begun != [source.counts[table] for table in _DIGESTS]
 
 
-async def _append(tx: Transaction, source: _Source, page: list[Row]) -> None:
+async def _append(tx: Transaction, source: SQLiteTables, page: list[Row]) -> None:
     for is_event, rows in groupby(page, itemgetter(1)):
         table = [*_DIGESTS][is_event]
         await copy_rows(tx, table, [*source.types[table]], (row[3:] for row in rows))
+
+
+async def copy_to_file(url: str, schema: str, file: Path, progress: Progress) -> None:
+    """Copy a PostgreSQL database as of one moment to a new SQLite file.
+
+    The file gets the migrations that the database has.
+
+    Raises:
+        BarographError: the copy differs.
+        DatabaseUnavailable: the database can't be read.
+    """
+    database = open_database(url, statement_ms=UPGRADE_WAIT_MS)
+    try:
+        await database.read(partial(_copy_rows, schema=schema, file=file, progress=progress))
+    finally:
+        await database.close()
+
+
+async def _copy_rows(tx: Transaction, schema: str, file: Path, progress: Progress) -> None:
+    await tx.execute(f"SET LOCAL idle_in_transaction_session_timeout = {UPGRADE_WAIT_MS}")
+    ((newest,),) = await tx.fetch("SELECT max(number) FROM schema_migrations")
+    steps = [step for step in packaged_migrations(schema) if step.number <= newest]
+    target = open_database(file)
+    await upgrade(target, steps, system_clock)
+    await target.close()
+    with closing(apsw.Connection(str(file))) as connection, _unguarded(connection):
+        tables = SQLiteTables(connection)
+        expected = await _sums(tx, tables)
+        advance = _counting(progress, sum(count for count, *_ in expected.values()))
+        for table, columns in tables.types.items():
+            # In the order of the key, in which the guards accept the rows again.
+            rows = f"SELECT {', '.join(columns)} FROM {table} ORDER BY {tables.key(table)}"  # noqa: S608
+            insert = f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))})"  # noqa: S608
+            # The driver remembers a statement's columns, so each table has a cursor of its own.
+            await tx.execute(f"DECLARE all_{table} NO SCROLL CURSOR FOR {rows}")
+            while page := await tx.fetch(f"FETCH {PAGE} FROM all_{table}"):
+                connection.executemany(insert, page)
+                advance(len(page))
+        if other := [name for name, sums in expected.items() if tables.sums[name] != sums]:
+            raise BarographError(f"the copy differs from the database in {', '.join(other)}")
+
+
+@contextmanager
+def _unguarded(connection: apsw.Connection) -> Iterator[None]:
+    """Fill a file without its triggers, which would require a certain order of all rows."""
+    connection.pragma("journal_mode", "off")  # a failed copy is deleted
+    connection.pragma("synchronous", "off")
+    triggers = connection.execute(_TRIGGERS).fetchall()
+    with connection:
+        for name, _ in triggers:
+            connection.execute(f"DROP TRIGGER {name}")
+        yield
+        for _, sql in triggers:
+            connection.execute(str(sql))
 
 
 _REMEDY = "nothing was copied. Create an empty database and copy to that one"
@@ -308,7 +397,8 @@ FROM sqlite_schema AS tables, pragma_table_info(tables.name) AS columns
 WHERE tables.type = 'table' AND tables.name NOT IN {_NOT_COPIED}
 ORDER BY tables.rowid, columns.cid
 """  # noqa: S608
-_KEY = "SELECT group_concat(name, ', ') FROM pragma_table_info($1) WHERE pk"
+_KEY = "SELECT group_concat(name, ', ' ORDER BY pk) FROM pragma_table_info($1) WHERE pk"
+_TRIGGERS = "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'"
 _HEADS = """
 SELECT kind, sequence, {digest} FROM {table}
 WHERE position IN (SELECT max(position) FROM {table} WHERE position <= $1 GROUP BY kind)

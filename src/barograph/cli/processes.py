@@ -259,7 +259,8 @@ def copy(folder: Path | None, as_json: bool) -> None:
 
     settings = read_demo_settings(folder)
     with progress_bar(f"copying {settings.data}") as progress:
-        copied = copy_databases(settings, progress)
+        files = settings.database_path, settings.data / "history.sqlite3"
+        copied = copy_databases(settings, files, progress)
     verified = verify_record(settings)
     if as_json:
         click.echo(json.dumps({**copied._asdict(), "verified": verified_json(*verified)}))

@@ -125,7 +125,7 @@ def load_or_create_secret(file: Path, size: int, *, setting: str, loss: str) -> 
 def replace_file(file: Path, place: Path) -> None:
     """Move a file to a place where another may be; after a power cut one of them is there."""
     file.replace(place)
-    _sync_folder(place.parent)
+    sync_folder(place.parent)
 
 
 def is_exposed(file: Path) -> bool:
@@ -151,11 +151,11 @@ def _make(file: Path, size: int) -> bytes:
         out.write(secret)
         out.flush()
         os.fsync(out.fileno())
-    _sync_folder(file.parent)
+    sync_folder(file.parent)
     return secret
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the new file's name survive a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:

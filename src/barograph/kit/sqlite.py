@@ -1,10 +1,12 @@
 """A database in one SQLite file."""
 
 import asyncio
+import os
 import re
 import time
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +31,7 @@ SAFE_WAL = (3, 51, 3)
 
 _WAL_PAUSE_SECONDS = 0.005
 _LOOK_MS = 5_000
+_COPY_PAGES = 1_000
 
 
 class _SQLiteTransaction:
@@ -197,6 +200,27 @@ def sqlite_tables(path: Path) -> set[str]:
         return set()
     except apsw.Error as error:
         raise DatabaseUnavailable(f"{path.name} cannot be read: {error}") from error
+
+
+def copy_sqlite_file(source: Path, target: Path, progress: Callable[[int, int], None]) -> None:
+    """Copy a database as of one moment while other processes write to it.
+
+    Writers don't wait, but their log grows until the copy is complete.
+    """
+    with (
+        target.open("ab") as file,
+        closing(apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READWRITE)) as old,
+        closing(apsw.Connection(str(target))) as new,
+    ):
+        old.set_busy_timeout(_LOOK_MS)
+        # Without a transaction, the next write of another process would restart the copy.
+        old.execute("BEGIN; SELECT count(*) FROM sqlite_schema").fetchall()
+        new.pragma("synchronous", "off")
+        with new.backup("main", old, "main") as copy:
+            while not copy.done:
+                copy.step(_COPY_PAGES)
+                os.fdatasync(file.fileno())  # writers would wait for one large sync at the end
+                progress(copy.page_count - copy.remaining, copy.page_count)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -1,0 +1,138 @@
+"""`barograph backup` and `barograph restore`."""
+
+import json
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+from barograph.cli.common import data_option, json_option, read_demo_settings, read_settings
+
+if TYPE_CHECKING:
+    from barograph.cli.backup_folder import Manifest
+
+_folder = click.Path(file_okay=False, path_type=Path)
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=_folder)
+@click.option("--without-keys", is_flag=True, help="Leave out the pepper and the signing key.")
+@data_option
+@json_option
+def backup(folder: Path, without_keys: bool, data: Path | None, as_json: bool) -> None:
+    """Back up both databases and the keys to the new folder DIR, while the service runs.
+
+    The databases become SQLite files, also those of PostgreSQL, so that you can restore them on
+    either engine. The command checks the copies and verifies the record. Keep DIR on another
+    machine, and as secret as the keys in it: only its owner can read it.
+
+    \b
+    Examples:
+      barograph backup /var/backups/barograph/2027-01-31
+      barograph backup /mnt/nas/barograph --without-keys --json
+    """
+    from barograph.cli.backup_folder import write_backup
+
+    # A stopped backup deletes what it has written.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    started = time.monotonic()
+    manifest = write_backup(read_settings(data=data), folder, with_keys=not without_keys)
+    seconds = time.monotonic() - started
+    if as_json:
+        click.echo(_json(manifest, folder=str(folder), seconds=round(seconds, 3)))
+        return
+    click.echo(f"backed up to {folder}: {manifest.size}, in {seconds:.1f} s")
+    _say_missing_keys(manifest)
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=_folder)
+@click.option(
+    "--checkpoint",
+    "kept",
+    multiple=True,
+    type=click.File(encoding="utf-8", errors="replace"),
+    help="Compare the record with this kept checkpoint, and sign again: see `stances resume`.",
+)
+@click.option("--new-origin", is_flag=True, help="Sign again as another log, with a new key.")
+@data_option
+@json_option
+def restore(
+    folder: Path, kept: Sequence[TextIO], new_origin: bool, data: Path | None, as_json: bool
+) -> None:
+    """Restore the backup in DIR to an empty data folder, or to empty PostgreSQL databases.
+
+    Stop the service first. On PostgreSQL, use the owner's URLs. The command checks the backup,
+    upgrades its databases and verifies the record. If it is interrupted, run it again. The restored
+    service signs no checkpoint until you use --checkpoint, --new-origin or `stances resume`.
+
+    \b
+    Examples:
+      barograph restore /var/backups/barograph/2027-01-31 --data /var/lib/barograph
+      barograph restore /var/backups/barograph/2027-01-31 --checkpoint kept.json
+    """
+    from barograph.cli.restore import restore_backup
+    from barograph.cli.stances import end_verification, verify_record
+    from barograph.cli.stances_signing import resume_record
+    from barograph.cli.stances_text import verified_json, verified_text
+
+    if kept and new_origin:
+        raise click.UsageError("give either --checkpoint or --new-origin")
+    notes, settings = [file.read() for file in kept], read_demo_settings(data)
+    manifest = restore_backup(settings, folder)
+    verified = verify_record(settings)
+    if as_json:
+        click.echo(_json(manifest, data=str(settings.data), verified=verified_json(*verified)))
+    else:
+        click.echo(f"restored {folder} to {settings.data}: {manifest.size}")
+        click.echo(verified_text(*verified))
+        _say_missing_keys(manifest)
+        click.echo(_LOST.format(created_at=manifest.created_at))
+        if settings.database_url.get_secret_value():
+            click.echo(_ON_SERVER)
+    end_verification(*verified)
+    lines = [_HELD.format(data=settings.data)]
+    try:
+        if notes or new_origin:
+            lines = resume_record(settings, notes)
+    finally:
+        click.echo("\n".join(lines), err=as_json)
+
+
+def _json(manifest: "Manifest", **more: object) -> str:
+    import msgspec
+
+    return json.dumps({**msgspec.to_builtins(manifest), **more})
+
+
+def _say_missing_keys(manifest: "Manifest") -> None:
+    from barograph.cli.backup_folder import KEYS
+
+    if missing := [name for name in KEYS if name not in manifest.files]:
+        click.echo(
+            f"The backup has no {' and no '.join(missing)}. Keep them, or BAROGRAPH_KEY_PEPPER and "
+            "BAROGRAPH_HISTORY_KEY, elsewhere: with another key-pepper no API key works, and with "
+            "another history-key the record needs a new origin."
+        )
+
+
+_LOST = """
+This is the state of {created_at}. Everything since then is lost:
+- Payments settled since then are not in the journal. Find them on the chain or at the facilitator,
+  and give the payers what they bought with `barograph entitlements grant`.
+- Entitlements granted since then are gone: grant them again. Entitlements revoked since then are
+  valid again: run `barograph entitlements revoke`.
+- API keys created since then don't work: their owners can request new ones. API keys revoked since
+  then work again: run `barograph keys revoke`.
+- Stances recorded since then are gone. Subscribers may have received them.
+"""
+_ON_SERVER = """Run deploy/postgresql-roles.sql again: it gives the run-time role its rights.
+"""
+_HELD = """You can start the service, but it signs no checkpoint yet. Compare the record with the
+newest checkpoint that you kept:
+  barograph stances resume --checkpoint FILE --data {data}
+If you kept none, or if the record is behind it, give the record a new origin and a new key:
+  barograph stances resume --new-origin --data {data}"""

@@ -1,0 +1,305 @@
+"""`barograph backup` copies an instance while it runs; `barograph restore` puts the copy back."""
+
+import asyncio
+import json
+import resource
+import subprocess
+import sys
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event, Thread
+
+import apsw
+import pytest
+from click.testing import CliRunner, Result
+
+from barograph.cli import cli
+from barograph.cli.backup_folder import seal_file
+from barograph.demo.files import load_or_create_anchor
+from barograph.kit.clock import system_clock
+from barograph.kit.database import Row
+from barograph.kit.sqlite import copy_sqlite_file
+from support.filled import checkpoints, fill, postgresql_rows, source_rows, sqlite_rows
+from support.operator import Operator
+from support.postgresql import PostgreSQL, running_postgresql
+from support.stances import FUNDING
+
+SECRETS = {"key-pepper": b"p" * 32, "history-key": bytes(32)}
+FILES = {"barograph.sqlite3", "history.sqlite3", "manifest.json"}
+MARK = "history_origin"
+"""The table in which a restore notes that nothing may be signed."""
+
+
+@pytest.fixture
+def source(operator: Operator) -> Operator:
+    """A filled instance with both keys."""
+    fill(operator)
+    for name, secret in SECRETS.items():
+        (operator.data / name).write_bytes(secret)
+        (operator.data / name).chmod(0o600)
+    return operator
+
+
+def run(command: str, folder: Path, data: Path, *options: str, **environment: str) -> Result:
+    arguments = [command, str(folder), "--data", str(data), *options]
+    return CliRunner().invoke(cli, arguments, env=environment)
+
+
+def succeed(command: str, folder: Path, data: Path, *options: str, **environment: str) -> str:
+    result = run(command, folder, data, *options, **environment)
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert SECRETS["key-pepper"].decode() not in result.output
+    return result.stdout
+
+
+def refused(command: str, folder: Path, data: Path, *options: str, **environment: str) -> str:
+    result = run(command, folder, data, *options, **environment)
+    assert result.exit_code == 1, result.output
+    return str(result.exception)
+
+
+def rows_of(data: Path) -> dict[str, list[Row]]:
+    return {**sqlite_rows(data / "barograph.sqlite3"), **sqlite_rows(data / "history.sqlite3")}
+
+
+def is_held(rows: dict[str, list[Row]]) -> bool:
+    return rows[MARK][0][-1] is not None
+
+
+def unmarked(rows: dict[str, list[Row]]) -> dict[str, list[Row]]:
+    return {name: found for name, found in rows.items() if name != MARK}
+
+
+def change(backup: Path, name: str, *statements: str) -> None:
+    """Change a database of a backup together with its digest."""
+    with apsw.Connection(str(backup / name)) as connection:
+        for each in statements:
+            connection.execute(each)
+    connection.close()
+    manifest = json.loads((backup / "manifest.json").read_bytes())
+    found = seal_file(backup / name)
+    manifest["files"][name] = {"bytes": found.bytes, "sha256": found.sha256}
+    (backup / "manifest.json").write_text(json.dumps(manifest))
+
+
+def test_restored_backup_has_every_row_and_both_keys_and_signs_nothing(
+    source: Operator, tmp_path: Path
+) -> None:
+    backup, new = tmp_path / "backup", tmp_path / "new"
+    backup.mkdir(0o777)
+    report = json.loads(succeed("backup", backup, source.data, "--json"))
+    text = succeed("restore", backup, new)
+    found, expected = rows_of(new), source_rows(source)
+    assert is_held(found)
+    assert unmarked(found) == unmarked(expected)
+    assert {name: (new / name).read_bytes() for name in SECRETS} == SECRETS
+    counts = {**report["rows"]["service"], **report["rows"]["history"]}
+    assert counts == {name: len(rows) for name, rows in expected.items()}
+    sizes = {(each["kind"], each["log"]): each["size"] for each in report["logs"]}
+    assert (sizes[FUNDING, "versions"], sizes[FUNDING, "events"]) == (2, 2)
+    assert "Payments settled since then" in text
+    assert "barograph stances resume --checkpoint FILE" in text
+    assert {each.name for each in backup.iterdir()} == {*FILES, *SECRETS}
+    assert backup.stat().st_mode & 0o777 == 0o700
+    files = (*backup.iterdir(), *(new / name for name in report["files"]))
+    assert {each.stat().st_mode & 0o777 for each in files} == {0o600}
+
+
+def test_restore_signs_again_only_if_the_record_has_all_that_kept_checkpoints_sign(
+    source: Operator, tmp_path: Path
+) -> None:
+    def keep(name: str) -> list[str]:
+        notes = asyncio.run(checkpoints(source.database, source.history))
+        text = json.dumps({"checkpoints": [{"checkpoint": note} for note in notes]})
+        (tmp_path / name).write_text(text)
+        return ["--checkpoint", str(tmp_path / name)]
+
+    succeed("backup", tmp_path / "backup", source.data)
+    kept = keep("kept.json")
+    source.record(2)
+    newer = keep("newer.json")
+    address = {"BAROGRAPH_BASE_URL": "https://example.com"}
+    text = succeed("restore", tmp_path / "backup", tmp_path / "new", *kept, **address)
+    assert "checkpoints are signed again" in text
+    assert not is_held(rows_of(tmp_path / "new"))
+    said = refused("restore", tmp_path / "backup", tmp_path / "behind", *newer, **address)
+    assert "it lacks 1 of the 3 entries that were signed" in said
+    assert is_held(rows_of(tmp_path / "behind"))
+
+
+def test_backup_has_no_key_that_was_left_out_or_comes_from_a_setting(
+    source: Operator, tmp_path: Path
+) -> None:
+    given = {"BAROGRAPH_HISTORY_KEY": b64encode(b"e" * 32).decode()}
+    text = succeed("backup", tmp_path / "one", source.data, "--without-keys")
+    assert "The backup has no key-pepper and no history-key" in text
+    assert {each.name for each in (tmp_path / "one").iterdir()} == FILES
+    assert "has no history-key" in succeed("backup", tmp_path / "two", source.data, **given)
+    succeed("backup", tmp_path / "three", source.data)
+    succeed("restore", tmp_path / "three", tmp_path / "new", **given)
+    assert not (tmp_path / "new" / "history-key").exists()
+
+
+def test_another_key_or_database_in_the_folder_is_refused(source: Operator, tmp_path: Path) -> None:
+    backup, new = tmp_path / "backup", tmp_path / "new"
+    succeed("backup", backup, source.data)
+    assert "stop the service, then run `mkdir" in refused("restore", backup, source.data)
+    assert "is in use" in refused("backup", source.data, source.data)
+    new.mkdir()
+    (new / "history-key").write_bytes(b"x" * 32)
+    assert "history-key is not the one of the backup" in refused("restore", backup, new)
+    assert [each.name for each in new.iterdir()] == ["history-key"]
+
+
+def test_changed_backup_is_refused_and_nothing_restored(source: Operator, tmp_path: Path) -> None:
+    backup, new = tmp_path / "backup", tmp_path / "new"
+    succeed("backup", backup, source.data)
+    for name in ("barograph.sqlite3", "history.sqlite3", "key-pepper"):
+        content = (backup / name).read_bytes()
+        for changed in (content[:-1], content[:-1] + bytes([content[-1] ^ 1])):
+            (backup / name).write_bytes(changed)
+            assert f"{name} was changed after the backup" in refused("restore", backup, new)
+        (backup / name).unlink()
+        assert "was not restored (No such file" in refused("restore", backup, new)
+        (backup / name).write_bytes(content)
+    (backup / "key-pepper").chmod(0o644)
+    assert "every user of this machine may read" in refused("restore", backup, new)
+    for content in (b"{}", b"not json", b'{"format": 2}'):
+        (backup / "manifest.json").write_bytes(content)
+        assert "is not a complete backup" in refused("restore", backup, new)
+    assert [each.name for each in new.iterdir()] == [".lock"]
+
+
+def test_older_backup_is_upgraded_and_newer_one_refused(source: Operator, tmp_path: Path) -> None:
+    backup = tmp_path / "backup"
+    succeed("backup", backup, source.data)
+    older = ("DROP TABLE history_origin", "DELETE FROM schema_migrations WHERE number >= 17")
+    change(backup, "barograph.sqlite3", "DROP TABLE retired_history_keys", *older)
+    succeed("restore", backup, tmp_path / "new")
+    assert is_held(rows_of(tmp_path / "new"))
+    change(backup, "history.sqlite3", "INSERT INTO schema_migrations VALUES (99, 'n', 'd', 1)")
+    said = refused("restore", backup, tmp_path / "other")
+    assert "migration 99, which this version does not know" in said
+    assert [*(tmp_path / "other").glob("*.sqlite3*")] == []
+
+
+@pytest.mark.outcome(
+    "`barograph restore` is interrupted",
+    "No checkpoint is signed. The next run of the command completes the restore.",
+)
+def test_restore_that_was_killed_between_two_databases_is_completed(
+    source: Operator, tmp_path: Path
+) -> None:
+    backup, new = tmp_path / "backup", tmp_path / "new"
+    succeed("backup", backup, source.data)
+    succeed("restore", backup, new)
+    before = rows_of(new)
+    (new / "history.sqlite3").rename(new / "history.sqlite3.restoring")
+    succeed("restore", backup, new)
+    assert rows_of(new) == before
+
+
+@pytest.mark.outcome(
+    "`barograph backup` fails, or finds a damaged record",
+    "The command creates no folder and says why. The service is not affected.",
+)
+def test_full_disk_or_damaged_record_leaves_no_backup(source: Operator, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "barograph", "backup", tmp_path / "backup", "--data", source.data],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, "no backup was made" in done.stderr) == (1, True), done.stderr
+    source.tamper("UPDATE stance_versions SET document = '{}' WHERE position = 1")
+    assert "no backup was made: broken" in refused("backup", tmp_path / "backup", source.data)
+    assert [each.name for each in tmp_path.iterdir()] == ["data"]
+
+
+def test_writes_during_a_copy_neither_wait_nor_restart_it(source: Operator, tmp_path: Path) -> None:
+    writer = apsw.Connection(str(source.database))
+    insert = "INSERT INTO snapshots VALUES (?, 1, hex(zeroblob(4000000)))"
+    writer.execute(insert, ("before",))
+    steps: list[int] = []
+
+    def write(done: int, _total: int) -> None:
+        steps.append(done)
+        writer.execute(insert, (f"during {done}",))
+
+    copy_sqlite_file(source.database, tmp_path / "copy.sqlite3", write)
+    writer.close()
+    assert len(steps) > 1
+    assert steps == sorted({*steps})
+    feeds = {feed for feed, *_ in sqlite_rows(tmp_path / "copy.sqlite3")["snapshots"]}
+    assert "before" in feeds
+    assert not any(feed.startswith("during") for feed in feeds)
+
+
+def test_backed_up_history_holds_everything_that_was_published(
+    source: Operator, tmp_path: Path
+) -> None:
+    stopped = Event()
+
+    def collect() -> None:
+        number = 2
+        while not stopped.is_set():
+            source.record(number)
+            source.publish()
+            number += 1
+
+    collector = Thread(target=collect)
+    collector.start()
+    try:
+        for number in range(3):
+            succeed("backup", tmp_path / f"backup{number}", source.data)
+    finally:
+        stopped.set()
+        collector.join()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgreSQL]:
+    with running_postgresql() as started:
+        started.run("CREATE ROLE reader LOGIN")
+        yield started
+
+
+def urls(server: PostgreSQL) -> dict[str, str]:
+    return {"BAROGRAPH_DATABASE_URL": server.create(), "BAROGRAPH_HISTORY_URL": server.create()}
+
+
+def stored_rows(given: dict[str, str]) -> dict[str, list[Row]]:
+    service, history = (asyncio.run(postgresql_rows(url)) for url in given.values())
+    assert is_held(service)
+    return unmarked({**service, **history})
+
+
+def as_reader(server: PostgreSQL, given: dict[str, str]) -> dict[str, str]:
+    """The same databases for a role that may only read them."""
+    for url in given.values():
+        grant = "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader"
+        server.run(grant, database=url.rpartition("/")[2])
+    return {name: url.replace("postgres@", "reader@") for name, url in given.items()}
+
+
+@pytest.mark.thorough
+def test_backup_of_a_demo_moves_between_both_engines(
+    server: PostgreSQL, source: Operator, tmp_path: Path
+) -> None:
+    first, second, new = urls(server), urls(server), tmp_path / "new"
+    load_or_create_anchor(source.data, 7, system_clock())
+    expected = unmarked(source_rows(source))
+    succeed("backup", tmp_path / "one", source.data)
+    assert "postgresql-roles.sql" in succeed("restore", tmp_path / "one", new, **first)
+    assert stored_rows(first) == expected
+    assert (new / "world.json").read_bytes() == (source.data / "world.json").read_bytes()
+    assert "with other data" in refused("restore", tmp_path / "one", new, **first)
+    assert not [*new.glob("*.sqlite3*")]
+
+    succeed("backup", tmp_path / "two", new, **as_reader(server, first))
+    succeed("restore", tmp_path / "two", tmp_path / "newer", **second)
+    assert stored_rows(second) == expected
+    succeed("restore", tmp_path / "two", tmp_path / "file")
+    assert unmarked(rows_of(tmp_path / "file")) == expected
