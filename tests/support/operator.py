@@ -134,14 +134,11 @@ def on_database(path: Path, use: Callable[[SQLiteDatabase], Coroutine[Any, Any, 
     return asyncio.run(work())
 
 
-_KEY = SecretStr(b64encode(bytes(32)).decode())
-
-
 async def sign(
     service: Address, history: Address, settings: Settings | None = None
 ) -> tuple[list[str], list[RetiredKey]]:
     """What a web process signs and publishes: the checkpoints, and the keys that signed before."""
-    settings = settings or Settings(base_url="https://example.com", history_key=_KEY)
+    settings = settings or Settings(history_key=SecretStr(b64encode(bytes(32)).decode()))
     databases = open_database(service), open_database(history)
     ledger = Ledger(databases[1], system_clock)
     load_key, signed = partial(load_history_key, settings), SignedHeads(databases[0], system_clock)
