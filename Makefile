@@ -67,9 +67,9 @@ browser: ## install Chromium from Debian for the page tests, if it is missing
 	@command -v chromium-headless-shell > /dev/null || { \
 		$(APT_INSTALL) chromium-headless-shell fonts-liberation; }
 
-load-tools: $(BIN)/promtool ## install wrk, nginx, systemd and promtool from Debian, if they are missing
-	@command -v wrk > /dev/null && command -v systemd-analyze > /dev/null && test -x /usr/sbin/nginx || { \
-		$(APT_INSTALL) wrk nginx-light systemd; }
+load-tools: $(BIN)/promtool ## install what the slower suites need from Debian, if it is missing
+	@which wrk curl ps openssl systemd-analyze > /dev/null && test -x /usr/sbin/nginx || { \
+		$(APT_INSTALL) wrk nginx-light curl procps openssl systemd; }
 
 # Unpacked rather than installed, because the package would start a Prometheus server.
 $(BIN)/promtool: | .venv/dev

@@ -22,6 +22,7 @@ from benchmarks import (
     hot_reads,
     ledger,
     mcp,
+    nginx,
     pages,
     payments,
     postgresql,
@@ -39,6 +40,7 @@ from benchmarks.table import Section, render
 
 SUBJECTS: tuple[Callable[[Plan, Path], Section], ...] = (
     hot_reads.measure,
+    nginx.measure,
     signals_and_badges.measure,
     mcp.measure,
     badges.measure,

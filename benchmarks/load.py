@@ -45,6 +45,7 @@ def requests_in(
     script: Path | None = None,
     *,
     connections: int = CONNECTIONS,
+    scheme: str = "http",
 ) -> int:
     """Read as fast as possible for some seconds; return how many requests were answered.
 
@@ -53,8 +54,9 @@ def requests_in(
     Raises:
         BenchmarkFailed: a request failed.
     """
-    report = _report(_command(port, target, seconds, fields, script, connections=connections))
-    return int(_find(r"(\d+) requests in", report)[1])
+    command = _command(port, target, seconds, fields, script, connections=connections)
+    command[-1] = command[-1].replace("http", scheme, 1)
+    return int(_find(r"(\d+) requests in", _report(command))[1])
 
 
 def latency_in(

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from threading import Event
@@ -43,8 +44,8 @@ class Site:
         self.processes: dict[str, Process] = {}
         for address in (f"{HOST}:{unused_port()}", f"{HOST}:{unused_port()}"):
             self.start(address)
-            stack.callback(lambda address=address: self.processes[address].end())
-            eventually(lambda address=address: answer_200(f"http://{address}/readyz"), address)
+            stack.callback(self.end, address)
+            eventually(partial(answer_200, f"http://{address}/readyz"), address)
         self.nginx: Nginx = stack.enter_context(running_nginx(folder / "nginx", *self.processes))
         now, url = system_clock(), self._server.identity_url
         self.token = demo_token(folder / "world", "feed", now, url)
@@ -55,6 +56,9 @@ class Site:
         settings = {**self._server.environment(), **LASTING, **payments, "BAROGRAPH_PORT": port}
         log = self.folder / f"web{port}.log"
         self.processes[address] = Process("serve", log=log, **settings)
+
+    def end(self, address: str) -> None:
+        self.processes[address].end()
 
     def read_free(self) -> int:
         return self.nginx.get(PERPETUAL.format(next(self._numbers))).status_code
@@ -129,5 +133,5 @@ def test_a_rolling_restart_fails_no_request(site: Site) -> None:
 )
 def test_a_killed_host_fails_no_free_read(site: Site) -> None:
     with site.traffic(*[site.read_free] * 3) as seen:
-        next(iter(site.processes.values())).end()
+        site.end(min(site.processes))
     assert set(seen) == {200}

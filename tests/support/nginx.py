@@ -7,7 +7,7 @@ import socket
 import ssl
 import struct
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from http.client import HTTPResponse
@@ -54,7 +54,10 @@ http {{
 class Nginx:
     """nginx in front of some hosts."""
 
-    def __init__(self, folder: Path, hosts: Sequence[str]) -> None:
+    def __init__(
+        self, folder: Path, hosts: Sequence[str], changes: Mapping[str, str] | None = None
+    ) -> None:
+        """`changes` replace text of the configuration; only benchmarks need them."""
         self.folder = folder
         self.port, self.plain_port = unused_port(), unused_port()
         self.base_url = f"https://{HOST}:{self.port}"
@@ -62,11 +65,16 @@ class Nginx:
         folder.mkdir()
         self.hosts_file.write_text("".join(f"server {each};\n" for each in hosts))
         write_certificate(folder)
-        text = configuration(folder, self.hosts_file, self.port, self.plain_port)
-        (folder / "barograph.conf").write_text(text)
         # Workers of root would change to a user who can't read the test's folder.
         user = "user root;" if os.geteuid() == 0 else ""
-        (folder / "nginx.conf").write_text(_MAIN.format(folder=folder, user=user))
+        texts = {
+            "barograph.conf": configuration(folder, self.hosts_file, self.port, self.plain_port),
+            "nginx.conf": _MAIN.format(folder=folder, user=user),
+        }
+        for name, text in texts.items():
+            for ours, theirs in (changes or {}).items():
+                text = text.replace(ours, theirs)  # noqa: PLW2901
+            (folder / name).write_text(text)
         self.command = (PROGRAM, "-p", str(folder), "-c", str(folder / "nginx.conf"))
         self._tls = ssl.create_default_context(cafile=folder / "certificate.pem")
 
@@ -83,16 +91,11 @@ class Nginx:
     def workers(self) -> list[psutil.Process]:
         return psutil.Process(self._popen.pid).children()
 
-    def client(self, **options: object) -> httpx2.Client:
-        return httpx2.Client(
-            base_url=self.base_url, verify=self._tls, trust_env=False, timeout=90, **options
-        )
-
     def get(self, path: str, **headers: str) -> httpx2.Response:
         """A request on a connection of its own; `x_api_key="x"` sends `X-API-Key: x`."""
-        with self.client() as client:
-            named = {name.replace("_", "-"): value for name, value in headers.items()}
-            return client.get(path, headers=named)
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        url = self.base_url + path
+        return httpx2.get(url, headers=named, verify=self._tls, trust_env=False, timeout=90)
 
     def connect(self) -> ssl.SSLSocket:
         plain = socket.create_connection((HOST, self.port), 90)
@@ -128,8 +131,10 @@ class Nginx:
 
 
 @contextmanager
-def running_nginx(folder: Path, *hosts: str) -> Iterator[Nginx]:
-    nginx = Nginx(folder, hosts)
+def running_nginx(
+    folder: Path, *hosts: str, changes: Mapping[str, str] | None = None
+) -> Iterator[Nginx]:
+    nginx = Nginx(folder, hosts, changes)
     nginx.start()
     try:
         yield nginx

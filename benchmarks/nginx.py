@@ -1,0 +1,125 @@
+"""Hot reads from the cache of nginx, beside a file that nginx serves with the same headers."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from email.utils import formatdate, parsedate_to_datetime
+from pathlib import Path
+
+import httpx2
+
+from barograph.markets.documents import MARKET_STATE_PATH
+from benchmarks.hot_reads import ROUND_SECONDS, Contender, Rates, answer_of, ratios
+from benchmarks.load import requests_in
+from benchmarks.market import benchmark_settings, publish_market
+from benchmarks.plan import Plan
+from benchmarks.processes import Answer, BenchmarkFailed, unused_port, web_service
+from benchmarks.table import Figure, Section, at_least
+from support.nginx import Nginx, Upstream, http_reply, running_nginx
+
+TITLE = "nginx with deploy/nginx.conf, over TLS: hot reads from its cache"
+FILE_SHARE = 0.9
+TARGETS = {"file": "/file/one", "cache": MARKET_STATE_PATH, "twin": "/file/two"}
+READERS = (10, 200)
+OF_THE_SERVER = ("server", "date", "content-length")
+FROM_NGINX = ("content-type", "last-modified")
+"""Header fields that nginx itself adds to a file."""
+
+FREE_READS = "    location / {\n        proxy_pass"
+_FILES = """
+    location /file/ {{
+        root {pages};
+        default_type application/json;
+        etag off;
+        max_ranges 0;
+        {fields}
+    }}
+"""
+
+
+def measure(plan: Plan, folder: Path) -> Section:
+    """CPU time of nginx, then requests to the service with few and with many readers."""
+    settings = benchmark_settings(folder, unused_port())
+    publish_market(settings)
+    with web_service(settings) as child:
+        answer = answer_of(Contender(child, settings.port), MARKET_STATE_PATH)
+    with _nginx(folder, answer) as (nginx, service):
+        _check_same(nginx)
+        rates = _alternate(nginx, plan.rounds)
+        origin = [_origin_requests(nginx, service, each, plan.window_seconds) for each in READERS]
+    return Section(
+        TITLE,
+        [
+            at_least("cache / file", ratios(rates, "cache", "file", "twin"), FILE_SHARE),
+            at_least("  A/A control: file / file", ratios(rates, "twin", "file")),
+            *origin,
+        ],
+    )
+
+
+@contextmanager
+def _nginx(folder: Path, answer: Answer) -> Iterator[tuple[Nginx, Upstream]]:
+    """Run nginx in front of a host that sends this answer and counts its requests."""
+    headers = [each for each in answer.headers if each[0] not in OF_THE_SERVER]
+    sent = [(name.encode(), value.encode()) for name, value in headers]
+
+    def reply(_: bytes) -> bytes:
+        return http_reply(answer.body, *sent, (b"Date", formatdate(usegmt=True).encode()))
+
+    pages = folder / "nginx/pages"
+    ours = (f"add_header {each[0]} '{each[1]}';" for each in headers if each[0] not in FROM_NGINX)
+    changes = {
+        "worker_processes 2": "worker_processes 1",
+        "limit_conn barograph_address 100": "limit_conn barograph_address 1000",
+        FREE_READS: _FILES.format(pages=pages, fields="".join(ours)) + FREE_READS,
+    }
+    with (
+        Upstream(reply).running() as service,
+        running_nginx(folder / "nginx", service.address, changes=changes) as nginx,
+    ):
+        (pages / "file").mkdir(parents=True)
+        modified = parsedate_to_datetime(dict(answer.headers)["last-modified"]).timestamp()
+        for name in ("one", "two"):
+            (pages / "file" / name).write_bytes(answer.body)
+            os.utime(pages / "file" / name, (modified, modified))
+        yield nginx, service
+
+
+def _check_same(nginx: Nginx) -> None:
+    """Compare only responses with the same headers and bytes."""
+    found = [nginx.get(target) for target in TARGETS.values()]
+    if len({_undated(each) for each in found}) != 1:
+        raise BenchmarkFailed(f"the file and the cache differ: {[each.headers for each in found]}")
+
+
+def _undated(answer: httpx2.Response) -> tuple[object, ...]:
+    fields = (each for each in answer.headers.multi_items() if each[0] != "date")
+    return (*sorted(fields), answer.content)
+
+
+def _alternate(nginx: Nginx, rounds: int) -> Rates:
+    """Requests per CPU-second of nginx; the cache is measured between the two files."""
+    rates: Rates = {name: [] for name in TARGETS}
+    for number in range(-1, rounds):
+        for name in list(TARGETS)[:: 1 if number % 2 == 0 else -1]:
+            before = _cpu_seconds(nginx)
+            answered = requests_in(nginx.port, TARGETS[name], ROUND_SECONDS, scheme="https")
+            if number >= 0:
+                rates[name].append(answered / (_cpu_seconds(nginx) - before))
+    return rates
+
+
+def _cpu_seconds(nginx: Nginx) -> float:
+    return sum(each.cpu_times().user + each.cpu_times().system for each in nginx.workers())
+
+
+def _origin_requests(nginx: Nginx, service: Upstream, readers: int, seconds: int) -> Figure:
+    print(f"nginx: {readers:,} readers", file=sys.stderr)
+    before = len(service.heads)
+    answered = requests_in(
+        nginx.port, MARKET_STATE_PATH, seconds, connections=readers, scheme="https"
+    )
+    asked = len(service.heads) - before
+    measured = f"{answered / seconds:,.0f}, to the service {asked / seconds:.2f}"
+    return Figure(f"{readers:,} readers, requests per second to nginx", measured)
