@@ -20,7 +20,7 @@ from benchmarks.table import Figure, Section
 TITLE = "Backup of a SQLite database while a writer writes every 5 ms"
 FULL_MB, QUICK_MB = 1_000, 20
 BATCH = 50_000
-ROWS_PER_WRITE = 20
+CONTRACTS = 20
 PAUSE_SECONDS = 0.005
 CONTROL_SECONDS = 5.0
 
@@ -53,9 +53,9 @@ async def _fill(data: Path, size: int) -> None:
     database = SQLiteDatabase(data / "barograph.sqlite3", survives_power_cuts=False)
     number = 0
     while (data / "barograph.sqlite3").stat().st_size < size:
-        rows = [_row(each) for each in range(number, number + BATCH)]
+        rows = [_row(number, each) for each in range(BATCH)]
         await database.write(partial(_insert, rows=rows))
-        number += BATCH
+        number += 1
     await database.close()
 
 
@@ -63,9 +63,8 @@ async def _insert(tx: Transaction, rows: list[Row]) -> None:
     await tx.execute_many(_INSERT, rows)
 
 
-def _row(number: int) -> Row:
-    values = (number / 7, *[number / 3] * 5)
-    return ("bybit", "minute", f"C{number % 700}", number, *values, "measured")
+def _row(contract: int, at: int) -> Row:
+    return ("bybit", "minute", f"C{contract:04}", at, at / 7, *[at / 3] * 5, "measured")
 
 
 def _back_up(data: Path, target: Path) -> None:
@@ -90,10 +89,10 @@ def _writes_during(data: Path, work: Callable[[], None]) -> tuple[list[float], f
 
 async def _write(data: Path, stop: Event) -> list[float]:
     database, times = SQLiteDatabase(data / "barograph.sqlite3"), []
-    ((number,),) = await database.fetch("SELECT max(at) FROM readings")
+    ((at,),) = await database.fetch("SELECT max(at) FROM readings")
     while not stop.is_set():
-        rows = [_row(number + each) for each in range(1, ROWS_PER_WRITE + 1)]
-        number += ROWS_PER_WRITE
+        at += 1
+        rows = [_row(contract, at) for contract in range(CONTRACTS)]
         started = time.perf_counter()
         await database.write(partial(_insert, rows=rows))
         times.append((time.perf_counter() - started) * 1000)

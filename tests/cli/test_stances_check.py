@@ -318,6 +318,17 @@ def test_a_demo_s_file_without_an_address_is_passed_over(
     assert proved(operator, *holder.arguments, BAROGRAPH_BASE_URL=BASE_URL) == (2, 3, 2)
 
 
+def test_a_kept_checkpoint_is_proved_after_a_rotation_and_not_mistaken_after_a_new_origin(
+    operator: Operator, holder: Holder
+) -> None:
+    address = {"BAROGRAPH_BASE_URL": BASE_URL}
+    assert operator.run("rotate-key", "--yes", **address).exit_code == 0
+    assert proved(operator, *holder.arguments, **address) == (2, 3, 2)
+    assert operator.run("resume", "--new-origin", "--yes", **address).exit_code == 0
+    said = str(operator.refused(*holder.arguments, **address))
+    assert f"127.0.0.1:8123/history/{FUNDING}, which has ended" in said
+
+
 def test_a_checkpoint_of_another_log_is_told_from_a_forged_one(
     operator: Operator, holder: Holder
 ) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from base64 import b64decode
 from collections.abc import Iterator
+from html import unescape
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ import pytest
 from barograph import NOTICE
 from barograph.history.checkpoint import Origin, open_checkpoint, verifier_of
 from barograph.history.guards import CONTRADICTED, SignedHead, SignedHeads
+from barograph.history.log_keys import RESTORED
 from barograph.history.merkle import EMPTY_ROOT, TreeHead, is_consistent, is_included, tree_root
+from barograph.history.origins import hold_signing, rotated_key
 from barograph.history.records import KINDS, ChainEnd, Version
 from barograph.history.signing import load_history_key
 from barograph.kit.timestamps import iso_timestamp
@@ -406,6 +409,42 @@ def test_rewritten_history_is_not_signed_after_a_restart(
     assert (history.ask(CHECKPOINT), history_check(history)[0]) == (kept, "ok")
     history.record(6)
     assert checkpoint(history)["size"] == 6
+
+
+@pytest.mark.outcome(
+    "A backup was restored and not yet compared with published checkpoints",
+    "Lists are served. Checkpoints and proofs return 503, and `/api/status` says what to do.",
+)
+def test_restored_history_is_served_but_not_signed(history: PublicHistory) -> None:
+    history.record(3)
+    database = history.service.database
+    asyncio.run(database.write(lambda tx: hold_signing(tx, history.service.clock())))
+    answers = [history.ask(path) for path in (CHECKPOINT, PROOF)]
+
+    why = f"the history is not signed: {RESTORED}"
+    assert [(each.status, each.json()) for each in answers] == [(503, {"error": why})] * 2
+    assert (history.ask(LIST).status, history.ask("/record").status) == (200, 503)
+    status, detail = history_check(history)
+    assert (status, detail.partition(" since ")[0]) == ("degraded", why)
+
+
+def test_checkpoint_lists_the_keys_that_signed_before(history: PublicHistory) -> None:
+    history.record(2)
+    before = history.ask(CHECKPOINT).json()
+    history.change_key(rotated_key)
+    after = history.ask(CHECKPOINT).json()  # the same worker, with the new file
+
+    (previous,) = after["previous_keys"]
+    assert previous["public_key"] == before["public_key"] != after["public_key"]
+    for old, last, new in zip(
+        before["checkpoints"], previous["checkpoints"], after["checkpoints"], strict=True
+    ):
+        signed = open_checkpoint(last, parse_verifier(old["verifier"]))
+        assert signed == open_checkpoint(last, parse_verifier(new["verifier"]))
+        assert (signed.size, signed.root.hex()) == (old["size"], old["root"])
+        assert last.splitlines()[3] == f"successor {new['verifier']}"
+    keys = f'data-keys="{after["public_key"]} {before["public_key"]}"'
+    assert keys in unescape(history.ask("/record").body.decode())
 
 
 THIRD = "WHERE sequence = 3"

@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,12 @@ from barograph.kit.database import Database
 from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
 from barograph.kit.opening import open_database
 from barograph.settings import Settings
-from barograph.web.shared_secrets import forget_secrets, require_shared_secrets, web_secrets
+from barograph.web.shared_secrets import (
+    forget_secrets,
+    replace_fingerprint,
+    require_shared_secrets,
+    web_secrets,
+)
 from support.clock import HandClock
 from support.databases import upgraded_database
 from support.postgresql import PostgreSQL
@@ -53,6 +59,10 @@ def test_host_with_other_secrets_is_refused_until_they_are_replaced(
         await start(database, second)
         with pytest.raises(ConfigurationError, match="another history-key: "):
             await start(database, first)
+        (first.data / PEPPER_FILE).write_bytes(b"p" * 32)
+        for name, secret in web_secrets(first).items():
+            await database.write(partial(replace_fingerprint, name=name, secret=secret))
+        await start(database, first)
         stored = await database.fetch("SELECT * FROM secret_fingerprints")
         assert pepper().hex() not in str(stored)
         await database.close()

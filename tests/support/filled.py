@@ -5,15 +5,12 @@ from pathlib import Path
 
 import apsw
 import asyncpg
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from barograph.history.guards import Continuity, SignedHeads
 from barograph.history.ledger import Ledger
-from barograph.history.public_log import PublicLogs
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Row
 from barograph.kit.opening import Address, open_database
-from support.operator import Operator
+from support.operator import Operator, sign
 from support.stances import FUNDING, RATES
 
 SHA = "ab" * 32
@@ -54,7 +51,7 @@ ROWS: dict[str, list[Row]] = {
     "status_incidents": [("feed", 1, None, "down", "d", None, None, 0)],
     "terms_confirmations": [("bybit", "2026-01-01", "terms", 1)],
     "history_origin": [(1, 1, "", None, None)],
-    "retired_history_keys": [(SHA, "n", 2, "[]")],
+    "retired_history_keys": [(1, SHA, "n", 2, "[]")],
 }
 """Rows of every table that the operator's commands leave empty."""
 
@@ -90,20 +87,8 @@ async def lead(history: Path) -> None:
 
 async def checkpoints(service: Address, history: Address) -> list[str]:
     """What the service signs and publishes, with the heads that it signed before."""
-    databases = open_database(service), open_database(history)
-    ledger = Ledger(databases[1], system_clock)
-    logs = PublicLogs(
-        ledger,
-        lambda: Ed25519PrivateKey.from_private_bytes(bytes(32)),
-        "https://example.com",
-        SignedHeads(databases[0], system_clock),
-        Continuity(ledger, lambda: None),
-    )
-    try:
-        return [each.note for each in await logs.checkpoints()]
-    finally:
-        for each in databases:
-            await each.close()
+    notes, _ = await sign(service, history)
+    return notes
 
 
 def sqlite_rows(file: Path) -> dict[str, list[Row]]:

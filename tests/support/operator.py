@@ -2,24 +2,33 @@
 
 import asyncio
 import json
+from base64 import b64encode
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from click.testing import CliRunner, Result
 from msgspec.structs import replace
+from pydantic import SecretStr
 
 from barograph.board.board import publish
 from barograph.board.feeds import Publication
 from barograph.cli import cli
 from barograph.errors import BarographError
+from barograph.history.checkpoint import RetiredKey
+from barograph.history.guards import Continuity, SignedHeads
 from barograph.history.ledger import Ledger
+from barograph.history.public_log import PublicLogs
 from barograph.history.records import KINDS, ChainEnd, Stances, Version, VersionEvent
+from barograph.history.signing import load_history_key
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Transaction
 from barograph.kit.json import Json
+from barograph.kit.opening import Address, open_database
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY
+from barograph.settings import Settings
 from barograph.stances.reader import STANCES
 from support.history import tamper
 from support.stances import FUNDING, proposal
@@ -123,3 +132,23 @@ def on_database(path: Path, use: Callable[[SQLiteDatabase], Coroutine[Any, Any, 
             await database.close()
 
     return asyncio.run(work())
+
+
+_KEY = SecretStr(b64encode(bytes(32)).decode())
+
+
+async def sign(
+    service: Address, history: Address, settings: Settings | None = None
+) -> tuple[list[str], list[RetiredKey]]:
+    """What a web process signs and publishes: the checkpoints, and the keys that signed before."""
+    settings = settings or Settings(base_url="https://example.com", history_key=_KEY)
+    databases = open_database(service), open_database(history)
+    ledger = Ledger(databases[1], system_clock)
+    load_key, signed = partial(load_history_key, settings), SignedHeads(databases[0], system_clock)
+    continuity = Continuity(ledger, lambda: None)
+    logs = PublicLogs(ledger, load_key, settings.base_url, signed, continuity)
+    try:
+        return [each.note for each in await logs.checkpoints()], [*logs.keys.retired]
+    finally:
+        for each in databases:
+            await each.close()

@@ -54,7 +54,7 @@ def backup(folder: Path, without_keys: bool, data: Path | None, as_json: bool) -
     "--checkpoint",
     "kept",
     multiple=True,
-    type=click.File(encoding="utf-8"),
+    type=click.File(encoding="utf-8", errors="replace"),
     help="Compare the record with this kept checkpoint, and sign again: see `stances resume`.",
 )
 @click.option("--new-origin", is_flag=True, help="Sign again as another log, with a new key.")
@@ -94,9 +94,12 @@ def restore(
         if settings.database_url.get_secret_value():
             click.echo(_ON_SERVER)
     end_verification(*verified)
-    held = [_HELD.format(data=settings.data)]
-    for line in resume_record(settings, notes) if notes or new_origin else held:
-        click.echo(line, err=as_json)
+    lines = [_HELD.format(data=settings.data)]
+    try:
+        if notes or new_origin:
+            lines = resume_record(settings, notes)
+    finally:
+        click.echo("\n".join(lines), err=as_json)
 
 
 def _json(manifest: "Manifest", **more: object) -> str:

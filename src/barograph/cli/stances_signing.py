@@ -39,6 +39,8 @@ ANOTHER_LOG = (
     "cannot be undone"
 )
 BEHIND = "Restore a newer backup, or start a new log with `barograph stances resume --new-origin`"
+NEW_KEY_MISSING = "BAROGRAPH_HISTORY_KEY holds the key: give the next value with --new-key"
+NEW_KEY_NOT_USED = "the key is in the data folder and will be replaced: leave out --new-key"
 FILE_REPLACED = (
     "Web processes with this data folder use the new key at once. Copy history-key to the data "
     "folder of every other web host; until then, those hosts sign nothing"
@@ -110,35 +112,28 @@ def resume_record(settings: "Settings", notes: Sequence[str]) -> list[str]:
 
 
 async def _resume(settings: "Settings", record: "Record", notes: Sequence[str]) -> "list[Compared]":
-    from barograph.history.origins import RecordBehind, resume_signing
-    from barograph.history.signing import existing_key
+    from barograph.history import origins, signing
 
-    key = existing_key(settings)
+    key = signing.existing_key(settings)
     if key is None:
         raise ConfigurationError(
             f"there is no history-key in {settings.data}: put the key of this record back, or "
             "start a new origin with --new-origin"
         )
     try:
-        return await resume_signing(record, key, notes)
-    except RecordBehind as error:
+        return await origins.resume_signing(record, key, notes)
+    except origins.RecordBehind as error:
         raise BarographError(f"nothing is signed: {error}. {BEHIND}") from error
 
 
 async def _start_origin(settings: "Settings", record: "Record") -> "KeyChange":
-    from barograph.history.origins import new_origin
-    from barograph.history.signing import (
-        existing_key,
-        is_key_in_file,
-        load_history_key,
-        staged_key,
-    )
+    from barograph.history import origins, signing
 
-    if is_key_in_file(settings):
-        old, new = existing_key(settings), staged_key(settings)
+    if signing.is_key_in_file(settings):
+        old, new = signing.existing_key(settings), signing.staged_key(settings)
     else:  # the operator has already changed the setting
-        old, new = None, load_history_key(settings)
-    return await _store(settings, record, await new_origin(record, old, new), new)
+        old, new = None, signing.load_history_key(settings)
+    return await _store(settings, record, await origins.new_origin(record, old, new), new)
 
 
 @click.command("rotate-key")
@@ -179,23 +174,12 @@ def rotate_key(new_key: TextIO | None, yes: bool, as_json: bool, data: Path | No
 
 
 async def _rotate(settings: "Settings", record: "Record", given: str | None) -> "KeyChange":
-    from barograph.history.origins import rotated_key
-    from barograph.history.signing import (
-        decode_history_key,
-        is_key_in_file,
-        load_history_key,
-        staged_key,
-    )
+    from barograph.history import origins, signing
 
-    if is_key_in_file(settings) != (given is None):
-        raise ConfigurationError(
-            "BAROGRAPH_HISTORY_KEY holds the key: give the next value with --new-key"
-            if given is None
-            else "the key is in the data folder, and the command makes a new one: leave out "
-            "--new-key"
-        )
-    new = staged_key(settings) if given is None else decode_history_key(given)
-    change = await rotated_key(record, load_history_key(settings), new)
+    if signing.is_key_in_file(settings) != (given is None):
+        raise ConfigurationError(NEW_KEY_MISSING if given is None else NEW_KEY_NOT_USED)
+    new = signing.staged_key(settings) if given is None else signing.decode_history_key(given)
+    change = await origins.rotated_key(record, signing.load_history_key(settings), new)
     return await _store(settings, record, change, new)
 
 
@@ -203,36 +187,32 @@ async def _store(
     settings: "Settings", record: "Record", change: "KeyChange", new: "Ed25519PrivateKey"
 ) -> "KeyChange":
     """Store the change in the database first; an interrupted one is completed by the next run."""
-    from barograph.history.origins import store_key_change
-    from barograph.history.signing import FILE_NAME, install_staged_key
+    from barograph.history import origins, signing
     from barograph.web.shared_secrets import replace_fingerprint
 
     async def work(tx: "Transaction") -> None:
-        await store_key_change(tx, change)
-        await replace_fingerprint(tx, FILE_NAME, new.private_bytes_raw())
+        await origins.store_key_change(tx, change)
+        await replace_fingerprint(tx, signing.FILE_NAME, new.private_bytes_raw())
 
     await record.service.write(work)
-    install_staged_key(settings, change.after.public_key)
+    signing.install_staged_key(settings, change.after.public_key)
     return change
 
 
 def _on_record(settings: "Settings", use: "Callable[[Record], Coroutine[Any, Any, T]]") -> T:
     """Run an action on both databases, after completing an interrupted change of the key."""
-    from barograph.history.guards import Continuity
-    from barograph.history.origins import Record
-    from barograph.history.reader import HistoryReader
-    from barograph.history.signing import install_staged_key
+    from barograph.history import guards, origins, reader, signing
     from barograph.kit.opening import open_database
 
     async def nothing(_: "Database") -> None:
         """Only upgrade the schema."""
 
     async def work(database: "Database") -> T:
-        service, history = open_database(settings.database_address), HistoryReader(database)
-        continuity = Continuity(history, lambda: published)
-        record = Record(service, history, settings.base_url, continuity, system_clock)
+        service, history = open_database(settings.database_address), reader.HistoryReader(database)
+        continuity = guards.Continuity(history, lambda: published)
+        record = origins.Record(service, history, settings.base_url, continuity, system_clock)
         try:
-            install_staged_key(settings, (await record.log_keys()).origin.public_key)
+            signing.install_staged_key(settings, (await record.log_keys()).origin.public_key)
             return await use(record)
         finally:
             await service.close()

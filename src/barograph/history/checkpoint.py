@@ -94,21 +94,14 @@ class Origin(NamedTuple):
     """When a backup was restored; None if checkpoints may be signed."""
 
 
-class LastCheckpoint(NamedTuple):
-    """The last checkpoint of a retired key for one log."""
-
-    kind: str
-    log: LogName
-    note: str
-
-
 class RetiredKey(NamedTuple):
     """A key that signs no more."""
 
     public_key: bytes
     name: str
     retired_at: int
-    checkpoints: tuple[LastCheckpoint, ...]
+    checkpoints: tuple[str, ...]
+    """The last of each log, which name the next key."""
 
 
 class LogKeys(NamedTuple):
@@ -122,11 +115,6 @@ class LogKeys(NamedTuple):
         if self.origin.public_key is not None:
             yield self.origin.public_key
         yield from (each.public_key for each in self.retired if each.name == self.origin.name)
-
-    def verifiers(self, base_url: str, kind: str, log: LogName) -> list[Verifier]:
-        """The keys whose signatures of this log are valid."""
-        origin = log_origin(base_url, kind, log, self.origin.name)
-        return [Verifier(origin, key) for key in self.signers()]
 
 
 def log_origin(base_url: str, kind: str, log: LogName, name: str = "") -> str:

@@ -10,14 +10,7 @@ from starlette.datastructures import QueryParams
 
 from barograph import NOTICE
 from barograph.errors import InvalidRequest
-from barograph.history.checkpoint import (
-    Checkpoint,
-    LogName,
-    PublishedCheckpoint,
-    RetiredKey,
-    Verifier,
-    parse_checkpoint,
-)
+from barograph.history.checkpoint import LogName, PublishedCheckpoint, RetiredKey
 from barograph.history.records import DigestRow
 from barograph.kit.documents import Document
 from barograph.kit.http import clamped_integer
@@ -84,11 +77,13 @@ class SignedCheckpoint(WireModel):
 
 
 class PreviousKey(WireModel):
-    """A key that signs no more. Its last checkpoints name the key that follows."""
+    """A key that signs no more."""
 
     public_key: str
     retired_at: str
-    checkpoints: list[SignedCheckpoint]
+    checkpoints: Annotated[
+        list[str], Field(description="The last of each list. It names the next key.")
+    ]
 
 
 class Checkpoints(WireModel):
@@ -211,38 +206,29 @@ def checkpoints_document(
 ) -> Document:
     """The newest checkpoints, and the last ones of earlier keys."""
     body = Checkpoints(
-        checkpoints=[_signed(*each) for each in published],
+        checkpoints=[
+            SignedCheckpoint(
+                kind=each.kind,
+                log=each.log,
+                size=each.checkpoint.size,
+                root=each.checkpoint.root.hex(),
+                checkpoint=each.note,
+                verifier=each.verifier.text,
+            )
+            for each in published
+        ],
         public_key=b64encode(public_key).decode(),
-        previous_keys=[_previous_key(each) for each in retired],
+        previous_keys=[
+            PreviousKey(
+                public_key=b64encode(each.public_key).decode(),
+                retired_at=iso_timestamp(each.retired_at),
+                checkpoints=list(each.checkpoints),
+            )
+            for each in retired
+        ],
         notice=NOTICE,
     )
     return Document(body.encode())
-
-
-def _signed(
-    kind: str, log: LogName, checkpoint: Checkpoint, note: str, verifier: Verifier
-) -> SignedCheckpoint:
-    return SignedCheckpoint(
-        kind=kind,
-        log=log,
-        size=checkpoint.size,
-        root=checkpoint.root.hex(),
-        checkpoint=note,
-        verifier=verifier.text,
-    )
-
-
-def _previous_key(key: RetiredKey) -> PreviousKey:
-    last = []
-    for kind, log, note in key.checkpoints:
-        checkpoint = parse_checkpoint(note.rpartition("\n\n")[0])
-        verifier = Verifier(checkpoint.origin, key.public_key)
-        last.append(_signed(kind, log, checkpoint, note, verifier))
-    return PreviousKey(
-        public_key=b64encode(key.public_key).decode(),
-        retired_at=iso_timestamp(key.retired_at),
-        checkpoints=last,
-    )
 
 
 def _page(kind: str, page: PageQuery, rows: Sequence[DigestRow], count: int) -> dict[str, Any]:

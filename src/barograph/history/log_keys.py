@@ -5,7 +5,7 @@ They are in the service's database, beside the signed heads.
 
 import json
 
-from barograph.history.checkpoint import LastCheckpoint, LogKeys, Origin, RetiredKey
+from barograph.history.checkpoint import LogKeys, Origin, RetiredKey
 from barograph.kit.database import DatabaseUnavailable, Queryable, Row, Transaction
 
 RESTORED = (
@@ -13,8 +13,9 @@ RESTORED = (
     "(barograph stances resume)"
 )
 OTHER_KEY = (
-    "this host doesn't have the key that signs the history; the operator must copy history-key "
-    "from the host where it was changed, or set BAROGRAPH_HISTORY_KEY"
+    "this host doesn't have the key that signs the history; the operator must install the current "
+    "history-key or BAROGRAPH_HISTORY_KEY, or start a new origin if that key is lost (barograph "
+    "stances resume --new-origin)"
 )
 
 
@@ -51,14 +52,12 @@ async def retire(tx: Transaction, key: RetiredKey) -> None:
 
 
 def _retired(public_key: str, name: str, retired_at: int, checkpoints: str) -> RetiredKey:
-    last = tuple(LastCheckpoint(*each) for each in json.loads(checkpoints))
-    return RetiredKey(bytes.fromhex(public_key), name, retired_at, last)
+    return RetiredKey(bytes.fromhex(public_key), name, retired_at, tuple(json.loads(checkpoints)))
 
 
 _ORIGIN = "SELECT generation, name, public_key, held_since FROM history_origin"
 _RETIRED = """
-SELECT public_key, name, retired_at, checkpoints FROM retired_history_keys
-ORDER BY retired_at, public_key
+SELECT public_key, name, retired_at, checkpoints FROM retired_history_keys ORDER BY number
 """
 _STORE = """
 INSERT INTO history_origin (id, generation, name, public_key, held_since)
@@ -67,6 +66,6 @@ ON CONFLICT (id) DO UPDATE SET generation = excluded.generation, name = excluded
     public_key = excluded.public_key, held_since = excluded.held_since
 """
 _RETIRE = """
-INSERT INTO retired_history_keys (public_key, name, retired_at, checkpoints)
-VALUES ($1, $2, $3, $4)
+INSERT INTO retired_history_keys (number, public_key, name, retired_at, checkpoints)
+SELECT count(*) + 1, $1, $2, $3, $4 FROM retired_history_keys
 """

@@ -20,11 +20,11 @@ from barograph.history.checkpoint import (
     LOGS,
     Checkpoint,
     CheckpointRefused,
-    LastCheckpoint,
     LogKeys,
     LogName,
     Origin,
     RetiredKey,
+    Verifier,
     log_origin,
     open_checkpoint,
     sign_last_checkpoint,
@@ -41,6 +41,10 @@ from barograph.kit.database import Database, Transaction
 NAME_DIGITS = 8
 """So much of the new key's hash is in the name of its origin. A backup that is older than a new
 origin doesn't know it, and would otherwise use its name again."""
+
+
+Log = tuple[str, LogName]
+"""A kind, and which list of it."""
 
 
 class RecordBehind(BarographError):
@@ -109,24 +113,20 @@ async def resume_signing(
         DatabaseUnavailable: a database cannot be used, or the record is damaged.
     """
     keys = await record.log_keys()
-    public_key = key.public_key().public_bytes_raw()
-    if keys.origin.public_key not in (None, public_key):
+    after = keys.origin._replace(public_key=key.public_key().public_bytes_raw(), held_since=None)
+    if keys.origin.public_key not in (None, after.public_key):
         raise ConfigurationError(OTHER_KEY)
-    known = keys._replace(origin=keys.origin._replace(public_key=public_key))
-    given = [_opened(note, known, record.base_url) for text in files for note in _notes(text)]
-    compared, problems = [], []
-    for kind, log in product(KINDS, LOGS):
-        signed = [head for found, head in given if found == (kind, log)]
-        if not signed:
-            problems.append(f"{kind} {log}: no checkpoint of this log was given")
-        signed.append(await record.last_signed(kind, log))
-        tree, head = await record.log(kind, log)
-        problems += [f"{kind} {log}: {each}" for each in [await _lack(tree, head, signed)] if each]
-        compared.append(Compared(kind, log, head.size, max(signed).size))
+    given: dict[Log, list[TreeHead]] = {each: [] for each in product(KINDS, LOGS)}
+    for note in (note for text in files for note in _notes(text)):
+        log, head = _opened(note, keys._replace(origin=after), record.base_url)
+        given[log].append(head)
+    found = [await _compare(record, *log, heads) for log, heads in given.items()]
+    problems = [each for each in found if isinstance(each, str)]
     if problems:
         raise RecordBehind("; ".join(problems))
-    await record.service.write(lambda tx: store_origin(tx, known.origin._replace(held_since=None)))
-    return compared
+    change = KeyChange(keys.origin, after, None)
+    await record.service.write(lambda tx: store_key_change(tx, change))
+    return [each for each in found if isinstance(each, Compared)]
 
 
 async def rotated_key(record: Record, old: Ed25519PrivateKey, new: Ed25519PrivateKey) -> KeyChange:
@@ -134,7 +134,6 @@ async def rotated_key(record: Record, old: Ed25519PrivateKey, new: Ed25519Privat
 
     Raises:
         ConfigurationError: the new key has signed before.
-        DatabaseUnavailable: the old key can't sign now.
     """
     logs = PublicLogs(
         record.history,
@@ -146,11 +145,7 @@ async def rotated_key(record: Record, old: Ed25519PrivateKey, new: Ed25519Privat
     published = await logs.checkpoints()
     public_key, origin = _unused(new, logs.keys), logs.keys.origin
     last = tuple(
-        LastCheckpoint(
-            each.kind,
-            each.log,
-            sign_last_checkpoint(each.checkpoint, old, new, each.checkpoint.origin),
-        )
+        sign_last_checkpoint(each.checkpoint, old, new, each.checkpoint.origin)
         for each in published
     )
     retired = RetiredKey(logs.public_key, origin.name, record.clock(), last)
@@ -167,7 +162,6 @@ async def new_origin(
 
     Raises:
         ConfigurationError: the new key has signed before.
-        DatabaseUnavailable: a database cannot be used, or the record is damaged.
     """
     keys = await record.log_keys()
     origin, public_key = keys.origin, _unused(new, keys)
@@ -176,17 +170,15 @@ async def new_origin(
     signer = old if found == old_key else None
     generation = origin.generation + 1
     name = f"{generation}-{sha256(public_key).hexdigest()[:NAME_DIGITS]}"
-    last = []
-    for kind, log in product(KINDS, LOGS):
-        ended = Checkpoint(
-            log_origin(record.base_url, kind, log, origin.name), *await _agreed(record, kind, log)
-        )
-        begun = log_origin(record.base_url, kind, log, name)
-        last.append(LastCheckpoint(kind, log, sign_last_checkpoint(ended, signer, new, begun)))
-    retired = None
-    if old_key is not None:
-        retired = RetiredKey(old_key, origin.name, record.clock(), tuple(last))
-    return KeyChange(origin, Origin(generation, name, public_key), retired)
+    last, names = [], (origin.name, name)
+    for log in product(KINDS, LOGS):
+        old_name, new_name = (log_origin(record.base_url, *log, each) for each in names)
+        ended = Checkpoint(old_name, *await _agreed(record, *log))
+        last.append(sign_last_checkpoint(ended, signer, new, new_name))
+    after = Origin(generation, name, public_key)
+    if old_key is None:
+        return KeyChange(origin, after, None)
+    return KeyChange(origin, after, RetiredKey(old_key, origin.name, record.clock(), tuple(last)))
 
 
 async def store_key_change(tx: Transaction, change: KeyChange) -> None:
@@ -229,34 +221,38 @@ def _notes(text: str) -> Iterator[str]:
         raise CheckpointRefused("a file is not the JSON of /api/history/checkpoint") from error
 
 
-def _opened(note: str, keys: LogKeys, base_url: str) -> tuple[tuple[str, LogName], TreeHead]:
+def _opened(note: str, keys: LogKeys, base_url: str) -> tuple[Log, TreeHead]:
     """The log and the head of a checkpoint that one of our keys signed."""
-    origin = note.partition("\n")[0]
-    for kind, log in product(KINDS, LOGS):
-        if log_origin(base_url, kind, log, keys.origin.name) != origin:
-            continue
-        for verifier in keys.verifiers(base_url, kind, log):
-            with suppress(CheckpointRefused):
-                checkpoint = open_checkpoint(note, verifier)
-                return (kind, log), TreeHead(checkpoint.size, checkpoint.root)
-        raise CheckpointRefused(f"no key of this record signed the checkpoint of {origin}")
-    ours = log_origin(base_url, "", "versions", keys.origin.name)
-    raise CheckpointRefused(
-        f"a checkpoint is of another log ({origin if origin.isprintable() else 'not a checkpoint'})"
-        f"; the names of this record's logs begin with {ours}. BAROGRAPH_BASE_URL must be the "
-        "address that the service uses"
-    )
+    origin, name = note.partition("\n")[0], keys.origin.name
+    logs = {log_origin(base_url, *log, name): log for log in product(KINDS, LOGS)}
+    if origin not in logs:
+        raise CheckpointRefused(
+            f"this is not a checkpoint, or of another log: {origin[:100]!r}. The names of this "
+            f"record's logs begin with {log_origin(base_url, '', 'versions', name)}. "
+            "BAROGRAPH_BASE_URL must be the address that the service uses"
+        )
+    for key in keys.signers():
+        with suppress(CheckpointRefused):
+            checkpoint = open_checkpoint(note, Verifier(origin, key))
+            return logs[origin], TreeHead(checkpoint.size, checkpoint.root)
+    raise CheckpointRefused(f"no key of this record signed the checkpoint of {origin}")
 
 
-async def _lack(tree: PublicLog, head: TreeHead, signed: Sequence[TreeHead]) -> str | None:
-    """What a log lacks of the heads that were signed."""
-    largest = max(signed)
-    if largest.size > head.size:
-        return f"it lacks {largest.size - head.size} of the {largest.size} entries that were signed"
+async def _compare(
+    record: Record, kind: str, log: LogName, given: Sequence[TreeHead]
+) -> Compared | str:
+    """Compare a log with everything that was signed; a text says what is wrong."""
+    signed = [*given, await record.last_signed(kind, log)]
+    (tree, head), largest = await record.log(kind, log), max(signed).size
+    if not given:
+        return f"{kind} {log}: no checkpoint of this log was given"
+    if largest > head.size:
+        lack = largest - head.size
+        return f"{kind} {log}: it lacks {lack} of the {largest} entries that were signed"
     for each in signed:
         if await tree.root(each.size, head) != each.root:
-            return f"its first {each.size} entries are not the ones that were signed"
-    return None
+            return f"{kind} {log}: its first {each.size} entries are not the ones that were signed"
+    return Compared(kind, log, head.size, largest)
 
 
 async def _agreed(record: Record, kind: str, log: LogName) -> TreeHead:

@@ -164,7 +164,7 @@ def _require_same_log(note: str, name: str, keys: LogKeys) -> None:
         return  # `open_checkpoint` says what is wrong
     if origin == name:
         return
-    last = (each.note for key in keys.retired for each in key.checkpoints)
+    last = (each for key in keys.retired for each in key.checkpoints)
     if origin in (each.partition("\n")[0] for each in last):
         raise CheckpointRefused(
             f"the kept checkpoint is of {origin}, which has ended. The record continues as another "

@@ -1,6 +1,7 @@
 """A database in one SQLite file."""
 
 import asyncio
+import os
 import re
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -204,9 +205,10 @@ def sqlite_tables(path: Path) -> set[str]:
 def copy_sqlite_file(source: Path, target: Path, progress: Callable[[int, int], None]) -> None:
     """Copy a database as of one moment while other processes write to it.
 
-    Writers don't wait, but their log grows until the copy is complete. The caller syncs the file.
+    Writers don't wait, but their log grows until the copy is complete.
     """
     with (
+        target.open("ab") as file,
         closing(apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READWRITE)) as old,
         closing(apsw.Connection(str(target))) as new,
     ):
@@ -217,6 +219,7 @@ def copy_sqlite_file(source: Path, target: Path, progress: Callable[[int, int], 
         with new.backup("main", old, "main") as copy:
             while not copy.done:
                 copy.step(_COPY_PAGES)
+                os.fdatasync(file.fileno())  # writers would wait for one large sync at the end
                 progress(copy.page_count - copy.remaining, copy.page_count)
 
 

@@ -10,7 +10,8 @@ CREATE TABLE history_origin (
 
 -- The public keys that signed before, with the last checkpoints of each, which name its successor.
 CREATE TABLE retired_history_keys (
-    public_key TEXT PRIMARY KEY CHECK (length(public_key) = 64),
+    number BIGINT PRIMARY KEY,
+    public_key TEXT NOT NULL UNIQUE CHECK (length(public_key) = 64),
     name TEXT NOT NULL,
     retired_at BIGINT NOT NULL,
     checkpoints TEXT NOT NULL

@@ -1,0 +1,136 @@
+"""`barograph stances resume` and `rotate-key`, and `barograph keys rotate-pepper`."""
+
+import asyncio
+import json
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from barograph.cli import cli
+from barograph.history.checkpoint import RetiredKey, verifier_of
+from barograph.history.log_keys import SigningRefused
+from barograph.history.origins import hold_signing
+from barograph.history.signing import FILE_NAME, NEXT_FILE, load_history_key
+from barograph.settings import Settings
+from support.operator import Operator, on_database, sign
+from support.stances import FUNDING
+
+NEW_KEY = b64encode(b"n" * 32).decode()
+
+
+def signed(operator: Operator, **changed: Any) -> tuple[list[str], list[RetiredKey]]:
+    settings = Settings(data=operator.data, **changed)
+    return asyncio.run(sign(operator.database, operator.history, settings))
+
+
+def restore(operator: Operator) -> None:
+    on_database(
+        operator.database, lambda database: database.write(lambda tx: hold_signing(tx, 1_000))
+    )
+
+
+@pytest.fixture
+def kept(operator: Operator, tmp_path: Path) -> Path:
+    """The checkpoints of a record with one version."""
+    operator.record(0)
+    file = tmp_path / "kept.json"
+    notes, _ = signed(operator)
+    file.write_text(json.dumps({"checkpoints": [{"checkpoint": each} for each in notes]}), "utf-8")
+    return file
+
+
+def key_of(operator: Operator) -> bytes:
+    return (operator.data / FILE_NAME).read_bytes()
+
+
+def test_record_that_holds_everything_signed_resumes_after_a_question(
+    operator: Operator, kept: Path
+) -> None:
+    operator.record(1)
+    restore(operator)
+    assert operator.run("resume", "--checkpoint", str(kept), answers="n\n").exit_code == 1
+    with pytest.raises(SigningRefused):
+        signed(operator)
+    result = operator.run("resume", "--checkpoint", str(kept), answers="y\n")
+    assert result.exit_code == 0, result.output
+    compared = f"{FUNDING} versions: all 1 signed entries are in the record, which has 2\n"
+    assert compared in result.stdout
+    assert len(signed(operator)[0]) == 6
+
+
+def test_record_that_is_behind_is_told_what_it_lacks_and_becomes_another_log(
+    operator: Operator, kept: Path
+) -> None:
+    old = key_of(operator)
+    operator.tamper("DELETE FROM stance_versions")
+    restore(operator)
+    assert str(operator.refused("resume", "--checkpoint", str(kept), "--yes")) == (
+        f"nothing is signed: {FUNDING} versions: it lacks 1 of the 1 entries that were signed. "
+        "Restore a newer backup, or start a new log with `barograph stances resume --new-origin`"
+    )
+    result = operator.run("resume", "--new-origin", "--yes")
+    assert result.exit_code == 0, result.output
+    assert key_of(operator) != old
+    aside = operator.data.glob(f"{FILE_NAME}.*.retired")
+    assert [(each.read_bytes(), each.stat().st_mode & 0o077) for each in aside] == [(old, 0)]
+    assert "/history-2-" in signed(operator)[0][0]
+    assert operator.run("resume").exit_code == 2
+
+
+def test_key_in_the_environment_is_changed_by_the_operator(operator: Operator) -> None:
+    operator.record(0)
+    old = {"BAROGRAPH_HISTORY_KEY": b64encode(bytes(32)).decode()}
+    signed(operator, history_key=old["BAROGRAPH_HISTORY_KEY"])
+    assert "give the next value with --new-key" in str(
+        operator.refused("rotate-key", "--yes", **old)
+    )
+    rotation = ("rotate-key", "--new-key", "-", "--yes")
+    result = operator.run(*rotation, answers=NEW_KEY + "\n", **old)
+    assert result.exit_code == 0, result.output
+    assert NEW_KEY not in result.output
+    assert "Set BAROGRAPH_HISTORY_KEY to the new key on every web host" in result.stdout
+    with pytest.raises(SigningRefused):
+        signed(operator, history_key=old["BAROGRAPH_HISTORY_KEY"])
+    signed(operator, history_key=NEW_KEY)
+    refused = operator.refused("resume", "--new-origin", "--yes", BAROGRAPH_HISTORY_KEY=NEW_KEY)
+    assert "the new key has signed checkpoints before" in str(refused)
+
+
+def test_interrupted_rotation_is_completed_by_the_next_command(
+    operator: Operator, kept: Path
+) -> None:
+    old = key_of(operator)
+    first = operator.read_json("rotate-key", "--yes")
+    (operator.data / FILE_NAME).rename(operator.data / NEXT_FILE)  # as before the last step
+    (operator.data / FILE_NAME).write_bytes(old)
+    (operator.data / FILE_NAME).chmod(0o600)
+    second = operator.read_json("rotate-key", "--yes")
+    assert second["retired"] == first["public_key"]
+    current = verifier_of(load_history_key(Settings(data=operator.data)), "").public_key
+    assert b64encode(current).decode() == second["public_key"]
+    retired = [b64encode(each.public_key).decode() for each in signed(operator)[1]]
+    assert retired == [first["retired"], second["retired"]]
+    restore(operator)
+    assert operator.run("resume", "--checkpoint", str(kept), "--yes").exit_code == 0
+
+
+def test_new_pepper_revokes_every_key_and_says_how_many(operator: Operator) -> None:
+    data = ("--data", str(operator.data))
+    for name in ("a", "b"):
+        made = ["keys", "create", "--email", f"{name}@example.com", *data]
+        assert CliRunner().invoke(cli, made).exit_code == 0
+    pepper = (operator.data / "key-pepper").read_bytes()
+    rotate = ["keys", "rotate-pepper", *data]
+    assert CliRunner().invoke(cli, rotate, input="n\n").exit_code == 1
+    assert (operator.data / "key-pepper").read_bytes() == pepper
+    result = CliRunner().invoke(cli, rotate, input="y\n")
+    assert "Revoke all 2 keys?" in result.output
+    assert "revoked 2 keys\n" in result.output
+    assert (operator.data / "key-pepper").read_bytes() != pepper
+    listed = CliRunner().invoke(cli, ["keys", "list", "--json", *data])
+    assert all(each["revoked_at"] for each in json.loads(listed.stdout))
+    result = CliRunner().invoke(cli, [*rotate, "--yes"], env={"BAROGRAPH_KEY_PEPPER": "p" * 32})
+    assert "now set BAROGRAPH_KEY_PEPPER to another secret" in result.output
