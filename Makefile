@@ -35,7 +35,10 @@ test: environment ## lint, and the tests for the contract and every part of the 
 		$(PARTS:%=test-%) lint
 
 test-all: environment load-tools ## the slower suites: browsers, generators, conformance, benchmarks
-	$(BIN)/pytest $(SHARED) -m "thorough and not long" --ignore=tests/e2e/test_cluster.py
+	$(BIN)/pytest $(SHARED) -m "thorough and not long" --ignore=tests/e2e/test_cluster.py \
+		--ignore=tests/docs/test_operating_page.py
+	@# Alone, because the page names fixed ports.
+	$(BIN)/pytest -p no:schemathesis -m thorough tests/docs/test_operating_page.py
 	@# Alone, because it uses the whole machine, and not captured, because it prints recovery times.
 	$(BIN)/pytest -p no:schemathesis -s tests/e2e/test_cluster.py
 	$(MAKE) --no-print-directory test-servers
@@ -67,9 +70,9 @@ browser: ## install Chromium from Debian for the page tests, if it is missing
 	@command -v chromium-headless-shell > /dev/null || { \
 		$(APT_INSTALL) chromium-headless-shell fonts-liberation; }
 
-load-tools: $(BIN)/promtool ## install what the slower suites need from Debian: wrk, nginx, curl, systemd, promtool
-	@which wrk curl ps systemd-analyze > /dev/null && test -x /usr/sbin/nginx || { \
-		$(APT_INSTALL) wrk nginx-light curl procps systemd; }
+load-tools: $(BIN)/promtool ## install what the slower suites need from Debian, if it is missing
+	@which wrk curl ps openssl systemd-analyze > /dev/null && test -x /usr/sbin/nginx || { \
+		$(APT_INSTALL) wrk nginx-light curl procps openssl systemd; }
 
 # Unpacked rather than installed, because the package would start a Prometheus server.
 $(BIN)/promtool: | .venv/dev

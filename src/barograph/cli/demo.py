@@ -258,8 +258,8 @@ def proof(wallet: str, what: str, data: Path) -> None:
 def servers(port: int, data: Path) -> None:
     """Run only the simulated servers, to rehearse a live instance without a network.
 
-    It prints the settings with which `serve` and `collect` use them. The commands above work here
-    too, if you name this data folder.
+    It prints the settings with which `serve` and `collect` use them. With this --data, the commands
+    `demo fault`, `mail`, `token` and `proof` work here too.
 
     \b
     Examples:

@@ -169,6 +169,8 @@ async def run_servers(data: Path, port: int) -> None:
     """Print the settings for the simulated servers, and run them on five ports until cancelled."""
     names = ("exchange", "mail", "macro", "identity", "facilitator")
     ports = {name: port + offset for offset, name in enumerate(names)}
+    for number in ports.values():
+        require_free_port(HOST, number)
     load_or_create_wallets(data)
     places = {name: f"{HOST}:{number}" for name, number in ports.items()}
     (data / DEMO_FILE).write_text(json.dumps(places))
