@@ -7,6 +7,7 @@ import subprocess
 import sys
 from base64 import b64encode
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from threading import Event, Thread
 
@@ -15,10 +16,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from barograph.cli import cli
-from barograph.cli.backup_folder import seal_file
+from barograph.cli.backup_folder import MANIFEST, seal_file
 from barograph.demo.files import load_or_create_anchor
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Row
+from barograph.kit.operating_system import lock_folder
 from barograph.kit.sqlite import copy_sqlite_file
 from support.filled import fill, postgresql_rows, source_rows, sqlite_rows
 from support.operator import Operator, sign
@@ -26,7 +28,24 @@ from support.postgresql import PostgreSQL, running_postgresql
 from support.stances import FUNDING
 
 SECRETS = {"key-pepper": b"p" * 32, "history-key": bytes(32)}
-FILES = {"barograph.sqlite3", "history.sqlite3", "manifest.json"}
+FILES = {"barograph.sqlite3", "history.sqlite3", MANIFEST}
+KILLED = """
+import os, sys
+from itertools import count
+
+from barograph.cli import main
+
+steps, last = count(1), int(sys.argv.pop(1))
+
+def step(event, _):
+    if event in ("shutil.copyfile", "os.link", "os.rename") and next(steps) == last:
+        os.kill(os.getpid(), 9)
+
+sys.addaudithook(step)
+main()
+"""
+"""Runs a command, and kills it before it copies, creates or moves that many files."""
+
 MARK = "history_origin"
 """The table in which a restore notes that nothing may be signed."""
 
@@ -187,16 +206,42 @@ def test_older_backup_is_upgraded_and_newer_one_refused(source: Operator, tmp_pa
     "`barograph restore` is interrupted",
     "No checkpoint is signed. The next run of the command completes the restore.",
 )
-def test_restore_that_was_killed_between_two_databases_is_completed(
+@pytest.mark.thorough
+def test_restore_that_is_killed_at_any_step_can_be_completed(
     source: Operator, tmp_path: Path
 ) -> None:
-    backup, new = tmp_path / "backup", tmp_path / "new"
+    backup, other = tmp_path / "backup", tmp_path / "other"
     succeed("backup", backup, source.data)
-    succeed("restore", backup, new)
-    before = rows_of(new)
-    (new / "history.sqlite3").rename(new / "history.sqlite3.restoring")
-    succeed("restore", backup, new)
-    assert rows_of(new) == before
+    source.record(2)
+    succeed("backup", other, source.data)
+    succeed("restore", backup, tmp_path / "whole")
+    for step in count(1):
+        new = tmp_path / f"new{step}"
+        killed = [sys.executable, "-c", KILLED, str(step), "restore", backup, "--data", new]
+        if subprocess.run(killed, capture_output=True, check=False).returncode == 0:
+            break
+        names = {each.name for each in new.iterdir()}
+        has_service = "barograph.sqlite3" in names
+        assert has_service or not names & {*SECRETS}, "a service would sign an empty record"
+        if has_service:
+            assert "has data already" in refused("restore", other, new)
+        succeed("restore", backup, new)
+        assert unmarked(rows_of(new)) == unmarked(rows_of(tmp_path / "whole"))
+        assert is_held(rows_of(new))
+        assert not [*new.glob("*.restoring*")]
+        assert {name: (new / name).read_bytes() for name in SECRETS} == SECRETS
+    assert step > 6
+
+
+def test_running_service_keeps_a_backup_from_being_restored(
+    source: Operator, tmp_path: Path
+) -> None:
+    succeed("backup", tmp_path / "backup", source.data)
+    (tmp_path / "new").mkdir()
+    with lock_folder(tmp_path / "new", shared=True):
+        assert "in use by another process" in refused(
+            "restore", tmp_path / "backup", tmp_path / "new"
+        )
 
 
 @pytest.mark.outcome(
@@ -294,7 +339,8 @@ def test_backup_of_a_demo_moves_between_both_engines(
     assert "postgresql-roles.sql" in succeed("restore", tmp_path / "one", new, **first)
     assert stored_rows(first) == expected
     assert (new / "world.json").read_bytes() == (source.data / "world.json").read_bytes()
-    assert "with other data" in refused("restore", tmp_path / "one", new, **first)
+    assert {name: (new / name).read_bytes() for name in SECRETS} == SECRETS
+    succeed("restore", tmp_path / "one", new, **first)  # as after an interruption
     assert not [*new.glob("*.sqlite3*")]
 
     succeed("backup", tmp_path / "two", new, **as_reader(server, first))
@@ -302,3 +348,17 @@ def test_backup_of_a_demo_moves_between_both_engines(
     assert stored_rows(second) == expected
     succeed("restore", tmp_path / "two", tmp_path / "file")
     assert unmarked(rows_of(tmp_path / "file")) == expected
+    server.run("DELETE FROM snapshots", database=first["BAROGRAPH_DATABASE_URL"].rpartition("/")[2])
+    assert "with other data" in refused("restore", tmp_path / "two", tmp_path / "full", **first)
+    assert not [*(tmp_path / "full").glob("*key*")]
+
+
+def test_backup_says_at_once_that_a_file_beside_postgresql_is_not_restored_so(
+    source: Operator, tmp_path: Path
+) -> None:
+    mixed = {"BAROGRAPH_DATABASE_URL": "postgresql://barograph@127.0.0.1:1/barograph"}
+    assert "but not to one of each" in run("backup", tmp_path / "a", source.data, **mixed).stderr
+    succeed("backup", tmp_path / "backup", source.data)
+    said = refused("restore", tmp_path / "backup", tmp_path / "new", **mixed)
+    assert "unset both to restore files" in said
+    assert not (tmp_path / "new").exists()

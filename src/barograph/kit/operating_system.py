@@ -76,15 +76,15 @@ def free_port(host: str) -> int:
 
 
 @contextlib.contextmanager
-def lock_folder(folder: Path) -> Iterator[None]:
-    """Lock a folder for this process.
+def lock_folder(folder: Path, *, shared: bool = False) -> Iterator[None]:
+    """Lock a folder for this process, or together with others that share it.
 
     Raises:
         ConfigurationError: another process has locked it.
     """
     with (folder / ".lock").open("w") as lock:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise ConfigurationError(
                 f"{folder} is in use by another process: stop it or choose another folder"
