@@ -112,7 +112,8 @@ def _shown(name: str, text: str, *, is_valid: bool) -> str | None:
     is_secret = Settings.model_fields[name].annotation is SecretStr
     url = _URL.fullmatch(text) if is_valid or not is_secret else None
     if url is None:
-        return "set" if is_secret or ("://" in text and "@" in text) else text
+        is_url = name.endswith("_url") or ("://" in text and "@" in text)
+        return "set" if is_secret or is_url else text
     scheme, user, host, path, query = url.groups("")
     # Nodes of a chain take their API key in the path.
     path = "/…" if path and name == "x402_chain_url" else path
