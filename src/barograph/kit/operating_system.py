@@ -82,14 +82,18 @@ def lock_folder(folder: Path, *, shared: bool = False) -> Iterator[None]:
     Raises:
         ConfigurationError: another process has locked it.
     """
-    with (folder / ".lock").open("w") as lock:
+    # The folder itself: a lock file could be moved away together with the data.
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
         try:
-            fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise ConfigurationError(
                 f"{folder} is in use by another process: stop it or choose another folder"
             ) from error
         yield
+    finally:
+        os.close(descriptor)
 
 
 def load_or_create_secret(file: Path, size: int, *, setting: str, loss: str) -> bytes:
