@@ -221,7 +221,16 @@ def test_restore_that_is_killed_at_any_step_can_be_completed(
     succeed("restore", backup, tmp_path / "whole")
     for step in count(1):
         new = tmp_path / f"new{step}"
-        killed = [sys.executable, "-c", KILLED, str(step), "restore", backup, "--data", new]
+        killed = [
+            sys.executable,
+            "-c",
+            KILLED,
+            str(step),
+            "restore",
+            str(backup),
+            "--data",
+            str(new),
+        ]
         if subprocess.run(killed, capture_output=True, check=False).returncode == 0:
             break
         names = {each.name for each in new.iterdir()}
