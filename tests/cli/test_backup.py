@@ -60,6 +60,13 @@ def source(operator: Operator) -> Operator:
     return operator
 
 
+@pytest.fixture
+def backup(source: Operator, tmp_path: Path) -> Path:
+    """A backup of it."""
+    succeed("backup", tmp_path / "backup", source.data)
+    return tmp_path / "backup"
+
+
 def run(command: str, folder: Path, data: Path, *options: str, **environment: str) -> Result:
     arguments = [command, str(folder), "--data", str(data), *options]
     return CliRunner().invoke(cli, arguments, env=environment)
@@ -126,7 +133,7 @@ def test_restored_backup_has_every_row_and_both_keys_and_signs_nothing(
 
 
 def test_restore_signs_again_only_if_the_record_has_all_that_kept_checkpoints_sign(
-    source: Operator, tmp_path: Path
+    source: Operator, backup: Path, tmp_path: Path
 ) -> None:
     def keep(name: str) -> list[str]:
         notes, _ = asyncio.run(sign(source.database, source.history))
@@ -134,39 +141,34 @@ def test_restore_signs_again_only_if_the_record_has_all_that_kept_checkpoints_si
         (tmp_path / name).write_text(text)
         return ["--checkpoint", str(tmp_path / name)]
 
-    succeed("backup", tmp_path / "backup", source.data)
     kept = keep("kept.json")
     source.record(2)
     newer = keep("newer.json")
-    text = succeed("restore", tmp_path / "backup", tmp_path / "new", *kept)
-    assert "checkpoints are signed again" in text
+    assert "signed again" in succeed("restore", backup, tmp_path / "new", *kept)
     assert not is_held(rows_of(tmp_path / "new"))
-    said = refused("restore", tmp_path / "backup", tmp_path / "behind", *newer)
+    said = refused("restore", backup, tmp_path / "behind", *newer)
     assert "it lacks 1 of the 3 entries that were signed" in said
     assert is_held(rows_of(tmp_path / "behind"))
 
 
 def test_backup_has_no_key_that_was_left_out_or_comes_from_a_setting(
-    source: Operator, tmp_path: Path
+    source: Operator, backup: Path, tmp_path: Path
 ) -> None:
     given = {"BAROGRAPH_HISTORY_KEY": b64encode(b"e" * 32).decode()}
     text = succeed("backup", tmp_path / "one", source.data, "--without-keys")
     assert "The backup has no key-pepper and no history-key" in text
     assert {each.name for each in (tmp_path / "one").iterdir()} == FILES
     assert "has no history-key" in succeed("backup", tmp_path / "two", source.data, **given)
-    succeed("backup", tmp_path / "three", source.data)
-    succeed("restore", tmp_path / "three", tmp_path / "new", **given)
+    succeed("restore", backup, tmp_path / "new", **given)
     assert not (tmp_path / "new" / "history-key").exists()
 
 
 def test_restore_refuses_other_data_another_key_and_a_running_service(
-    source: Operator, tmp_path: Path
+    source: Operator, backup: Path, tmp_path: Path
 ) -> None:
-    backup, new = tmp_path / "backup", tmp_path / "new"
-    succeed("backup", backup, source.data)
     assert "stop the service, then run `mkdir" in refused("restore", backup, source.data)
     assert "is in use" in refused("backup", source.data, source.data)
-    new.mkdir()
+    (new := tmp_path / "new").mkdir()
     with lock_folder(new, shared=True):
         assert "in use by another process" in refused("restore", backup, new)
     (new / "history-key").write_bytes(b"x" * 32)
@@ -174,9 +176,8 @@ def test_restore_refuses_other_data_another_key_and_a_running_service(
     assert [each.name for each in new.iterdir()] == ["history-key"]
 
 
-def test_changed_backup_is_refused_and_nothing_restored(source: Operator, tmp_path: Path) -> None:
-    backup, new = tmp_path / "backup", tmp_path / "new"
-    succeed("backup", backup, source.data)
+def test_changed_backup_is_refused_and_nothing_restored(backup: Path, tmp_path: Path) -> None:
+    new = tmp_path / "new"
     for name in ("barograph.sqlite3", "history.sqlite3", "key-pepper"):
         content = (backup / name).read_bytes()
         for changed in (content[:-1], content[:-1] + bytes([content[-1] ^ 1])):
@@ -193,9 +194,7 @@ def test_changed_backup_is_refused_and_nothing_restored(source: Operator, tmp_pa
     assert [*new.iterdir()] == []
 
 
-def test_older_backup_is_upgraded_and_newer_one_refused(source: Operator, tmp_path: Path) -> None:
-    backup = tmp_path / "backup"
-    succeed("backup", backup, source.data)
+def test_older_backup_is_upgraded_and_newer_one_refused(backup: Path, tmp_path: Path) -> None:
     older = ("DROP TABLE history_origin", "DELETE FROM schema_migrations WHERE number >= 17")
     change(backup, "barograph.sqlite3", "DROP TABLE retired_history_keys", *older)
     succeed("restore", backup, tmp_path / "new")
@@ -212,25 +211,15 @@ def test_older_backup_is_upgraded_and_newer_one_refused(source: Operator, tmp_pa
 )
 @pytest.mark.thorough
 def test_restore_that_is_killed_at_any_step_can_be_completed(
-    source: Operator, tmp_path: Path
+    source: Operator, backup: Path, tmp_path: Path
 ) -> None:
-    backup, other = tmp_path / "backup", tmp_path / "other"
-    succeed("backup", backup, source.data)
     source.record(2)
-    succeed("backup", other, source.data)
+    succeed("backup", other := tmp_path / "other", source.data)
     succeed("restore", backup, tmp_path / "whole")
     for step in count(1):
         new = tmp_path / f"new{step}"
-        killed = [
-            sys.executable,
-            "-c",
-            KILLED,
-            str(step),
-            "restore",
-            str(backup),
-            "--data",
-            str(new),
-        ]
+        killed = [sys.executable, "-c", KILLED, str(step)]
+        killed += ["restore", str(backup), "--data", str(new)]
         if subprocess.run(killed, capture_output=True, check=False).returncode == 0:
             break
         names = {each.name for each in new.iterdir()}
@@ -356,11 +345,9 @@ def test_backup_of_a_demo_moves_between_both_engines(
 
 
 def test_backup_says_at_once_that_a_file_beside_postgresql_is_not_restored_so(
-    source: Operator, tmp_path: Path
+    source: Operator, backup: Path, tmp_path: Path
 ) -> None:
     mixed = {"BAROGRAPH_DATABASE_URL": "postgresql://barograph@127.0.0.1:1/barograph"}
     assert "but not to one of each" in run("backup", tmp_path / "a", source.data, **mixed).stderr
-    succeed("backup", tmp_path / "backup", source.data)
-    said = refused("restore", tmp_path / "backup", tmp_path / "new", **mixed)
-    assert "unset both to restore files" in said
+    assert "unset both to restore" in refused("restore", backup, tmp_path / "new", **mixed)
     assert not (tmp_path / "new").exists()

@@ -171,13 +171,13 @@ async def _missing(schema: str, database: Database) -> list[str]:
 
 def _fill(settings: Settings, draft: Path, *, with_keys: bool) -> Manifest:
     created_at = iso_timestamp(system_clock())
-    excluded = _given_keys(settings) if with_keys else {*KEYS}
-    small = _read_small_files(settings.data, {*SMALL_FILES} - excluded)
+    names = {*SMALL_FILES} - (_given_keys(settings) if with_keys else {*KEYS})
+    small = _read_small_files(settings.data, names)
     copy = Settings.from_environment({f"{PREFIX}DATA": str(draft)})
     # The history second: it then holds everything that the service had published.
     _copy_database(settings.database_address, SERVICE, copy.database_path)
     _copy_database(settings.history_address, RECORD, copy.history_path)
-    if _read_small_files(settings.data, {*SMALL_FILES} - excluded) != small:
+    if _read_small_files(settings.data, names) != small:
         raise BarographError("no backup was made, because a key was replaced meanwhile: try again")
     verified = verify_record(copy)
     if isinstance(verified[0], BrokenRecord):
@@ -205,6 +205,7 @@ def _read_small_files(folder: Path, names: set[str]) -> SmallFiles:
 def _write_small_files(folder: Path, small: SmallFiles) -> None:
     for name, content in small.items():
         write_once(folder / name, content)
+    sync_folder(folder)
 
 
 def _copy_database(address: Address, schema: str, file: Path) -> None:
