@@ -349,7 +349,8 @@ def _staged(place: Path, manifest: Manifest) -> Path:
 
 def _require_no_data(*places: Path) -> None:
     # A log alone counts too: SQLite would apply it to the restored database.
-    files = (place.with_name(place.name + end) for place in places for end in ("", "-wal", "-shm"))
+    ends = ("", "-wal", "-shm", "-journal")
+    files = (place.with_name(place.name + end) for place in places for end in ends)
     if found := [file for file in files if file.exists()]:
         aside = places[0].parent / "before-restore"
         raise ConfigurationError(

@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import fcntl
+import logging
 import os
 import resource
 import signal
@@ -14,6 +15,8 @@ from pathlib import Path
 from secrets import randbelow, token_bytes
 
 from barograph.errors import ConfigurationError
+
+log = logging.getLogger(__name__)
 
 OWNER_ONLY = 0o600
 _PR_SET_PDEATHSIG = 1
@@ -91,6 +94,8 @@ def lock_folder(folder: Path, *, shared: bool = False) -> Iterator[None]:
             raise ConfigurationError(
                 f"{folder} is in use by another process: stop it or choose another folder"
             ) from error
+        except OSError:  # NFS can't lock a folder
+            log.warning("the folder can't be locked", extra={"folder": str(folder)})
         yield
     finally:
         os.close(descriptor)
