@@ -1,8 +1,11 @@
 #!/bin/sh
 # Makes a backup in a new folder, and keeps the newest ones: backup.sh /var/backups/barograph 14
+# If the backup fails, it deletes nothing.
 set -eu
 folder=$1 keep=$2
+[ "$keep" -ge 1 ]
 "$(dirname "$0")/../.venv/bin/barograph" backup "$folder/$(date -u +%Y-%m-%dT%H-%M-%SZ)"
-# What an interrupted backup left behind.
-find "$folder" -maxdepth 1 -name '.*.incomplete' -mtime +0 -exec rm -rf {} +
-ls -d "$folder"/20*Z | head -n "-$keep" | xargs -r rm -rf --
+cd "$folder"
+# What a killed backup left behind.
+find . -maxdepth 1 -name '.*.incomplete-*' -mtime +0 -exec rm -rf {} +
+ls -d 20*Z | head -n "-$keep" | xargs -r rm -rf --

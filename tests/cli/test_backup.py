@@ -7,6 +7,7 @@ import subprocess
 import sys
 from base64 import b64encode
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from threading import Event, Thread
 
@@ -15,10 +16,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from barograph.cli import cli
-from barograph.cli.backup_folder import seal_file
+from barograph.cli.backup_folder import MANIFEST, seal_file
 from barograph.demo.files import load_or_create_anchor
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Row
+from barograph.kit.operating_system import lock_folder
 from barograph.kit.sqlite import copy_sqlite_file
 from support.filled import fill, postgresql_rows, source_rows, sqlite_rows
 from support.operator import Operator, sign
@@ -26,7 +28,24 @@ from support.postgresql import PostgreSQL, running_postgresql
 from support.stances import FUNDING
 
 SECRETS = {"key-pepper": b"p" * 32, "history-key": bytes(32)}
-FILES = {"barograph.sqlite3", "history.sqlite3", "manifest.json"}
+FILES = {"barograph.sqlite3", "history.sqlite3", MANIFEST}
+KILLED = """
+import os, sys
+from itertools import count
+
+from barograph.cli import main
+
+steps, last = count(1), int(sys.argv.pop(1))
+
+def step(event, _):
+    if event in ("shutil.copyfile", "os.link", "os.rename") and next(steps) == last:
+        os.kill(os.getpid(), 9)
+
+sys.addaudithook(step)
+main()
+"""
+"""Runs a command, and kills it before it copies, creates or moves that many files."""
+
 MARK = "history_origin"
 """The table in which a restore notes that nothing may be signed."""
 
@@ -39,6 +58,13 @@ def source(operator: Operator) -> Operator:
         (operator.data / name).write_bytes(secret)
         (operator.data / name).chmod(0o600)
     return operator
+
+
+@pytest.fixture
+def backup(source: Operator, tmp_path: Path) -> Path:
+    """A backup of it."""
+    succeed("backup", tmp_path / "backup", source.data)
+    return tmp_path / "backup"
 
 
 def run(command: str, folder: Path, data: Path, *options: str, **environment: str) -> Result:
@@ -107,7 +133,7 @@ def test_restored_backup_has_every_row_and_both_keys_and_signs_nothing(
 
 
 def test_restore_signs_again_only_if_the_record_has_all_that_kept_checkpoints_sign(
-    source: Operator, tmp_path: Path
+    source: Operator, backup: Path, tmp_path: Path
 ) -> None:
     def keep(name: str) -> list[str]:
         notes, _ = asyncio.run(sign(source.database, source.history))
@@ -115,45 +141,43 @@ def test_restore_signs_again_only_if_the_record_has_all_that_kept_checkpoints_si
         (tmp_path / name).write_text(text)
         return ["--checkpoint", str(tmp_path / name)]
 
-    succeed("backup", tmp_path / "backup", source.data)
     kept = keep("kept.json")
     source.record(2)
     newer = keep("newer.json")
-    text = succeed("restore", tmp_path / "backup", tmp_path / "new", *kept)
-    assert "checkpoints are signed again" in text
+    assert "signed again" in succeed("restore", backup, tmp_path / "new", *kept)
     assert not is_held(rows_of(tmp_path / "new"))
-    said = refused("restore", tmp_path / "backup", tmp_path / "behind", *newer)
+    said = refused("restore", backup, tmp_path / "behind", *newer)
     assert "it lacks 1 of the 3 entries that were signed" in said
     assert is_held(rows_of(tmp_path / "behind"))
 
 
 def test_backup_has_no_key_that_was_left_out_or_comes_from_a_setting(
-    source: Operator, tmp_path: Path
+    source: Operator, backup: Path, tmp_path: Path
 ) -> None:
     given = {"BAROGRAPH_HISTORY_KEY": b64encode(b"e" * 32).decode()}
     text = succeed("backup", tmp_path / "one", source.data, "--without-keys")
     assert "The backup has no key-pepper and no history-key" in text
     assert {each.name for each in (tmp_path / "one").iterdir()} == FILES
     assert "has no history-key" in succeed("backup", tmp_path / "two", source.data, **given)
-    succeed("backup", tmp_path / "three", source.data)
-    succeed("restore", tmp_path / "three", tmp_path / "new", **given)
+    succeed("restore", backup, tmp_path / "new", **given)
     assert not (tmp_path / "new" / "history-key").exists()
 
 
-def test_another_key_or_database_in_the_folder_is_refused(source: Operator, tmp_path: Path) -> None:
-    backup, new = tmp_path / "backup", tmp_path / "new"
-    succeed("backup", backup, source.data)
+def test_restore_refuses_other_data_another_key_and_a_running_service(
+    source: Operator, backup: Path, tmp_path: Path
+) -> None:
     assert "stop the service, then run `mkdir" in refused("restore", backup, source.data)
     assert "is in use" in refused("backup", source.data, source.data)
-    new.mkdir()
+    (new := tmp_path / "new").mkdir()
+    with lock_folder(new, shared=True):
+        assert "in use by another process" in refused("restore", backup, new)
     (new / "history-key").write_bytes(b"x" * 32)
     assert "history-key is not the one of the backup" in refused("restore", backup, new)
     assert [each.name for each in new.iterdir()] == ["history-key"]
 
 
-def test_changed_backup_is_refused_and_nothing_restored(source: Operator, tmp_path: Path) -> None:
-    backup, new = tmp_path / "backup", tmp_path / "new"
-    succeed("backup", backup, source.data)
+def test_changed_backup_is_refused_and_nothing_restored(backup: Path, tmp_path: Path) -> None:
+    new = tmp_path / "new"
     for name in ("barograph.sqlite3", "history.sqlite3", "key-pepper"):
         content = (backup / name).read_bytes()
         for changed in (content[:-1], content[:-1] + bytes([content[-1] ^ 1])):
@@ -167,12 +191,10 @@ def test_changed_backup_is_refused_and_nothing_restored(source: Operator, tmp_pa
     for content in (b"{}", b"not json", b'{"format": 2}'):
         (backup / "manifest.json").write_bytes(content)
         assert "is not a complete backup" in refused("restore", backup, new)
-    assert [each.name for each in new.iterdir()] == [".lock"]
+    assert [*new.iterdir()] == []
 
 
-def test_older_backup_is_upgraded_and_newer_one_refused(source: Operator, tmp_path: Path) -> None:
-    backup = tmp_path / "backup"
-    succeed("backup", backup, source.data)
+def test_older_backup_is_upgraded_and_newer_one_refused(backup: Path, tmp_path: Path) -> None:
     older = ("DROP TABLE history_origin", "DELETE FROM schema_migrations WHERE number >= 17")
     change(backup, "barograph.sqlite3", "DROP TABLE retired_history_keys", *older)
     succeed("restore", backup, tmp_path / "new")
@@ -187,16 +209,30 @@ def test_older_backup_is_upgraded_and_newer_one_refused(source: Operator, tmp_pa
     "`barograph restore` is interrupted",
     "No checkpoint is signed. The next run of the command completes the restore.",
 )
-def test_restore_that_was_killed_between_two_databases_is_completed(
-    source: Operator, tmp_path: Path
+@pytest.mark.thorough
+def test_restore_that_is_killed_at_any_step_can_be_completed(
+    source: Operator, backup: Path, tmp_path: Path
 ) -> None:
-    backup, new = tmp_path / "backup", tmp_path / "new"
-    succeed("backup", backup, source.data)
-    succeed("restore", backup, new)
-    before = rows_of(new)
-    (new / "history.sqlite3").rename(new / "history.sqlite3.restoring")
-    succeed("restore", backup, new)
-    assert rows_of(new) == before
+    source.record(2)
+    succeed("backup", other := tmp_path / "other", source.data)
+    succeed("restore", backup, tmp_path / "whole")
+    for step in count(1):
+        new = tmp_path / f"new{step}"
+        killed = [sys.executable, "-c", KILLED, str(step)]
+        killed += ["restore", str(backup), "--data", str(new)]
+        if subprocess.run(killed, capture_output=True, check=False).returncode == 0:
+            break
+        names = {each.name for each in new.iterdir()}
+        has_service = "barograph.sqlite3" in names
+        assert has_service or not names & {*SECRETS}, "a service would sign an empty record"
+        if has_service:
+            assert "has data already" in refused("restore", other, new)
+        succeed("restore", backup, new)
+        assert unmarked(rows_of(new)) == unmarked(rows_of(tmp_path / "whole"))
+        assert is_held(rows_of(new))
+        assert not [*new.glob("*.restoring*")]
+        assert {name: (new / name).read_bytes() for name in SECRETS} == SECRETS
+    assert step > 6
 
 
 @pytest.mark.outcome(
@@ -294,7 +330,8 @@ def test_backup_of_a_demo_moves_between_both_engines(
     assert "postgresql-roles.sql" in succeed("restore", tmp_path / "one", new, **first)
     assert stored_rows(first) == expected
     assert (new / "world.json").read_bytes() == (source.data / "world.json").read_bytes()
-    assert "with other data" in refused("restore", tmp_path / "one", new, **first)
+    assert {name: (new / name).read_bytes() for name in SECRETS} == SECRETS
+    succeed("restore", tmp_path / "one", new, **first)  # as after an interruption
     assert not [*new.glob("*.sqlite3*")]
 
     succeed("backup", tmp_path / "two", new, **as_reader(server, first))
@@ -302,3 +339,15 @@ def test_backup_of_a_demo_moves_between_both_engines(
     assert stored_rows(second) == expected
     succeed("restore", tmp_path / "two", tmp_path / "file")
     assert unmarked(rows_of(tmp_path / "file")) == expected
+    server.run("DELETE FROM snapshots", database=first["BAROGRAPH_DATABASE_URL"].rpartition("/")[2])
+    assert "with other data" in refused("restore", tmp_path / "two", tmp_path / "full", **first)
+    assert not [*(tmp_path / "full").glob("*key*")]
+
+
+def test_backup_says_at_once_that_a_file_beside_postgresql_is_not_restored_so(
+    source: Operator, backup: Path, tmp_path: Path
+) -> None:
+    mixed = {"BAROGRAPH_DATABASE_URL": "postgresql://barograph@127.0.0.1:1/barograph"}
+    assert "but not to one of each" in run("backup", tmp_path / "a", source.data, **mixed).stderr
+    assert "unset both to restore" in refused("restore", backup, tmp_path / "new", **mixed)
+    assert not (tmp_path / "new").exists()

@@ -8,6 +8,7 @@ from click.testing import CliRunner, Result
 
 from barograph.cli import cli
 from barograph.cli.processes import _warn_if_links_are_local
+from barograph.errors import ConfigurationError
 from barograph.settings import GROUPS, PREFIX, Settings
 
 SECRETS = {
@@ -47,7 +48,9 @@ def test_every_setting_is_listed_with_its_group_value_and_origin(tmp_path: Path)
     assert rows["X402_ASSET"] == ("payments", None, "default")
 
 
-@pytest.mark.parametrize("wrong", [{}, {"PORT": "x"}, {"LIMITS_URL": "redis://h/hunter2"}])
+@pytest.mark.parametrize(
+    "wrong", [{}, {"LIMITS_URL": "redis://h/hunter2"}, {"EXCHANGE_REST_URL": "me:hunter2@host"}]
+)
 def test_no_secret_is_shown_and_an_invalid_setting_ends_with_3(wrong: dict[str, str]) -> None:
     result = show("--json", **{**SECRETS, **wrong})
 
@@ -69,6 +72,12 @@ def test_no_secret_is_shown_and_an_invalid_setting_ends_with_3(wrong: dict[str, 
             "https://node.example/…",
             "https://***@issuer.example/f.csv?…",
         ]
+
+
+def test_no_secret_is_in_the_traceback_of_an_invalid_setting() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        Settings.from_environment({"BAROGRAPH_LIMITS_URL": "hunter2"})
+    assert "hunter2" not in f"{refused.value} {refused.value.__cause__}"
 
 
 def test_text_is_aligned_and_names_the_address_of_a_running_demo(tmp_path: Path) -> None:

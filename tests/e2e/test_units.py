@@ -1,6 +1,7 @@
 """The systemd units: valid, confined, and with commands that run on the example settings."""
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -9,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from barograph.errors import ConfigurationError
+from barograph.kit.operating_system import lock_folder
 from barograph.settings import Settings
 from support.processes import eventually, running, unused_port
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("barograph-*.service"))
+DATA = "var/lib/barograph"
 ANALYZE = "/usr/bin/systemd-analyze"
 EXPOSURE = 15
 """The highest score of `systemd-analyze security`, times ten; 100 is unconfined."""
@@ -24,7 +28,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.thorough]
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """What `/` holds on a host: the program, and units that name it."""
-    for folder in ("opt/barograph", "var/lib/barograph", "var/backups/barograph", "units"):
+    for folder in ("opt/barograph", DATA, "var/backups/barograph", "units"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "opt/barograph/.venv").symlink_to(sys.prefix)
     (tmp_path / "opt/barograph/deploy").symlink_to(DEPLOY)
@@ -41,7 +45,7 @@ def command(root: Path, name: str) -> list[str]:
 
 def environment(root: Path) -> dict[str, str]:
     lines = shlex.split((DEPLOY / "barograph.env").read_text("utf-8"), comments=True)
-    own = [f"BAROGRAPH_DATA={root}/var/lib/barograph", "BAROGRAPH_METRICS_PORT=0"]
+    own = [f"BAROGRAPH_DATA={root}/{DATA}", "BAROGRAPH_METRICS_PORT=0"]
     return dict(line.split("=", 1) for line in [*lines, *own, "PATH=/usr/bin:/bin"])
 
 
@@ -72,6 +76,8 @@ def test_web_server_of_the_unit_serves_and_logs_only_json(root: Path) -> None:
     log = root / "log"
     with running(*arguments, str(unused_port()), log=log, **environment(root)) as server:
         eventually(lambda: '"event": "serving"' in log.read_text(), "its first line")
+        with pytest.raises(ConfigurationError, match="in use"), lock_folder(root / DATA):
+            pass  # what a restore does
         eventually(lambda: server.family()[1:] or None, "a worker")[-1].kill()
         eventually(lambda: '"logger": "_granian"' in log.read_text(), "the end of the worker")
         server.stop()
@@ -88,12 +94,16 @@ def test_collector_of_the_unit_needs_confirmed_terms_and_is_not_restarted(root: 
 
 
 def test_backup_of_the_unit_keeps_the_newest_folders(root: Path) -> None:
-    settings = environment(root)
+    settings, backups = environment(root), root / "var/back ups"
+    backup, _, number = command(root, "barograph-backup.service")
+    for year in range(20):
+        (backups / f"20{year:02}-01-01T00-00-00Z").mkdir(parents=True)
+    (killed := backups / ".2019-01-01T00-00-00Z.incomplete-x").mkdir()
+    os.utime(killed, (0, 0))
+    assert run(backup, str(backups), number, **settings).returncode == 3  # there is no database
+    assert len([*backups.iterdir()]) == 21
     run(str(root / "opt/barograph/.venv/bin/barograph"), "db", "upgrade", **settings)
-    backups = root / "var/backups/barograph"
-    for number in range(20):
-        (backups / f"20{number:02}-01-01T00-00-00Z").mkdir()
-    assert run(*command(root, "barograph-backup.service"), **settings).returncode == 0
+    assert run(backup, str(backups), number, **settings).returncode == 0
     kept = sorted(each.name for each in backups.iterdir())
     assert (len(kept), kept[0]) == (14, "2007-01-01T00-00-00Z")
     assert (backups / kept[-1] / "manifest.json").exists()

@@ -74,8 +74,10 @@ def test_a_json_line_is_one_object_with_the_fields_and_the_traceback() -> None:
         '"event": "read x\\ny", "contracts": ["BTC"], "path": "/srv", '
         '"exception": "ValueError: wrong"}'
     )
-    record.ratio = math.nan
-    assert json.loads(JsonFormatter().format(record))["ratio"] == "nan"
+    vars(record).update(msg="%d", args=("x",), n=1, ratio=math.nan, time=b"", keys={b"k": b"\xff"})
+    found = json.loads(JsonFormatter().format(record))
+    assert found["event"] == "%d ('x',)"
+    assert (found["n"], found["ratio"], found["keys"]) == (1, "nan", r"{b'k': b'\xff'}")
 
 
 class Kept(logging.Handler):
@@ -182,6 +184,12 @@ from barograph.kit.logs import configure_logs
 configure_logs("info", "json")
 warnings.warn("old")
 threading.Thread(target=int, args=("thread",)).start()
+
+class Dying:
+    def __del__(self):
+        int("deleted")
+
+Dying()
 for _ in range(1000):
     logging.getLogger("barograph.a").info("kept", extra={"n": 1})
 int("main")
@@ -198,4 +206,8 @@ def test_everything_on_standard_error_is_json_if_chosen() -> None:
     assert [each["event"] for each in lines].count("kept") == LINES_PER_MINUTE
     assert "UserWarning: old" in lines[0]["event"]
     uncaught = [each["exception"] for each in lines if each["event"] == "uncaught exception"]
-    assert sorted(each.rpartition(": ")[2] for each in uncaught) == ["'main'", "'thread'"]
+    assert sorted(each.rpartition(": ")[2] for each in uncaught) == [
+        "'deleted'",
+        "'main'",
+        "'thread'",
+    ]

@@ -34,12 +34,14 @@ def backup(folder: Path, without_keys: bool, data: Path | None, as_json: bool) -
       barograph backup /var/backups/barograph/2027-01-31
       barograph backup /mnt/nas/barograph --without-keys --json
     """
-    from barograph.cli.backup_folder import write_backup
+    from barograph.cli.backup_folder import uses_both_engines, write_backup
 
     # A stopped backup deletes what it has written.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    started = time.monotonic()
-    manifest = write_backup(read_settings(data=data), folder, with_keys=not without_keys)
+    settings, started = read_settings(data=data), time.monotonic()
+    if uses_both_engines(settings):
+        click.echo(_MIXED, err=True)
+    manifest = write_backup(settings, folder, with_keys=not without_keys)
     seconds = time.monotonic() - started
     if as_json:
         click.echo(_json(manifest, folder=str(folder), seconds=round(seconds, 3)))
@@ -74,7 +76,7 @@ def restore(
       barograph restore /var/backups/barograph/2027-01-31 --data /var/lib/barograph
       barograph restore /var/backups/barograph/2027-01-31 --checkpoint kept.json
     """
-    from barograph.cli.restore import restore_backup
+    from barograph.cli.backup_folder import restore_backup
     from barograph.cli.stances import end_verification, verify_record
     from barograph.cli.stances_signing import resume_record
     from barograph.cli.stances_text import verified_json, verified_text
@@ -119,6 +121,10 @@ def _say_missing_keys(manifest: "Manifest") -> None:
         )
 
 
+_MIXED = (
+    "One database is on PostgreSQL, and the other is a file. You can restore the backup to two "
+    "PostgreSQL databases or to two files, but not to one of each."
+)
 _LOST = """
 This is the state of {created_at}. Everything since then is lost:
 - Payments settled since then are not in the journal. Find them on the chain or at the facilitator,
@@ -128,6 +134,7 @@ This is the state of {created_at}. Everything since then is lost:
 - API keys created since then don't work: their owners can request new ones. API keys revoked since
   then work again: run `barograph keys revoke`.
 - Stances recorded since then are gone. Subscribers may have received them.
+- E-mails that waited to be sent at that time are sent again.
 """
 _ON_SERVER = """Run deploy/postgresql-roles.sql again: it gives the run-time role its rights.
 """

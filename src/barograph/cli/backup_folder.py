@@ -1,6 +1,10 @@
 """A backup: a folder with both databases as SQLite files, the keys, and a manifest of them all.
 
-It is written under another name beside its place and renamed when it is complete.
+It is written under a hidden name beside its place and renamed when it is complete.
+
+A restore copies both databases beside their places, checks and upgrades them there, marks the
+service's as restored, and moves it first. Until the history follows, a service that starts finds no
+history, and signs nothing. If a restore is interrupted, run it again.
 """
 
 import asyncio
@@ -9,7 +13,8 @@ import shutil
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import partial
-from hashlib import file_digest
+from glob import escape
+from hashlib import file_digest, sha256
 from itertools import product
 from pathlib import Path
 from tempfile import mkdtemp
@@ -19,9 +24,16 @@ import apsw
 import msgspec
 
 from barograph import __version__
-from barograph.cli.common import progress_bar, read_history
-from barograph.cli.databases import has_database, kind_of_folder, run_once
-from barograph.cli.db_copy import RELEASE_LEASES, Counts, SQLiteTables, copy_to_file
+from barograph.cli.common import UPGRADE_WAIT_MS, make_folder, progress_bar, read_history
+from barograph.cli.databases import DATABASE, HISTORY, has_database, kind_of_folder, run_once
+from barograph.cli.db_copy import (
+    RELEASE_LEASES,
+    Counts,
+    Files,
+    SQLiteTables,
+    copy_databases,
+    copy_to_file,
+)
 from barograph.cli.stances import verify_record
 from barograph.cli.stances_text import verified_text
 from barograph.demo.files import FILE_NAME as WORLD_FILE
@@ -29,6 +41,7 @@ from barograph.demo.files import write_once
 from barograph.errors import BarographError, ConfigurationError
 from barograph.history.checkpoint import LOGS
 from barograph.history.ledger import HISTORY as RECORD
+from barograph.history.origins import hold_signing
 from barograph.history.public_log import PublicLog
 from barograph.history.reader import HistoryReader
 from barograph.history.records import KINDS
@@ -37,9 +50,15 @@ from barograph.history.verify import BrokenRecord
 from barograph.keys.api_keys import PEPPER_FILE
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Database, Engine
-from barograph.kit.migrations import SERVICE, missing_migrations, packaged_migrations
+from barograph.kit.migrations import SERVICE, missing_migrations, packaged_migrations, upgrade
 from barograph.kit.opening import Address
-from barograph.kit.operating_system import OWNER_ONLY, sync_folder
+from barograph.kit.operating_system import (
+    OWNER_ONLY,
+    is_exposed,
+    lock_folder,
+    replace_file,
+    sync_folder,
+)
 from barograph.kit.sqlite import copy_sqlite_file
 from barograph.kit.timestamps import iso_timestamp
 from barograph.settings import PREFIX, Settings
@@ -51,6 +70,7 @@ KEYS = (PEPPER_FILE, HISTORY_KEY_FILE)
 SMALL_FILES = (*KEYS, WORLD_FILE)
 """What a data folder has besides its databases. Only a demo has a world."""
 
+SmallFiles = dict[str, bytes]
 LogHead = dict[str, str | int]
 
 
@@ -91,11 +111,12 @@ def write_backup(settings: Settings, target: Path, *, with_keys: bool) -> Manife
     """
     _require_source(settings)
     advice = "check that its parent folder exists, is writable and has room for both databases"
-    with failure_explained(f"no backup was made in {target}", advice):
+    with _failure_explained(f"no backup was made in {target}", advice):
         is_used = target.exists() and any(target.iterdir())
         if is_used or target.resolve() == settings.data.resolve():
             raise ConfigurationError(f"{target} is in use: name a new or an empty folder")
-        draft = Path(mkdtemp("", f"{target.name}.incomplete-", target.parent))
+        # Hidden, so that nobody takes what a killed backup leaves behind for a backup.
+        draft = Path(mkdtemp("", f".{target.name}.incomplete-", target.parent))
         try:
             manifest = _fill(settings, draft, with_keys=with_keys)
             sync_folder(draft)
@@ -106,32 +127,9 @@ def write_backup(settings: Settings, target: Path, *, with_keys: bool) -> Manife
     return manifest
 
 
-@contextmanager
-def failure_explained(what: str, advice: str) -> Iterator[None]:
-    """Turn a failure of a disk or of a SQLite file into one line."""
-    try:
-        yield
-    except (OSError, apsw.Error) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise BarographError(f"{what} ({reason}): {advice}") from error
-
-
-def read_manifest(folder: Path) -> Manifest:
-    """Read what a backup holds.
-
-    Raises:
-        ConfigurationError: the folder is not a backup that this version can read.
-    """
-    try:
-        found = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
-        if not {*DATABASES} <= found.files.keys() <= {*DATABASES, *SMALL_FILES}:
-            raise msgspec.ValidationError("it lists other files than a backup has")
-    except (OSError, msgspec.MsgspecError) as error:
-        raise ConfigurationError(
-            f"{folder} is not a complete backup that this version can read: {MANIFEST} is missing, "
-            f"damaged or of a newer version ({error})"
-        ) from error
-    return found
+def uses_both_engines(settings: Settings) -> bool:
+    """Whether only one of the databases is on PostgreSQL; a restore can't make that."""
+    return isinstance(settings.database_address, Path) != isinstance(settings.history_address, Path)
 
 
 def seal_file(file: Path) -> BackupFile:
@@ -142,7 +140,17 @@ def seal_file(file: Path) -> BackupFile:
         return BackupFile(file.stat().st_size, file_digest(opened, "sha256").hexdigest())
 
 
-def given_keys(settings: Settings) -> set[str]:
+@contextmanager
+def _failure_explained(what: str, advice: str) -> Iterator[None]:
+    """Turn a failure of a disk or of a SQLite file into one line."""
+    try:
+        yield
+    except (OSError, apsw.Error) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise BarographError(f"{what} ({reason}): {advice}") from error
+
+
+def _given_keys(settings: Settings) -> set[str]:
     """The keys that come from settings and not from files."""
     given = zip(KEYS, (settings.key_pepper, settings.history_key), strict=True)
     return {name for name, value in given if value.get_secret_value()}
@@ -163,19 +171,20 @@ async def _missing(schema: str, database: Database) -> list[str]:
 
 def _fill(settings: Settings, draft: Path, *, with_keys: bool) -> Manifest:
     created_at = iso_timestamp(system_clock())
+    names = {*SMALL_FILES} - (_given_keys(settings) if with_keys else {*KEYS})
+    small = _read_small_files(settings.data, names)
     copy = Settings.from_environment({f"{PREFIX}DATA": str(draft)})
     # The history second: it then holds everything that the service had published.
     _copy_database(settings.database_address, SERVICE, copy.database_path)
     _copy_database(settings.history_address, RECORD, copy.history_path)
+    if _read_small_files(settings.data, names) != small:
+        raise BarographError("no backup was made, because a key was replaced meanwhile: try again")
     verified = verify_record(copy)
     if isinstance(verified[0], BrokenRecord):
         raise BarographError(f"no backup was made: {verified_text(*verified)}")
     heads = run_once(copy.history_path, _read_heads)
     rows = {SERVICE: _finish(copy.database_path), RECORD: _finish(copy.history_path)}
-    excluded = given_keys(settings) if with_keys else {*KEYS}
-    for name in SMALL_FILES:
-        if name not in excluded and (settings.data / name).exists():
-            write_once(draft / name, (settings.data / name).read_bytes())
+    _write_small_files(draft, small)
     manifest = Manifest(
         version=__version__,
         created_at=created_at,
@@ -187,6 +196,16 @@ def _fill(settings: Settings, draft: Path, *, with_keys: bool) -> Manifest:
     )
     write_once(draft / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
     return manifest
+
+
+def _read_small_files(folder: Path, names: set[str]) -> SmallFiles:
+    return {name: (folder / name).read_bytes() for name in names if (folder / name).exists()}
+
+
+def _write_small_files(folder: Path, small: SmallFiles) -> None:
+    for name, content in small.items():
+        write_once(folder / name, content)
+    sync_folder(folder)
 
 
 def _copy_database(address: Address, schema: str, file: Path) -> None:
@@ -216,3 +235,158 @@ def _finish(file: Path) -> Counts:
             raise BarographError(f"no backup was made: {file.name} is damaged ({found})")
         connection.pragma("journal_mode", "delete")
         return tables.counts
+
+
+def restore_backup(settings: Settings, folder: Path) -> Manifest:
+    """Restore a backup to a data folder and databases that have no data yet.
+
+    Raises:
+        ConfigurationError: the folder is no backup, a newer version made it, or the target has
+            data or another key, is in use, or is half on PostgreSQL.
+        BarographError: a file of the backup was changed, or the target can't be written.
+        DatabaseUnavailable: a database can't be used.
+    """
+    manifest = _read_manifest(folder)
+    if uses_both_engines(settings):
+        raise ConfigurationError(
+            f"{DATABASE} and {HISTORY} name a PostgreSQL database and a file: for a restore, name "
+            "two empty PostgreSQL databases, or unset both to restore files"
+        )
+    advice = f"check that {settings.data} is writable and has room, then run this again"
+    with _failure_explained(f"{folder} was not restored", advice):
+        small = _checked_small_files(settings, folder, manifest)
+        make_folder(settings.data)
+        make_folder(settings.history_path.parent)
+        with lock_folder(settings.data):
+            is_on_server = isinstance(settings.database_address, str)
+            restore = _restore_to_server if is_on_server else _restore_files
+            restore(settings, folder, manifest, small)
+    return manifest
+
+
+def _read_manifest(folder: Path) -> Manifest:
+    try:
+        found = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=Manifest)
+        if not {*DATABASES} <= found.files.keys() <= {*DATABASES, *SMALL_FILES}:
+            raise msgspec.ValidationError("it lists other files than a backup has")
+    except (OSError, msgspec.MsgspecError) as error:
+        raise ConfigurationError(
+            f"{folder} is not a complete backup that this version can read: {MANIFEST} is missing, "
+            f"damaged or of a newer version ({error})"
+        ) from error
+    return found
+
+
+def _checked_small_files(settings: Settings, folder: Path, manifest: Manifest) -> SmallFiles:
+    """The keys, unless settings name them, and a demo's world.
+
+    Raises:
+        ConfigurationError: the data folder has others, or every user may read them.
+        BarographError: one was changed after the backup.
+    """
+    found: SmallFiles = {}
+    for name in manifest.files.keys() & {*SMALL_FILES} - _given_keys(settings):
+        file = folder / name
+        if is_exposed(file):
+            raise ConfigurationError(
+                f"every user of this machine may read or change {file}: run `chmod -R go= {folder}`"
+                ", and replace the keys after restoring if someone may have read them"
+            )
+        content = found[name] = file.read_bytes()
+        actual = BackupFile(len(content), sha256(content).hexdigest())
+        _require_unchanged(file, actual, manifest)
+    for name, content in _read_small_files(settings.data, {*found, WORLD_FILE}).items():
+        if content != found.get(name):
+            raise ConfigurationError(
+                f"{settings.data / name} is not the one of the backup: move it away, or choose "
+                "another folder with --data"
+            )
+    return found
+
+
+def _require_unchanged(file: Path, found: BackupFile, manifest: Manifest) -> None:
+    if found != manifest.files[file.name]:
+        raise BarographError(
+            f"{file} was changed after the backup: its size or SHA-256 digest is not that of the "
+            "manifest. Nothing was restored. Use another backup"
+        )
+
+
+def _restore_files(settings: Settings, folder: Path, manifest: Manifest, small: SmallFiles) -> None:
+    service, history = settings.database_path, settings.history_path
+    staged = _staged(service, manifest), _staged(history, manifest)
+    is_half_done = service.exists() and not staged[0].exists() and staged[1].exists()
+    if not is_half_done:
+        _require_no_data(service, history)
+        _stage(folder, manifest, staged)
+        replace_file(staged[0], service)
+    # Not before: a service that starts with these keys must find the database that signs nothing.
+    _write_small_files(settings.data, small)
+    replace_file(staged[1], history)
+
+
+def _restore_to_server(
+    settings: Settings, folder: Path, manifest: Manifest, small: SmallFiles
+) -> None:
+    staged = _staged(settings.database_path, manifest), _staged(settings.history_path, manifest)
+    try:
+        _stage(folder, manifest, staged)
+        # A demo's databases are marked with its world.
+        _write_small_files(settings.data, {name: small[name] for name in small.keys() - {*KEYS}})
+        with progress_bar("copying to PostgreSQL") as progress:
+            copy_databases(settings, staged, progress)
+        _hold(settings.database_address)  # it may have had these rows without the mark
+    finally:
+        _remove_staged(staged)
+    _write_small_files(settings.data, small)
+
+
+def _staged(place: Path, manifest: Manifest) -> Path:
+    """Where a database waits; the name tells backups apart, whose databases must not be mixed."""
+    digest = sha256(msgspec.json.encode(manifest)).hexdigest()
+    return place.with_name(f"{place.name}.{digest[:8]}.restoring")
+
+
+def _require_no_data(*places: Path) -> None:
+    # A log alone counts too: SQLite would apply it to the restored database.
+    ends = ("", "-wal", "-shm", "-journal")
+    files = (place.with_name(place.name + end) for place in places for end in ends)
+    if found := [file for file in files if file.exists()]:
+        aside = places[0].parent / "before-restore"
+        raise ConfigurationError(
+            f"{found[0].parent} has data already. To restore a backup in its place, stop the "
+            f"service, then run `mkdir {aside} && mv {' '.join(map(str, found))} {aside}`"
+        )
+
+
+def _remove_staged(staged: Files) -> None:
+    """Remove what this or a killed restore copied, and its logs."""
+    for file in staged:
+        place = file.name.removesuffix("".join(file.suffixes[-2:]))
+        for found in file.parent.glob(f"{escape(place)}.*.restoring*"):
+            found.unlink(missing_ok=True)
+
+
+def _stage(folder: Path, manifest: Manifest, staged: Files) -> None:
+    """Copy both databases, check and upgrade the copies, and let the service's sign nothing."""
+    _remove_staged(staged)
+    try:
+        for name, schema, file in zip(DATABASES, (SERVICE, RECORD), staged, strict=True):
+            with progress_bar(f"checking and copying {name}"):
+                file.touch(OWNER_ONLY)
+                shutil.copyfile(folder / name, file)
+                _require_unchanged(folder / name, seal_file(file), manifest)
+            run_once(file, partial(_upgrade, schema=schema), wait_ms=UPGRADE_WAIT_MS)
+        _hold(staged[0])
+    except BaseException:
+        _remove_staged(staged)
+        raise
+
+
+def _hold(address: Address) -> None:
+    hold = partial(hold_signing, now=system_clock())
+    run_once(address, lambda database: database.write(hold))
+
+
+async def _upgrade(database: Database, schema: str) -> None:
+    await upgrade(database, packaged_migrations(schema), system_clock)

@@ -65,6 +65,7 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
         require_kind(settings, "live")
     make_folder(settings.data)
     if child is None:
+        _share_folder(settings)
         warn_if_world_writable(settings.data)
         _warn_if_owner(settings)
         _warn_if_links_are_local(settings)
@@ -86,6 +87,14 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
     settings = _without_unconfirmed_sale(settings, unconfirmed)
     os.environ.update(settings.to_environment())  # the workers read it after the fork
     run_server(settings)
+
+
+def _share_folder(settings: "Settings") -> None:
+    """Keep `barograph restore` from replacing the files of a service that runs."""
+    from barograph.kit.operating_system import lock_folder
+
+    if isinstance(settings.database_address, Path):
+        click.get_current_context().with_resource(lock_folder(settings.data, shared=True))
 
 
 def _say_ready(settings: "Settings") -> None:
@@ -177,6 +186,8 @@ def collect(data: Path | None, child: int | None) -> None:
     configure_logs(settings.log_level, settings.log_format)
     if child is None:
         require_kind(settings, "live")
+        make_folder(settings.data)
+        _share_folder(settings)
         warn_if_world_writable(settings.data)
         _warn_if_owner(settings)
     prepare_history(settings)

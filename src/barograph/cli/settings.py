@@ -21,6 +21,8 @@ from barograph.cli.common import (
 from barograph.errors import EXIT_CONFIGURATION, ConfigurationError
 
 if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
     from barograph.settings import Settings
 
 DERIVED = {
@@ -75,20 +77,19 @@ def settings(as_json: bool, data: Path | None) -> None:
 
 
 def _rows(data: Path | None, current: "Settings | None") -> list[Row]:
-    """Every setting; invalid ones show the text of their variable."""
+    """Every setting; without valid ones, the texts of the variables."""
     from barograph.settings import GROUPS, PREFIX, Settings
 
     given = {**os.environ, **({} if data is None else {f"{PREFIX}DATA": str(data)})}
-    texts = {**Settings.model_construct().to_environment(), **given}
-    plain = texts
+    plain = texts = {**Settings.model_construct().to_environment(), **given}
     if current is not None:
         texts, plain = current.to_environment(), environment_settings(data=data).to_environment()
     rows = []
     for group, model in GROUPS.items():
         for name, field in model.model_fields.items():
             variable = PREFIX + name.upper()
+            value = _shown(name, field, texts[variable], is_valid=current is not None)
             origin = "environment" if variable in given else "default"
-            value = _shown(name, texts[variable], is_valid=current is not None)
             if name == "data" and data is not None:
                 origin = "--data"
             elif plain[variable] != texts[variable]:
@@ -101,18 +102,17 @@ def _rows(data: Path | None, current: "Settings | None") -> list[Row]:
     return rows
 
 
-def _shown(name: str, text: str, *, is_valid: bool) -> str | None:
+def _shown(name: str, field: "FieldInfo", text: str, *, is_valid: bool) -> str | None:
     """The value without its secrets; None if there is none."""
     from pydantic import SecretStr
 
-    from barograph.settings import Settings
-
     if not text:
         return None
-    is_secret = Settings.model_fields[name].annotation is SecretStr
+    is_secret = field.annotation is SecretStr
     url = _URL.fullmatch(text) if is_valid or not is_secret else None
     if url is None:
-        return "set" if is_secret or ("://" in text and "@" in text) else text
+        is_url = name.endswith("_url") or ("://" in text and "@" in text)
+        return "set" if is_secret or is_url else text
     scheme, user, host, path, query = url.groups("")
     # Nodes of a chain take their API key in the path.
     path = "/…" if path and name == "x402_chain_url" else path

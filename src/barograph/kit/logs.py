@@ -41,15 +41,27 @@ class JsonFormatter(logging.Formatter):
             "time": when.replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "event": record.getMessage(),
+            "event": _message(record),
         }
         written = {**standard, **_fields(record), **standard}
         if record.exc_info:
             written["exception"] = self.formatException(record.exc_info)
-        try:
-            return json.dumps(written, default=str, allow_nan=False)
-        except (TypeError, ValueError):  # a value that JSON doesn't have
-            return json.dumps({name: str(value) for name, value in written.items()})
+        members = (f"{json.dumps(name)}: {_json(value)}" for name, value in written.items())
+        return f"{{{', '.join(members)}}}"
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except (TypeError, ValueError):  # Python would print its own complaint instead of the line
+        return f"{record.msg} {record.args}"
+
+
+def _json(value: object) -> str:
+    try:
+        return json.dumps(value, default=str, allow_nan=False)
+    except (TypeError, ValueError):  # a value that JSON doesn't have
+        return json.dumps(str(value))
 
 
 FORMATTERS: Final = {"text": EventFormatter, "json": JsonFormatter}
@@ -114,6 +126,7 @@ def configure_logs(level: str, form: str = "text") -> None:
         uncaught = partial(logging.getLogger("barograph").critical, "uncaught exception")
         sys.excepthook = lambda *raised: uncaught(exc_info=raised)
         threading.excepthook = lambda raised: uncaught(exc_info=raised.exc_value)
+        sys.unraisablehook = lambda raised: uncaught(exc_info=raised.exc_value)
 
 
 def logs_are_json() -> bool:

@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import fcntl
+import logging
 import os
 import resource
 import signal
@@ -14,6 +15,8 @@ from pathlib import Path
 from secrets import randbelow, token_bytes
 
 from barograph.errors import ConfigurationError
+
+log = logging.getLogger(__name__)
 
 OWNER_ONLY = 0o600
 _PR_SET_PDEATHSIG = 1
@@ -76,20 +79,26 @@ def free_port(host: str) -> int:
 
 
 @contextlib.contextmanager
-def lock_folder(folder: Path) -> Iterator[None]:
-    """Lock a folder for this process.
+def lock_folder(folder: Path, *, shared: bool = False) -> Iterator[None]:
+    """Lock a folder for this process, or together with others that share it.
 
     Raises:
         ConfigurationError: another process has locked it.
     """
-    with (folder / ".lock").open("w") as lock:
+    # The folder itself: a lock file could be moved away together with the data.
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise ConfigurationError(
                 f"{folder} is in use by another process: stop it or choose another folder"
             ) from error
+        except OSError:  # NFS can't lock a folder
+            log.warning("the folder can't be locked", extra={"folder": str(folder)})
         yield
+    finally:
+        os.close(descriptor)
 
 
 def load_or_create_secret(file: Path, size: int, *, setting: str, loss: str) -> bytes:

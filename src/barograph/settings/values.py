@@ -16,7 +16,9 @@ HTTP_ADDRESS = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~-]+)*", r
 class Group(BaseModel):
     """Settings that belong together; the class that defines a setting is its group."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True
+    )
 
 
 def matching(pattern: re.Pattern[str], rule: str) -> AfterValidator:
