@@ -7,18 +7,11 @@ the numbers of all processes and serves them. No label has unbounded values, and
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from time import perf_counter
 from typing import Literal, NamedTuple
 
-from barograph.errors import (
-    BarographError,
-    Forbidden,
-    InvalidReply,
-    Throttled,
-    UnknownToUpstream,
-    Unreachable,
-    UpstreamError,
-)
+from barograph.errors import BarographError, Throttled, Unreachable
 from barograph.kit.database import Database, DatabaseUnavailable, Row, T, Value, Work
 
 BOUNDS = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5)
@@ -80,8 +73,6 @@ PROCESSES = Family("barograph_processes", "gauge", "role", "Running processes.",
 BUILD = Family("barograph_build_info", "gauge", "version", "1 for each version that runs.")
 FAMILIES = [each for each in tuple(vars().values()) if isinstance(each, Family)]
 
-_KINDS = (UnknownToUpstream, InvalidReply, Unreachable, Throttled, Forbidden)
-
 
 class Metrics:
     """The numbers of one process."""
@@ -105,18 +96,28 @@ class Metrics:
         try:
             yield
         except BarographError as error:
-            self.count(FAILURES, upstream, _kind(error))
+            # That of the class, because an error's own `kind` can contain anything.
+            self.count(FAILURES, upstream, getattr(type(error), "kind", Unreachable.kind))
             raise
 
     def replied(self, upstream: str, status: int) -> None:
         """Count an HTTP status that is the upstream's own failure."""
-        if status >= 500:  # noqa: PLR2004
+        if status == HTTPStatus.TOO_MANY_REQUESTS:
+            self.count(FAILURES, upstream, Throttled.kind)
+        elif status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             self.count(FAILURES, upstream, Unreachable.kind)
+
+    def measured(self, database: Database, name: str) -> Database:
+        """The database, with its transactions measured."""
+        return MeasuredDatabase(database, name, self)
 
 
 class _NoMetrics(Metrics):
     def count(self, family: Family, *labels: str) -> None:
         """Count nothing."""
+
+    def measured(self, database: Database, _: str) -> Database:
+        return database
 
 
 NO_METRICS = _NoMetrics()
@@ -126,12 +127,6 @@ def observe(times: Numbers, seconds: float) -> None:
     """Add one duration to a histogram."""
     times[0] += seconds
     times[bisect_left(BOUNDS, seconds) + 1] += 1
-
-
-def _kind(error: BarographError) -> str:
-    """The kind of a failure, one of few words: an error's own `kind` may contain more."""
-    found = (each.kind for each in _KINDS if isinstance(error, each))
-    return next(found, UpstreamError.kind if isinstance(error, UpstreamError) else Unreachable.kind)
 
 
 class MeasuredDatabase:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from secrets import randbelow, token_bytes
+from typing import IO
 
 from barograph.errors import ConfigurationError
 
@@ -82,14 +83,24 @@ def lock_folder(folder: Path) -> Iterator[None]:
     Raises:
         ConfigurationError: another process has locked it.
     """
-    with (folder / ".lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ConfigurationError(
-                f"{folder} is in use by another process: stop it or choose another folder"
-            ) from error
+    lock = lock_file(folder / ".lock")
+    if lock is None:
+        raise ConfigurationError(
+            f"{folder} is in use by another process: stop it or choose another folder"
+        )
+    with lock:
         yield
+
+
+def lock_file(file: Path) -> IO[str] | None:
+    """Lock a file until it is closed or this process ends; None if another process has it."""
+    lock = file.open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        return None
+    return lock
 
 
 def load_or_create_secret(file: Path, size: int, *, setting: str, loss: str) -> bytes:
