@@ -13,6 +13,7 @@ import psutil
 import pytest
 import yaml
 
+from barograph.kit.metrics import FAMILIES
 from support.metrics import Samples, parse
 from support.processes import HOST, answer_200, eventually, running, unused_port
 from support.published_server import published_server
@@ -74,16 +75,27 @@ def test_another_process_serves_the_metrics_after_a_kill(scraped: Scraped) -> No
     scraped.until(lambda found: found[READS] > before[READS])
 
 
-def test_the_page_and_the_alerts_name_the_metrics_of_a_scrape(scraped: Scraped) -> None:
-    types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", scraped.text(), re.MULTILINE))
+def test_a_client_that_sends_nothing_is_disconnected(scraped: Scraped) -> None:
+    with socket.create_connection((HOST, scraped.port), 30) as silent:
+        assert silent.recv(1) == b""
+
+
+def test_the_page_and_the_alerts_name_the_metrics() -> None:
     page = (ROOT / "docs" / "metrics.md").read_text("utf-8")
-    assert dict(re.findall(r"^\| `(barograph_\w+)` \| (\w+) \|", page, re.MULTILINE)) == types
-    used = set(re.findall(r"barograph_\w+", " ".join(rule["expr"] for rule in rules())))
-    assert used
-    assert {name.removesuffix("_count") for name in used} <= types.keys()
-    assert [rule["alert"] for rule in rules()] == re.findall(
-        r"^\| `(Barograph\w+)`", page, re.MULTILINE
-    )
+    rows = re.findall(r"^\| `(barograph_\w+)` \| (\w+) \| (.*) \| (.*) \|$", page, re.MULTILINE)
+    assert rows == [
+        (
+            each.name,
+            each.kind.replace("age", "gauge"),
+            ", ".join(f"`{label}`" for label in each.labels.split()),
+            each.help,
+        )
+        for each in FAMILIES
+    ]
+    used = re.findall(r"barograph_\w+", " ".join(rule["expr"] for rule in rules()))
+    assert {name.removesuffix("_count") for name in used} <= {each.name for each in FAMILIES}
+    alerts = re.findall(r"^\| `(Barograph\w+)`", page, re.MULTILINE)
+    assert [rule["alert"] for rule in rules()] == alerts
 
 
 def rules() -> list[dict[str, Any]]:
@@ -105,6 +117,7 @@ CASES = {
 LABELS = {"DatabaseDown": {"database": "history"}, "PaymentUnresolved": {"state": "unknown"}}
 OTHERS = {
     "barograph_leader": "1+0x30",
+    'barograph_request_seconds_count{route="/readyz",status="503"}': "0+1000x30",
     'barograph_request_seconds_count{status="200"}': "0+1000x30",
 }
 
@@ -116,7 +129,8 @@ def test_an_alert_fires_when_it_should_and_stays_quiet_otherwise(
     name = rule["alert"].removeprefix("Barograph")
     series, bad, good = CASES[name]
     labels = {**rule["labels"], **LABELS.get(name, {})}
-    fired = {"exp_labels": labels, "exp_annotations": rule["annotations"]}
+    summary = rule["annotations"]["summary"].replace("{{ $labels.state }}", "unknown")
+    fired = {"exp_labels": labels, "exp_annotations": {"summary": summary}}
     tests = [
         {
             "interval": "1m",

@@ -86,8 +86,14 @@ class Metrics:
         self.totals.setdefault((family.name, *labels), [0.0])[0] += 1
 
     def times_of(self, family: Family, *labels: str) -> Numbers:
-        """The histogram with these labels, to which `observe` adds."""
+        """The histogram with these labels."""
         return self.totals.setdefault((family.name, *labels), [0.0] * HISTOGRAM_SIZE)
+
+    def observe(self, seconds: float, family: Family, *labels: str) -> None:
+        """Add one duration to a histogram."""
+        times = self.times_of(family, *labels)
+        times[0] += seconds
+        times[bisect_left(BOUNDS, seconds) + 1] += 1
 
     @contextmanager
     def call(self, upstream: str) -> Iterator[None]:
@@ -121,12 +127,6 @@ class _NoMetrics(Metrics):
 
 
 NO_METRICS = _NoMetrics()
-
-
-def observe(times: Numbers, seconds: float) -> None:
-    """Add one duration to a histogram."""
-    times[0] += seconds
-    times[bisect_left(BOUNDS, seconds) + 1] += 1
 
 
 class MeasuredDatabase:
@@ -164,6 +164,6 @@ class MeasuredDatabase:
             metrics.count(DATABASE_FAILURES, self._name, operation)
             raise
         finally:
-            times = metrics.times_of(DATABASE_SECONDS, self._name, operation)
-            observe(times, perf_counter() - started)
+            seconds = perf_counter() - started
+            metrics.observe(seconds, DATABASE_SECONDS, self._name, operation)
             metrics.gauges[DATABASE_UP.name, self._name] = float(is_up)
