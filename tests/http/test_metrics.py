@@ -68,6 +68,19 @@ def test_a_lost_database_is_down_and_its_failures_are_counted(
     assert metrics.totals[DATABASE_FAILURES.name, "service", "read"] == [1]
 
 
+def test_a_cancelled_read_does_not_show_that_a_database_is_up(
+    service: Service, metrics: Metrics
+) -> None:
+    async def cancelled(_: object) -> None:
+        raise asyncio.CancelledError
+
+    database = metrics.measured(service.database, "service")
+    metrics.gauges[DATABASE_UP.name, "service"] = 0
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(database.read(cancelled))
+    assert metrics.gauges[DATABASE_UP.name, "service"] == 0
+
+
 def test_the_age_of_a_feed_is_that_of_its_data(service: Service) -> None:
     gauges = web_gauges(service.board, service.settings, lambda: None)
     assert gauges[FEED_AGE.name, "perpetuals"] == service.clock()

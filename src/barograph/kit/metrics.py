@@ -156,14 +156,15 @@ class MeasuredDatabase:
 
     @contextmanager
     def _measured(self, operation: str) -> Iterator[None]:
-        metrics, started, is_up = self._metrics, perf_counter(), True
+        metrics, up, started = self._metrics, (DATABASE_UP.name, self._name), perf_counter()
         try:
             yield
         except DatabaseUnavailable:
-            is_up = False
+            metrics.gauges[up] = 0.0
             metrics.count(DATABASE_FAILURES, self._name, operation)
             raise
+        else:  # a transaction that was cancelled shows nothing
+            metrics.gauges[up] = 1.0
         finally:
             seconds = perf_counter() - started
             metrics.observe(seconds, DATABASE_SECONDS, self._name, operation)
-            metrics.gauges[DATABASE_UP.name, self._name] = float(is_up)
