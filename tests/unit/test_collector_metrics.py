@@ -33,7 +33,6 @@ def test_gauges_show_waiting_mails_and_payments_and_no_more_without_the_database
         } == {
             "leader": 1,
             "outbox_mails": 1,
-            "outbox_oldest_age_seconds": now,
             "payments_open claimed": 1,
             "payments_open settling": 0,
             "payments_open unknown": 0,

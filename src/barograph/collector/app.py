@@ -85,7 +85,7 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
                     lambda fenced: build_reconciler(settings, fenced, chain, clock, metrics),
                 )
             )
-        collector = Collector(settings, exchange, database, clock=clock, jobs=jobs, metrics=metrics)
+        collector = Collector(settings, exchange, database, clock=clock, jobs=jobs)
         if settings.metrics_port:
             # Imported late, because most instances don't need it.
             from barograph.kit.metrics_export import MetricsExporter  # noqa: PLC0415

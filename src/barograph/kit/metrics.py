@@ -6,7 +6,7 @@ the numbers of all processes and serves them. No label has unbounded values, and
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from time import perf_counter
 from typing import Literal, NamedTuple
@@ -17,7 +17,6 @@ from barograph.kit.database import Database, DatabaseUnavailable, Row, T, Value,
 BOUNDS = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5)
 """The upper bounds of the histogram buckets in seconds; one more bucket has no bound."""
 
-HISTOGRAM_SIZE = len(BOUNDS) + 2
 Key = tuple[str, ...]
 """The name of a metric and its label values."""
 
@@ -35,6 +34,11 @@ class Family(NamedTuple):
     combine: Callable[[Iterable[float]], float] = max
     """Makes one value of a gauge from those of all processes."""
 
+    @property
+    def size(self) -> int:
+        """How many numbers a series has in a process."""
+        return len(BOUNDS) + 2 if self.kind == "histogram" else 1
+
 
 REQUEST_SECONDS = Family(
     "barograph_request_seconds", "histogram", "route status", "Requests, and how long they took."
@@ -47,9 +51,7 @@ FAILURES = Family(
     "barograph_upstream_failures_total", "counter", "upstream kind", "Failed upstream calls."
 )
 LEADER = Family("barograph_leader", "gauge", "", "Collectors of this host that lead.", sum)
-LEASES = Family("barograph_lease_changes_total", "counter", "", "Leases that a collector took.")
 OUTBOX = Family("barograph_outbox_mails", "gauge", "", "E-mails that wait to be sent.")
-OUTBOX_AGE = Family("barograph_outbox_oldest_age_seconds", "age", "", "Age of the oldest of them.")
 LIMITS_FAILING = Family(
     "barograph_limits_store_failing", "gauge", "store", "1 while the shared store of limits fails."
 )
@@ -70,7 +72,6 @@ DATABASE_UP = Family(
     "barograph_database_up", "gauge", "database", "0 if a process could not use it last time.", min
 )
 PROCESSES = Family("barograph_processes", "gauge", "role", "Running processes.", sum)
-BUILD = Family("barograph_build_info", "gauge", "version", "1 for each version that runs.")
 FAMILIES = [each for each in tuple(vars().values()) if isinstance(each, Family)]
 
 
@@ -80,18 +81,19 @@ class Metrics:
     def __init__(self) -> None:
         self.totals: dict[Key, Numbers] = {}
         self.gauges: dict[Key, float] = {}
+        self.databases: list[MeasuredDatabase] = []
+
+    def numbers(self, family: Family, *labels: str) -> Numbers:
+        """The numbers of a counter or histogram."""
+        return self.totals.setdefault((family.name, *labels), [0.0] * family.size)
 
     def count(self, family: Family, *labels: str) -> None:
         """Add one to a counter."""
-        self.totals.setdefault((family.name, *labels), [0.0])[0] += 1
-
-    def times_of(self, family: Family, *labels: str) -> Numbers:
-        """The histogram with these labels."""
-        return self.totals.setdefault((family.name, *labels), [0.0] * HISTOGRAM_SIZE)
+        self.numbers(family, *labels)[0] += 1
 
     def observe(self, seconds: float, family: Family, *labels: str) -> None:
         """Add one duration to a histogram."""
-        times = self.times_of(family, *labels)
+        times = self.numbers(family, *labels)
         times[0] += seconds
         times[bisect_left(BOUNDS, seconds) + 1] += 1
 
@@ -115,7 +117,8 @@ class Metrics:
 
     def measured(self, database: Database, name: str) -> Database:
         """The database, with its transactions measured."""
-        return MeasuredDatabase(database, name, self)
+        self.databases.append(MeasuredDatabase(database, name, self))
+        return self.databases[-1]
 
 
 class _NoMetrics(Metrics):
@@ -153,6 +156,12 @@ class MeasuredDatabase:
         """Run `work` as one transaction."""
         with self._measured("write"):
             return await self._database.write(work)
+
+    async def ask_again(self) -> None:
+        """Read something if the last transaction failed; the next may be due in an hour."""
+        if self._metrics.gauges.get((DATABASE_UP.name, self._name)) == 0:
+            with suppress(DatabaseUnavailable):
+                await self.fetch("SELECT count(*) FROM schema_migrations")
 
     @contextmanager
     def _measured(self, operation: str) -> Iterator[None]:

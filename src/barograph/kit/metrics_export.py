@@ -20,28 +20,11 @@ from typing import IO, Any, Literal
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import msgspec
-from prometheus_client import CollectorRegistry, make_wsgi_app
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from prometheus_client import CollectorRegistry, Metric, core, make_wsgi_app
 from prometheus_client.registry import Collector
 
-from barograph import __version__
 from barograph.kit.clock import Clock
-from barograph.kit.metrics import (
-    BOUNDS,
-    BUILD,
-    FAMILIES,
-    HISTOGRAM_SIZE,
-    PROCESSES,
-    Family,
-    Key,
-    Metrics,
-    Numbers,
-)
+from barograph.kit.metrics import BOUNDS, FAMILIES, PROCESSES, Family, Key, Metrics, Numbers
 from barograph.kit.operating_system import OWNER_ONLY, lock_file
 from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings
@@ -64,12 +47,12 @@ STOP_SECONDS = 0.1
 
 _BUCKETS = (*(f"{bound:g}" for bound in BOUNDS), "+Inf")
 _TYPES: dict[str, Any] = {
-    "counter": CounterMetricFamily,
-    "histogram": HistogramMetricFamily,
-    "gauge": GaugeMetricFamily,
-    "age": GaugeMetricFamily,
+    "counter": core.CounterMetricFamily,
+    "histogram": core.HistogramMetricFamily,
+    "gauge": core.GaugeMetricFamily,
+    "age": core.GaugeMetricFamily,
 }
-_SIZES = {each.name: HISTOGRAM_SIZE if each.kind == "histogram" else 1 for each in FAMILIES}
+_SIZES = {each.name: each.size for each in FAMILIES}
 
 
 class ProcessFile(msgspec.Struct):
@@ -141,17 +124,18 @@ class MetricsExporter:
             _add_up(_read_file(_data_file(self._own.name)), self._metrics.totals)
 
     async def _gauges(self) -> Gauges:
-        own: Gauges = {(PROCESSES.name, self._role): 1.0, (BUILD.name, __version__): 1.0}
         sampled: Gauges = {}
         try:
             # A database that hangs must not hide the other numbers.
             async with asyncio.timeout(WRITE_SECONDS):
                 sampled = await self._sample()
+                for database in self._metrics.databases:
+                    await database.ask_again()
         except TimeoutError:
             pass
         except Exception:
             log.exception("metrics not read")
-        return {**self._metrics.gauges, **sampled, **own}
+        return {**self._metrics.gauges, **sampled, (PROCESSES.name, self._role): 1.0}
 
     def _content(self, gauges: Gauges) -> bytes:
         totals, values = list(self._metrics.totals.items()), list(gauges.items())

@@ -25,7 +25,7 @@ def request_observer(metrics: Metrics, route_of: Callable[[str], str]) -> Observ
     known: dict[tuple[str, int | str], Numbers] = {}
 
     def find(path: str, status: int | str) -> Numbers:
-        times = metrics.times_of(REQUEST_SECONDS, route_of(path), str(status))
+        times = metrics.numbers(REQUEST_SECONDS, route_of(path), str(status))
         if len(path) <= LONGEST_PATH and len(known) < MAX_PATHS:
             known[path, status] = times
         return times

@@ -49,7 +49,7 @@ from barograph.kit.database import Database
 from barograph.kit.dependency_health import DependencyHealth, MonitoredDependency
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ASGIApp, HeadAndOptions, hardened
-from barograph.kit.metrics import NO_METRICS, Key, Metrics
+from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.request_limits import RequestLimits, limited
 from barograph.kit.request_times import measured, request_observer
 from barograph.limits.fallback_store import FallbackStore, open_limit_store
@@ -405,9 +405,7 @@ def _exporting(parts: _Parts) -> list[Task]:
     # Imported late: the package adds 0.1 s to each start.
     from barograph.kit.metrics_export import MetricsExporter  # noqa: PLC0415
 
-    async def sample() -> Mapping[Key, float]:
-        return web_gauges(parts.public.board, settings, parts.callers.limits_failing)
-
+    sample = partial(web_gauges, parts.public.board, settings, parts.callers.limits_failing)
     return [MetricsExporter(settings, "web", metrics, sample, clock=clock).run]
 
 
