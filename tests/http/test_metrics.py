@@ -6,7 +6,14 @@ from functools import partial
 import pytest
 
 from barograph.kit.database import DatabaseUnavailable
-from barograph.kit.metrics import DATABASE_FAILURES, DATABASE_UP, FEED_AGE, LIMITS_FAILING, Metrics
+from barograph.kit.metrics import (
+    DATABASE_FAILURES,
+    DATABASE_UP,
+    FEED_AGE,
+    LIMITS_FAILING,
+    Gauges,
+    Metrics,
+)
 from barograph.web.app import WebApp, create_app
 from barograph.web.metrics import web_gauges
 from support.databases import bring_back, take_away
@@ -79,6 +86,7 @@ async def _cancelled(_: object) -> None:
 
 def test_the_age_of_a_feed_is_that_of_its_data(service: Service) -> None:
     for limits_failing, value in ((lambda: None, 0), (service.clock, 1)):
-        gauges = asyncio.run(web_gauges(service.board, service.settings, limits_failing))
+        gauges: Gauges = {}
+        asyncio.run(web_gauges(service.board, service.settings, limits_failing, gauges))
         assert gauges[FEED_AGE.name, "perpetuals"] == service.clock()
         assert gauges[LIMITS_FAILING.name, "memory"] == value

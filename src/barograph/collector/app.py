@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from barograph.collector.backfill import BackfillJob
 from barograph.collector.jobs import (
@@ -91,13 +92,8 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
             from barograph.kit.metrics_export import MetricsExporter  # noqa: PLC0415
 
             journal = Journal(database, clock)
-            exporter = MetricsExporter(
-                settings,
-                "collector",
-                metrics,
-                lambda: collector_gauges(database, journal, is_leading=collector.is_leading),
-                clock=clock,
-            )
+            sample = partial(collector_gauges, lambda: collector.is_leading, database, journal)
+            exporter = MetricsExporter(settings, "collector", metrics, sample, clock)
             await stack.enter_async_context(exporter.running())
         yield collector
 

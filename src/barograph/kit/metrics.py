@@ -20,6 +20,7 @@ BOUNDS = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5)
 Key = tuple[str, ...]
 """The name of a metric and its label values."""
 
+Gauges = dict[Key, float]
 Numbers = list[float]
 """A counter, or a histogram: the sum in seconds, then the count of each bucket."""
 
@@ -80,7 +81,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.totals: dict[Key, Numbers] = {}
-        self.gauges: dict[Key, float] = {}
+        self.gauges: Gauges = {}
         self.databases: list[MeasuredDatabase] = []
 
     def numbers(self, family: Family, *labels: str) -> Numbers:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import socket
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from itertools import accumulate, count
 from pathlib import Path
@@ -24,16 +24,15 @@ from prometheus_client import CollectorRegistry, Metric, core, make_wsgi_app
 from prometheus_client.registry import Collector
 
 from barograph.kit.clock import Clock
-from barograph.kit.metrics import BOUNDS, FAMILIES, PROCESSES, Family, Key, Metrics, Numbers
+from barograph.kit.metrics import BOUNDS, FAMILIES, PROCESSES, Family, Gauges, Key, Metrics, Numbers
 from barograph.kit.operating_system import OWNER_ONLY, lock_file
 from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings
 
 log = logging.getLogger(__name__)
 
-Gauges = Mapping[Key, float]
-Sample = Callable[[], Awaitable[Gauges]]
-"""Reads gauges of this process."""
+Sample = Callable[[Gauges], Awaitable[None]]
+"""Adds gauges of this process."""
 
 WRITE_SECONDS = 1.0
 LIVE_MS = 10 * SECOND
@@ -73,8 +72,8 @@ class MetricsExporter:
         role: Literal["web", "collector"],
         metrics: Metrics,
         sample: Sample,
-        *,
         clock: Clock,
+        *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._host, self._port = settings.metrics_host, settings.metrics_port
@@ -124,18 +123,18 @@ class MetricsExporter:
             _add_up(_read_file(_data_file(self._own.name)), self._metrics.totals)
 
     async def _gauges(self) -> Gauges:
-        sampled: Gauges = {}
+        found = {**self._metrics.gauges, (PROCESSES.name, self._role): 1.0}
         try:
             # A database that hangs must not hide the other numbers.
             async with asyncio.timeout(WRITE_SECONDS):
-                sampled = await self._sample()
+                await self._sample(found)
                 for database in self._metrics.databases:
                     await database.ask_again()
         except TimeoutError:
             pass
         except Exception:
             log.exception("metrics not read")
-        return {**self._metrics.gauges, **sampled, (PROCESSES.name, self._role): 1.0}
+        return found
 
     def _content(self, gauges: Gauges) -> bytes:
         totals, values = list(self._metrics.totals.items()), list(gauges.items())

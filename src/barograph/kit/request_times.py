@@ -13,7 +13,7 @@ MAX_PATHS = 4_096
 LONGEST_PATH = 255
 """A longer path, or one too many, is not remembered, because callers choose paths."""
 
-Observe = Callable[[str, int | str, float], None]
+Observe = Callable[[str, int, float], None]
 """Adds one request: its path, its status, and when it started."""
 
 
@@ -22,15 +22,15 @@ def request_observer(metrics: Metrics, route_of: Callable[[str], str]) -> Observ
 
     Hot reads pay for it, so it makes no call that it can avoid.
     """
-    known: dict[tuple[str, int | str], Numbers] = {}
+    known: dict[tuple[str, int], Numbers] = {}
 
-    def find(path: str, status: int | str) -> Numbers:
+    def find(path: str, status: int) -> Numbers:
         times = metrics.numbers(REQUEST_SECONDS, route_of(path), str(status))
         if len(path) <= LONGEST_PATH and len(known) < MAX_PATHS:
             known[path, status] = times
         return times
 
-    def observe(path: str, status: int | str, started: float) -> None:
+    def observe(path: str, status: int, started: float) -> None:
         seconds = perf_counter() - started
         times = known.get((path, status)) or find(path, status)
         times[0] += seconds
@@ -44,19 +44,12 @@ def measured(app: ASGIApp, observe: Observe) -> ASGIApp:
 
     async def measure(scope: Scope, receive: Receive, send: Send) -> None:
         started = perf_counter()
-        has_begun = scope["type"] != "http"
 
         async def forward(message: Message) -> None:
-            nonlocal has_begun
             if message["type"] == "http.response.start":
-                has_begun = True
                 observe(scope["path"], message["status"], started)
             await send(message)
 
-        try:
-            await app(scope, receive, forward)
-        finally:
-            if not has_begun:  # the client left
-                observe(scope["path"], "none", started)
+        await app(scope, receive, forward)
 
     return measure

@@ -406,7 +406,7 @@ def _exporting(parts: _Parts) -> list[Task]:
     from barograph.kit.metrics_export import MetricsExporter  # noqa: PLC0415
 
     sample = partial(web_gauges, parts.public.board, settings, parts.callers.limits_failing)
-    return [MetricsExporter(settings, "web", metrics, sample, clock=clock).run]
+    return [MetricsExporter(settings, "web", metrics, sample, clock).run]
 
 
 def _closings(parts: _Parts) -> list[Closing]:
