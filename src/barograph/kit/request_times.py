@@ -11,7 +11,7 @@ from barograph.kit.metrics import BOUNDS, REQUEST_SECONDS, Metrics, Numbers
 FIRST_BOUND = BOUNDS[0]
 MAX_PATHS = 4_096
 LONGEST_PATH = 255
-"""A longer path, or one too many, is not remembered, because callers choose paths."""
+"""Longer paths are not remembered, because callers choose paths."""
 
 Observe = Callable[[str, int, float], None]
 """Adds one request: its path, its status, and when it started."""
@@ -26,7 +26,9 @@ def request_observer(metrics: Metrics, route_of: Callable[[str], str]) -> Observ
 
     def find(path: str, status: int) -> Numbers:
         times = metrics.numbers(REQUEST_SECONDS, route_of(path), str(status))
-        if len(path) <= LONGEST_PATH and len(known) < MAX_PATHS:
+        if len(known) >= MAX_PATHS:
+            known.clear()
+        if len(path) <= LONGEST_PATH:
             known[path, status] = times
         return times
 
