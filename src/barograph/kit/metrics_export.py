@@ -120,7 +120,7 @@ class MetricsExporter:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             files = (self._folder / f"{self._role}-{number}.lock" for number in count())
             self._own = next(lock for each in files if (lock := lock_file(each)) is not None)
-            _add_up(_read_file(_data_file(self._own.name)), self._metrics.totals)
+            _add_up(_read_file(self._own.name), self._metrics.totals)
 
     async def _gauges(self) -> Gauges:
         found = {**self._metrics.gauges, (PROCESSES.name, self._role): 1.0}
@@ -152,11 +152,10 @@ class MetricsExporter:
 
     def _write(self, content: bytes) -> None:
         if self._own is not None:
-            file = _data_file(self._own.name)
-            draft = file.with_suffix(".draft")
+            draft = Path(self._own.name).with_suffix(".draft")
             draft.touch(OWNER_ONLY)
             draft.write_bytes(content)
-            draft.replace(file)
+            draft.replace(draft.with_suffix(".json"))
 
     def _end(self, content: bytes) -> None:
         """Write a last time, free the port, and then the locks."""
@@ -191,9 +190,7 @@ class SumOfProcesses(Collector):
     def collect(self) -> Iterable[Metric]:
         """Every metric."""
         # The names of the locks: those of files that are being replaced might be left out.
-        files = [
-            one for each in self._folder.glob("*.lock") for one in _read_file(_data_file(each))
-        ]
+        files = [one for lock in self._folder.glob("*.lock") for one in _read_file(lock)]
         now = self._clock()
         found: defaultdict[Key, Numbers] = defaultdict(list)
         _add_up(files, found)
@@ -227,14 +224,11 @@ def _add_up(files: Iterable[ProcessFile], totals: dict[Key, Numbers]) -> None:
                 before[:] = [one + other for one, other in zip(before, numbers, strict=True)]
 
 
-def _data_file(lock: str | Path) -> Path:
-    return Path(lock).with_suffix(".json")
-
-
-def _read_file(file: Path) -> list[ProcessFile]:
-    """What a file holds, if it is there and can be read."""
+def _read_file(lock: str | Path) -> list[ProcessFile]:
+    """What the file of a lock holds, if it is there and can be read."""
     with suppress(OSError, msgspec.MsgspecError):  # a process of another version wrote it
-        return [msgspec.json.decode(file.read_bytes(), type=ProcessFile)]
+        content = Path(lock).with_suffix(".json").read_bytes()
+        return [msgspec.json.decode(content, type=ProcessFile)]
     return []
 
 
