@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -23,11 +23,12 @@ from barograph.history.origins import (
     store_key_change,
 )
 from barograph.history.public_log import PublicLogs
+from barograph.history.records import KINDS
 from barograph.kit.database import Database
 from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
 from support.backends import Backend
 from support.clock import START, HandClock
-from support.history import RATES, proposal, salts
+from support.history import RATES, ChangeKey, proposal, salts
 from support.service import BASE_URL
 from support.stances import make_history
 
@@ -48,11 +49,12 @@ class Instance:
         for number in range(await self.ledger.count(RATES, "versions"), size):
             await self.ledger.append(proposal(number + later))
 
-    def worker(self, *keys: Ed25519PrivateKey) -> PublicLogs:
-        """A process that finds the next key whenever it reads its key again."""
-        signed, left = SignedHeads(self.service, HandClock()), [*keys[::-1]]
-        load_key = lambda: left.pop() if len(left) > 1 else left[0]  # noqa: E731
-        return PublicLogs(self.ledger, load_key, BASE_URL, signed, self.continuity)
+    def worker(self, *keys: Ed25519PrivateKey, continuity: Continuity | None = None) -> PublicLogs:
+        """A process that finds the last key when it reads its key again."""
+        signed, continuity = SignedHeads(self.service, HandClock()), continuity or self.continuity
+        return PublicLogs(
+            self.ledger, keys[0], BASE_URL, signed, continuity, reload_key=lambda: keys[-1]
+        )
 
     async def sign(self, key: Ed25519PrivateKey = KEY) -> list[str]:
         return [each.note for each in await self.worker(key).checkpoints()]
@@ -63,6 +65,19 @@ class Instance:
     async def store(self, change: KeyChange) -> KeyChange:
         await self.service.write(lambda tx: store_key_change(tx, change))
         return change
+
+
+class Meanwhile(Continuity):
+    """Does something while a worker signs, between two kinds."""
+
+    def __init__(self, instance: Instance, what: Callable[[], Awaitable[object]] | None) -> None:
+        super().__init__(instance.ledger, lambda: None)
+        self.what = what
+
+    async def require(self, kind: str) -> None:
+        if kind == KINDS[1] and self.what is not None:
+            what, self.what = self.what, None
+            await what()
 
 
 Make = Callable[[int], Instance]
@@ -141,7 +156,7 @@ def test_new_origin_has_another_name_and_key_and_says_up_to_where_both_logs_agre
         other = await new_origin(restored.record, None, THIRD)
         change = await restored.store(await new_origin(restored.record, KEY, NEXT))
         assert other.after.name != change.after.name  # although neither knew the other
-        with pytest.raises(SigningRefused, match="doesn't have the key"):
+        with pytest.raises(SigningRefused, match="doesn't have the current key"):
             await restored.sign(KEY)
         name = f"barograph.example/history-{change.after.name}/{RATES}"
         assert opened(rates(await restored.sign(NEXT)), NEXT, name).size == 5
@@ -166,12 +181,12 @@ def test_restored_record_that_holds_everything_signed_continues_with_its_key(
     async def work() -> None:
         kept, running = await restored.sign(), restored.worker(KEY)
         await restored.restore()
-        with pytest.raises(RecordBehind, match="no checkpoint of this log was given"):
+        with pytest.raises(CheckpointRefused, match="no checkpoint of "):
             await resume_signing(restored.record, KEY, [rates(kept)])
         forged = rates(kept).replace("\n3\n", "\n2\n")
         with pytest.raises(CheckpointRefused, match="no key of this record signed"):
             await resume_signing(restored.record, KEY, [forged])
-        with pytest.raises(ConfigurationError, match="doesn't have the key"):
+        with pytest.raises(ConfigurationError, match="doesn't have the current key"):
             await resume_signing(restored.record, NEXT, kept)
         document = json.dumps({"checkpoints": [{"checkpoint": each} for each in kept]})
         compared = await resume_signing(restored.record, KEY, [rates(kept), document])
@@ -199,7 +214,7 @@ def test_old_signatures_verify_after_a_rotation_and_the_old_key_signs_no_more(
         )
         await rotated.store(await rotated_key(rotated.record, KEY, NEXT))
         await rotated.grow(3)
-        with pytest.raises(SigningRefused, match="doesn't have the key"):
+        with pytest.raises(SigningRefused, match="doesn't have the current key"):
             await behind.checkpoints()
         new = [each.note for each in await following.checkpoints()]
         assert opened(rates(new), NEXT).size == 3
@@ -210,5 +225,44 @@ def test_old_signatures_verify_after_a_rotation_and_the_old_key_signs_no_more(
         await resume_signing(rotated.record, NEXT, [*old, *new])
         with pytest.raises(ConfigurationError, match="signed checkpoints before"):
             await rotated_key(rotated.record, NEXT, KEY)
+
+    runner.run(work())
+
+
+@pytest.mark.parametrize("change", [rotated_key, new_origin])
+def test_key_that_changes_while_a_worker_signs_never_signs_for_the_other_origin(
+    instance: Make, runner: asyncio.Runner, change: ChangeKey
+) -> None:
+    changed = instance(2)
+
+    async def work() -> None:
+        made = await change(changed.record, KEY, NEXT)
+        meanwhile = Meanwhile(changed, lambda: changed.store(made))
+        worker = changed.worker(KEY, NEXT, continuity=meanwhile)
+        names = {
+            (each.verifier.public_key, each.checkpoint.origin.split("/")[1])
+            for each in await worker.checkpoints()
+        }
+        folder = f"history-{made.after.name}" if made.after.name else "history"
+        assert names == {(worker.public_key, folder)}
+        assert worker.public_key == made.after.public_key
+
+    runner.run(work())
+
+
+def test_upgraded_instance_and_record_found_behind_without_a_restore(
+    instance: Make, runner: asyncio.Runner
+) -> None:
+    lost, dumped = instance(2), instance(2)
+
+    async def work() -> None:
+        kept = await dumped.sign()
+        await dumped.service.write(lambda tx: tx.execute("DELETE FROM history_origin"))
+        assert await dumped.sign() == kept  # as after an upgrade
+        await lost.grow(4)
+        with pytest.raises(RecordBehind):
+            await resume_signing(dumped.record, KEY, await lost.sign())
+        with pytest.raises(SigningRefused, match="restored from a backup"):
+            await dumped.sign()
 
     runner.run(work())

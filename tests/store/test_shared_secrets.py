@@ -6,9 +6,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
+from barograph.cli import cli
 from barograph.errors import ConfigurationError
-from barograph.keys.api_keys import PEPPER_FILE, load_pepper
+from barograph.keys.api_keys import NEXT_PEPPER_FILE, PEPPER_FILE, load_pepper
 from barograph.kit.database import Database
 from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
 from barograph.kit.opening import open_database
@@ -87,6 +89,29 @@ def test_command_that_needs_the_pepper_compares_nothing_else(
         await database.close()
 
     asyncio.run(work())
+
+
+def test_interrupted_change_of_the_pepper_is_completed_by_the_same_command(
+    postgresql: PostgreSQL, tmp_path: Path
+) -> None:
+    file, environment = (
+        tmp_path / PEPPER_FILE,
+        {"BAROGRAPH_DATABASE_URL": postgresql.create(SERVICE)},
+    )
+
+    def run(*arguments: str) -> Result:
+        return CliRunner().invoke(cli, [*arguments, "--data", str(tmp_path)], env=environment)
+
+    assert run("keys", "create", "--email", "name@example.com").exit_code == 0
+    old = file.read_bytes()
+    assert run("keys", "rotate-pepper", "--yes").exit_code == 0
+    new = file.rename(tmp_path / NEXT_PEPPER_FILE).read_bytes()  # as before the last step
+    file.write_bytes(old)
+    file.chmod(0o600)
+    result = run("keys", "rotate-pepper", "--yes")
+    assert result.exit_code == 0, result.output
+    assert file.read_bytes() == new
+    assert run("keys", "create", "--email", "name@example.com").exit_code == 0
 
 
 def test_sqlite_serves_one_host_and_stores_no_fingerprint(tmp_path: Path) -> None:

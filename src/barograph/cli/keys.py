@@ -149,30 +149,24 @@ def rotate_pepper(yes: bool, data: Path | None) -> None:
     Example:
       barograph keys rotate-pepper
     """
-    from barograph.keys.api_keys import (
-        PEPPER_FILE,
-        install_staged_pepper,
-        revoke_all,
-        staged_pepper,
-    )
+    from barograph.keys import api_keys
     from barograph.web.shared_secrets import replace_fingerprint
 
     settings = read_settings(data=data)
-    records = _on_keys(data, lambda api_keys: api_keys.records())
-    valid = sum(each.revoked_at is None for each in records)
+    valid = run_on_database(settings, api_keys.count_valid)
     if not yes:
         click.confirm(f"Revoke all {valid} keys? This cannot be undone", abort=True)
     is_file = not settings.key_pepper.get_secret_value()
-    new = staged_pepper(settings) if is_file else None
+    new = api_keys.staged_pepper(settings) if is_file else None
 
     async def work(tx: "Transaction") -> int:
-        await replace_fingerprint(tx, PEPPER_FILE, new)
-        return await revoke_all(tx, system_clock())
+        await replace_fingerprint(tx, api_keys.PEPPER_FILE, new)
+        return await api_keys.revoke_all(tx, system_clock())
 
     revoked = run_on_database(settings, lambda database: database.write(work))
     click.echo(f"revoked {revoked} keys")
     if is_file:
-        install_staged_pepper(settings)
+        api_keys.install_staged_pepper(settings)
         click.echo("replaced key-pepper: copy it to the data folder of every other web host")
     else:
         click.echo("now set BAROGRAPH_KEY_PEPPER to another secret on every web host")

@@ -12,7 +12,6 @@ from barograph.cli.common import (
     data_option,
     json_option,
     named_as_served,
-    published_stances,
     read_history,
     read_settings,
     run_on_database,
@@ -24,9 +23,12 @@ from barograph.kit.clock import system_clock
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+    from barograph.history.checkpoint import LogKeys
     from barograph.history.origins import Compared, KeyChange, Record
     from barograph.kit.database import Database, Transaction
     from barograph.settings import Settings
+
+    Change = tuple[Coroutine[Any, Any, KeyChange], Ed25519PrivateKey]
 
 T = TypeVar("T")
 
@@ -41,6 +43,10 @@ ANOTHER_LOG = (
 BEHIND = "Restore a newer backup, or start a new log with `barograph stances resume --new-origin`"
 NEW_KEY_MISSING = "BAROGRAPH_HISTORY_KEY holds the key: give the next value with --new-key"
 NEW_KEY_NOT_USED = "the key is in the data folder and will be replaced: leave out --new-key"
+COMPLETED = (
+    "an earlier change of the key was interrupted, and is complete now: history-key is the current "
+    "key. To replace it once more, run this again"
+)
 FILE_REPLACED = (
     "Web processes with this data folder use the new key at once. Copy history-key to the data "
     "folder of every other web host; until then, those hosts sign nothing"
@@ -98,20 +104,24 @@ def resume_record(settings: "Settings", notes: Sequence[str]) -> list[str]:
         DatabaseUnavailable: a database can't be used.
     """
     if notes:
-        return [
-            f"{each.kind} {each.log}: all {each.signed} signed entries are in the record, which "
-            f"has {each.size}"
-            for each in _on_record(settings, lambda record: _resume(settings, record, notes))
-        ] + ["checkpoints are signed again, with the same name and key"]
-    change = _on_record(settings, lambda record: _start_origin(settings, record))
+        compared = _on_record(settings, lambda record: _compare(settings, record, notes))
+        lines = [
+            f"{each.kind} {each.log}: the record has {each.size} entries, and all {each.signed} "
+            "that were signed"
+            for each in compared
+        ]
+        return [*lines, "checkpoints are signed again, with the same name and key"]
+    keys = _on_record(settings, lambda record: _start_origin(settings, record))
     return [
-        f"started a new origin: the names of its logs have history-{change.after.name}",
-        f"its public key is {_encoded(change.after.public_key)}",
+        f"started a new origin: the names of its logs have history-{keys.origin.name}",
+        f"its public key is {_encoded(keys.origin.public_key)}",
         _next_step(settings),
     ]
 
 
-async def _resume(settings: "Settings", record: "Record", notes: Sequence[str]) -> "list[Compared]":
+async def _compare(
+    settings: "Settings", record: "Record", notes: Sequence[str]
+) -> "list[Compared]":
     from barograph.history import origins, signing
 
     key = signing.existing_key(settings)
@@ -126,14 +136,17 @@ async def _resume(settings: "Settings", record: "Record", notes: Sequence[str]) 
         raise BarographError(f"nothing is signed: {error}. {BEHIND}") from error
 
 
-async def _start_origin(settings: "Settings", record: "Record") -> "KeyChange":
+async def _start_origin(settings: "Settings", record: "Record") -> "LogKeys":
     from barograph.history import origins, signing
 
-    if signing.is_key_in_file(settings):
-        old, new = signing.existing_key(settings), signing.staged_key(settings)
-    else:  # the operator has already changed the setting
-        old, new = None, signing.load_history_key(settings)
-    return await _store(settings, record, await origins.new_origin(record, old, new), new)
+    def change() -> "Change":
+        if signing.is_key_in_file(settings):
+            old, new = signing.existing_key(settings), signing.staged_key(settings)
+        else:  # the operator has already changed the setting
+            old, new = None, signing.load_history_key(settings)
+        return origins.new_origin(record, old, new), new
+
+    return await _change_key(settings, record, change)
 
 
 @click.command("rotate-key")
@@ -161,64 +174,77 @@ def rotate_key(new_key: TextIO | None, yes: bool, as_json: bool, data: Path | No
     if not yes:
         click.confirm("Replace the key that signs checkpoints?", abort=True, err=True)
     given = None if new_key is None else new_key.read()
-    change = _on_record(settings, lambda record: _rotate(settings, record, given))
-    keys = {
-        "public_key": _encoded(change.after.public_key),
-        "retired": _encoded(change.before.public_key),
+    keys = _on_record(settings, lambda record: _rotate(settings, record, given))
+    shown = {
+        "public_key": _encoded(keys.origin.public_key),
+        "retired": _encoded(keys.retired[-1].public_key),
     }
     if as_json:
-        click.echo(json.dumps(keys))
+        click.echo(json.dumps(shown))
         return
-    click.echo(f"the public key is now {keys['public_key']}; {keys['retired']} is retired")
+    click.echo(f"the public key is now {shown['public_key']}; {shown['retired']} is retired")
     click.echo(_next_step(settings))
 
 
-async def _rotate(settings: "Settings", record: "Record", given: str | None) -> "KeyChange":
+async def _rotate(settings: "Settings", record: "Record", given: str | None) -> "LogKeys":
     from barograph.history import origins, signing
 
     if signing.is_key_in_file(settings) != (given is None):
         raise ConfigurationError(NEW_KEY_MISSING if given is None else NEW_KEY_NOT_USED)
-    new = signing.staged_key(settings) if given is None else signing.decode_history_key(given)
-    change = await origins.rotated_key(record, signing.load_history_key(settings), new)
-    return await _store(settings, record, change, new)
+
+    def change() -> "Change":
+        old = signing.load_history_key(settings)
+        new = signing.staged_key(settings) if given is None else signing.decode_history_key(given)
+        return origins.rotated_key(record, old, new), new
+
+    return await _change_key(settings, record, change)
 
 
-async def _store(
-    settings: "Settings", record: "Record", change: "KeyChange", new: "Ed25519PrivateKey"
-) -> "KeyChange":
-    """Store the change in the database first; an interrupted one is completed by the next run."""
+async def _change_key(
+    settings: "Settings", record: "Record", prepare: "Callable[[], Change]"
+) -> "LogKeys":
+    """Store the change in the database, then replace the file.
+
+    Raises:
+        BarographError: an earlier change was interrupted in between, and is complete now.
+    """
     from barograph.history import origins, signing
     from barograph.web.shared_secrets import replace_fingerprint
 
+    if signing.install_staged_key(settings, (await record.log_keys()).origin.public_key):
+        raise BarographError(COMPLETED)
+    change, new = prepare()
+    made = await change
+
     async def work(tx: "Transaction") -> None:
-        await origins.store_key_change(tx, change)
+        await origins.store_key_change(tx, made)
         await replace_fingerprint(tx, signing.FILE_NAME, new.private_bytes_raw())
 
     await record.service.write(work)
-    signing.install_staged_key(settings, change.after.public_key)
-    return change
+    signing.install_staged_key(settings, made.after.public_key)
+    return await record.log_keys()
 
 
 def _on_record(settings: "Settings", use: "Callable[[Record], Coroutine[Any, Any, T]]") -> T:
-    """Run an action on both databases, after completing an interrupted change of the key."""
-    from barograph.history import guards, origins, reader, signing
+    """Run an action on both databases, after bringing the service's schema up to date."""
+    from barograph.board.board import latest_snapshot
+    from barograph.history import guards, origins, reader
     from barograph.kit.opening import open_database
-
-    async def nothing(_: "Database") -> None:
-        """Only upgrade the schema."""
+    from barograph.stances.reader import STANCES
 
     async def work(database: "Database") -> T:
         service, history = open_database(settings.database_address), reader.HistoryReader(database)
         continuity = guards.Continuity(history, lambda: published)
-        record = origins.Record(service, history, settings.base_url, continuity, system_clock)
         try:
-            signing.install_staged_key(settings, (await record.log_keys()).origin.public_key)
-            return await use(record)
+            return await use(
+                origins.Record(service, history, settings.base_url, continuity, system_clock)
+            )
         finally:
             await service.close()
 
-    run_on_database(settings, nothing)
-    published = published_stances(settings)
+    published = run_on_database(
+        settings, lambda database: database.read(lambda tx: latest_snapshot(tx, STANCES))
+    )
     return read_history(settings, work)
 
 

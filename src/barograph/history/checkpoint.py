@@ -7,7 +7,7 @@ whose checkpoints it signs.
 
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from typing import Literal, NamedTuple, get_args
 
@@ -83,7 +83,6 @@ class PublishedCheckpoint(NamedTuple):
 class Origin(NamedTuple):
     """Which logs are published; a new origin is another log, although it may begin the same."""
 
-    generation: int = 1
     name: str = ""
     """Part of the log names; empty for the first origin."""
 
@@ -110,11 +109,11 @@ class LogKeys(NamedTuple):
     origin: Origin = Origin()
     retired: tuple[RetiredKey, ...] = ()
 
-    def signers(self) -> Iterator[bytes]:
-        """Every public key that signed logs of this origin."""
-        if self.origin.public_key is not None:
-            yield self.origin.public_key
-        yield from (each.public_key for each in self.retired if each.name == self.origin.name)
+    def signers(self) -> list[bytes]:
+        """Every public key that signed logs of this origin, the current one first."""
+        current, name = self.origin.public_key, self.origin.name
+        retired = [each.public_key for each in self.retired if each.name == name]
+        return retired if current is None else [current, *retired]
 
 
 def log_origin(base_url: str, kind: str, log: LogName, name: str = "") -> str:
@@ -124,9 +123,14 @@ def log_origin(base_url: str, kind: str, log: LogName, name: str = "") -> str:
     return versions if log == "versions" else f"{versions}/events"
 
 
+def public_bytes(key: Ed25519PrivateKey) -> bytes:
+    """The public half of a key."""
+    return key.public_key().public_bytes_raw()
+
+
 def verifier_of(key: Ed25519PrivateKey, name: str) -> Verifier:
     """The public key, for the log of this name."""
-    return Verifier(name, key.public_key().public_bytes_raw())
+    return Verifier(name, public_bytes(key))
 
 
 def sign_checkpoint(checkpoint: Checkpoint, key: Ed25519PrivateKey) -> str:
@@ -157,6 +161,21 @@ def open_checkpoint(note: str, verifier: Verifier) -> Checkpoint:
     if checkpoint.origin != verifier.name:
         raise CheckpointRefused(f"the checkpoint is of {checkpoint.origin}, not {verifier.name}")
     return checkpoint
+
+
+def open_by_any(note: str, name: str, public_keys: Iterable[bytes]) -> Checkpoint:
+    """Read a checkpoint that one of the keys signed for the log `name`.
+
+    Raises:
+        CheckpointRefused: it is malformed, of another log, or not signed by any of them.
+    """
+    refused = CheckpointRefused("there is no key that could have signed this checkpoint")
+    for each in public_keys:
+        try:
+            return open_checkpoint(note, Verifier(name, each))
+        except CheckpointRefused as error:
+            refused = error
+    raise refused
 
 
 def open_note(note: str, verifier: Verifier) -> str:

@@ -235,7 +235,7 @@ UNION ALL
 SELECT 'row security of ' || relname, '' FROM tables WHERE relrowsecurity
 """
 _LAST_SIGNED = """
-SELECT size, root, generation, name, public_key, held_since FROM (SELECT 1 AS row) AS one
+SELECT size, root, name, public_key, held_since FROM (SELECT 1 AS row) AS one
 LEFT JOIN signed_heads ON kind = $1 AND log = $2 LEFT JOIN history_origin ON id = 1
 """
 _ADVANCE = """

@@ -9,13 +9,13 @@ from barograph.history.checkpoint import LogKeys, Origin, RetiredKey
 from barograph.kit.database import DatabaseUnavailable, Queryable, Row, Transaction
 
 RESTORED = (
-    "restored from a backup; nothing is signed until the operator compares it "
-    "(barograph stances resume)"
+    "it was restored from a backup, and the operator must first compare it with the checkpoints "
+    "that were published (barograph stances resume)"
 )
 OTHER_KEY = (
-    "this host doesn't have the key that signs the history; the operator must install the current "
-    "history-key or BAROGRAPH_HISTORY_KEY, or start a new origin if that key is lost (barograph "
-    "stances resume --new-origin)"
+    "this host doesn't have the current key; the operator must copy history-key from another host "
+    "or set BAROGRAPH_HISTORY_KEY, repeat a command that was interrupted (barograph stances "
+    "rotate-key), or replace a lost key (barograph stances resume --new-origin)"
 )
 
 
@@ -32,17 +32,15 @@ async def read_log_keys(tx: Queryable) -> LogKeys:
 
 def origin_from(row: Row) -> Origin:
     """Decode a row of `history_origin`; NULL if there is none."""
-    generation, name, public_key, held_since = row
-    if generation is None:
-        return Origin()
+    name, public_key, held_since = row
     key = None if public_key is None else bytes.fromhex(public_key)
-    return Origin(generation, name, key, held_since)
+    return Origin(name or "", key, held_since)
 
 
 async def store_origin(tx: Transaction, origin: Origin) -> None:
     """Replace the origin."""
     key = None if origin.public_key is None else origin.public_key.hex()
-    await tx.execute(_STORE, origin.generation, origin.name, key, origin.held_since)
+    await tx.execute(_STORE, origin.name, key, origin.held_since)
 
 
 async def retire(tx: Transaction, key: RetiredKey) -> None:
@@ -55,15 +53,14 @@ def _retired(public_key: str, name: str, retired_at: int, checkpoints: str) -> R
     return RetiredKey(bytes.fromhex(public_key), name, retired_at, tuple(json.loads(checkpoints)))
 
 
-_ORIGIN = "SELECT generation, name, public_key, held_since FROM history_origin"
+_ORIGIN = "SELECT name, public_key, held_since FROM history_origin"
 _RETIRED = """
 SELECT public_key, name, retired_at, checkpoints FROM retired_history_keys ORDER BY number
 """
 _STORE = """
-INSERT INTO history_origin (id, generation, name, public_key, held_since)
-VALUES (1, $1, $2, $3, $4)
-ON CONFLICT (id) DO UPDATE SET generation = excluded.generation, name = excluded.name,
-    public_key = excluded.public_key, held_since = excluded.held_since
+INSERT INTO history_origin (id, name, public_key, held_since) VALUES (1, $1, $2, $3)
+ON CONFLICT (id) DO UPDATE SET name = excluded.name, public_key = excluded.public_key,
+    held_since = excluded.held_since
 """
 _RETIRE = """
 INSERT INTO retired_history_keys (number, public_key, name, retired_at, checkpoints)

@@ -6,8 +6,8 @@ and one that is behind becomes a new origin: a log with another name and another
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections import defaultdict
+from collections.abc import Sequence
 from functools import partial
 from hashlib import sha256
 from itertools import product
@@ -24,9 +24,9 @@ from barograph.history.checkpoint import (
     LogName,
     Origin,
     RetiredKey,
-    Verifier,
     log_origin,
-    open_checkpoint,
+    open_by_any,
+    public_bytes,
     sign_last_checkpoint,
 )
 from barograph.history.guards import Continuity, SignedHeads
@@ -39,9 +39,8 @@ from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
 
 NAME_DIGITS = 8
-"""So much of the new key's hash is in the name of its origin. A backup that is older than a new
-origin doesn't know it, and would otherwise use its name again."""
-
+"""How much of its key's hash names a new origin. A number could be used twice: a backup that is
+older than a new origin doesn't know of it."""
 
 Log = tuple[str, LogName]
 """A kind, and which list of it."""
@@ -104,25 +103,24 @@ async def resume_signing(
 ) -> list[Compared]:
     """Sign again with the same name and key, if the record holds everything that was signed.
 
-    Each file is the JSON of `/api/history/checkpoint`, or the text of one checkpoint.
+    Each file is the JSON of `/api/history/checkpoint`, or the text of one checkpoint. A record that
+    is behind signs nothing from now on, even if nobody marked it as restored.
 
     Raises:
-        RecordBehind: it does not, or no checkpoint of some log was given.
-        CheckpointRefused: a checkpoint is malformed, of another log, or not signed by our keys.
+        RecordBehind: the record lacks something that was signed.
+        CheckpointRefused: a checkpoint is malformed, of another log, missing for some log, or not
+            signed by our keys.
         ConfigurationError: this is not the key of the record.
         DatabaseUnavailable: a database cannot be used, or the record is damaged.
     """
     keys = await record.log_keys()
-    after = keys.origin._replace(public_key=key.public_key().public_bytes_raw(), held_since=None)
+    after = keys.origin._replace(public_key=public_bytes(key), held_since=None)
     if keys.origin.public_key not in (None, after.public_key):
         raise ConfigurationError(OTHER_KEY)
-    given: dict[Log, list[TreeHead]] = {each: [] for each in product(KINDS, LOGS)}
-    for note in (note for text in files for note in _notes(text)):
-        log, head = _opened(note, keys._replace(origin=after), record.base_url)
-        given[log].append(head)
+    given = _opened(files, keys._replace(origin=after), record.base_url)
     found = [await _compare(record, *log, heads) for log, heads in given.items()]
-    problems = [each for each in found if isinstance(each, str)]
-    if problems:
+    if problems := [each for each in found if isinstance(each, str)]:
+        await record.service.write(lambda tx: hold_signing(tx, record.clock()))
         raise RecordBehind("; ".join(problems))
     change = KeyChange(keys.origin, after, None)
     await record.service.write(lambda tx: store_key_change(tx, change))
@@ -134,22 +132,12 @@ async def rotated_key(record: Record, old: Ed25519PrivateKey, new: Ed25519Privat
 
     Raises:
         ConfigurationError: the new key has signed before.
+        SigningRefused: the old key may not sign.
     """
-    logs = PublicLogs(
-        record.history,
-        lambda: old,
-        record.base_url,
-        SignedHeads(record.service, record.clock),
-        record.continuity,
-    )
-    published = await logs.checkpoints()
-    public_key, origin = _unused(new, logs.keys), logs.keys.origin
-    last = tuple(
-        sign_last_checkpoint(each.checkpoint, old, new, each.checkpoint.origin)
-        for each in published
-    )
-    retired = RetiredKey(logs.public_key, origin.name, record.clock(), last)
-    return KeyChange(origin, origin._replace(public_key=public_key), retired)
+    signed = SignedHeads(record.service, record.clock)
+    logs = PublicLogs(record.history, old, record.base_url, signed, record.continuity)
+    await logs.checkpoints()
+    return await _succeed(record, old, new, logs.keys.origin.name)
 
 
 async def new_origin(
@@ -157,28 +145,32 @@ async def new_origin(
 ) -> KeyChange:
     """Continue the record as other logs, with a new name and a new key.
 
-    The last checkpoints of the old key say up to which entry both are the same. The old key signs
-    them if we have it.
-
     Raises:
         ConfigurationError: the new key has signed before.
     """
-    keys = await record.log_keys()
-    origin, public_key = keys.origin, _unused(new, keys)
-    found = None if old is None else old.public_key().public_bytes_raw()
-    old_key = found if origin.public_key is None else origin.public_key
-    signer = old if found == old_key else None
-    generation = origin.generation + 1
-    name = f"{generation}-{sha256(public_key).hexdigest()[:NAME_DIGITS]}"
-    last, names = [], (origin.name, name)
+    digits = sha256(public_bytes(new)).hexdigest()[:NAME_DIGITS]
+    return await _succeed(record, old, new, digits)
+
+
+async def _succeed(
+    record: Record, old: Ed25519PrivateKey | None, new: Ed25519PrivateKey, name: str
+) -> KeyChange:
+    """Retire the current key in favour of a new one.
+
+    Its last checkpoints say up to which entry the old and the new logs are the same. The old key
+    signs them if we have it.
+    """
+    keys, found = await record.log_keys(), None if old is None else public_bytes(old)
+    before, after = keys.origin, Origin(name, _unused(new, keys))
+    old_key = before.public_key or found
+    signer, last = old if found == old_key else None, []
     for log in product(KINDS, LOGS):
-        old_name, new_name = (log_origin(record.base_url, *log, each) for each in names)
-        ended = Checkpoint(old_name, *await _agreed(record, *log))
-        last.append(sign_last_checkpoint(ended, signer, new, new_name))
-    after = Origin(generation, name, public_key)
+        names = [log_origin(record.base_url, *log, each.name) for each in (before, after)]
+        ended = Checkpoint(names[0], *await _agreed(record, *log))
+        last.append(sign_last_checkpoint(ended, signer, new, names[1]))
     if old_key is None:
-        return KeyChange(origin, after, None)
-    return KeyChange(origin, after, RetiredKey(old_key, origin.name, record.clock(), tuple(last)))
+        return KeyChange(before, after, None)
+    return KeyChange(before, after, RetiredKey(old_key, before.name, record.clock(), tuple(last)))
 
 
 async def store_key_change(tx: Transaction, change: KeyChange) -> None:
@@ -191,15 +183,15 @@ async def store_key_change(tx: Transaction, change: KeyChange) -> None:
         raise BarographError("another process has changed the signing key meanwhile: run it again")
     if change.retired is not None:
         await retire(tx, change.retired)
-    if change.after.generation != change.before.generation:
+    if change.after.name != change.before.name:
         await tx.execute("DELETE FROM signed_heads")
     await store_origin(tx, change.after)
 
 
 def _unused(key: Ed25519PrivateKey, keys: LogKeys) -> bytes:
     """The public key, if it has signed nothing yet."""
-    public_key = key.public_key().public_bytes_raw()
-    if public_key == keys.origin.public_key or public_key in (each[0] for each in keys.retired):
+    public_key = public_bytes(key)
+    if public_key in (keys.origin.public_key, *(each.public_key for each in keys.retired)):
         raise ConfigurationError(
             "the new key has signed checkpoints before: make another, for example with "
             "`head -c 32 /dev/urandom | base64`"
@@ -207,35 +199,44 @@ def _unused(key: Ed25519PrivateKey, keys: LogKeys) -> bytes:
     return public_key
 
 
-def _notes(text: str) -> Iterator[str]:
+def _opened(files: Sequence[str], keys: LogKeys, base_url: str) -> dict[Log, list[TreeHead]]:
+    """The heads of checkpoints that our keys signed, at least one of each log."""
+    name, given = keys.origin.name, defaultdict[Log, list[TreeHead]](list)
+    logs = {log_origin(base_url, *log, name): log for log in product(KINDS, LOGS)}
+    for note in (note for text in files for note in _notes(text)):
+        origin = note.partition("\n")[0]
+        if origin not in logs:
+            raise CheckpointRefused(
+                f"this is not a checkpoint, or of another log: {origin[:100]!r}. The names of this "
+                f"record's logs begin with {log_origin(base_url, '', 'versions', name)}. "
+                "BAROGRAPH_BASE_URL must be the address that the service uses"
+            )
+        try:
+            checkpoint = open_by_any(note, origin, keys.signers())
+        except CheckpointRefused as error:
+            raise CheckpointRefused(
+                f"no key of this record signed the checkpoint of {origin} ({error}). If the key "
+                "was replaced after the backup, start a new origin with --new-origin"
+            ) from error
+        given[logs[origin]].append(TreeHead(checkpoint.size, checkpoint.root))
+    if missing := [origin for origin, log in logs.items() if log not in given]:
+        raise CheckpointRefused(
+            f"no checkpoint of {missing[0]} was given: give all of /api/history/checkpoint, or "
+            "start a new origin with --new-origin"
+        )
+    return given
+
+
+def _notes(text: str) -> list[str]:
     """The checkpoints of a file."""
-    document = None
-    with suppress(ValueError, RecursionError):
-        document = json.loads(text)
-    if not isinstance(document, Mapping):
-        yield text
-        return
     try:
-        yield from [str(each["checkpoint"]) for each in document["checkpoints"]]
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return [text]
+    try:
+        return [str(each["checkpoint"]) for each in document["checkpoints"]]
     except (KeyError, TypeError) as error:
         raise CheckpointRefused("a file is not the JSON of /api/history/checkpoint") from error
-
-
-def _opened(note: str, keys: LogKeys, base_url: str) -> tuple[Log, TreeHead]:
-    """The log and the head of a checkpoint that one of our keys signed."""
-    origin, name = note.partition("\n")[0], keys.origin.name
-    logs = {log_origin(base_url, *log, name): log for log in product(KINDS, LOGS)}
-    if origin not in logs:
-        raise CheckpointRefused(
-            f"this is not a checkpoint, or of another log: {origin[:100]!r}. The names of this "
-            f"record's logs begin with {log_origin(base_url, '', 'versions', name)}. "
-            "BAROGRAPH_BASE_URL must be the address that the service uses"
-        )
-    for key in keys.signers():
-        with suppress(CheckpointRefused):
-            checkpoint = open_checkpoint(note, Verifier(origin, key))
-            return logs[origin], TreeHead(checkpoint.size, checkpoint.root)
-    raise CheckpointRefused(f"no key of this record signed the checkpoint of {origin}")
 
 
 async def _compare(
@@ -244,8 +245,6 @@ async def _compare(
     """Compare a log with everything that was signed; a text says what is wrong."""
     signed = [*given, await record.last_signed(kind, log)]
     (tree, head), largest = await record.log(kind, log), max(signed).size
-    if not given:
-        return f"{kind} {log}: no checkpoint of this log was given"
     if largest > head.size:
         lack = largest - head.size
         return f"{kind} {log}: it lacks {lack} of the {largest} entries that were signed"

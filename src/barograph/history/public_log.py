@@ -22,6 +22,7 @@ from barograph.history.checkpoint import (
     Origin,
     PublishedCheckpoint,
     log_origin,
+    public_bytes,
     sign_checkpoint,
     verifier_of,
 )
@@ -154,13 +155,16 @@ class PublicLogs:
     def __init__(
         self,
         history: HistoryReader,
-        load_key: Callable[[], Ed25519PrivateKey],
+        key: Ed25519PrivateKey,
         base_url: str,
         signed: SignedHeads,
         continuity: Continuity,
+        *,
+        reload_key: Callable[[], Ed25519PrivateKey] | None = None,
     ) -> None:
-        self._key = load_key()
-        self._load_key = load_key
+        """Without `reload_key`, the key can't be replaced while the process runs."""
+        self._key = key
+        self._reload_key = reload_key
         self.keys = LogKeys()
         """The origin and the retired keys, as they were read last."""
 
@@ -180,17 +184,17 @@ class PublicLogs:
     @property
     def public_key(self) -> bytes:
         """The public half of the key, the same for all logs."""
-        return self._key.public_key().public_bytes_raw()
+        return public_bytes(self._key)
 
     async def checkpoints(self) -> list[PublishedCheckpoint]:
         """The newest checkpoint of every log."""
         try:
-            published = [await self._checkpoint(*each) for each in product(KINDS, LOGS)]
+            newest = await self._newest_of_one_origin()
         except DatabaseUnavailable as error:
             self._signed.signing_failed(error)
             raise
         self._signed.signing_worked()
-        return published
+        return [self._checkpoint(*log, head) for log, head in newest.items()]
 
     async def probe(self) -> None:
         """Sign now, so that `/api/status` does not depend on requests."""
@@ -200,6 +204,14 @@ class PublicLogs:
     async def head(self, kind: str, log: LogName) -> TreeHead:
         """The newest head of a log, stored as signed before it is published."""
         return (await self._newest(kind, log)).head
+
+    async def _newest_of_one_origin(self) -> dict[tuple[str, LogName], TreeHead]:
+        """The newest head of every log, and our key is that of their origin."""
+        while True:
+            newest = {log: await self._newest(*log) for log in self._logs}
+            # Another coroutine may have followed a change of the key or the origin meanwhile.
+            if {each.origin for each in newest.values()} == {self.keys.origin}:
+                return {log: each.head for log, each in newest.items()}
 
     async def _newest(self, kind: str, log: LogName) -> SignedHead:
         tree = self._logs[kind, log]
@@ -214,35 +226,38 @@ class PublicLogs:
                 return last
             await tree.require_growth(last.head, head)
             if await self._signed.advance(kind, log, last, head):
-                return SignedHead(last.origin, head)
+                return last._replace(head=head)
 
     async def _may_sign(self, origin: Origin) -> bool:
         """Whether our key signs this origin; False if the origin must be read again."""
         if origin != self.keys.origin:
             self.keys = await self._signed.keys()
+            if origin != self.keys.origin:
+                return False
         if origin.held_since is not None:
             raise SigningRefused(RESTORED)
         if origin.public_key is None:
             await self._signed.adopt(self.public_key)
             return False
         if origin.public_key != self.public_key:
-            with suppress(ConfigurationError):
-                self._key = self._load_key()  # the operator may have replaced the file
-        if origin.public_key != self.public_key:
-            raise SigningRefused(OTHER_KEY)
+            self._key = self._key_of(origin)
         return True
 
-    async def _checkpoint(self, kind: str, log: LogName) -> PublishedCheckpoint:
-        newest = await self._newest(kind, log)
-        origin = log_origin(self._base_url, kind, log, newest.origin.name)
-        checkpoint, verifier = Checkpoint(origin, *newest.head), verifier_of(self._key, origin)
+    def _key_of(self, origin: Origin) -> Ed25519PrivateKey:
+        """The key of an origin, if the operator has replaced the file."""
+        with suppress(ConfigurationError):
+            key = self._key if self._reload_key is None else self._reload_key()
+            if public_bytes(key) == origin.public_key:
+                return key
+        raise SigningRefused(OTHER_KEY)
+
+    def _checkpoint(self, kind: str, log: LogName, head: TreeHead) -> PublishedCheckpoint:
+        name = log_origin(self._base_url, kind, log, self.keys.origin.name)
+        signed = Checkpoint(name, *head), verifier_of(self._key, name)
         published = self._published.get((kind, log))
-        if published is None or (published.checkpoint, published.verifier) != (
-            checkpoint,
-            verifier,
-        ):
-            note = sign_checkpoint(checkpoint, self._key)
-            published = PublishedCheckpoint(kind, log, checkpoint, note, verifier)
+        if published is None or (published.checkpoint, published.verifier) != signed:
+            note = sign_checkpoint(signed[0], self._key)
+            published = PublishedCheckpoint(kind, log, signed[0], note, signed[1])
             self._published[kind, log] = published
         return published
 

@@ -2,7 +2,6 @@
 -- is signed until the record was compared. Without a row, nothing was signed or restored yet.
 CREATE TABLE history_origin (
     id BIGINT PRIMARY KEY CHECK (id = 1),
-    generation BIGINT NOT NULL CHECK (generation > 0),
     name TEXT NOT NULL,
     public_key TEXT CHECK (length(public_key) = 64),
     held_since BIGINT
