@@ -49,9 +49,9 @@ async def require_shared_secrets(
         raise ConfigurationError(
             f"this database was used with another {' and '.join(sorted(dict(other)))}: copy the "
             f"files from the data folder of another host to {data}, or set BAROGRAPH_KEY_PEPPER "
-            "and BAROGRAPH_HISTORY_KEY to the same values on every host. To replace a secret, run "
-            "`barograph keys rotate-pepper` or `barograph stances rotate-key`. If it is lost, stop "
-            "every web host and run `barograph db upgrade --new-secrets`"
+            "and BAROGRAPH_HISTORY_KEY to the same values on every host. If key-pepper is lost, or "
+            "its change was interrupted, run `barograph keys rotate-pepper`. For history-key, run "
+            "`barograph stances rotate-key`, or `resume --new-origin` if it is lost"
         )
 
 
