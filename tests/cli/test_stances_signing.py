@@ -56,7 +56,7 @@ def test_record_that_holds_everything_signed_resumes_after_a_question(
         signed(operator)
     result = operator.run("resume", "--checkpoint", str(kept), answers="y\n")
     assert result.exit_code == 0, result.output
-    compared = f"{FUNDING} versions: the record has 2 entries, and all 1 that were signed\n"
+    compared = f"{FUNDING} versions: the record has 2 entries, and all 1 signed ones\n"
     assert compared in result.stdout
     assert len(signed(operator)[0]) == 6
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from barograph import NOTICE
-from barograph.history.checkpoint import Origin, open_checkpoint, verifier_of
+from barograph.history.checkpoint import LogKeys, open_checkpoint, verifier_of
 from barograph.history.guards import CONTRADICTED, SignedHead, SignedHeads
 from barograph.history.log_keys import RESTORED
 from barograph.history.merkle import EMPTY_ROOT, TreeHead, is_consistent, is_included, tree_root
@@ -489,7 +489,7 @@ def test_only_the_first_of_two_competing_heads_is_recorded(history: PublicHistor
     ]
 
     def advance(last: int, head: int) -> bool:
-        before = SignedHead(Origin(), heads[last])
+        before = SignedHead(LogKeys(), heads[last])
         return asyncio.run(signed.advance(RATES, "versions", before, heads[head]))
 
     assert advance(0, 1)

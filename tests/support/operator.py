@@ -141,7 +141,8 @@ async def sign(
     databases = open_database(service), open_database(history)
     ledger = Ledger(databases[1], system_clock)
     key, signed = load_history_key(settings), SignedHeads(databases[0], system_clock)
-    logs = PublicLogs(ledger, key, settings.base_url, signed, Continuity(ledger, lambda: None))
+    continuity, base_url = Continuity(ledger, lambda: None), settings.base_url
+    logs = PublicLogs(ledger, key, base_url, signed, continuity, reload_key=lambda: key)
     try:
         return [each.note for each in await logs.checkpoints()], [*logs.keys.retired]
     finally:

@@ -212,7 +212,7 @@ def stored_log_keys(settings: "Settings") -> "LogKeys | None":
     """
     from barograph.history.log_keys import read_log_keys
 
-    if "retired_history_keys" not in tables_in(settings.database_address):
+    if "history_origin" not in tables_in(settings.database_address):
         return None
     return read_once(settings.database_address, read_log_keys)
 

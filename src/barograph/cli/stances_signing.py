@@ -3,6 +3,7 @@
 import json
 from base64 import b64encode
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from barograph.history.checkpoint import LogKeys
-    from barograph.history.origins import Compared, KeyChange, Record
+    from barograph.history.origins import KeyChange, Record
     from barograph.kit.database import Database, Transaction
     from barograph.settings import Settings
 
-    Change = tuple[Coroutine[Any, Any, KeyChange], Ed25519PrivateKey]
+    Change = tuple[Ed25519PrivateKey, Coroutine[Any, Any, KeyChange]]
 
 T = TypeVar("T")
 
@@ -105,23 +106,16 @@ def resume_record(settings: "Settings", notes: Sequence[str]) -> list[str]:
     """
     if notes:
         compared = _on_record(settings, lambda record: _compare(settings, record, notes))
-        lines = [
-            f"{each.kind} {each.log}: the record has {each.size} entries, and all {each.signed} "
-            "that were signed"
-            for each in compared
-        ]
-        return [*lines, "checkpoints are signed again, with the same name and key"]
-    keys = _on_record(settings, lambda record: _start_origin(settings, record))
+        return [*compared, "checkpoints are signed again, with the same name and key"]
+    keys = _on_record(settings, lambda record: _change_key(settings, record, _new_origin))
     return [
-        f"started a new origin: the names of its logs have history-{keys.origin.name}",
-        f"its public key is {_encoded(keys.origin.public_key)}",
+        f"started a new origin: the names of its logs have history-{keys.name}",
+        f"its public key is {_encoded(keys.public_key)}",
         _next_step(settings),
     ]
 
 
-async def _compare(
-    settings: "Settings", record: "Record", notes: Sequence[str]
-) -> "list[Compared]":
+async def _compare(settings: "Settings", record: "Record", notes: Sequence[str]) -> list[str]:
     from barograph.history import origins, signing
 
     key = signing.existing_key(settings)
@@ -136,17 +130,14 @@ async def _compare(
         raise BarographError(f"nothing is signed: {error}. {BEHIND}") from error
 
 
-async def _start_origin(settings: "Settings", record: "Record") -> "LogKeys":
+def _new_origin(settings: "Settings", record: "Record") -> "Change":
     from barograph.history import origins, signing
 
-    def change() -> "Change":
-        if signing.is_key_in_file(settings):
-            old, new = signing.existing_key(settings), signing.staged_key(settings)
-        else:  # the operator has already changed the setting
-            old, new = None, signing.load_history_key(settings)
-        return origins.new_origin(record, old, new), new
-
-    return await _change_key(settings, record, change)
+    if signing.is_key_in_file(settings):
+        old, new = signing.existing_key(settings), signing.staged_key(settings)
+    else:  # the operator has already changed the setting
+        old, new = None, signing.load_history_key(settings)
+    return new, origins.new_origin(record, old, new)
 
 
 @click.command("rotate-key")
@@ -173,35 +164,28 @@ def rotate_key(new_key: TextIO | None, yes: bool, as_json: bool, data: Path | No
     settings = named_as_served(read_settings(data=data))
     if not yes:
         click.confirm("Replace the key that signs checkpoints?", abort=True, err=True)
-    given = None if new_key is None else new_key.read()
-    keys = _on_record(settings, lambda record: _rotate(settings, record, given))
-    shown = {
-        "public_key": _encoded(keys.origin.public_key),
-        "retired": _encoded(keys.retired[-1].public_key),
-    }
+    prepare = partial(_rotation, given=None if new_key is None else new_key.read())
+    keys = _on_record(settings, lambda record: _change_key(settings, record, prepare))
+    public_key, retired = _encoded(keys.public_key), _encoded(keys.retired[-1].public_key)
     if as_json:
-        click.echo(json.dumps(shown))
+        click.echo(json.dumps({"public_key": public_key, "retired": retired}))
         return
-    click.echo(f"the public key is now {shown['public_key']}; {shown['retired']} is retired")
+    click.echo(f"the public key is now {public_key}; {retired} is retired")
     click.echo(_next_step(settings))
 
 
-async def _rotate(settings: "Settings", record: "Record", given: str | None) -> "LogKeys":
+def _rotation(settings: "Settings", record: "Record", given: str | None) -> "Change":
     from barograph.history import origins, signing
 
     if signing.is_key_in_file(settings) != (given is None):
         raise ConfigurationError(NEW_KEY_MISSING if given is None else NEW_KEY_NOT_USED)
-
-    def change() -> "Change":
-        old = signing.load_history_key(settings)
-        new = signing.staged_key(settings) if given is None else signing.decode_history_key(given)
-        return origins.rotated_key(record, old, new), new
-
-    return await _change_key(settings, record, change)
+    old = signing.load_history_key(settings)
+    new = signing.staged_key(settings) if given is None else signing.decode_history_key(given)
+    return new, origins.rotated_key(record, old, new)
 
 
 async def _change_key(
-    settings: "Settings", record: "Record", prepare: "Callable[[], Change]"
+    settings: "Settings", record: "Record", prepare: "Callable[[Settings, Record], Change]"
 ) -> "LogKeys":
     """Store the change in the database, then replace the file.
 
@@ -211,18 +195,18 @@ async def _change_key(
     from barograph.history import origins, signing
     from barograph.web.shared_secrets import replace_fingerprint
 
-    if signing.install_staged_key(settings, (await record.log_keys()).origin.public_key):
+    if signing.install_staged_key(settings, (await record.log_keys()).public_key):
         raise BarographError(COMPLETED)
-    change, new = prepare()
-    made = await change
+    new, preparing = prepare(settings, record)
+    change = await preparing
 
     async def work(tx: "Transaction") -> None:
-        await origins.store_key_change(tx, made)
+        await origins.store_key_change(tx, change)
         await replace_fingerprint(tx, signing.FILE_NAME, new.private_bytes_raw())
 
     await record.service.write(work)
-    signing.install_staged_key(settings, made.after.public_key)
-    return await record.log_keys()
+    signing.install_staged_key(settings, change.after.public_key)
+    return change.after
 
 
 def _on_record(settings: "Settings", use: "Callable[[Record], Coroutine[Any, Any, T]]") -> T:
@@ -235,16 +219,13 @@ def _on_record(settings: "Settings", use: "Callable[[Record], Coroutine[Any, Any
     async def work(database: "Database") -> T:
         service, history = open_database(settings.database_address), reader.HistoryReader(database)
         continuity = guards.Continuity(history, lambda: published)
+        record = origins.Record(service, history, settings.base_url, continuity, system_clock)
         try:
-            return await use(
-                origins.Record(service, history, settings.base_url, continuity, system_clock)
-            )
+            return await use(record)
         finally:
             await service.close()
 
-    published = run_on_database(
-        settings, lambda database: database.read(lambda tx: latest_snapshot(tx, STANCES))
-    )
+    published = run_on_database(settings, lambda database: latest_snapshot(database, STANCES))
     return read_history(settings, work)
 
 

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, get_args
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from msgspec import Struct
 
 from barograph.errors import BarographError
 
@@ -80,20 +81,7 @@ class PublishedCheckpoint(NamedTuple):
     verifier: Verifier
 
 
-class Origin(NamedTuple):
-    """Which logs are published; a new origin is another log, although it may begin the same."""
-
-    name: str = ""
-    """Part of the log names; empty for the first origin."""
-
-    public_key: bytes | None = None
-    """The key that signs; None before the first signature."""
-
-    held_since: int | None = None
-    """When a backup was restored; None if checkpoints may be signed."""
-
-
-class RetiredKey(NamedTuple):
+class RetiredKey(Struct, frozen=True):
     """A key that signs no more."""
 
     public_key: bytes
@@ -103,21 +91,29 @@ class RetiredKey(NamedTuple):
     """The last of each log, which name the next key."""
 
 
-class LogKeys(NamedTuple):
-    """The origin now, and the retired keys, oldest first."""
+class LogKeys(Struct, frozen=True):
+    """The name and key of the published logs, and the keys that signed before."""
 
-    origin: Origin = Origin()
+    name: str = ""
+    """Part of the log names. Another name is another log, although it may begin the same."""
+
+    public_key: bytes | None = None
+    """The key that signs; None before the first signature."""
+
+    held_since: int | None = None
+    """When a backup was restored; None if checkpoints may be signed."""
+
     retired: tuple[RetiredKey, ...] = ()
+    """Oldest first."""
 
     def signers(self) -> list[bytes]:
-        """Every public key that signed logs of this origin, the current one first."""
-        current, name = self.origin.public_key, self.origin.name
-        retired = [each.public_key for each in self.retired if each.name == name]
-        return retired if current is None else [current, *retired]
+        """Every public key that signed logs of this name, the current one first."""
+        retired = [each.public_key for each in self.retired if each.name == self.name]
+        return retired if self.public_key is None else [self.public_key, *retired]
 
 
 def log_origin(base_url: str, kind: str, log: LogName, name: str = "") -> str:
-    """The name of a log of the instance at `base_url`; `name` is that of a later origin."""
+    """The name of a log of the instance at `base_url`; `name` is that of a new origin."""
     _, _, address = base_url.partition("://")
     versions = f"{address}/history{name and f'-{name}'}/{kind}"
     return versions if log == "versions" else f"{versions}/events"

@@ -10,10 +10,17 @@ import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from barograph.errors import ConfigurationError
-from barograph.history.checkpoint import LogKeys, LogName, Origin
+from barograph.history.checkpoint import LogKeys, LogName
 from barograph.history.ledger import HISTORY
-from barograph.history.log_keys import SigningRefused, origin_from, read_log_keys, store_origin
+from barograph.history.log_keys import (
+    SigningRefused,
+    decode_log_keys,
+    read_log_keys,
+    store_log_keys,
+)
 from barograph.history.merkle import EMPTY_ROOT, TreeHead
 from barograph.history.reader import HistoryReader, RecordDamaged
 from barograph.history.records import ChainEnd, Stances
@@ -131,9 +138,9 @@ class Continuity:
 
 
 class SignedHead(NamedTuple):
-    """The last signed head of a log, and the origin now."""
+    """The last signed head of a log, and the keys now."""
 
-    origin: Origin
+    keys: LogKeys
     head: TreeHead
 
 
@@ -150,32 +157,28 @@ class SignedHeads:
         """The last signed head; the head of the empty list if there is none."""
         return await _last_signed(self._database, kind, log)
 
-    async def keys(self) -> LogKeys:
-        """The origin, and the keys that signed before."""
-        return await self._database.read(read_log_keys)
-
     async def adopt(self, public_key: bytes) -> None:
         """Store the key that signs first, unless another process was faster."""
 
         async def work(tx: Transaction) -> None:
-            origin = (await read_log_keys(tx)).origin
-            if origin.public_key is None:
-                await store_origin(tx, origin._replace(public_key=public_key))
+            keys = await read_log_keys(tx)
+            if keys.public_key is None:
+                await store_log_keys(tx, replace(keys, public_key=public_key))
 
         await self._database.write(work)
 
     async def advance(self, kind: str, log: LogName, last: SignedHead, head: TreeHead) -> bool:
         """Store a head as the successor of `last`, before it is signed.
 
-        Returns whether it is the newest now; otherwise another process was faster, or the origin
-        has changed.
+        Returns whether it is the newest now; otherwise another process was faster, or the keys
+        have changed.
 
         Raises:
             DatabaseUnavailable: nothing was stored, so nothing may be signed.
         """
 
         async def work(tx: Transaction) -> bool:
-            if (await _last_signed(tx, kind, log)).origin != last.origin:
+            if await read_log_keys(tx) != last.keys:
                 return False
             size, root = last.head
             await tx.execute(_ADVANCE, kind, log, head.size, head.root.hex(), size, root.hex())
@@ -202,9 +205,9 @@ class SignedHeads:
 
 
 async def _last_signed(tx: Queryable, kind: str, log: LogName) -> SignedHead:
-    ((size, root, *origin),) = await tx.fetch(_LAST_SIGNED, kind, log)
+    ((size, root, keys),) = await tx.fetch(_LAST_SIGNED, kind, log)
     head = TreeHead(0, EMPTY_ROOT) if size is None else TreeHead(size, bytes.fromhex(root))
-    return SignedHead(origin_from(tuple(origin)), head)
+    return SignedHead(decode_log_keys(keys), head)
 
 
 _GUARD = {
@@ -235,7 +238,7 @@ UNION ALL
 SELECT 'row security of ' || relname, '' FROM tables WHERE relrowsecurity
 """
 _LAST_SIGNED = """
-SELECT size, root, name, public_key, held_since FROM (SELECT 1 AS row) AS one
+SELECT size, root, keys FROM (SELECT 1 AS row) AS one
 LEFT JOIN signed_heads ON kind = $1 AND log = $2 LEFT JOIN history_origin ON id = 1
 """
 _ADVANCE = """

@@ -14,6 +14,7 @@ from itertools import product
 from typing import NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from msgspec.structs import replace
 
 from barograph.errors import BarographError, ConfigurationError
 from barograph.history.checkpoint import (
@@ -22,7 +23,6 @@ from barograph.history.checkpoint import (
     CheckpointRefused,
     LogKeys,
     LogName,
-    Origin,
     RetiredKey,
     log_origin,
     open_by_any,
@@ -30,7 +30,7 @@ from barograph.history.checkpoint import (
     sign_last_checkpoint,
 )
 from barograph.history.guards import Continuity, SignedHeads
-from barograph.history.log_keys import OTHER_KEY, read_log_keys, retire, store_origin
+from barograph.history.log_keys import OTHER_KEY, read_log_keys, store_log_keys
 from barograph.history.merkle import EMPTY_ROOT, TreeHead
 from barograph.history.public_log import HistoryRewritten, PublicLog, PublicLogs
 from barograph.history.reader import HistoryReader
@@ -50,22 +50,11 @@ class RecordBehind(BarographError):
     """The record lacks something that was signed, or contradicts it."""
 
 
-class Compared(NamedTuple):
-    """A log that holds everything that was signed."""
-
-    kind: str
-    log: LogName
-    size: int
-    signed: int
-    """The largest signed size that is known."""
-
-
 class KeyChange(NamedTuple):
-    """Another key, and perhaps another origin; not stored yet."""
+    """Other keys, not stored yet."""
 
-    before: Origin
-    after: Origin
-    retired: RetiredKey | None
+    before: LogKeys
+    after: LogKeys
 
 
 class Record(NamedTuple):
@@ -78,33 +67,30 @@ class Record(NamedTuple):
     clock: Clock
 
     async def log_keys(self) -> LogKeys:
-        """The origin, and the keys that signed before."""
-        return await self.service.read(read_log_keys)
+        """The name and keys of the published logs."""
+        return await read_log_keys(self.service)
 
-    async def last_signed(self, kind: str, log: LogName) -> TreeHead:
-        """The last head that this database knows to be signed."""
-        return (await SignedHeads(self.service, self.clock).last_signed(kind, log)).head
-
-    async def log(self, kind: str, log: LogName) -> tuple[PublicLog, TreeHead]:
-        """A log, and its head now."""
+    async def log(self, kind: str, log: LogName) -> tuple[PublicLog, TreeHead, TreeHead]:
+        """A log, its head now, and the last head that this database knows to be signed."""
         await self.continuity.require(kind)
         read, links = self.history.digests, self.history.chain_links
         tree = PublicLog(partial(read, kind, log), partial(links, kind, log))
-        return tree, await tree.head()
+        signed = await SignedHeads(self.service, self.clock).last_signed(kind, log)
+        return tree, await tree.head(), signed.head
 
 
 async def hold_signing(tx: Transaction, now: int) -> None:
     """Sign nothing in this database from now on, because a backup was restored into it."""
-    await store_origin(tx, (await read_log_keys(tx)).origin._replace(held_since=now))
+    await store_log_keys(tx, replace(await read_log_keys(tx), held_since=now))
 
 
-async def resume_signing(
-    record: Record, key: Ed25519PrivateKey, files: Sequence[str]
-) -> list[Compared]:
+async def resume_signing(record: Record, key: Ed25519PrivateKey, files: Sequence[str]) -> list[str]:
     """Sign again with the same name and key, if the record holds everything that was signed.
 
     Each file is the JSON of `/api/history/checkpoint`, or the text of one checkpoint. A record that
     is behind signs nothing from now on, even if nobody marked it as restored.
+
+    Returns what was compared, for people.
 
     Raises:
         RecordBehind: the record lacks something that was signed.
@@ -113,18 +99,17 @@ async def resume_signing(
         ConfigurationError: this is not the key of the record.
         DatabaseUnavailable: a database cannot be used, or the record is damaged.
     """
-    keys = await record.log_keys()
-    after = keys.origin._replace(public_key=public_bytes(key), held_since=None)
-    if keys.origin.public_key not in (None, after.public_key):
+    before = await record.log_keys()
+    after = replace(before, public_key=public_bytes(key), held_since=None)
+    if before.public_key not in (None, after.public_key):
         raise ConfigurationError(OTHER_KEY)
-    given = _opened(files, keys._replace(origin=after), record.base_url)
+    given = _opened(files, after, record.base_url)
     found = [await _compare(record, *log, heads) for log, heads in given.items()]
-    if problems := [each for each in found if isinstance(each, str)]:
+    if problems := [text for is_behind, text in found if is_behind]:
         await record.service.write(lambda tx: hold_signing(tx, record.clock()))
         raise RecordBehind("; ".join(problems))
-    change = KeyChange(keys.origin, after, None)
-    await record.service.write(lambda tx: store_key_change(tx, change))
-    return [each for each in found if isinstance(each, Compared)]
+    await record.service.write(lambda tx: store_key_change(tx, KeyChange(before, after)))
+    return [text for _, text in found]
 
 
 async def rotated_key(record: Record, old: Ed25519PrivateKey, new: Ed25519PrivateKey) -> KeyChange:
@@ -134,10 +119,12 @@ async def rotated_key(record: Record, old: Ed25519PrivateKey, new: Ed25519Privat
         ConfigurationError: the new key has signed before.
         SigningRefused: the old key may not sign.
     """
-    signed = SignedHeads(record.service, record.clock)
-    logs = PublicLogs(record.history, old, record.base_url, signed, record.continuity)
+    signed, continuity = SignedHeads(record.service, record.clock), record.continuity
+    logs = PublicLogs(
+        record.history, old, record.base_url, signed, continuity, reload_key=lambda: old
+    )
     await logs.checkpoints()
-    return await _succeed(record, old, new, logs.keys.origin.name)
+    return await _succeed(record, old, new, logs.keys.name)
 
 
 async def new_origin(
@@ -148,8 +135,8 @@ async def new_origin(
     Raises:
         ConfigurationError: the new key has signed before.
     """
-    digits = sha256(public_bytes(new)).hexdigest()[:NAME_DIGITS]
-    return await _succeed(record, old, new, digits)
+    name = sha256(public_bytes(new)).hexdigest()[:NAME_DIGITS]
+    return await _succeed(record, old, new, name)
 
 
 async def _succeed(
@@ -160,17 +147,25 @@ async def _succeed(
     Its last checkpoints say up to which entry the old and the new logs are the same. The old key
     signs them if we have it.
     """
-    keys, found = await record.log_keys(), None if old is None else public_bytes(old)
-    before, after = keys.origin, Origin(name, _unused(new, keys))
-    old_key = before.public_key or found
-    signer, last = old if found == old_key else None, []
-    for log in product(KINDS, LOGS):
-        names = [log_origin(record.base_url, *log, each.name) for each in (before, after)]
-        ended = Checkpoint(names[0], *await _agreed(record, *log))
-        last.append(sign_last_checkpoint(ended, signer, new, names[1]))
-    if old_key is None:
-        return KeyChange(before, after, None)
-    return KeyChange(before, after, RetiredKey(old_key, before.name, record.clock(), tuple(last)))
+    before, public_key = await record.log_keys(), public_bytes(new)
+    found = None if old is None else public_bytes(old)
+    old_key, retired = before.public_key or found, before.retired
+    if public_key in (old_key, *(each.public_key for each in retired)):
+        raise ConfigurationError(
+            "the new key has signed checkpoints before: make another, for example with "
+            "`head -c 32 /dev/urandom | base64`"
+        )
+    if old_key is not None:
+        last = []
+        for log in product(KINDS, LOGS):
+            ended, next_log = (
+                log_origin(record.base_url, *log, each) for each in (before.name, name)
+            )
+            checkpoint = Checkpoint(ended, *await _agreed(record, *log))
+            signer = old if found == old_key else None
+            last.append(sign_last_checkpoint(checkpoint, signer, new, next_log))
+        retired += (RetiredKey(old_key, before.name, record.clock(), tuple(last)),)
+    return KeyChange(before, LogKeys(name, public_key, None, retired))
 
 
 async def store_key_change(tx: Transaction, change: KeyChange) -> None:
@@ -179,46 +174,33 @@ async def store_key_change(tx: Transaction, change: KeyChange) -> None:
     Raises:
         BarographError: another process has changed the key meanwhile.
     """
-    if (await read_log_keys(tx)).origin != change.before:
+    if await read_log_keys(tx) != change.before:
         raise BarographError("another process has changed the signing key meanwhile: run it again")
-    if change.retired is not None:
-        await retire(tx, change.retired)
     if change.after.name != change.before.name:
         await tx.execute("DELETE FROM signed_heads")
-    await store_origin(tx, change.after)
-
-
-def _unused(key: Ed25519PrivateKey, keys: LogKeys) -> bytes:
-    """The public key, if it has signed nothing yet."""
-    public_key = public_bytes(key)
-    if public_key in (keys.origin.public_key, *(each.public_key for each in keys.retired)):
-        raise ConfigurationError(
-            "the new key has signed checkpoints before: make another, for example with "
-            "`head -c 32 /dev/urandom | base64`"
-        )
-    return public_key
+    await store_log_keys(tx, change.after)
 
 
 def _opened(files: Sequence[str], keys: LogKeys, base_url: str) -> dict[Log, list[TreeHead]]:
     """The heads of checkpoints that our keys signed, at least one of each log."""
-    name, given = keys.origin.name, defaultdict[Log, list[TreeHead]](list)
-    logs = {log_origin(base_url, *log, name): log for log in product(KINDS, LOGS)}
+    logs = {log_origin(base_url, *log, keys.name): log for log in product(KINDS, LOGS)}
+    given = defaultdict[Log, list[TreeHead]](list)
     for note in (note for text in files for note in _notes(text)):
         origin = note.partition("\n")[0]
         if origin not in logs:
             raise CheckpointRefused(
                 f"this is not a checkpoint, or of another log: {origin[:100]!r}. The names of this "
-                f"record's logs begin with {log_origin(base_url, '', 'versions', name)}. "
+                f"record's logs begin with {log_origin(base_url, '', 'versions', keys.name)}. "
                 "BAROGRAPH_BASE_URL must be the address that the service uses"
             )
         try:
-            checkpoint = open_by_any(note, origin, keys.signers())
+            opened = open_by_any(note, origin, keys.signers())
         except CheckpointRefused as error:
             raise CheckpointRefused(
                 f"no key of this record signed the checkpoint of {origin} ({error}). If the key "
                 "was replaced after the backup, start a new origin with --new-origin"
             ) from error
-        given[logs[origin]].append(TreeHead(checkpoint.size, checkpoint.root))
+        given[logs[origin]].append(TreeHead(opened.size, opened.root))
     if missing := [origin for origin, log in logs.items() if log not in given]:
         raise CheckpointRefused(
             f"no checkpoint of {missing[0]} was given: give all of /api/history/checkpoint, or "
@@ -241,24 +223,25 @@ def _notes(text: str) -> list[str]:
 
 async def _compare(
     record: Record, kind: str, log: LogName, given: Sequence[TreeHead]
-) -> Compared | str:
-    """Compare a log with everything that was signed; a text says what is wrong."""
-    signed = [*given, await record.last_signed(kind, log)]
-    (tree, head), largest = await record.log(kind, log), max(signed).size
+) -> tuple[bool, str]:
+    """Compare a log with everything that was signed: whether it is behind, and what was found."""
+    tree, head, last = await record.log(kind, log)
+    largest = max(last, *given).size
     if largest > head.size:
         lack = largest - head.size
-        return f"{kind} {log}: it lacks {lack} of the {largest} entries that were signed"
-    for each in signed:
+        return True, f"{kind} {log}: it lacks {lack} of the {largest} entries that were signed"
+    for each in (last, *given):
         if await tree.root(each.size, head) != each.root:
-            return f"{kind} {log}: its first {each.size} entries are not the ones that were signed"
-    return Compared(kind, log, head.size, largest)
+            text = f"{kind} {log}: its first {each.size} entries are not the ones that were signed"
+            return True, text
+    return False, f"{kind} {log}: the record has {head.size} entries, and all {largest} signed ones"
 
 
 async def _agreed(record: Record, kind: str, log: LogName) -> TreeHead:
     """The last signed head if the record holds it, else the head of the empty list."""
-    (tree, head), signed = await record.log(kind, log), await record.last_signed(kind, log)
+    tree, head, last = await record.log(kind, log)
     try:
-        await tree.require_growth(signed, head)
+        await tree.require_growth(last, head)
     except HistoryRewritten:
         return TreeHead(0, EMPTY_ROOT)
-    return signed
+    return last

@@ -19,7 +19,6 @@ from barograph.history.checkpoint import (
     Checkpoint,
     LogKeys,
     LogName,
-    Origin,
     PublishedCheckpoint,
     log_origin,
     public_bytes,
@@ -160,13 +159,12 @@ class PublicLogs:
         signed: SignedHeads,
         continuity: Continuity,
         *,
-        reload_key: Callable[[], Ed25519PrivateKey] | None = None,
+        reload_key: Callable[[], Ed25519PrivateKey],
     ) -> None:
-        """Without `reload_key`, the key can't be replaced while the process runs."""
         self._key = key
         self._reload_key = reload_key
         self.keys = LogKeys()
-        """The origin and the retired keys, as they were read last."""
+        """As they were read last."""
 
         self._signed = signed
         self._continuity = continuity
@@ -189,7 +187,7 @@ class PublicLogs:
     async def checkpoints(self) -> list[PublishedCheckpoint]:
         """The newest checkpoint of every log."""
         try:
-            newest = await self._newest_of_one_origin()
+            newest = await self._newest_of_all()
         except DatabaseUnavailable as error:
             self._signed.signing_failed(error)
             raise
@@ -205,12 +203,12 @@ class PublicLogs:
         """The newest head of a log, stored as signed before it is published."""
         return (await self._newest(kind, log)).head
 
-    async def _newest_of_one_origin(self) -> dict[tuple[str, LogName], TreeHead]:
-        """The newest head of every log, and our key is that of their origin."""
+    async def _newest_of_all(self) -> dict[tuple[str, LogName], TreeHead]:
+        """The newest head of every log, all of them to be signed by our key."""
         while True:
             newest = {log: await self._newest(*log) for log in self._logs}
-            # Another coroutine may have followed a change of the key or the origin meanwhile.
-            if {each.origin for each in newest.values()} == {self.keys.origin}:
+            # The key may have changed in between, or another coroutine may have loaded a new one.
+            if all(each.keys == self.keys for each in newest.values()):
                 return {log: each.head for log, each in newest.items()}
 
     async def _newest(self, kind: str, log: LogName) -> SignedHead:
@@ -219,7 +217,7 @@ class PublicLogs:
         while True:
             # Read this before the head: another worker may sign a longer one meanwhile.
             last = await self._signed.last_signed(kind, log)
-            if not await self._may_sign(last.origin):
+            if not await self._may_sign(last.keys):
                 continue
             head = await tree.head()
             if head == last.head:
@@ -228,31 +226,30 @@ class PublicLogs:
             if await self._signed.advance(kind, log, last, head):
                 return last._replace(head=head)
 
-    async def _may_sign(self, origin: Origin) -> bool:
-        """Whether our key signs this origin; False if the origin must be read again."""
-        if origin != self.keys.origin:
-            self.keys = await self._signed.keys()
-            if origin != self.keys.origin:
-                return False
-        if origin.held_since is not None:
+    async def _may_sign(self, keys: LogKeys) -> bool:
+        """Whether our key is the one that signs; False if they must be read again."""
+        if keys.held_since is not None:
+            self.keys = keys
             raise SigningRefused(RESTORED)
-        if origin.public_key is None:
+        if keys.public_key is None:
             await self._signed.adopt(self.public_key)
             return False
-        if origin.public_key != self.public_key:
-            self._key = self._key_of(origin)
+        # Both change together, so that no key signs under the name of another.
+        self._key, self.keys = self._key_of(keys), keys
         return True
 
-    def _key_of(self, origin: Origin) -> Ed25519PrivateKey:
-        """The key of an origin, if the operator has replaced the file."""
+    def _key_of(self, keys: LogKeys) -> Ed25519PrivateKey:
+        """Our key, or the one that the operator has replaced it with."""
+        if keys.public_key == self.public_key:
+            return self._key
         with suppress(ConfigurationError):
-            key = self._key if self._reload_key is None else self._reload_key()
-            if public_bytes(key) == origin.public_key:
+            key = self._reload_key()
+            if keys.public_key == public_bytes(key):
                 return key
         raise SigningRefused(OTHER_KEY)
 
     def _checkpoint(self, kind: str, log: LogName, head: TreeHead) -> PublishedCheckpoint:
-        name = log_origin(self._base_url, kind, log, self.keys.origin.name)
+        name = log_origin(self._base_url, kind, log, self.keys.name)
         signed = Checkpoint(name, *head), verifier_of(self._key, name)
         published = self._published.get((kind, log))
         if published is None or (published.checkpoint, published.verifier) != signed:

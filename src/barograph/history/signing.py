@@ -123,7 +123,7 @@ async def prove_delivered(
     kind = body.get("kind") if isinstance(body, Mapping) else None
     if not isinstance(body, Mapping) or kind not in KINDS:
         raise ProofFailed(f"this is not a stance: its kind must be one of {', '.join(KINDS)}")
-    name = log_origin(settings.base_url, kind, "versions", keys.origin.name)
+    name = log_origin(settings.base_url, kind, "versions", keys.name)
     older = None if kept is None else _open_kept(kept, name, settings, keys)
     await Continuity(history, lambda: published).require(kind)
     digests: list[str] = []
