@@ -10,8 +10,7 @@ import pytest
 
 from barograph import NOTICE
 from barograph.history.checkpoint import LogKeys, open_checkpoint, verifier_of
-from barograph.history.guards import CONTRADICTED, SignedHead, SignedHeads
-from barograph.history.log_keys import RESTORED
+from barograph.history.guards import CONTRADICTED, RESTORED, SignedHead, SignedHeads
 from barograph.history.merkle import EMPTY_ROOT, TreeHead, is_consistent, is_included, tree_root
 from barograph.history.origins import hold_signing, rotated_key
 from barograph.history.records import KINDS, ChainEnd, Version

@@ -9,9 +9,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from barograph.errors import ConfigurationError
 from barograph.history.checkpoint import Checkpoint, CheckpointRefused, open_checkpoint, verifier_of
-from barograph.history.guards import Continuity, SignedHeads
+from barograph.history.guards import Continuity, SignedHeads, SigningRefused
 from barograph.history.ledger import Ledger
-from barograph.history.log_keys import SigningRefused
 from barograph.history.origins import (
     KeyChange,
     Record,

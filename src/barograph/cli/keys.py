@@ -153,9 +153,8 @@ def rotate_pepper(yes: bool, data: Path | None) -> None:
     from barograph.web.shared_secrets import replace_fingerprint
 
     settings = read_settings(data=data)
-    valid = run_on_database(settings, api_keys.count_valid)
     if not yes:
-        click.confirm(f"Revoke all {valid} keys? This cannot be undone", abort=True)
+        click.confirm("Revoke every API key? This cannot be undone", abort=True)
     is_file = not settings.key_pepper.get_secret_value()
     new = api_keys.staged_pepper(settings) if is_file else None
 

@@ -22,14 +22,12 @@ from barograph.errors import BarographError, ConfigurationError
 from barograph.kit.clock import system_clock
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
     from barograph.history.checkpoint import LogKeys
     from barograph.history.origins import KeyChange, Record
     from barograph.kit.database import Database, Transaction
     from barograph.settings import Settings
 
-    Change = tuple[Ed25519PrivateKey, Coroutine[Any, Any, KeyChange]]
+    Change = Coroutine[Any, Any, KeyChange]
 
 T = TypeVar("T")
 
@@ -63,7 +61,7 @@ SETTING_REPLACED = (
     "--checkpoint",
     "files",
     multiple=True,
-    type=click.File(encoding="utf-8"),
+    type=click.File(encoding="utf-8", errors="replace"),
     help="A kept copy of /api/history/checkpoint, or of one checkpoint. Give all that you have.",
 )
 @click.option("--new-origin", is_flag=True, help="Continue as another log, with a new key.")
@@ -86,11 +84,7 @@ def resume(files: Sequence[TextIO], new_origin: bool, yes: bool, data: Path | No
     settings = named_as_served(read_settings(data=data))
     if not yes:
         click.confirm(ANOTHER_LOG if new_origin else NEWEST, abort=True, err=True)
-    try:
-        notes = [file.read() for file in files]
-    except UnicodeDecodeError as error:
-        raise BarographError("a checkpoint is not text") from error
-    for line in resume_record(settings, notes):
+    for line in resume_record(settings, [file.read() for file in files]):
         click.echo(line)
 
 
@@ -137,7 +131,7 @@ def _new_origin(settings: "Settings", record: "Record") -> "Change":
         old, new = signing.existing_key(settings), signing.staged_key(settings)
     else:  # the operator has already changed the setting
         old, new = None, signing.load_history_key(settings)
-    return new, origins.new_origin(record, old, new)
+    return origins.new_origin(record, old, new)
 
 
 @click.command("rotate-key")
@@ -181,7 +175,7 @@ def _rotation(settings: "Settings", record: "Record", given: str | None) -> "Cha
         raise ConfigurationError(NEW_KEY_MISSING if given is None else NEW_KEY_NOT_USED)
     old = signing.load_history_key(settings)
     new = signing.staged_key(settings) if given is None else signing.decode_history_key(given)
-    return new, origins.rotated_key(record, old, new)
+    return origins.rotated_key(record, old, new)
 
 
 async def _change_key(
@@ -197,12 +191,11 @@ async def _change_key(
 
     if signing.install_staged_key(settings, (await record.log_keys()).public_key):
         raise BarographError(COMPLETED)
-    new, preparing = prepare(settings, record)
-    change = await preparing
+    change = await prepare(settings, record)
 
     async def work(tx: "Transaction") -> None:
         await origins.store_key_change(tx, change)
-        await replace_fingerprint(tx, signing.FILE_NAME, new.private_bytes_raw())
+        await replace_fingerprint(tx, signing.FILE_NAME, change.key.private_bytes_raw())
 
     await record.service.write(work)
     signing.install_staged_key(settings, change.after.public_key)

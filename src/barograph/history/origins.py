@@ -29,8 +29,13 @@ from barograph.history.checkpoint import (
     public_bytes,
     sign_last_checkpoint,
 )
-from barograph.history.guards import Continuity, SignedHeads
-from barograph.history.log_keys import OTHER_KEY, read_log_keys, store_log_keys
+from barograph.history.guards import (
+    OTHER_KEY,
+    Continuity,
+    SignedHeads,
+    read_log_keys,
+    store_log_keys,
+)
 from barograph.history.merkle import EMPTY_ROOT, TreeHead
 from barograph.history.public_log import HistoryRewritten, PublicLog, PublicLogs
 from barograph.history.reader import HistoryReader
@@ -51,8 +56,9 @@ class RecordBehind(BarographError):
 
 
 class KeyChange(NamedTuple):
-    """Other keys, not stored yet."""
+    """Other keys, not stored yet; `key` is the one that signs then."""
 
+    key: Ed25519PrivateKey
     before: LogKeys
     after: LogKeys
 
@@ -108,7 +114,7 @@ async def resume_signing(record: Record, key: Ed25519PrivateKey, files: Sequence
     if problems := [text for is_behind, text in found if is_behind]:
         await record.service.write(lambda tx: hold_signing(tx, record.clock()))
         raise RecordBehind("; ".join(problems))
-    await record.service.write(lambda tx: store_key_change(tx, KeyChange(before, after)))
+    await record.service.write(lambda tx: store_key_change(tx, KeyChange(key, before, after)))
     return [text for _, text in found]
 
 
@@ -124,28 +130,19 @@ async def rotated_key(record: Record, old: Ed25519PrivateKey, new: Ed25519Privat
         record.history, old, record.base_url, signed, continuity, reload_key=lambda: old
     )
     await logs.checkpoints()
-    return await _succeed(record, old, new, logs.keys.name)
+    return await new_origin(record, old, new, logs.keys.name)
 
 
 async def new_origin(
-    record: Record, old: Ed25519PrivateKey | None, new: Ed25519PrivateKey
+    record: Record, old: Ed25519PrivateKey | None, new: Ed25519PrivateKey, name: str | None = None
 ) -> KeyChange:
-    """Continue the record as other logs, with a new name and a new key.
+    """Continue the record as other logs, with a new key and a new name unless one is given.
+
+    The last checkpoints of the old key say up to which entry the old and the new logs are the same.
+    The old key signs them if we have it.
 
     Raises:
         ConfigurationError: the new key has signed before.
-    """
-    name = sha256(public_bytes(new)).hexdigest()[:NAME_DIGITS]
-    return await _succeed(record, old, new, name)
-
-
-async def _succeed(
-    record: Record, old: Ed25519PrivateKey | None, new: Ed25519PrivateKey, name: str
-) -> KeyChange:
-    """Retire the current key in favour of a new one.
-
-    Its last checkpoints say up to which entry the old and the new logs are the same. The old key
-    signs them if we have it.
     """
     before, public_key = await record.log_keys(), public_bytes(new)
     found = None if old is None else public_bytes(old)
@@ -155,6 +152,8 @@ async def _succeed(
             "the new key has signed checkpoints before: make another, for example with "
             "`head -c 32 /dev/urandom | base64`"
         )
+    if name is None:
+        name = sha256(public_key).hexdigest()[:NAME_DIGITS]
     if old_key is not None:
         last = []
         for log in product(KINDS, LOGS):
@@ -165,7 +164,7 @@ async def _succeed(
             signer = old if found == old_key else None
             last.append(sign_last_checkpoint(checkpoint, signer, new, next_log))
         retired += (RetiredKey(old_key, before.name, record.clock(), tuple(last)),)
-    return KeyChange(before, LogKeys(name, public_key, None, retired))
+    return KeyChange(new, before, LogKeys(name, public_key, None, retired))
 
 
 async def store_key_change(tx: Transaction, change: KeyChange) -> None:

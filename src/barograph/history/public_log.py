@@ -26,8 +26,14 @@ from barograph.history.checkpoint import (
     verifier_of,
 )
 from barograph.history.digest import GENESIS
-from barograph.history.guards import Continuity, SignedHead, SignedHeads
-from barograph.history.log_keys import OTHER_KEY, RESTORED, SigningRefused
+from barograph.history.guards import (
+    OTHER_KEY,
+    RESTORED,
+    Continuity,
+    SignedHead,
+    SignedHeads,
+    SigningRefused,
+)
 from barograph.history.merkle import (
     Frontier,
     NotADigest,

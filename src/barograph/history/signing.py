@@ -105,7 +105,7 @@ async def prove_delivered(
     kept: str | None,
     published: Stances | None = None,
     *,
-    keys: LogKeys | None = None,
+    keys: LogKeys,
 ) -> StanceProof:
     """Prove that a delivered body is in this record; `kept` is the text of an older checkpoint.
 
@@ -119,7 +119,6 @@ async def prove_delivered(
         ConfigurationError: the key that would verify the older checkpoint is missing.
         DatabaseUnavailable: the record cannot be read, or is damaged.
     """
-    keys = LogKeys() if keys is None else keys
     kind = body.get("kind") if isinstance(body, Mapping) else None
     if not isinstance(body, Mapping) or kind not in KINDS:
         raise ProofFailed(f"this is not a stance: its kind must be one of {', '.join(KINDS)}")

@@ -102,11 +102,6 @@ _REVOKE = "UPDATE api_keys SET revoked_at = $1 WHERE id = $2 AND revoked_at IS N
 _REVOKE_ALL = "UPDATE api_keys SET revoked_at = $1 WHERE revoked_at IS NULL RETURNING id"
 
 
-async def count_valid(database: Database) -> int:
-    """How many keys work."""
-    return len(await database.fetch("SELECT id FROM api_keys WHERE revoked_at IS NULL"))
-
-
 async def revoke_all(tx: Transaction, now: int) -> int:
     """Revoke every key; returns how many were valid until now."""
     return len(await tx.fetch(_REVOKE_ALL, now))
