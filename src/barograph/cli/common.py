@@ -210,7 +210,8 @@ def stored_log_keys(settings: "Settings") -> "LogKeys":
     Raises:
         DatabaseUnavailable: the service's database can't be read.
     """
-    from barograph.history.guards import LogKeys, read_log_keys
+    from barograph.history.checkpoint import LogKeys
+    from barograph.history.guards import read_log_keys
 
     if "history_origin" not in tables_in(settings.database_address):
         return LogKeys()

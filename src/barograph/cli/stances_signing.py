@@ -23,11 +23,11 @@ from barograph.kit.clock import system_clock
 
 if TYPE_CHECKING:
     from barograph.history.checkpoint import LogKeys
-    from barograph.history.origins import KeyChange, Record
-    from barograph.kit.database import Database, Transaction
+    from barograph.history.origins import Record
+    from barograph.kit.database import Database
     from barograph.settings import Settings
 
-    Change = Coroutine[Any, Any, KeyChange]
+    ChangeKey = Callable[[Settings, Record], Coroutine[Any, Any, LogKeys]]
 
 T = TypeVar("T")
 
@@ -101,7 +101,7 @@ def resume_record(settings: "Settings", notes: Sequence[str]) -> list[str]:
     if notes:
         compared = _on_record(settings, lambda record: _compare(settings, record, notes))
         return [*compared, "checkpoints are signed again, with the same name and key"]
-    keys = _on_record(settings, lambda record: _change_key(settings, record, _new_origin))
+    keys = _on_record(settings, lambda record: _replace_key(settings, record, _start_origin))
     return [
         f"started a new origin: the names of its logs have history-{keys.name}",
         f"its public key is {_encoded(keys.public_key)}",
@@ -124,14 +124,14 @@ async def _compare(settings: "Settings", record: "Record", notes: Sequence[str])
         raise BarographError(f"nothing is signed: {error}. {BEHIND}") from error
 
 
-def _new_origin(settings: "Settings", record: "Record") -> "Change":
+async def _start_origin(settings: "Settings", record: "Record") -> "LogKeys":
     from barograph.history import origins, signing
 
     if signing.is_key_in_file(settings):
         old, new = signing.existing_key(settings), signing.staged_key(settings)
     else:  # the operator has already changed the setting
         old, new = None, signing.load_history_key(settings)
-    return origins.new_origin(record, old, new)
+    return await origins.start_origin(record, old, new)
 
 
 @click.command("rotate-key")
@@ -158,8 +158,8 @@ def rotate_key(new_key: TextIO | None, yes: bool, as_json: bool, data: Path | No
     settings = named_as_served(read_settings(data=data))
     if not yes:
         click.confirm("Replace the key that signs checkpoints?", abort=True, err=True)
-    prepare = partial(_rotation, given=None if new_key is None else new_key.read())
-    keys = _on_record(settings, lambda record: _change_key(settings, record, prepare))
+    rotation = partial(_rotate, given=None if new_key is None else new_key.read())
+    keys = _on_record(settings, lambda record: _replace_key(settings, record, rotation))
     public_key, retired = _encoded(keys.public_key), _encoded(keys.retired[-1].public_key)
     if as_json:
         click.echo(json.dumps({"public_key": public_key, "retired": retired}))
@@ -168,38 +168,29 @@ def rotate_key(new_key: TextIO | None, yes: bool, as_json: bool, data: Path | No
     click.echo(_next_step(settings))
 
 
-def _rotation(settings: "Settings", record: "Record", given: str | None) -> "Change":
+async def _rotate(settings: "Settings", record: "Record", given: str | None) -> "LogKeys":
     from barograph.history import origins, signing
 
     if signing.is_key_in_file(settings) != (given is None):
         raise ConfigurationError(NEW_KEY_MISSING if given is None else NEW_KEY_NOT_USED)
     old = signing.load_history_key(settings)
     new = signing.staged_key(settings) if given is None else signing.decode_history_key(given)
-    return origins.rotated_key(record, old, new)
+    return await origins.rotate_key(record, old, new)
 
 
-async def _change_key(
-    settings: "Settings", record: "Record", prepare: "Callable[[Settings, Record], Change]"
-) -> "LogKeys":
-    """Store the change in the database, then replace the file.
+async def _replace_key(settings: "Settings", record: "Record", change: "ChangeKey") -> "LogKeys":
+    """Change the key in the database, then replace the file.
 
     Raises:
         BarographError: an earlier change was interrupted in between, and is complete now.
     """
-    from barograph.history import origins, signing
-    from barograph.web.shared_secrets import replace_fingerprint
+    from barograph.history.signing import install_staged_key
 
-    if signing.install_staged_key(settings, (await record.log_keys()).public_key):
+    if install_staged_key(settings, (await record.log_keys()).public_key):
         raise BarographError(COMPLETED)
-    change = await prepare(settings, record)
-
-    async def work(tx: "Transaction") -> None:
-        await origins.store_key_change(tx, change)
-        await replace_fingerprint(tx, signing.FILE_NAME, change.key.private_bytes_raw())
-
-    await record.service.write(work)
-    signing.install_staged_key(settings, change.after.public_key)
-    return change.after
+    keys = await change(settings, record)
+    install_staged_key(settings, keys.public_key)
+    return keys
 
 
 def _on_record(settings: "Settings", use: "Callable[[Record], Coroutine[Any, Any, T]]") -> T:

@@ -40,8 +40,10 @@ from barograph.history.merkle import EMPTY_ROOT, TreeHead
 from barograph.history.public_log import HistoryRewritten, PublicLog, PublicLogs
 from barograph.history.reader import HistoryReader
 from barograph.history.records import KINDS
+from barograph.history.signing import FILE_NAME
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
+from barograph.kit.fingerprints import replace_fingerprint
 
 NAME_DIGITS = 8
 """How much of its key's hash names a new origin. A number could be used twice: a backup that is
@@ -114,70 +116,76 @@ async def resume_signing(record: Record, key: Ed25519PrivateKey, files: Sequence
     if problems := [text for is_behind, text in found if is_behind]:
         await record.service.write(lambda tx: hold_signing(tx, record.clock()))
         raise RecordBehind("; ".join(problems))
-    await record.service.write(lambda tx: store_key_change(tx, KeyChange(key, before, after)))
+    await record.service.write(lambda tx: _replace_keys(tx, before, after, key))
     return [text for _, text in found]
 
 
-async def rotated_key(record: Record, old: Ed25519PrivateKey, new: Ed25519PrivateKey) -> KeyChange:
+async def rotate_key(record: Record, old: Ed25519PrivateKey, new: Ed25519PrivateKey) -> LogKeys:
     """Replace the key of the same logs, after the old one signed everything recorded.
 
     Raises:
-        ConfigurationError: the new key has signed before.
         SigningRefused: the old key may not sign.
+        ConfigurationError: the new key has signed before.
+        BarographError: another process has changed the key meanwhile.
     """
     signed, continuity = SignedHeads(record.service, record.clock), record.continuity
     logs = PublicLogs(
         record.history, old, record.base_url, signed, continuity, reload_key=lambda: old
     )
     await logs.checkpoints()
-    return await new_origin(record, old, new, logs.keys.name)
+    return await _succeed(record, logs.keys, old, new, logs.keys.name)
 
 
-async def new_origin(
-    record: Record, old: Ed25519PrivateKey | None, new: Ed25519PrivateKey, name: str | None = None
-) -> KeyChange:
-    """Continue the record as other logs, with a new key and a new name unless one is given.
-
-    The last checkpoints of the old key say up to which entry the old and the new logs are the same.
-    The old key signs them if we have it.
+async def start_origin(
+    record: Record, old: Ed25519PrivateKey | None, new: Ed25519PrivateKey
+) -> LogKeys:
+    """Continue the record as other logs, with a new name and a new key.
 
     Raises:
         ConfigurationError: the new key has signed before.
+        BarographError: another process has changed the key meanwhile.
     """
-    before, public_key = await record.log_keys(), public_bytes(new)
+    name = sha256(public_bytes(new)).hexdigest()[:NAME_DIGITS]
+    return await _succeed(record, await record.log_keys(), old, new, name)
+
+
+async def _succeed(
+    record: Record,
+    before: LogKeys,
+    old: Ed25519PrivateKey | None,
+    new: Ed25519PrivateKey,
+    name: str,
+) -> LogKeys:
+    """Retire the key: its last checkpoints say up to which entry old and new logs are the same."""
     found = None if old is None else public_bytes(old)
     old_key, retired = before.public_key or found, before.retired
-    if public_key in (old_key, *(each.public_key for each in retired)):
+    if public_bytes(new) in (old_key, *(each.public_key for each in retired)):
         raise ConfigurationError(
             "the new key has signed checkpoints before: make another, for example with "
             "`head -c 32 /dev/urandom | base64`"
         )
-    if name is None:
-        name = sha256(public_key).hexdigest()[:NAME_DIGITS]
+    signer = old if found == old_key else None  # without the old key, only the new one signs
     if old_key is not None:
         last = []
         for log in product(KINDS, LOGS):
-            ended, next_log = (
-                log_origin(record.base_url, *log, each) for each in (before.name, name)
-            )
-            checkpoint = Checkpoint(ended, *await _agreed(record, *log))
-            signer = old if found == old_key else None
-            last.append(sign_last_checkpoint(checkpoint, signer, new, next_log))
+            names = [log_origin(record.base_url, *log, each) for each in (before.name, name)]
+            checkpoint = Checkpoint(names[0], *await _agreed(record, *log))
+            last.append(sign_last_checkpoint(checkpoint, signer, new, names[1]))
         retired += (RetiredKey(old_key, before.name, record.clock(), tuple(last)),)
-    return KeyChange(new, before, LogKeys(name, public_key, None, retired))
+    after = LogKeys(name, public_bytes(new), None, retired)
+    await record.service.write(lambda tx: _replace_keys(tx, before, after, new))
+    return after
 
 
-async def store_key_change(tx: Transaction, change: KeyChange) -> None:
-    """Retire the old key; from now on only the new one signs.
-
-    Raises:
-        BarographError: another process has changed the key meanwhile.
-    """
-    if await read_log_keys(tx) != change.before:
+async def _replace_keys(
+    tx: Transaction, before: LogKeys, after: LogKeys, key: Ed25519PrivateKey
+) -> None:
+    if await read_log_keys(tx) != before:
         raise BarographError("another process has changed the signing key meanwhile: run it again")
-    if change.after.name != change.before.name:
+    if after.name != before.name:
         await tx.execute("DELETE FROM signed_heads")
-    await store_log_keys(tx, change.after)
+    await store_log_keys(tx, after)
+    await replace_fingerprint(tx, FILE_NAME, key.private_bytes_raw())
 
 
 def _opened(files: Sequence[str], keys: LogKeys, base_url: str) -> dict[Log, list[TreeHead]]:

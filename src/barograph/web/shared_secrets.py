@@ -5,7 +5,6 @@ key would sign checkpoints that contradict the others'. So the first web host st
 its secrets, and one with other secrets doesn't start.
 """
 
-import hmac
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,9 +13,8 @@ from barograph.history.signing import FILE_NAME as HISTORY_KEY_FILE
 from barograph.history.signing import load_history_key
 from barograph.keys.api_keys import PEPPER_FILE, load_pepper
 from barograph.kit.database import POSTGRESQL, Database, Transaction
+from barograph.kit.fingerprints import fingerprint
 from barograph.settings import Settings
-
-_PURPOSE = b"barograph: fingerprint of a secret"
 
 
 def web_secrets(settings: Settings) -> dict[str, bytes]:
@@ -38,7 +36,7 @@ async def require_shared_secrets(
     """
     if database.engine != POSTGRESQL:
         return
-    ours = {name: _fingerprint(key) for name, key in secrets.items()}
+    ours = {name: fingerprint(key) for name, key in secrets.items()}
 
     async def store(tx: Transaction) -> dict[str, str]:
         await tx.execute_many(_ADD, sorted(ours.items()))
@@ -55,23 +53,9 @@ async def require_shared_secrets(
         )
 
 
-async def replace_fingerprint(tx: Transaction, name: str, secret: bytes | None) -> None:
-    """Expect another secret from now on; without one, expect that of the host that starts first."""
-    if secret is None:
-        await tx.execute("DELETE FROM secret_fingerprints WHERE name = $1", name)
-    else:  # on SQLite there is no row
-        await tx.execute(_REPLACE, _fingerprint(secret), name)
-
-
 async def forget_secrets(database: Database) -> None:
     """Delete the fingerprints, so that hosts can start with other secrets."""
     await database.write(lambda tx: tx.execute("DELETE FROM secret_fingerprints"))
 
 
-def _fingerprint(secret: bytes) -> str:
-    """A keyed hash, from which nobody can learn the secret."""
-    return hmac.digest(secret, _PURPOSE, "sha256").hex()
-
-
 _ADD = "INSERT INTO secret_fingerprints (name, fingerprint) VALUES ($1, $2) ON CONFLICT DO NOTHING"
-_REPLACE = "UPDATE secret_fingerprints SET fingerprint = $1 WHERE name = $2"
