@@ -1,4 +1,4 @@
-"""`barograph stances resume` and `rotate-key`, and `barograph keys rotate-pepper`."""
+"""`barograph stances resume` and `rotate-key`."""
 
 import asyncio
 import json
@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from barograph.cli import cli
 from barograph.history.checkpoint import RetiredKey
 from barograph.history.guards import SigningRefused
 from barograph.history.origins import hold_signing
@@ -113,21 +111,3 @@ def test_interrupted_change_of_the_key_is_completed_by_the_next_run_and_not_repe
     assert "is complete now" in str(operator.refused(*command, "--yes"))
     assert key_of(operator) == new
     assert len(signed(operator)[1]) == 1
-
-
-def test_new_pepper_revokes_every_key_and_says_how_many(operator: Operator) -> None:
-    data = ("--data", str(operator.data))
-    for name in ("a", "b"):
-        made = ["keys", "create", "--email", f"{name}@example.com", *data]
-        assert CliRunner().invoke(cli, made).exit_code == 0
-    pepper = (operator.data / "key-pepper").read_bytes()
-    rotate = ["keys", "rotate-pepper", *data]
-    assert CliRunner().invoke(cli, rotate, input="n\n").exit_code == 1
-    assert (operator.data / "key-pepper").read_bytes() == pepper
-    result = CliRunner().invoke(cli, rotate, input="y\n")
-    assert "revoked 2 keys\n" in result.output
-    assert (operator.data / "key-pepper").read_bytes() != pepper
-    listed = CliRunner().invoke(cli, ["keys", "list", "--json", *data])
-    assert all(each["revoked_at"] for each in json.loads(listed.stdout))
-    result = CliRunner().invoke(cli, [*rotate, "--yes"], env={"BAROGRAPH_KEY_PEPPER": "p" * 32})
-    assert "now set BAROGRAPH_KEY_PEPPER to another secret" in result.output

@@ -87,25 +87,28 @@ def test_command_that_needs_the_pepper_compares_nothing_else(
     asyncio.run(work())
 
 
-def test_pepper_that_is_lost_or_was_replaced_half_way_is_replaced_again(
+def test_new_pepper_revokes_every_key_even_if_the_old_one_is_lost(
     postgresql: PostgreSQL, tmp_path: Path
 ) -> None:
-    file, environment = (
-        tmp_path / PEPPER_FILE,
-        {"BAROGRAPH_DATABASE_URL": postgresql.create(SERVICE)},
-    )
+    file, url = tmp_path / PEPPER_FILE, postgresql.create(SERVICE)
 
-    def run(*arguments: str) -> Result:
-        return CliRunner().invoke(cli, [*arguments, "--data", str(tmp_path)], env=environment)
+    def run(command: str, *options: str, **environment: str) -> Result:
+        arguments = ["keys", command, *options, "--data", str(tmp_path)]
+        environment["BAROGRAPH_DATABASE_URL"] = url
+        return CliRunner().invoke(cli, arguments, input="n\n", env=environment)
 
-    assert run("keys", "create", "--email", "name@example.com").exit_code == 0
+    for name in ("a", "b"):
+        assert run("create", "--email", f"{name}@example.com").exit_code == 0
     old = file.read_bytes()
-    file.write_bytes(bytes(32))  # as if another host had the new one
-    assert run("keys", "create", "--email", "name@example.com").exit_code == 1
-    result = run("keys", "rotate-pepper", "--yes")
-    assert result.output.startswith("revoked 1 keys\nreplaced key-pepper"), result.output
+    assert (run("rotate-pepper").exit_code, file.read_bytes()) == (1, old)
+    file.write_bytes(bytes(32))
+    assert run("list").exit_code == 1
+    result = run("rotate-pepper", "--yes")
+    assert result.output.startswith("revoked 2 keys\nreplaced key-pepper"), result.output
     assert file.read_bytes() not in (old, bytes(32))
-    assert run("keys", "create", "--email", "name@example.com").exit_code == 0
+    assert "works" not in run("list").output
+    result = run("rotate-pepper", "--yes", BAROGRAPH_KEY_PEPPER="p" * 32)
+    assert "now set BAROGRAPH_KEY_PEPPER to another secret" in result.output
 
 
 def test_sqlite_serves_one_host_and_stores_no_fingerprint(tmp_path: Path) -> None:

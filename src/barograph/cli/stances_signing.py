@@ -3,7 +3,6 @@
 import json
 from base64 import b64encode
 from collections.abc import Callable, Coroutine, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
@@ -22,12 +21,16 @@ from barograph.errors import BarographError, ConfigurationError
 from barograph.kit.clock import system_clock
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
     from barograph.history.checkpoint import LogKeys
     from barograph.history.origins import Record
     from barograph.kit.database import Database
     from barograph.settings import Settings
 
-    ChangeKey = Callable[[Settings, Record], Coroutine[Any, Any, LogKeys]]
+    ChangeKey = Callable[
+        [Record, Ed25519PrivateKey | None, Ed25519PrivateKey], Coroutine[Any, Any, LogKeys]
+    ]
 
 T = TypeVar("T")
 
@@ -98,10 +101,12 @@ def resume_record(settings: "Settings", notes: Sequence[str]) -> list[str]:
         ConfigurationError: the key is missing, or has signed before.
         DatabaseUnavailable: a database can't be used.
     """
+    from barograph.history.origins import start_origin
+
     if notes:
         compared = _on_record(settings, lambda record: _compare(settings, record, notes))
         return [*compared, "checkpoints are signed again, with the same name and key"]
-    keys = _on_record(settings, lambda record: _replace_key(settings, record, _start_origin))
+    keys = _on_record(settings, lambda record: _replace_key(settings, record, start_origin))
     return [
         f"started a new origin: the names of its logs have history-{keys.name}",
         f"its public key is {_encoded(keys.public_key)}",
@@ -112,32 +117,16 @@ def resume_record(settings: "Settings", notes: Sequence[str]) -> list[str]:
 async def _compare(settings: "Settings", record: "Record", notes: Sequence[str]) -> list[str]:
     from barograph.history import origins, signing
 
-    key = signing.existing_key(settings)
-    if key is None:
-        raise ConfigurationError(
-            f"there is no history-key in {settings.data}: put the key of this record back, or "
-            "start a new origin with --new-origin"
-        )
     try:
-        return await origins.resume_signing(record, key, notes)
+        return await origins.resume_signing(record, signing.existing_key(settings), notes)
     except origins.RecordBehind as error:
         raise BarographError(f"nothing is signed: {error}. {BEHIND}") from error
-
-
-async def _start_origin(settings: "Settings", record: "Record") -> "LogKeys":
-    from barograph.history import origins, signing
-
-    if signing.is_key_in_file(settings):
-        old, new = signing.existing_key(settings), signing.staged_key(settings)
-    else:  # the operator has already changed the setting
-        old, new = None, signing.load_history_key(settings)
-    return await origins.start_origin(record, old, new)
 
 
 @click.command("rotate-key")
 @click.option(
     "--new-key",
-    type=click.File(encoding="utf-8"),
+    type=click.File(encoding="utf-8", errors="replace"),
     help="The next value of BAROGRAPH_HISTORY_KEY; - reads standard input.",
 )
 @yes_option
@@ -155,11 +144,16 @@ def rotate_key(new_key: TextIO | None, yes: bool, as_json: bool, data: Path | No
       barograph stances rotate-key
       barograph stances rotate-key --new-key new-key.txt --yes
     """
+    from barograph.history.origins import rotate_key as replace
+    from barograph.history.signing import is_key_in_file
+
     settings = named_as_served(read_settings(data=data))
     if not yes:
         click.confirm("Replace the key that signs checkpoints?", abort=True, err=True)
-    rotation = partial(_rotate, given=None if new_key is None else new_key.read())
-    keys = _on_record(settings, lambda record: _replace_key(settings, record, rotation))
+    given = None if new_key is None else new_key.read()
+    if is_key_in_file(settings) != (given is None):
+        raise ConfigurationError(NEW_KEY_MISSING if given is None else NEW_KEY_NOT_USED)
+    keys = _on_record(settings, lambda record: _replace_key(settings, record, replace, given))
     public_key, retired = _encoded(keys.public_key), _encoded(keys.retired[-1].public_key)
     if as_json:
         click.echo(json.dumps({"public_key": public_key, "retired": retired}))
@@ -168,29 +162,26 @@ def rotate_key(new_key: TextIO | None, yes: bool, as_json: bool, data: Path | No
     click.echo(_next_step(settings))
 
 
-async def _rotate(settings: "Settings", record: "Record", given: str | None) -> "LogKeys":
-    from barograph.history import origins, signing
-
-    if signing.is_key_in_file(settings) != (given is None):
-        raise ConfigurationError(NEW_KEY_MISSING if given is None else NEW_KEY_NOT_USED)
-    old = signing.load_history_key(settings)
-    new = signing.staged_key(settings) if given is None else signing.decode_history_key(given)
-    return await origins.rotate_key(record, old, new)
-
-
-async def _replace_key(settings: "Settings", record: "Record", change: "ChangeKey") -> "LogKeys":
+async def _replace_key(
+    settings: "Settings", record: "Record", change: "ChangeKey", given: str | None = None
+) -> "LogKeys":
     """Change the key in the database, then replace the file.
 
     Raises:
         BarographError: an earlier change was interrupted in between, and is complete now.
     """
-    from barograph.history.signing import install_staged_key
+    from barograph.history import signing
 
-    if install_staged_key(settings, (await record.log_keys()).public_key):
+    if signing.install_staged_key(settings, (await record.log_keys()).public_key):
         raise BarographError(COMPLETED)
-    keys = await change(settings, record)
-    install_staged_key(settings, keys.public_key)
-    return keys
+    old = signing.existing_key(settings)
+    if signing.is_key_in_file(settings):
+        keys = await change(record, old, signing.staged_key(settings))
+        signing.install_staged_key(settings, keys.public_key)
+        return keys
+    if given is None:  # the operator has already changed the setting
+        return await change(record, None, signing.load_history_key(settings))
+    return await change(record, old, signing.decode_history_key(given))
 
 
 def _on_record(settings: "Settings", use: "Callable[[Record], Coroutine[Any, Any, T]]") -> T:

@@ -44,7 +44,7 @@ RESTORED = (
     "that were published (barograph stances resume)"
 )
 OTHER_KEY = (
-    "this host doesn't have the current key; the operator must copy history-key from another host "
+    "this host doesn't have the current key; the operator must put history-key in its data folder "
     "or set BAROGRAPH_HISTORY_KEY, repeat a command that was interrupted (barograph stances "
     "rotate-key), or replace a lost key (barograph stances resume --new-origin)"
 )

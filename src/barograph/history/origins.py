@@ -33,6 +33,7 @@ from barograph.history.guards import (
     OTHER_KEY,
     Continuity,
     SignedHeads,
+    SigningRefused,
     read_log_keys,
     store_log_keys,
 )
@@ -92,7 +93,9 @@ async def hold_signing(tx: Transaction, now: int) -> None:
     await store_log_keys(tx, replace(await read_log_keys(tx), held_since=now))
 
 
-async def resume_signing(record: Record, key: Ed25519PrivateKey, files: Sequence[str]) -> list[str]:
+async def resume_signing(
+    record: Record, key: Ed25519PrivateKey | None, files: Sequence[str]
+) -> list[str]:
     """Sign again with the same name and key, if the record holds everything that was signed.
 
     Each file is the JSON of `/api/history/checkpoint`, or the text of one checkpoint. A record that
@@ -104,13 +107,13 @@ async def resume_signing(record: Record, key: Ed25519PrivateKey, files: Sequence
         RecordBehind: the record lacks something that was signed.
         CheckpointRefused: a checkpoint is malformed, of another log, missing for some log, or not
             signed by our keys.
-        ConfigurationError: this is not the key of the record.
+        ConfigurationError: the key of the record is missing, or this is another one.
         DatabaseUnavailable: a database cannot be used, or the record is damaged.
     """
     before = await record.log_keys()
-    after = replace(before, public_key=public_bytes(key), held_since=None)
-    if before.public_key not in (None, after.public_key):
+    if key is None or before.public_key not in (None, public_bytes(key)):
         raise ConfigurationError(OTHER_KEY)
+    after = replace(before, public_key=public_bytes(key), held_since=None)
     given = _opened(files, after, record.base_url)
     found = [await _compare(record, *log, heads) for log, heads in given.items()]
     if problems := [text for is_behind, text in found if is_behind]:
@@ -120,7 +123,9 @@ async def resume_signing(record: Record, key: Ed25519PrivateKey, files: Sequence
     return [text for _, text in found]
 
 
-async def rotate_key(record: Record, old: Ed25519PrivateKey, new: Ed25519PrivateKey) -> LogKeys:
+async def rotate_key(
+    record: Record, old: Ed25519PrivateKey | None, new: Ed25519PrivateKey
+) -> LogKeys:
     """Replace the key of the same logs, after the old one signed everything recorded.
 
     Raises:
@@ -128,6 +133,8 @@ async def rotate_key(record: Record, old: Ed25519PrivateKey, new: Ed25519Private
         ConfigurationError: the new key has signed before.
         BarographError: another process has changed the key meanwhile.
     """
+    if old is None:
+        raise SigningRefused(OTHER_KEY)
     signed, continuity = SignedHeads(record.service, record.clock), record.continuity
     logs = PublicLogs(
         record.history, old, record.base_url, signed, continuity, reload_key=lambda: old
