@@ -58,14 +58,6 @@ class RecordBehind(BarographError):
     """The record lacks something that was signed, or contradicts it."""
 
 
-class KeyChange(NamedTuple):
-    """Other keys, not stored yet; `key` is the one that signs then."""
-
-    key: Ed25519PrivateKey
-    before: LogKeys
-    after: LogKeys
-
-
 class Record(NamedTuple):
     """Both databases of an instance, its address, and the check against what it published."""
 
