@@ -4,7 +4,7 @@
 #     deploy/rolling-restart.sh HOSTS_FILE RESTART_COMMAND
 #
 # HOSTS_FILE is the file that deploy/nginx.conf includes, with lines such as
-# `server 10.0.0.11:8080;`. RESTART_COMMAND is a shell command that restarts one process and gets
+# `server 10.0.0.11:8080 max_fails=3 fail_timeout=5s;`. RESTART_COMMAND is a shell command that restarts one process and gets
 # its address as $1:
 #
 #     deploy/rolling-restart.sh /etc/nginx/barograph-hosts.conf \
