@@ -38,7 +38,8 @@ def barograph(*arguments: str, **environment: str) -> "subprocess.CompletedProce
 
 
 LOOKED_AT = [
-    *("port", "sqlite", "disk", "secrets", "database", "history", "guides", "limits", "terms"),
+    *("port", "sqlite", "disk", "secrets", "database", "history", "collector", "guides"),
+    *("limits", "terms"),
     *("exchange", "stream", "clock", "treasury", "nyfed", "etf"),
     *("identity", "facilitator", "chain", "mail"),
 ]
