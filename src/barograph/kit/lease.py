@@ -28,6 +28,12 @@ class Lease:
         self._clock = clock
         self._milliseconds = milliseconds
         self._token: int | None = None
+        self._expires_at = 0
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it is ours, and was renewed in time as far as we know."""
+        return self._token is not None and self._clock() < self._expires_at
 
     async def acquire(self) -> bool:
         """Take the lease if it is free, and return whether it is ours now."""
@@ -41,7 +47,8 @@ class Lease:
             # At least the time: the history database outlives this one and must not mistake a
             # new or restored service database for an old leader.
             following = max(int(token) + 1, now // SECOND)
-            await tx.execute(_TAKE, self._name, self._holder, following, now + self._milliseconds)
+            self._expires_at = now + self._milliseconds
+            await tx.execute(_TAKE, self._name, self._holder, following, self._expires_at)
             return following
 
         self._token = await self._database.write(work)
@@ -69,12 +76,13 @@ class Lease:
             LeaseLost: another process has held it since, so our state may be out of date.
         """
 
-        async def work(tx: Transaction) -> None:
+        async def work(tx: Transaction) -> int:
             await self.fence(tx)
             expiry = self._clock() + self._milliseconds
             await tx.execute(_TAKE, self._name, self._holder, self._token, expiry)
+            return expiry
 
-        await self._database.write(work)
+        self._expires_at = await self._database.write(work)
 
     async def fence(self, queryable: Queryable) -> None:
         """Check that the lease is still ours; a write needs this check in its transaction.
