@@ -17,7 +17,7 @@ from barograph import NOTICE
 from barograph.cli import databases
 from barograph.cli.common import HISTORY_TABLES, published_stances
 from barograph.cli.databases import read_once, require_kind, run_once, stored_terms, tables_in
-from barograph.cli.diagnosis import Check, Diagnosis, explained, failed, note, ok
+from barograph.cli.diagnosis import Check, Diagnosis, command, explained, failed, note, ok
 from barograph.cli.doctor_postgresql import inspect_postgresql
 from barograph.collector.leader import LEASE
 from barograph.errors import ConfigurationError
@@ -231,7 +231,7 @@ async def _inspect(
     found = await asyncio.to_thread(_read_through, path)
     if found.status == "fail":
         return found
-    upgrade = f"barograph db upgrade --data {settings.data}"
+    upgrade = command("db upgrade", settings)
     database = SQLiteDatabase(path, create=False)
     try:
         if missing := await missing_migrations(database, migrations):
@@ -294,7 +294,7 @@ async def check_terms(unconfirmed: Unconfirmed, settings: Settings) -> Diagnosis
         found.append(f"not confirmed and not used: {', '.join(unconfirmed.unused)}")
     if BYBIT in unconfirmed.unused:
         found.append("`collect` does not start without bybit")
-    accept = f"`barograph terms accept SOURCE --data {settings.data}`"
+    accept = f"`{command('terms accept SOURCE', settings)}`"
     return note("; ".join(found), f"read {PAGE}, then confirm each source you may use: {accept}")
 
 
