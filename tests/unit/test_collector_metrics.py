@@ -19,10 +19,10 @@ def test_gauges_show_waiting_mails_and_payments_and_no_more_without_the_database
     tmp_path: Path,
 ) -> None:
     clock, metrics = HandClock(), Metrics()
+    database = upgraded_database(tmp_path / "barograph.sqlite3")
     now = clock()
 
     async def work() -> None:
-        database = upgraded_database(tmp_path / "barograph.sqlite3")
         journal = Journal(database, clock, metrics)
         put = partial(put_mail, recipient="a@b.example", subject="x", body="y", now=now)
         await database.write(partial(put, give_up_at=now + 1))

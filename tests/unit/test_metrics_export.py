@@ -3,16 +3,24 @@
 import asyncio
 import logging
 import socket
+import struct
 import tracemalloc
 from contextlib import closing
 from pathlib import Path
 
+import httpx2
 import msgspec
 import pytest
 
 from barograph.errors import Unreachable
 from barograph.kit.metrics import LEADER, PROCESSES, REQUEST_SECONDS, Gauges, Metrics
-from barograph.kit.metrics_export import LIVE_MS, MetricsExporter, ProcessFile
+from barograph.kit.metrics_export import (
+    LIVE_MS,
+    MetricsExporter,
+    ProcessFile,
+    SumOfProcesses,
+    serve_metrics,
+)
 from barograph.kit.operating_system import lock_file
 from barograph.kit.request_times import RequestTimes
 from barograph.macro.records import Figure
@@ -78,11 +86,15 @@ def host(tmp_path: Path) -> Host:
 
 
 def test_counters_add_up_and_only_running_processes_have_gauges(host: Host) -> None:
-    host.leave_file("collector-0", calls=2, leads=1)
-    host.leave_file("collector-1", calls=4, leads=1, age=LIVE_MS + 1)
+    running = lock_file(host.leave_file("collector-0", calls=2, leads=1))
+    frozen = lock_file(host.leave_file("collector-1", calls=4, leads=1, age=LIVE_MS + 1))
+    host.leave_file("collector-2", calls=8, leads=1)  # killed a moment ago
     host.leave_file("web-0", calls=0).with_suffix(".json").write_text("half a fi")
-    assert host.sums()[CALLS] == 6
+    assert host.sums()[CALLS] == 14
     assert host.sums()["barograph_leader"] == 1
+    for each in (running, frozen):
+        assert each is not None
+        each.close()
 
 
 def test_a_process_continues_the_counts_of_an_ended_one(host: Host) -> None:
@@ -113,6 +125,27 @@ def test_a_port_that_another_program_uses_is_logged_once(
     (record,) = caplog.records
     assert record.getMessage() == "metrics are not served"
     assert "in use" in vars(record)["reason"]
+
+
+def test_strange_scrapes_are_answered_and_print_nothing(
+    host: Host, capfd: pytest.CaptureFixture[str]
+) -> None:
+    server = serve_metrics(HOST, 0, SumOfProcesses(host.folder, host.clock))
+    try:
+        port = server.server_port
+        reset = struct.pack("ii", 1, 0)  # SO_LINGER of zero seconds: closing sends a reset
+        for sent in (b"", b"GET /" + b"x" * 100_000 + b" HTTP/1.0\r\n\r\n"):
+            with socket.create_connection((HOST, port)) as client:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+                client.sendall(sent)
+        odd = {"Accept": "application/openmetrics-text; version=zz.1"}
+        for target, headers in (("", odd), ("?name[]=barograph_leader", {})):
+            answer = httpx2.get(f"http://{HOST}:{port}/metrics{target}", headers=headers)
+            assert (answer.status_code, "barograph_leader" in answer.text) == (200, True)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert capfd.readouterr().err == ""
 
 
 def test_failures_have_one_of_few_kinds() -> None:

@@ -45,7 +45,6 @@ class Collector:
         sleep: Sleep = asyncio.sleep,
         jobs: Sequence[Job] = (),
     ) -> None:
-        self.is_leading = False
         self._settings = settings
         self._exchange = exchange
         self._database = database
@@ -58,6 +57,11 @@ class Collector:
         self._first_reading = asyncio.Event()
         self._last_as_of: int | None = None
 
+    @property
+    def is_leading(self) -> bool:
+        """Whether it has the lease; without the database, only until that expires."""
+        return self._lease.is_held
+
     async def run(self) -> None:
         """Lead whenever possible, until cancelled."""
         try:
@@ -65,9 +69,7 @@ class Collector:
             while True:
                 if await self._try_acquire():
                     log.info("collector leads")
-                    self.is_leading = True
                     await self._lead()
-                    self.is_leading = False
                 elif not is_waiting:
                     log.info("collector waits for the lease")
                 is_waiting = True

@@ -20,12 +20,13 @@ from typing import IO, Any, Literal
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import msgspec
-from prometheus_client import CollectorRegistry, Metric, core, make_wsgi_app
+from prometheus_client import CollectorRegistry, Metric, core, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
 from barograph.kit.clock import Clock
 from barograph.kit.metrics import BOUNDS, FAMILIES, PROCESSES, Family, Gauges, Key, Metrics, Numbers
-from barograph.kit.operating_system import OWNER_ONLY, lock_file
+from barograph.kit.operating_system import OWNER_ONLY, is_locked, lock_file
 from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings
 
@@ -36,7 +37,7 @@ Sample = Callable[[Gauges], Awaitable[None]]
 
 WRITE_SECONDS = 1.0
 LIVE_MS = 10 * SECOND
-"""The gauges of a process that wrote nothing for this long don't count."""
+"""The gauges of a process that hangs, and wrote nothing for this long, don't count."""
 
 PAUSE_SECONDS = 0.4
 """Between two scrapes. Each takes some 40 ms of the time in which this process answers readers."""
@@ -146,7 +147,7 @@ class MetricsExporter:
             if self._serving is None:
                 self._serving = lock_file(self._folder / ".serving")
             if self._serving is not None and self._server is None:
-                self._server = _serve(
+                self._server = serve_metrics(
                     self._host, self._port, SumOfProcesses(self._folder, self._clock)
                 )
 
@@ -190,12 +191,13 @@ class SumOfProcesses(Collector):
     def collect(self) -> Iterable[Metric]:
         """Every metric."""
         # The names of the locks: those of files that are being replaced might be left out.
-        files = [one for lock in self._folder.glob("*.lock") for one in _read_file(lock)]
+        locks = self._folder.glob("*.lock")
+        files = [(one, is_locked(lock)) for lock in locks for one in _read_file(lock)]
         now = self._clock()
         found: defaultdict[Key, Numbers] = defaultdict(list)
-        _add_up(files, found)
-        for each in files:
-            if now - each.written_at <= LIVE_MS:
+        _add_up((each for each, _ in files), found)
+        for each, is_running in files:
+            if is_running and now - each.written_at <= LIVE_MS:
                 for key, value in each.gauges:
                     found[key].append(value)
         for family in FAMILIES:
@@ -251,12 +253,19 @@ class _ScrapeHandler(WSGIRequestHandler):
         """Log no requests."""
 
 
-def _serve(host: str, port: int, metrics: SumOfProcesses) -> WSGIServer:
+def serve_metrics(host: str, port: int, metrics: SumOfProcesses) -> WSGIServer:
     """Serve the metrics in a thread, so that no scrape blocks the event loop."""
     registry = CollectorRegistry()
     registry.register(metrics)
+
+    def app(_: object, start: Callable[[str, list[tuple[str, str]]], object]) -> list[bytes]:
+        # Always everything in the format that every version of Prometheus reads.
+        body = generate_latest(registry)
+        start("200 OK", [("Content-Type", CONTENT_TYPE_PLAIN_0_0_4)])
+        return [body]
+
     _ScrapeServer.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
     server = _ScrapeServer((host, port), _ScrapeHandler)
-    server.set_app(make_wsgi_app(registry))
+    server.set_app(app)
     Thread(target=server.serve_forever, args=(STOP_SECONDS,), daemon=True).start()
     return server

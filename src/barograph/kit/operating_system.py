@@ -113,6 +113,14 @@ def lock_file(file: Path) -> IO[str] | None:
     return lock
 
 
+def is_locked(file: Path) -> bool:
+    """Whether a process has locked a file."""
+    lock = lock_file(file)
+    if lock is not None:
+        lock.close()
+    return lock is None
+
+
 def load_or_create_secret(
     file: Path, size: int, *, setting: str, loss: str, create: bool = True
 ) -> bytes:

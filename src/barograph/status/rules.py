@@ -397,10 +397,7 @@ def _history(inputs: StatusInputs) -> Check:
 
 
 def _payments(inputs: StatusInputs) -> Check:
-    absent = "this instance does not sell Feed by x402"
-    if inputs.unconfirmed is not None and SELLING in inputs.unconfirmed.unused:
-        absent = inputs.unconfirmed.explain(SELLING)
-    return _outside("payments", inputs.payments, absent)
+    return _outside("payments", inputs.payments, "this instance does not sell Feed by x402")
 
 
 def _with_terms(checks: list[Check], unconfirmed: Unconfirmed | None) -> list[Check]:
@@ -412,16 +409,17 @@ def _with_terms(checks: list[Check], unconfirmed: Unconfirmed | None) -> list[Ch
         return checks
     notes: dict[str, list[str]] = {}
     unread: list[Check] = []
+    absent = {SOURCES[name].check: unconfirmed.explain(name) for name in unconfirmed.unused}
     for name in unconfirmed.sources:
         why = unconfirmed.explain(name)
         if name not in unconfirmed.unused:
             notes.setdefault(SOURCES[name].check, []).append(why)
         elif name != SELLING:  # `payments` says why
             unread.append(_check(name, "not_configured", why))
-    noted = [
-        _check(each.name, each.status, "; ".join([each.detail, *notes.get(each.name, [])]))
-        for each in checks
-    ]
+    noted = []
+    for name, status, detail in ((each.name, each.status, each.detail) for each in checks):
+        first = absent.get(name, detail) if status == "not_configured" else detail
+        noted.append(_check(name, status, "; ".join([first, *notes.get(name, [])])))
     return noted + unread
 
 
