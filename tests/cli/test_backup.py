@@ -172,7 +172,7 @@ def test_restore_refuses_other_data_another_key_and_a_running_service(
     with lock_folder(new, shared=True):
         assert "in use by another process" in refused("restore", backup, new)
     (new / "history-key").write_bytes(b"x" * 32)
-    assert "history-key is not the one of the backup" in refused("restore", backup, new)
+    assert "history-key differs from the one in the backup" in refused("restore", backup, new)
     assert [each.name for each in new.iterdir()] == ["history-key"]
 
 

@@ -48,8 +48,9 @@ async def require_shared_secrets(
             f"this database was used with another {' and '.join(sorted(dict(other)))}: copy the "
             f"files from the data folder of another host to {data}, or set BAROGRAPH_KEY_PEPPER "
             "and BAROGRAPH_HISTORY_KEY to the same values on every host. If key-pepper is lost, or "
-            "its change was interrupted, run `barograph keys rotate-pepper`. For history-key, run "
-            "`barograph stances rotate-key`, or `resume --new-origin` if it is lost"
+            "its change was interrupted, run `barograph keys rotate-pepper`. To replace "
+            "history-key, run `barograph stances rotate-key`, or `resume --new-origin` if it is "
+            "lost"
         )
 
 
