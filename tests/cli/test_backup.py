@@ -344,7 +344,7 @@ def test_backup_of_a_demo_moves_between_both_engines(
     assert not [*(tmp_path / "full").glob("*key*")]
 
 
-def test_backup_says_at_once_that_a_file_beside_postgresql_is_not_restored_so(
+def test_backup_warns_that_one_file_and_one_server_cannot_be_restored(
     source: Operator, backup: Path, tmp_path: Path
 ) -> None:
     mixed = {"BAROGRAPH_DATABASE_URL": "postgresql://barograph@127.0.0.1:1/barograph"}

@@ -51,7 +51,7 @@ def test_every_setting_is_listed_with_its_group_value_and_origin(tmp_path: Path)
 @pytest.mark.parametrize(
     "wrong", [{}, {"LIMITS_URL": "redis://h/hunter2"}, {"EXCHANGE_REST_URL": "me:hunter2@host"}]
 )
-def test_no_secret_is_shown_and_an_invalid_setting_ends_with_3(wrong: dict[str, str]) -> None:
+def test_no_secret_is_shown_and_an_invalid_setting_exits_with_3(wrong: dict[str, str]) -> None:
     result = show("--json", **{**SECRETS, **wrong})
 
     assert "hunter2" not in result.output

@@ -59,7 +59,7 @@ def test_record_that_holds_everything_signed_resumes_after_a_question(
     assert len(signed(operator)[0]) == 6
 
 
-def test_record_that_is_behind_is_told_what_it_lacks_and_becomes_another_log(
+def test_resume_names_what_a_record_lacks_and_a_new_origin_makes_another_log(
     operator: Operator, kept: Path
 ) -> None:
     old = key_of(operator)

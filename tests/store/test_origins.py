@@ -113,7 +113,7 @@ def opened(note: str, key: Ed25519PrivateKey, name: str = NAME) -> Checkpoint:
 @pytest.mark.both_engines
 @pytest.mark.parametrize("is_marked", [True, False])
 @pytest.mark.outcome(
-    "A backup is restored that lacks versions which were signed after it",
+    "A restored backup lacks versions that were signed after it was made",
     "Nothing is signed under the old name. The operator restores a newer backup, or starts a new "
     "origin with another name and key.",
 )
