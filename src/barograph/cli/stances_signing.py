@@ -75,7 +75,8 @@ def resume(files: Sequence[TextIO], new_origin: bool, yes: bool, data: Path | No
 
     With --checkpoint, the command compares the record with everything that was signed according to
     your checkpoints and the database. If nothing is missing, the service signs again with the same
-    name and key. If the exit code is 1, restore a newer backup, or continue with --new-origin.
+    name and key. If entries are missing, the exit code is 1: restore a newer backup, or continue
+    with --new-origin.
 
     \b
     Examples:
