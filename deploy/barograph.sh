@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs a command with the service's settings and as its user: sudo barograph doctor
-# Variables that you give win over the file. ROOT is empty except in a rehearsal.
+# BAROGRAPH_ variables that you set override the file. ROOT is empty except in a rehearsal.
 given=$(export -p | grep ' BAROGRAPH_')
 set -a
 . "$ROOT/etc/barograph/barograph.env"

@@ -172,7 +172,7 @@ def test_restore_refuses_other_data_another_key_and_a_running_service(
     with lock_folder(new, shared=True):
         assert "in use by another process" in refused("restore", backup, new)
     (new / "history-key").write_bytes(b"x" * 32)
-    assert "history-key is not the one of the backup" in refused("restore", backup, new)
+    assert "history-key differs from the one in the backup" in refused("restore", backup, new)
     assert [each.name for each in new.iterdir()] == ["history-key"]
 
 
@@ -346,7 +346,7 @@ def test_backup_of_a_demo_moves_between_both_engines(
     assert not [*(tmp_path / "full").glob("*key*")]
 
 
-def test_backup_says_at_once_that_a_file_beside_postgresql_is_not_restored_so(
+def test_backup_warns_that_one_file_and_one_server_cannot_be_restored(
     source: Operator, backup: Path, tmp_path: Path
 ) -> None:
     mixed = {"BAROGRAPH_DATABASE_URL": "postgresql://barograph@127.0.0.1:1/barograph"}

@@ -63,7 +63,7 @@ def test_empty_variable_is_not_set_and_terms_name_the_command_that_lists_them() 
         {"EXCHANGE_REST_URL": "me:hunter2@host"},
     ],
 )
-def test_no_secret_is_shown_and_an_invalid_setting_ends_with_3(wrong: dict[str, str]) -> None:
+def test_no_secret_is_shown_and_an_invalid_setting_exits_with_3(wrong: dict[str, str]) -> None:
     result = show("--json", **{**SECRETS, **wrong})
 
     assert "hunter2" not in result.output

@@ -318,7 +318,7 @@ def test_a_demo_s_file_without_an_address_is_passed_over(
     assert proved(operator, *holder.arguments, BAROGRAPH_BASE_URL=BASE_URL) == (2, 3, 2)
 
 
-def test_a_kept_checkpoint_is_proved_after_a_rotation_and_not_mistaken_after_a_new_origin(
+def test_a_kept_checkpoint_verifies_after_a_rotation_and_is_refused_after_a_new_origin(
     operator: Operator, holder: Holder
 ) -> None:
     address = {"BAROGRAPH_BASE_URL": BASE_URL}

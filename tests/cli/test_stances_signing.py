@@ -54,12 +54,12 @@ def test_record_that_holds_everything_signed_resumes_after_a_question(
         signed(operator)
     result = operator.run("resume", "--checkpoint", str(kept), answers="y\n")
     assert result.exit_code == 0, result.output
-    compared = f"{FUNDING} versions: the record has 2 entries, and all 1 signed ones\n"
+    compared = f"{FUNDING} versions: the record has 2 entries, including all 1 that were signed\n"
     assert compared in result.stdout
     assert len(signed(operator)[0]) == 6
 
 
-def test_record_that_is_behind_is_told_what_it_lacks_and_becomes_another_log(
+def test_resume_names_what_a_record_lacks_and_a_new_origin_makes_another_log(
     operator: Operator, kept: Path
 ) -> None:
     old = key_of(operator)
@@ -82,7 +82,7 @@ def test_key_in_the_environment_is_changed_by_the_operator(operator: Operator) -
     operator.record(0)
     old = {"BAROGRAPH_HISTORY_KEY": b64encode(bytes(32)).decode()}
     signed(operator, history_key=old["BAROGRAPH_HISTORY_KEY"])
-    assert "give the next value with --new-key" in str(
+    assert "give its next value with --new-key" in str(
         operator.refused("rotate-key", "--yes", **old)
     )
     rotation = ("rotate-key", "--new-key", "-", "--yes")

@@ -73,7 +73,7 @@ def test_a_lost_database_is_down_until_it_answers_again(
         asyncio.run(measured.board.refresh())
     assert metrics.totals[DATABASE_FAILURES.name, "service", "read"] == [1]
     bring_back(service.settings.database_path)
-    with pytest.raises(asyncio.CancelledError):  # it shows nothing
+    with pytest.raises(asyncio.CancelledError):  # says nothing about the database
         asyncio.run(metrics.databases[0].read(_cancelled))
     assert metrics.gauges[DATABASE_UP.name, "service"] == 0
     asyncio.run(metrics.databases[0].ask_again())

@@ -113,7 +113,7 @@ def opened(note: str, key: Ed25519PrivateKey, name: str = NAME) -> Checkpoint:
 @pytest.mark.both_engines
 @pytest.mark.parametrize("is_marked", [True, False])
 @pytest.mark.outcome(
-    "A backup is restored that lacks versions which were signed after it",
+    "A restored backup lacks versions that were signed after it was made",
     "Nothing is signed under the old name. The operator restores a newer backup, or starts a new "
     "origin with another name and key.",
 )
@@ -180,7 +180,10 @@ def test_restored_record_that_holds_everything_signed_continues_with_its_key(
             await resume_signing(restored.record, NEXT, kept)
         document = json.dumps({"checkpoints": [{"checkpoint": each} for each in kept]})
         compared = await resume_signing(restored.record, KEY, [rates(kept), document])
-        assert f"{RATES} versions: the record has 3 entries, and all 3 signed ones" in compared
+        assert (
+            f"{RATES} versions: the record has 3 entries, including all 3 that were signed"
+            in compared
+        )
         assert [each.note for each in await running.checkpoints()] == kept
 
     runner.run(work())

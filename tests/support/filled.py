@@ -111,6 +111,6 @@ def comparable(tables: dict[str, list[Row]]) -> dict[str, list[Row]]:
 
 
 def source_rows(operator: Operator) -> dict[str, list[Row]]:
-    """The rows that a copy holds: all of them, and nobody leads."""
+    """The rows that a copy must hold: all of them, with every lease released."""
     rows = {**sqlite_rows(operator.database), **sqlite_rows(operator.history)}
     return {**rows, "leases": [(name, None, token, 0) for name, _, token, _ in rows["leases"]]}

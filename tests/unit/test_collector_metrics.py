@@ -15,7 +15,7 @@ from support.databases import take_away, upgraded_database
 from support.payments import proof
 
 
-def test_gauges_show_waiting_mails_and_payments_and_no_more_without_the_database(
+def test_gauges_show_mails_and_payments_and_without_the_database_only_leadership(
     tmp_path: Path,
 ) -> None:
     clock, metrics = HandClock(), Metrics()

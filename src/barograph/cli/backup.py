@@ -25,9 +25,9 @@ _folder = click.Path(file_okay=False, path_type=Path)
 def backup(folder: Path, without_keys: bool, data: Path | None, as_json: bool) -> None:
     """Back up both databases and the keys to the new folder DIR, while the service runs.
 
-    The databases become SQLite files, also those of PostgreSQL, so that you can restore them on
-    either engine. The command checks the copies and verifies the record. Keep DIR on another
-    machine, and as secret as the keys in it: only its owner can read it.
+    The backup holds SQLite files, even of PostgreSQL databases, so that you can restore it on
+    either engine. The command checks the copies and verifies the record. Only the owner of DIR can
+    read it. Copy it to another machine, and keep it as secret as the keys in it.
 
     \b
     Examples:
@@ -36,7 +36,7 @@ def backup(folder: Path, without_keys: bool, data: Path | None, as_json: bool) -
     """
     from barograph.cli.backup_folder import uses_both_engines, write_backup
 
-    # A stopped backup deletes what it has written.
+    # A backup that is stopped deletes what it has written.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     settings, started = read_settings(data=data), time.monotonic()
     if uses_both_engines(settings):
@@ -57,9 +57,9 @@ def backup(folder: Path, without_keys: bool, data: Path | None, as_json: bool) -
     "kept",
     multiple=True,
     type=click.File(encoding="utf-8", errors="replace"),
-    help="Compare the record with this kept checkpoint, and sign again: see `stances resume`.",
+    help="Compare the record with this kept checkpoint. If nothing is missing, sign again.",
 )
-@click.option("--new-origin", is_flag=True, help="Sign again as another log, with a new key.")
+@click.option("--new-origin", is_flag=True, help="Sign again as a new log, with a new key.")
 @data_option
 @json_option
 def restore(
@@ -115,9 +115,9 @@ def _say_missing_keys(manifest: "Manifest") -> None:
 
     if missing := [name for name in KEYS if name not in manifest.files]:
         click.echo(
-            f"The backup has no {' and no '.join(missing)}. Keep them, or BAROGRAPH_KEY_PEPPER and "
-            "BAROGRAPH_HISTORY_KEY, elsewhere: with another key-pepper no API key works, and with "
-            "another history-key the record needs a new origin."
+            f"The backup has no {' and no '.join(missing)}. Keep what is missing, or "
+            "BAROGRAPH_KEY_PEPPER and BAROGRAPH_HISTORY_KEY, elsewhere: with another key-pepper no "
+            "API key works, and with another history-key the record needs a new origin."
         )
 
 

@@ -1,10 +1,10 @@
 """A backup: a folder with both databases as SQLite files, the keys, and a manifest of them all.
 
-It is written under a hidden name beside its place and renamed when it is complete.
+`write_backup` writes the folder under a hidden name, and renames it when it is complete.
 
-A restore copies both databases beside their places, checks and upgrades them there, marks the
-service's as restored, and moves it first. Until the history follows, a service that starts finds no
-history, and signs nothing. If a restore is interrupted, run it again.
+A restore copies both databases next to where they belong, checks and upgrades the copies, and marks
+the service's database as restored. It moves that one first. Until the history follows, a service
+that starts finds no history, and signs nothing. If a restore is interrupted, run it again.
 """
 
 import asyncio
@@ -68,14 +68,14 @@ MANIFEST = "manifest.json"
 DATABASES = ("barograph.sqlite3", "history.sqlite3")
 KEYS = (PEPPER_FILE, HISTORY_KEY_FILE)
 SMALL_FILES = (*KEYS, WORLD_FILE)
-"""What a data folder has besides its databases. Only a demo has a world."""
+"""What a data folder has besides its databases. Only a demo has a world file."""
 
 SmallFiles = dict[str, bytes]
 LogHead = dict[str, str | int]
 
 
 class BackupFile(msgspec.Struct, frozen=True):
-    """What a file of a backup must still be when it is restored."""
+    """The size and digest that a file of a backup must still have when it is restored."""
 
     bytes: int
     sha256: str
@@ -104,8 +104,8 @@ def write_backup(settings: Settings, target: Path, *, with_keys: bool) -> Manife
     """Make a backup while the service runs.
 
     Raises:
-        ConfigurationError: there is nothing to back up, another version made it, or the folder is
-            in use.
+        ConfigurationError: there is nothing to back up, a newer version upgraded it, or the folder
+            is in use.
         BarographError: the folder can't be written, or a database is damaged.
         DatabaseUnavailable: a database can't be read.
     """
@@ -118,7 +118,7 @@ def write_backup(settings: Settings, target: Path, *, with_keys: bool) -> Manife
             raise ConfigurationError(
                 f"{target} would be lost with the data: name a folder outside {settings.data}"
             )
-        # Hidden, so that nobody takes what a killed backup leaves behind for a backup.
+        # Hidden, so that nobody mistakes what a killed backup leaves behind for a backup.
         draft = Path(mkdtemp("", f".{target.name}.incomplete-", target.parent))
         try:
             manifest = _fill(settings, draft, with_keys=with_keys)
@@ -131,7 +131,7 @@ def write_backup(settings: Settings, target: Path, *, with_keys: bool) -> Manife
 
 
 def uses_both_engines(settings: Settings) -> bool:
-    """Whether only one of the databases is on PostgreSQL; a restore can't make that."""
+    """Whether one database is on PostgreSQL and the other is a file; a restore can't do that."""
     return isinstance(settings.database_address, Path) != isinstance(settings.history_address, Path)
 
 
@@ -187,7 +187,7 @@ def _fill(settings: Settings, draft: Path, *, with_keys: bool) -> Manifest:
     names = {*SMALL_FILES} - (_given_keys(settings) if with_keys else {*KEYS})
     small = _read_small_files(settings.data, names)
     copy = Settings.from_environment({f"{PREFIX}DATA": str(draft)})
-    # The history second: it then holds everything that the service had published.
+    # The history comes second, so that it holds everything that the service has published.
     _copy_database(settings.database_address, SERVICE, copy.database_path)
     _copy_database(settings.history_address, RECORD, copy.history_path)
     if _read_small_files(settings.data, names) != small:
@@ -239,7 +239,7 @@ async def _read_heads(history: Database) -> list[LogHead]:
 
 
 def _finish(file: Path) -> Counts:
-    """Check a copied database, and make it one file that needs no log; return its rows."""
+    """Check a copied database and make it a single file without a log; return its row counts."""
     with closing(apsw.Connection(str(file))) as connection:
         tables = SQLiteTables(connection)
         if "leases" in tables.types:
@@ -288,7 +288,7 @@ def _read_manifest(folder: Path) -> Manifest:
     except (OSError, msgspec.MsgspecError) as error:
         raise ConfigurationError(
             f"{folder} is not a complete backup that this version can read: {MANIFEST} is missing, "
-            f"damaged or of a newer version ({error})"
+            f"damaged or from a newer version ({error})"
         ) from error
     return found
 
@@ -314,8 +314,8 @@ def _checked_small_files(settings: Settings, folder: Path, manifest: Manifest) -
     for name, content in _read_small_files(settings.data, {*found, WORLD_FILE}).items():
         if content != found.get(name):
             raise ConfigurationError(
-                f"{settings.data / name} is not the one of the backup: move it away, or choose "
-                "another folder with --data"
+                f"{settings.data / name} differs from the one in the backup: move it away, or "
+                "choose another folder with --data"
             )
     return found
 
@@ -323,7 +323,7 @@ def _checked_small_files(settings: Settings, folder: Path, manifest: Manifest) -
 def _require_unchanged(file: Path, found: BackupFile, manifest: Manifest) -> None:
     if found != manifest.files[file.name]:
         raise BarographError(
-            f"{file} was changed after the backup: its size or SHA-256 digest is not that of the "
+            f"{file} was changed after the backup: its size or SHA-256 digest differs from the "
             "manifest. Nothing was restored. Use another backup"
         )
 
@@ -336,7 +336,7 @@ def _restore_files(settings: Settings, folder: Path, manifest: Manifest, small: 
         _require_no_data(service, history)
         _stage(folder, manifest, staged)
         replace_file(staged[0], service)
-    # Not before: a service that starts with these keys must find the database that signs nothing.
+    # The keys come second: a service that has them must also find the mark that forbids signing.
     _write_small_files(settings.data, small)
     replace_file(staged[1], history)
 
@@ -351,20 +351,20 @@ def _restore_to_server(
         _write_small_files(settings.data, {name: small[name] for name in small.keys() - {*KEYS}})
         with progress_bar("copying to PostgreSQL") as progress:
             copy_databases(settings, staged, progress)
-        _hold(settings.database_address)  # it may have had these rows without the mark
+        _hold(settings.database_address)  # an earlier copy of the rows may lack the mark
     finally:
         _remove_staged(staged)
     _write_small_files(settings.data, small)
 
 
 def _staged(place: Path, manifest: Manifest) -> Path:
-    """Where a database waits; the name tells backups apart, whose databases must not be mixed."""
+    """Where a copy waits; each backup has its own name, so that two backups are never mixed."""
     digest = sha256(msgspec.json.encode(manifest)).hexdigest()
     return place.with_name(f"{place.name}.{digest[:8]}.restoring")
 
 
 def _require_no_data(*places: Path) -> None:
-    # A log alone counts too: SQLite would apply it to the restored database.
+    # A leftover log counts too, because SQLite would apply it to the restored database.
     ends = ("", "-wal", "-shm", "-journal")
     files = (place.with_name(place.name + end) for place in places for end in ends)
     if found := [file for file in files if file.exists()]:
@@ -384,7 +384,7 @@ def _remove_staged(staged: Files) -> None:
 
 
 def _stage(folder: Path, manifest: Manifest, staged: Files) -> None:
-    """Copy both databases, check and upgrade the copies, and let the service's sign nothing."""
+    """Copy both databases, check and upgrade the copies, and forbid the service's to sign."""
     _remove_staged(staged)
     try:
         for name, schema, file in zip(DATABASES, (SERVICE, RECORD), staged, strict=True):

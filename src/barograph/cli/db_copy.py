@@ -56,8 +56,8 @@ _STORED_AS = {"TEXT": "text", "INTEGER": "integer", "BIGINT": "integer", "DOUBLE
 _SUMS = {"text": "sum(length({}))", "integer": "sum({} % 1000003)", "real": "count({})"}
 """What both engines compute alike of a column; changed rows have other sums."""
 
-_NOT_COMPARED = {("leases", "holder"), ("leases", "expires_at"), ("history_origin", "held_since")}
-"""A copied lease has no holder, and each run of a restore holds its copy from another moment."""
+_NOT_COMPARED = {("leases", "holder"), ("leases", "expires_at")}
+"""A copied lease has no holder."""
 
 RELEASE_LEASES = "UPDATE leases SET holder = NULL, expires_at = 0"
 """The token stays: the next leader's must be higher than the one that the record has seen."""
@@ -354,7 +354,7 @@ async def _copy_rows(tx: Transaction, schema: str, file: Path, progress: Progres
         expected = await _sums(tx, tables)
         advance = _counting(progress, sum(count for count, *_ in expected.values()))
         for table, columns in tables.types.items():
-            # In the order of the key, in which the guards accept the rows again.
+            # In key order, in which the triggers accept the rows when they are copied back.
             rows = f"SELECT {', '.join(columns)} FROM {table} ORDER BY {tables.key(table)}"  # noqa: S608
             insert = f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))})"  # noqa: S608
             # The driver remembers a statement's columns, so each table has a cursor of its own.
@@ -368,7 +368,7 @@ async def _copy_rows(tx: Transaction, schema: str, file: Path, progress: Progres
 
 @contextmanager
 def _unguarded(connection: apsw.Connection) -> Iterator[None]:
-    """Fill a file without its triggers, which would require a certain order of all rows."""
+    """Fill a file without its triggers, which require the rows of all tables in a certain order."""
     connection.pragma("journal_mode", "off")  # a failed copy is deleted
     connection.pragma("synchronous", "off")
     triggers = connection.execute(_TRIGGERS).fetchall()

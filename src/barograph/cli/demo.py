@@ -258,8 +258,8 @@ def proof(wallet: str, what: str, data: Path) -> None:
 def servers(port: int, data: Path) -> None:
     """Run only the simulated servers, to rehearse a live instance without a network.
 
-    It prints the settings with which `serve` and `collect` use them. With this --data, the commands
-    `demo fault`, `mail`, `token` and `proof` work here too.
+    The command prints the settings that make `serve` and `collect` use these servers. Give the same
+    --data to `demo fault`, `demo mail`, `demo token` and `demo proof`.
 
     \b
     Examples:

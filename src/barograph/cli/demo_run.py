@@ -77,7 +77,7 @@ def run_demo(
 ) -> None:
     """Run a demo until it is stopped; a fresh one starts over with an empty record."""
     started = system_clock()
-    given = read_demo_settings(data)  # only its servers, its logs and its metrics are used
+    given = read_demo_settings(data)  # only its database servers, log format and metrics are used
     configure_logs("warning", given.log_format)
     require_free_port(HOST, port)
     names = ["exchange", "mail", "macro", "identity", *(["facilitator"] if x402 else [])]

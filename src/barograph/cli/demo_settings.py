@@ -29,7 +29,7 @@ def demo_settings(
 ) -> Settings:
     """The live configuration with the simulated servers' `ports` and shorter limits.
 
-    The settings `taken` come from the environment: databases elsewhere and the log format.
+    `taken` holds settings from the environment: database URLs, the log format and metrics.
     """
     places = {name: f"{HOST}:{number}" for name, number in ports.items()}
     macro_url = f"http://{places['macro']}"

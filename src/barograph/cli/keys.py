@@ -142,8 +142,8 @@ def forget(email: str, yes: bool, data: Path | None) -> None:
 def rotate_pepper(yes: bool, data: Path | None) -> None:
     """Replace the secret that API keys are hashed with, which revokes every key.
 
-    Do this if someone may have read the secret and the database. Everyone needs a new key then. If
-    the secret is in BAROGRAPH_KEY_PEPPER, change it on every host after this command.
+    Do this if someone may have read the secret and the database. Afterwards, everyone needs a new
+    key. If the secret is in BAROGRAPH_KEY_PEPPER, change it on every host after this command.
 
     \b
     Example:

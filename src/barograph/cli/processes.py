@@ -90,7 +90,7 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
 
 
 def _share_folder(settings: "Settings") -> None:
-    """Keep `barograph restore` from replacing the files of a service that runs."""
+    """Keep `barograph restore` from replacing the files of a running service."""
     from barograph.kit.operating_system import lock_folder
 
     if isinstance(settings.database_address, Path):
@@ -128,13 +128,13 @@ def _warn_if_owner(settings: "Settings") -> None:
 
 
 def _warn_if_links_are_local(settings: "Settings") -> None:
-    """Log a warning when others may call this instance, but its links name no public address."""
+    """Log a warning if others can call this instance, but its links name no public address."""
     from barograph.settings import reachable
 
     is_derived = settings.base_url == f"http://{reachable(settings.host)}:{settings.port}"
     if is_derived and (settings.trusted_proxies or not ip_address(settings.host).is_loopback):
         todo = "set it to the public address; `barograph settings` shows what else you must set"
-        log.warning("BAROGRAPH_BASE_URL is not set, so links work only here", extra={"do": todo})
+        log.warning("BAROGRAPH_BASE_URL is not set, so links name this host", extra={"do": todo})
 
 
 def _without_unconfirmed_sale(settings: "Settings", unconfirmed: "Unconfirmed") -> "Settings":

@@ -35,19 +35,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 NEWEST = (
-    "Was none of these logs signed after these checkpoints? Signing continues with the same key, "
-    "and would contradict a later one"
+    "Are these the newest checkpoints that were published? Signing continues with the same key, "
+    "and would contradict newer ones"
 )
 ANOTHER_LOG = (
     "Start a new origin? Everyone who kept a checkpoint will see that this is another log. This "
     "cannot be undone"
 )
 BEHIND = "Restore a newer backup, or start a new log with `barograph stances resume --new-origin`"
-NEW_KEY_MISSING = "BAROGRAPH_HISTORY_KEY holds the key: give the next value with --new-key"
-NEW_KEY_NOT_USED = "the key is in the data folder and will be replaced: leave out --new-key"
+NEW_KEY_MISSING = "the key is in BAROGRAPH_HISTORY_KEY: give its next value with --new-key"
+NEW_KEY_NOT_USED = "the key is in the data folder, and a new one is made there: leave out --new-key"
 COMPLETED = (
-    "an earlier change of the key was interrupted, and is complete now: history-key is the current "
-    "key. To replace it once more, run this again"
+    "an earlier change of the key was interrupted. It is complete now, and history-key is the "
+    "current key. To replace the key once more, run the command again"
 )
 FILE_REPLACED = (
     "Web processes with this data folder use the new key at once. Copy history-key to the data "
@@ -73,9 +73,10 @@ SETTING_REPLACED = (
 def resume(files: Sequence[TextIO], new_origin: bool, yes: bool, data: Path | None) -> None:
     """Sign checkpoints again after a backup was restored.
 
-    With checkpoints, the record must hold everything that they and the database say was signed.
-    Then it continues with the same name and key. Exit code 1 means that it does not; then restore a
-    newer backup, or continue with --new-origin.
+    With --checkpoint, the command compares the record with everything that was signed according to
+    your checkpoints and the database. If nothing is missing, the service signs again with the same
+    name and key. If entries are missing, the exit code is 1: restore a newer backup, or continue
+    with --new-origin.
 
     \b
     Examples:
@@ -94,7 +95,7 @@ def resume(files: Sequence[TextIO], new_origin: bool, yes: bool, data: Path | No
 def resume_record(settings: "Settings", notes: Sequence[str]) -> list[str]:
     """Compare the record with checkpoints and sign again; without any, start a new origin.
 
-    It returns what was done, for people.
+    Returns lines for people that say what was done.
 
     Raises:
         BarographError: the record is behind, or a checkpoint is not ours.
@@ -108,7 +109,7 @@ def resume_record(settings: "Settings", notes: Sequence[str]) -> list[str]:
         return [*compared, "checkpoints are signed again, with the same name and key"]
     keys = _on_record(settings, lambda record: _replace_key(settings, record, start_origin))
     return [
-        f"started a new origin: the names of its logs have history-{keys.name}",
+        f"started a new origin: the names of its logs contain history-{keys.name}",
         f"its public key is {_encoded(keys.public_key)}",
         _next_step(settings),
     ]

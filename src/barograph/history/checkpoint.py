@@ -82,20 +82,20 @@ class PublishedCheckpoint(NamedTuple):
 
 
 class RetiredKey(Struct, frozen=True):
-    """A key that signs no more."""
+    """A key that no longer signs."""
 
     public_key: bytes
     name: str
     retired_at: int
     checkpoints: tuple[str, ...]
-    """The last of each log, which name the next key."""
+    """The last checkpoint of each log, which names the next key."""
 
 
 class LogKeys(Struct, frozen=True):
     """The name and key of the published logs, and the keys that signed before."""
 
     name: str = ""
-    """Part of the log names. Another name is another log, although it may begin the same."""
+    """Part of the log names. A log with another name is another log, even if it begins the same."""
 
     public_key: bytes | None = None
     """The key that signs; None before the first signature."""
@@ -139,8 +139,8 @@ def sign_last_checkpoint(
 ) -> str:
     """The last checkpoint of a key, which names the key that signs the log `origin` from now on.
 
-    Both keys sign it, so whoever trusts the old key can trust the new one. Without the old key,
-    only the new one signs.
+    Both keys sign it, so a reader who trusts the old key can trust the new one. Without the old
+    key, only the new one signs.
     """
     text = f"{checkpoint.text}{SUCCESSOR}{verifier_of(new, origin).text}\n"
     signed = "" if old is None else _signature(text, old, checkpoint.origin)

@@ -77,12 +77,12 @@ class SignedCheckpoint(WireModel):
 
 
 class PreviousKey(WireModel):
-    """A key that signs no more."""
+    """A key that no longer signs."""
 
     public_key: str
     retired_at: str
     checkpoints: Annotated[
-        list[str], Field(description="The last of each list. It names the next key.")
+        list[str], Field(description="The last checkpoint of each list, which names the next key.")
     ]
 
 

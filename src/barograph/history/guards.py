@@ -146,7 +146,7 @@ class SigningRefused(DatabaseUnavailable):
 
 
 class SignedHead(NamedTuple):
-    """The last signed head of a log, and the keys now."""
+    """The last signed head of a log, and the current keys."""
 
     keys: LogKeys
     head: TreeHead
@@ -219,7 +219,7 @@ async def read_log_keys(tx: Queryable) -> LogKeys:
 
 
 async def store_log_keys(tx: Transaction, keys: LogKeys) -> None:
-    """Replace them."""
+    """Replace the name and keys of the published logs."""
     await tx.execute(_STORE_KEYS, msgspec.json.encode(keys).decode())
 
 

@@ -1,8 +1,8 @@
 """Signing after a restore, new origins, and new keys.
 
 A restored record may lack entries that were signed before. If it continued under the same name and
-key, it would contradict its own checkpoints. So it signs nothing until it was compared with them,
-and one that is behind becomes a new origin: a log with another name and another key.
+key, it would contradict its own checkpoints. So it signs nothing until it has been compared
+with them. A record that is behind becomes a new origin: a log with another name and another key.
 """
 
 import json
@@ -47,11 +47,11 @@ from barograph.kit.database import Database, Transaction
 from barograph.kit.fingerprints import replace_fingerprint
 
 NAME_DIGITS = 8
-"""How much of its key's hash names a new origin. A number could be used twice: a backup that is
-older than a new origin doesn't know of it."""
+"""How many hex digits of its key's hash name a new origin. A counter could repeat a name, because a
+backup from before an origin doesn't know about it."""
 
 Log = tuple[str, LogName]
-"""A kind, and which list of it."""
+"""A kind of stance, and its list: versions or events."""
 
 
 class RecordBehind(BarographError):
@@ -81,7 +81,7 @@ class Record(NamedTuple):
 
 
 async def hold_signing(tx: Transaction, now: int) -> None:
-    """Sign nothing in this database from now on, because a backup was restored into it."""
+    """Forbid signing with this database, because a backup was restored into it."""
     await store_log_keys(tx, replace(await read_log_keys(tx), held_since=now))
 
 
@@ -118,7 +118,7 @@ async def resume_signing(
 async def rotate_key(
     record: Record, old: Ed25519PrivateKey | None, new: Ed25519PrivateKey
 ) -> LogKeys:
-    """Replace the key of the same logs, after the old one signed everything recorded.
+    """Replace the key of the same logs, after the old one has signed everything that is recorded.
 
     Raises:
         SigningRefused: the old key may not sign.
@@ -180,7 +180,7 @@ async def _replace_keys(
     tx: Transaction, before: LogKeys, after: LogKeys, key: Ed25519PrivateKey
 ) -> None:
     if await read_log_keys(tx) != before:
-        raise BarographError("another process has changed the signing key meanwhile: run it again")
+        raise BarographError("another process changed the signing key: run the command again")
     if after.name != before.name:
         await tx.execute("DELETE FROM signed_heads")
     await store_log_keys(tx, after)
@@ -195,8 +195,8 @@ def _opened(files: Sequence[str], keys: LogKeys, base_url: str) -> dict[Log, lis
         origin = note.partition("\n")[0]
         if origin not in logs:
             raise CheckpointRefused(
-                f"this is not a checkpoint, or of another log: {origin[:100]!r}. The names of this "
-                f"record's logs begin with {log_origin(base_url, '', 'versions', keys.name)}. "
+                f"this is not a checkpoint, or one of another log: {origin[:100]!r}. The names of "
+                f"this record's logs begin with {log_origin(base_url, '', 'versions', keys.name)}. "
                 "BAROGRAPH_BASE_URL must be the address that the service uses"
             )
         try:
@@ -240,7 +240,8 @@ async def _compare(
         if await tree.root(each.size, head) != each.root:
             text = f"{kind} {log}: its first {each.size} entries are not the ones that were signed"
             return True, text
-    return False, f"{kind} {log}: the record has {head.size} entries, and all {largest} signed ones"
+    found = f"the record has {head.size} entries, including all {largest} that were signed"
+    return False, f"{kind} {log}: {found}"
 
 
 async def _agreed(record: Record, kind: str, log: LogName) -> TreeHead:

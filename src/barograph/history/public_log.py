@@ -170,7 +170,7 @@ class PublicLogs:
         self._key = key
         self._reload_key = reload_key
         self.keys = LogKeys()
-        """As they were read last."""
+        """The name and keys of the logs, as last read from the database."""
 
         self._signed = signed
         self._continuity = continuity
@@ -233,14 +233,14 @@ class PublicLogs:
                 return last._replace(head=head)
 
     async def _may_sign(self, keys: LogKeys) -> bool:
-        """Whether our key is the one that signs; False if they must be read again."""
+        """Whether our key is the one that signs; False if the keys must be read again."""
         if keys.held_since is not None:
             self.keys = keys
             raise SigningRefused(RESTORED)
         if keys.public_key is None:
             await self._signed.adopt(self.public_key)
             return False
-        # Both change together, so that no key signs under the name of another.
+        # Both change together, so that no key signs under another key's log name.
         self._key, self.keys = self._key_of(keys), keys
         return True
 

@@ -36,8 +36,8 @@ PAGE = 1_000
 def load_history_key(settings: Settings, *, create: bool = True) -> Ed25519PrivateKey:
     """The key from BAROGRAPH_HISTORY_KEY, or from a file that the first process creates.
 
-    Don't `create` it while the operator may be replacing it: that would overwrite a copy that has
-    just begun.
+    Pass `create=False` while the operator may be replacing it: a new key would overwrite a file
+    that is still being copied.
 
     Raises:
         ConfigurationError: the setting or the file is not a key, or no file can be created.
@@ -59,7 +59,7 @@ def existing_key(settings: Settings) -> Ed25519PrivateKey | None:
 
 
 def decode_history_key(text: str) -> Ed25519PrivateKey:
-    """The key of a text like that of BAROGRAPH_HISTORY_KEY.
+    """Decode a key in the format of BAROGRAPH_HISTORY_KEY.
 
     Raises:
         ConfigurationError: it is not a key.
@@ -74,7 +74,7 @@ def decode_history_key(text: str) -> Ed25519PrivateKey:
 
 
 def staged_key(settings: Settings) -> Ed25519PrivateKey:
-    """A new key in a file beside the key, where an interrupted change finds it again.
+    """A new key in a file next to the current one, where a later run finds it again.
 
     Raises:
         ConfigurationError: the file can't be created.
@@ -155,7 +155,7 @@ def _open_kept(note: str, name: str, settings: Settings, keys: LogKeys) -> Check
     if not signers:
         # A new key would have signed nothing yet.
         raise ConfigurationError(
-            f"{settings.data / FILE_NAME} is missing, the key that signs checkpoints: restore it, "
+            f"the key that signs checkpoints, {settings.data / FILE_NAME}, is missing: restore it, "
             "or set BAROGRAPH_HISTORY_KEY"
         )
     return open_by_any(note, name, signers)

@@ -81,7 +81,7 @@ class Document:
         fields = fields or []
         self.gzipped: Document | None = None
         self.times: dict[int, list[float]] = {}
-        """Where the front door adds how long its reads took, by status, if it measures them."""
+        """The durations of hot reads by status; the front door adds them if it measures."""
 
         if compress and len(body) >= WORTH_COMPRESSING:
             fields = [*fields, _BY_ENCODING]

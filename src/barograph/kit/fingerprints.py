@@ -1,4 +1,4 @@
-"""Fingerprints in the database of the secrets that all its hosts share."""
+"""Fingerprints of the secrets that all hosts of a database share."""
 
 import hmac
 

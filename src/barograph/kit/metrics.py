@@ -35,7 +35,7 @@ class Family(NamedTuple):
     labels: str
     help: str
     combine: Callable[[Iterable[float]], float] = max
-    """Makes one value of a gauge from those of all processes."""
+    """Combines the values of all processes into one."""
 
     @property
     def size(self) -> int:
@@ -44,35 +44,57 @@ class Family(NamedTuple):
 
 
 REQUEST_SECONDS = Family(
-    "barograph_request_seconds", "histogram", "route status", "Requests, and how long they took."
+    "barograph_request_seconds",
+    "histogram",
+    "route status",
+    "Time from a request to the start of its response.",
 )
 FEED_AGE = Family(
-    "barograph_feed_age_seconds", "age", "feed", "Age of the data of the slowest web worker."
+    "barograph_feed_age_seconds",
+    "age",
+    "feed",
+    "Age of the newest data, in the web worker that is furthest behind.",
 )
-CALLS = Family("barograph_upstream_calls_total", "counter", "upstream", "Upstream calls.")
+CALLS = Family("barograph_upstream_calls_total", "counter", "upstream", "Calls to upstreams.")
 FAILURES = Family(
-    "barograph_upstream_failures_total", "counter", "upstream kind", "Failed upstream calls."
+    "barograph_upstream_failures_total", "counter", "upstream kind", "Calls that failed."
 )
-LEADER = Family("barograph_leader", "gauge", "", "Collectors of this host that lead.", sum)
-OUTBOX = Family("barograph_outbox_mails", "gauge", "", "E-mails that wait to be sent.")
+LEADER = Family("barograph_leader", "gauge", "", "Collectors on this host that lead.", sum)
+OUTBOX = Family("barograph_outbox_mails", "gauge", "", "E-mails waiting to be sent.")
 LIMITS_FAILING = Family(
-    "barograph_limits_store_failing", "gauge", "store", "1 while the shared store of limits fails."
+    "barograph_limits_store_failing",
+    "gauge",
+    "store",
+    "1 while a web worker can't use the rate-limit store, otherwise 0.",
 )
 PAYMENTS_OPEN = Family("barograph_payments_open", "gauge", "state", "Unfinished payments.")
 PAYMENTS_AGE = Family(
-    "barograph_payments_oldest_open_age_seconds", "age", "state", "Longest time since a step."
+    "barograph_payments_oldest_open_age_seconds",
+    "age",
+    "state",
+    "Time since the last step of the payment that has waited longest.",
 )
 PAYMENT_STEPS = Family(
-    "barograph_payment_steps_total", "counter", "state", "Payments that reached a state."
+    "barograph_payment_steps_total", "counter", "state", "How often a payment reached a state."
 )
 DATABASE_SECONDS = Family(
-    "barograph_database_seconds", "histogram", "database operation", "Transactions, with waiting."
+    "barograph_database_seconds",
+    "histogram",
+    "database operation",
+    "Duration of transactions, including waits for locks and connections.",
 )
 DATABASE_FAILURES = Family(
-    "barograph_database_failures_total", "counter", "database operation", "Those that failed."
+    "barograph_database_failures_total",
+    "counter",
+    "database operation",
+    "Transactions that failed because the database was unavailable.",
 )
 DATABASE_UP = Family(
-    "barograph_database_up", "gauge", "database", "0 if a process could not use it last time.", min
+    "barograph_database_up",
+    "gauge",
+    "database",
+    "0 if a process couldn't use the database last time, otherwise 1.",
+    min,
 )
 PROCESSES = Family("barograph_processes", "gauge", "role", "Running processes.", sum)
 FAMILIES = [each for each in tuple(vars().values()) if isinstance(each, Family)]
@@ -111,7 +133,7 @@ class Metrics:
         try:
             yield
         except BarographError as error:
-            # That of the class, because an error's own `kind` can contain anything.
+            # The kind of the class, because that of an instance can contain anything.
             self.count(FAILURES, upstream, getattr(type(error), "kind", Unreachable.kind))
             raise
 
@@ -165,7 +187,7 @@ class MeasuredDatabase:
             return await self._database.write(work)
 
     async def ask_again(self) -> None:
-        """Read something if the last transaction failed; the next may be due in an hour."""
+        """Try to read if the last transaction failed, because the next may be an hour away."""
         if self._metrics.gauges.get((DATABASE_UP.name, self._name)) == 0:
             with suppress(DatabaseUnavailable):
                 await self.fetch("SELECT count(*) FROM schema_migrations")
@@ -179,7 +201,7 @@ class MeasuredDatabase:
             metrics.gauges[up] = 0.0
             metrics.count(DATABASE_FAILURES, self._name, operation)
             raise
-        else:  # a transaction that was cancelled shows nothing
+        else:  # a cancelled transaction says nothing about the database
             metrics.gauges[up] = 1.0
         finally:
             seconds = perf_counter() - started

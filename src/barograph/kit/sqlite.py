@@ -219,7 +219,7 @@ def copy_sqlite_file(source: Path, target: Path, progress: Callable[[int, int], 
         with new.backup("main", old, "main") as copy:
             while not copy.done:
                 copy.step(_COPY_PAGES)
-                os.fdatasync(file.fileno())  # writers would wait for one large sync at the end
+                os.fdatasync(file.fileno())  # one large sync at the end would make writers wait
                 progress(copy.page_count - copy.remaining, copy.page_count)
 
 

@@ -41,7 +41,7 @@ _SERVER_ADDRESSES = {
 
 
 class MustSet(Group):
-    """What you have to set, or decide to leave empty, for a public instance."""
+    """Set these for a public instance, or decide to leave them empty."""
 
     base_url: HttpAddress = Field(
         "",

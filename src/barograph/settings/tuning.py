@@ -1,4 +1,4 @@
-"""What has a good default: logs, metrics, data sources, limits and retention."""
+"""Settings with good defaults: logs, metrics, data sources, limits and retention."""
 
 import re
 from datetime import date

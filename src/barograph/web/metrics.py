@@ -27,7 +27,7 @@ OTHER = "other"
 
 
 def route_finder(routes: Sequence[BaseRoute]) -> Callable[[str], str]:
-    """Finds the template of the route of a path, such as `/guides/{slug}`."""
+    """A function that finds the route template of a path, such as `/guides/{slug}`."""
     known = [(each.path_regex, each.path) for each in routes if isinstance(each, Route)]
 
     return lambda path: next((template for regex, template in known if regex.match(path)), OTHER)

@@ -108,7 +108,7 @@ def run_server(settings: Settings) -> None:
 
 
 class WebServer(Server):  # type: ignore[misc, valid-type]
-    """Tells the workers that the service stops, which differs from the end of one worker."""
+    """Tells the workers when the whole service stops, and not only one of them."""
 
     def signal_handler_interrupt(self, *args: object, **options: object) -> None:
         """Set the shared byte before the workers are told to stop."""
