@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from barograph.history.origins import new_origin, rotated_key
+from barograph.history.origins import rotate_key, start_origin
 from barograph.history.signing import FILE_NAME
 from support.history import RATES, PublicHistory, delivered
 
@@ -169,7 +169,7 @@ def test_the_page_s_code_follows_the_old_keys_to_the_new_one(
 ) -> None:
     stranger.check(stance(history, 1))
     for _ in range(2):
-        history.change_key(rotated_key, stranger.base_url)
+        history.change_key(rotate_key, stranger.base_url)
     done = stranger.check(stance(history, 2))
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith(f"the first {SIZE} versions are the same as at the last check\n")
@@ -187,7 +187,7 @@ def test_the_page_s_code_recognises_a_new_origin_and_what_was_lost(
     try:
         history.app = restored.new_worker(base_url=stranger.base_url)
         kept_at_2 = history.ask("/api/history/checkpoint").json()["checkpoints"][2]["checkpoint"]
-        restored.change_key(new_origin, stranger.base_url)
+        restored.change_key(start_origin, stranger.base_url)
         restored.record(1, "btc-etf-stance")  # takes a salt, so that the next versions are others
         restored.record(4)
         done = stranger.check(stance(restored, 1))

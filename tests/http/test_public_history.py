@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from barograph import NOTICE
-from barograph.history.checkpoint import Origin, open_checkpoint, verifier_of
-from barograph.history.guards import CONTRADICTED, SignedHead, SignedHeads
-from barograph.history.log_keys import RESTORED
+from barograph.history.checkpoint import LogKeys, open_checkpoint, verifier_of
+from barograph.history.guards import CONTRADICTED, RESTORED, SignedHead, SignedHeads
 from barograph.history.merkle import EMPTY_ROOT, TreeHead, is_consistent, is_included, tree_root
-from barograph.history.origins import hold_signing, rotated_key
+from barograph.history.origins import hold_signing, rotate_key
 from barograph.history.records import KINDS, ChainEnd, Version
 from barograph.history.signing import load_history_key
 from barograph.kit.timestamps import iso_timestamp
@@ -431,7 +430,7 @@ def test_restored_history_is_served_but_not_signed(history: PublicHistory) -> No
 def test_checkpoint_lists_the_keys_that_signed_before(history: PublicHistory) -> None:
     history.record(2)
     before = history.ask(CHECKPOINT).json()
-    history.change_key(rotated_key)
+    history.change_key(rotate_key)
     after = history.ask(CHECKPOINT).json()  # the same worker, with the new file
 
     (previous,) = after["previous_keys"]
@@ -489,7 +488,7 @@ def test_only_the_first_of_two_competing_heads_is_recorded(history: PublicHistor
     ]
 
     def advance(last: int, head: int) -> bool:
-        before = SignedHead(Origin(), heads[last])
+        before = SignedHead(LogKeys(), heads[last])
         return asyncio.run(signed.advance(RATES, "versions", before, heads[head]))
 
     assert advance(0, 1)

@@ -6,19 +6,17 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
+from barograph.cli import cli
 from barograph.errors import ConfigurationError
 from barograph.keys.api_keys import PEPPER_FILE, load_pepper
 from barograph.kit.database import Database
+from barograph.kit.fingerprints import replace_fingerprint
 from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
 from barograph.kit.opening import open_database
 from barograph.settings import Settings
-from barograph.web.shared_secrets import (
-    forget_secrets,
-    replace_fingerprint,
-    require_shared_secrets,
-    web_secrets,
-)
+from barograph.web.shared_secrets import forget_secrets, require_shared_secrets, web_secrets
 from support.clock import HandClock
 from support.databases import upgraded_database
 from support.postgresql import PostgreSQL
@@ -87,6 +85,30 @@ def test_command_that_needs_the_pepper_compares_nothing_else(
         await database.close()
 
     asyncio.run(work())
+
+
+def test_new_pepper_revokes_every_key_even_if_the_old_one_is_lost(
+    postgresql: PostgreSQL, tmp_path: Path
+) -> None:
+    file, url = tmp_path / PEPPER_FILE, postgresql.create(SERVICE)
+
+    def run(command: str, *options: str, **environment: str) -> Result:
+        arguments = ["keys", command, *options, "--data", str(tmp_path)]
+        environment["BAROGRAPH_DATABASE_URL"] = url
+        return CliRunner().invoke(cli, arguments, input="n\n", env=environment)
+
+    for name in ("a", "b"):
+        assert run("create", "--email", f"{name}@example.com").exit_code == 0
+    old = file.read_bytes()
+    assert (run("rotate-pepper").exit_code, file.read_bytes()) == (1, old)
+    file.write_bytes(bytes(32))
+    assert run("list").exit_code == 1
+    result = run("rotate-pepper", "--yes")
+    assert result.output.startswith("revoked 2 keys\nreplaced key-pepper"), result.output
+    assert file.read_bytes() not in (old, bytes(32))
+    assert "works" not in run("list").output
+    result = run("rotate-pepper", "--yes", BAROGRAPH_KEY_PEPPER="p" * 32)
+    assert "now set BAROGRAPH_KEY_PEPPER to another secret" in result.output
 
 
 def test_sqlite_serves_one_host_and_stores_no_fingerprint(tmp_path: Path) -> None:

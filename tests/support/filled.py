@@ -50,7 +50,6 @@ ROWS: dict[str, list[Row]] = {
     "status_runs": [("feed", 1, 2, "ok", "")],
     "status_incidents": [("feed", 1, None, "down", "d", None, None, 0)],
     "terms_confirmations": [("bybit", "2026-01-01", "terms", 1)],
-    "retired_history_keys": [(1, SHA, "", 1, "[]")],
 }
 """Rows of every table that the operator's commands leave empty."""
 

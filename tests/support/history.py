@@ -12,11 +12,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from barograph import NOTICE
 from barograph.board.board import publish
 from barograph.board.feeds import Publication
-from barograph.history.checkpoint import ED25519, Verifier
+from barograph.history.checkpoint import ED25519, LogKeys, Verifier
 from barograph.history.digest import leg_document
 from barograph.history.guards import Continuity
 from barograph.history.ledger import Ledger
-from barograph.history.origins import KeyChange, Record, store_key_change
+from barograph.history.origins import Record
 from barograph.history.records import (
     SCHEMA,
     ChainEnd,
@@ -39,7 +39,7 @@ from support.service import BASE_URL, Answer, Service, ask
 
 RATES = "rates-desk"
 
-ChangeKey = Callable[[Record, Ed25519PrivateKey, Ed25519PrivateKey], Coroutine[Any, Any, KeyChange]]
+ChangeKey = Callable[[Record, Ed25519PrivateKey, Ed25519PrivateKey], Coroutine[Any, Any, LogKeys]]
 
 
 def salts() -> Callable[[], str]:
@@ -164,9 +164,8 @@ class PublicHistory:
         record = Record(database, self.ledger, base_url, continuity, self.service.clock)
 
         async def work() -> None:
-            made = await change(record, load_history_key(settings), staged_key(settings))
-            await database.write(lambda tx: store_key_change(tx, made))
-            install_staged_key(settings, made.after.public_key)
+            keys = await change(record, load_history_key(settings), staged_key(settings))
+            install_staged_key(settings, keys.public_key)
 
         asyncio.run(work())
 

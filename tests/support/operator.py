@@ -4,7 +4,6 @@ import asyncio
 import json
 from base64 import b64encode
 from collections.abc import Callable, Coroutine, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -141,9 +140,9 @@ async def sign(
     settings = settings or Settings(history_key=SecretStr(b64encode(bytes(32)).decode()))
     databases = open_database(service), open_database(history)
     ledger = Ledger(databases[1], system_clock)
-    load_key, signed = partial(load_history_key, settings), SignedHeads(databases[0], system_clock)
-    continuity = Continuity(ledger, lambda: None)
-    logs = PublicLogs(ledger, load_key, settings.base_url, signed, continuity)
+    key, signed = load_history_key(settings), SignedHeads(databases[0], system_clock)
+    continuity, base_url = Continuity(ledger, lambda: None), settings.base_url
+    logs = PublicLogs(ledger, key, base_url, signed, continuity, reload_key=lambda: key)
     try:
         return [each.note for each in await logs.checkpoints()], [*logs.keys.retired]
     finally:

@@ -52,6 +52,13 @@ def test_a_secret_is_made_once_and_only_its_owner_can_read_it(
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
+def test_key_that_is_read_again_is_never_made(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).touch(0o600)  # a copy that has just begun
+    with pytest.raises(ConfigurationError, match="damaged"):
+        load_history_key(Settings(data=tmp_path), create=False)
+    assert (tmp_path / FILE_NAME).read_bytes() == b""
+
+
 @EACH_SECRET
 def test_two_instances_have_different_secrets(secret: Secret, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()

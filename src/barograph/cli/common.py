@@ -204,16 +204,17 @@ def published_stances(settings: "Settings") -> "Stances | None":
     return read_once(settings.database_address, lambda tx: latest_snapshot(tx, STANCES))
 
 
-def stored_log_keys(settings: "Settings") -> "LogKeys | None":
-    """The keys of the published logs; None if an older version made the database, or it is missing.
+def stored_log_keys(settings: "Settings") -> "LogKeys":
+    """The keys of the published logs, if the database exists and this version upgraded it.
 
     Raises:
         DatabaseUnavailable: the service's database can't be read.
     """
-    from barograph.history.log_keys import read_log_keys
+    from barograph.history.checkpoint import LogKeys
+    from barograph.history.guards import read_log_keys
 
-    if "retired_history_keys" not in tables_in(settings.database_address):
-        return None
+    if "history_origin" not in tables_in(settings.database_address):
+        return LogKeys()
     return read_once(settings.database_address, read_log_keys)
 
 

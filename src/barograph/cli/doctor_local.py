@@ -24,7 +24,7 @@ from barograph.history.documents import CHECKPOINT_PATH
 from barograph.history.guards import require_guards
 from barograph.history.ledger import HISTORY
 from barograph.history.signing import FILE_NAME as HISTORY_KEY
-from barograph.history.signing import load_history_key
+from barograph.history.signing import existing_key
 from barograph.keys.api_keys import PEPPER_FILE as PEPPER
 from barograph.kit.clock import system_clock
 from barograph.kit.database import DatabaseUnavailable
@@ -74,9 +74,8 @@ async def _running_barograph(settings: Settings) -> Diagnosis | None:
 
 def _public_key(settings: Settings) -> str | None:
     """The public key of this instance's checkpoints; None before its first start."""
-    if not settings.history_key.get_secret_value() and not (settings.data / HISTORY_KEY).exists():
-        return None
-    return b64encode(load_history_key(settings).public_key().public_bytes_raw()).decode()
+    key = existing_key(settings)
+    return None if key is None else b64encode(key.public_key().public_bytes_raw()).decode()
 
 
 async def _sqlite(_: Settings) -> Diagnosis:

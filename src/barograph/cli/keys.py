@@ -20,7 +20,7 @@ from barograph.kit.timestamps import iso_timestamp
 
 if TYPE_CHECKING:
     from barograph.keys.api_keys import ApiKeys, KeyRecord
-    from barograph.kit.database import Database, Transaction
+    from barograph.kit.database import Database
 
 T = TypeVar("T")
 
@@ -149,33 +149,21 @@ def rotate_pepper(yes: bool, data: Path | None) -> None:
     Example:
       barograph keys rotate-pepper
     """
-    from barograph.keys.api_keys import (
-        PEPPER_FILE,
-        install_staged_pepper,
-        revoke_all,
-        staged_pepper,
-    )
-    from barograph.web.shared_secrets import replace_fingerprint
+    from barograph.keys.api_keys import PEPPER_FILE, revoke_all
 
     settings = read_settings(data=data)
-    records = _on_keys(data, lambda api_keys: api_keys.records())
-    valid = sum(each.revoked_at is None for each in records)
     if not yes:
-        click.confirm(f"Revoke all {valid} keys? This cannot be undone", abort=True)
-    is_file = not settings.key_pepper.get_secret_value()
-    new = staged_pepper(settings) if is_file else None
-
-    async def work(tx: "Transaction") -> int:
-        await replace_fingerprint(tx, PEPPER_FILE, new)
-        return await revoke_all(tx, system_clock())
-
-    revoked = run_on_database(settings, lambda database: database.write(work))
+        click.confirm("Revoke every API key? This cannot be undone", abort=True)
+    revoked = run_on_database(
+        settings, lambda database: database.write(lambda tx: revoke_all(tx, system_clock()))
+    )
     click.echo(f"revoked {revoked} keys")
-    if is_file:
-        install_staged_pepper(settings)
-        click.echo("replaced key-pepper: copy it to the data folder of every other web host")
-    else:
+    if settings.key_pepper.get_secret_value():
         click.echo("now set BAROGRAPH_KEY_PEPPER to another secret on every web host")
+    else:
+        (settings.data / PEPPER_FILE).unlink(missing_ok=True)
+        _on_keys(data, lambda api_keys: api_keys.records())  # makes and registers a new pepper
+        click.echo("replaced key-pepper: copy it to the data folder of every other web host")
     click.echo("then restart `barograph serve` on every web host; until then, don't make new keys")
 
 

@@ -229,7 +229,8 @@ def db() -> None:
 @click.option(
     "--new-secrets",
     is_flag=True,
-    help="Let web hosts start with another API-key pepper or checkpoint key (PostgreSQL).",
+    help="Let web hosts start with another API-key pepper or checkpoint key (PostgreSQL). With "
+    "another checkpoint key, also run `stances resume --new-origin`.",
 )
 @click.option(
     "--new-history",

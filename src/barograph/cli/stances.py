@@ -250,13 +250,14 @@ def prove(file: Path, kept: Path | None, as_json: bool, data: Path | None) -> No
       barograph stances prove stance.json
       barograph stances prove stance.json --kept checkpoint-of-last-month.txt
     """
+    from barograph.history.checkpoint import LogKeys
     from barograph.history.signing import prove_delivered
 
     settings = named_as_served(read_settings(data=data))
     body = _read_body(file)
     note = None if kept is None else _read_note(kept)
     published, unreadable = _published(settings)
-    keys = stored_log_keys(settings) if unreadable is None else None
+    keys = stored_log_keys(settings) if unreadable is None else LogKeys()
     proof = read_ledger(
         settings, lambda ledger: prove_delivered(ledger, settings, body, note, published, keys=keys)
     )

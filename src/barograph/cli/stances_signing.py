@@ -12,7 +12,6 @@ from barograph.cli.common import (
     data_option,
     json_option,
     named_as_served,
-    published_stances,
     read_history,
     read_settings,
     run_on_database,
@@ -24,9 +23,14 @@ from barograph.kit.clock import system_clock
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from barograph.history.origins import Compared, KeyChange, Record
-    from barograph.kit.database import Database, Transaction
+    from barograph.history.checkpoint import LogKeys
+    from barograph.history.origins import Record
+    from barograph.kit.database import Database
     from barograph.settings import Settings
+
+    ChangeKey = Callable[
+        [Record, Ed25519PrivateKey | None, Ed25519PrivateKey], Coroutine[Any, Any, LogKeys]
+    ]
 
 T = TypeVar("T")
 
@@ -41,6 +45,10 @@ ANOTHER_LOG = (
 BEHIND = "Restore a newer backup, or start a new log with `barograph stances resume --new-origin`"
 NEW_KEY_MISSING = "BAROGRAPH_HISTORY_KEY holds the key: give the next value with --new-key"
 NEW_KEY_NOT_USED = "the key is in the data folder and will be replaced: leave out --new-key"
+COMPLETED = (
+    "an earlier change of the key was interrupted, and is complete now: history-key is the current "
+    "key. To replace it once more, run this again"
+)
 FILE_REPLACED = (
     "Web processes with this data folder use the new key at once. Copy history-key to the data "
     "folder of every other web host; until then, those hosts sign nothing"
@@ -56,7 +64,7 @@ SETTING_REPLACED = (
     "--checkpoint",
     "files",
     multiple=True,
-    type=click.File(encoding="utf-8"),
+    type=click.File(encoding="utf-8", errors="replace"),
     help="A kept copy of /api/history/checkpoint, or of one checkpoint. Give all that you have.",
 )
 @click.option("--new-origin", is_flag=True, help="Continue as another log, with a new key.")
@@ -79,11 +87,7 @@ def resume(files: Sequence[TextIO], new_origin: bool, yes: bool, data: Path | No
     settings = named_as_served(read_settings(data=data))
     if not yes:
         click.confirm(ANOTHER_LOG if new_origin else NEWEST, abort=True, err=True)
-    try:
-        notes = [file.read() for file in files]
-    except UnicodeDecodeError as error:
-        raise BarographError("a checkpoint is not text") from error
-    for line in resume_record(settings, notes):
+    for line in resume_record(settings, [file.read() for file in files]):
         click.echo(line)
 
 
@@ -97,49 +101,32 @@ def resume_record(settings: "Settings", notes: Sequence[str]) -> list[str]:
         ConfigurationError: the key is missing, or has signed before.
         DatabaseUnavailable: a database can't be used.
     """
+    from barograph.history.origins import start_origin
+
     if notes:
-        return [
-            f"{each.kind} {each.log}: all {each.signed} signed entries are in the record, which "
-            f"has {each.size}"
-            for each in _on_record(settings, lambda record: _resume(settings, record, notes))
-        ] + ["checkpoints are signed again, with the same name and key"]
-    change = _on_record(settings, lambda record: _start_origin(settings, record))
+        compared = _on_record(settings, lambda record: _compare(settings, record, notes))
+        return [*compared, "checkpoints are signed again, with the same name and key"]
+    keys = _on_record(settings, lambda record: _replace_key(settings, record, start_origin))
     return [
-        f"started a new origin: the names of its logs have history-{change.after.name}",
-        f"its public key is {_encoded(change.after.public_key)}",
+        f"started a new origin: the names of its logs have history-{keys.name}",
+        f"its public key is {_encoded(keys.public_key)}",
         _next_step(settings),
     ]
 
 
-async def _resume(settings: "Settings", record: "Record", notes: Sequence[str]) -> "list[Compared]":
+async def _compare(settings: "Settings", record: "Record", notes: Sequence[str]) -> list[str]:
     from barograph.history import origins, signing
 
-    key = signing.existing_key(settings)
-    if key is None:
-        raise ConfigurationError(
-            f"there is no history-key in {settings.data}: put the key of this record back, or "
-            "start a new origin with --new-origin"
-        )
     try:
-        return await origins.resume_signing(record, key, notes)
+        return await origins.resume_signing(record, signing.existing_key(settings), notes)
     except origins.RecordBehind as error:
         raise BarographError(f"nothing is signed: {error}. {BEHIND}") from error
-
-
-async def _start_origin(settings: "Settings", record: "Record") -> "KeyChange":
-    from barograph.history import origins, signing
-
-    if signing.is_key_in_file(settings):
-        old, new = signing.existing_key(settings), signing.staged_key(settings)
-    else:  # the operator has already changed the setting
-        old, new = None, signing.load_history_key(settings)
-    return await _store(settings, record, await origins.new_origin(record, old, new), new)
 
 
 @click.command("rotate-key")
 @click.option(
     "--new-key",
-    type=click.File(encoding="utf-8"),
+    type=click.File(encoding="utf-8", errors="replace"),
     help="The next value of BAROGRAPH_HISTORY_KEY; - reads standard input.",
 )
 @yes_option
@@ -157,68 +144,63 @@ def rotate_key(new_key: TextIO | None, yes: bool, as_json: bool, data: Path | No
       barograph stances rotate-key
       barograph stances rotate-key --new-key new-key.txt --yes
     """
+    from barograph.history.origins import rotate_key as replace
+    from barograph.history.signing import is_key_in_file
+
     settings = named_as_served(read_settings(data=data))
     if not yes:
         click.confirm("Replace the key that signs checkpoints?", abort=True, err=True)
     given = None if new_key is None else new_key.read()
-    change = _on_record(settings, lambda record: _rotate(settings, record, given))
-    keys = {
-        "public_key": _encoded(change.after.public_key),
-        "retired": _encoded(change.before.public_key),
-    }
+    if is_key_in_file(settings) != (given is None):
+        raise ConfigurationError(NEW_KEY_MISSING if given is None else NEW_KEY_NOT_USED)
+    keys = _on_record(settings, lambda record: _replace_key(settings, record, replace, given))
+    public_key, retired = _encoded(keys.public_key), _encoded(keys.retired[-1].public_key)
     if as_json:
-        click.echo(json.dumps(keys))
+        click.echo(json.dumps({"public_key": public_key, "retired": retired}))
         return
-    click.echo(f"the public key is now {keys['public_key']}; {keys['retired']} is retired")
+    click.echo(f"the public key is now {public_key}; {retired} is retired")
     click.echo(_next_step(settings))
 
 
-async def _rotate(settings: "Settings", record: "Record", given: str | None) -> "KeyChange":
-    from barograph.history import origins, signing
+async def _replace_key(
+    settings: "Settings", record: "Record", change: "ChangeKey", given: str | None = None
+) -> "LogKeys":
+    """Change the key in the database, then replace the file.
 
-    if signing.is_key_in_file(settings) != (given is None):
-        raise ConfigurationError(NEW_KEY_MISSING if given is None else NEW_KEY_NOT_USED)
-    new = signing.staged_key(settings) if given is None else signing.decode_history_key(given)
-    change = await origins.rotated_key(record, signing.load_history_key(settings), new)
-    return await _store(settings, record, change, new)
+    Raises:
+        BarographError: an earlier change was interrupted in between, and is complete now.
+    """
+    from barograph.history import signing
 
-
-async def _store(
-    settings: "Settings", record: "Record", change: "KeyChange", new: "Ed25519PrivateKey"
-) -> "KeyChange":
-    """Store the change in the database first; an interrupted one is completed by the next run."""
-    from barograph.history import origins, signing
-    from barograph.web.shared_secrets import replace_fingerprint
-
-    async def work(tx: "Transaction") -> None:
-        await origins.store_key_change(tx, change)
-        await replace_fingerprint(tx, signing.FILE_NAME, new.private_bytes_raw())
-
-    await record.service.write(work)
-    signing.install_staged_key(settings, change.after.public_key)
-    return change
+    if signing.install_staged_key(settings, (await record.log_keys()).public_key):
+        raise BarographError(COMPLETED)
+    old = signing.existing_key(settings)
+    if signing.is_key_in_file(settings):
+        keys = await change(record, old, signing.staged_key(settings))
+        signing.install_staged_key(settings, keys.public_key)
+        return keys
+    if given is None:  # the operator has already changed the setting
+        return await change(record, None, signing.load_history_key(settings))
+    return await change(record, old, signing.decode_history_key(given))
 
 
 def _on_record(settings: "Settings", use: "Callable[[Record], Coroutine[Any, Any, T]]") -> T:
-    """Run an action on both databases, after completing an interrupted change of the key."""
-    from barograph.history import guards, origins, reader, signing
+    """Run an action on both databases, after bringing the service's schema up to date."""
+    from barograph.board.board import latest_snapshot
+    from barograph.history import guards, origins, reader
     from barograph.kit.opening import open_database
-
-    async def nothing(_: "Database") -> None:
-        """Only upgrade the schema."""
+    from barograph.stances.reader import STANCES
 
     async def work(database: "Database") -> T:
         service, history = open_database(settings.database_address), reader.HistoryReader(database)
         continuity = guards.Continuity(history, lambda: published)
         record = origins.Record(service, history, settings.base_url, continuity, system_clock)
         try:
-            signing.install_staged_key(settings, (await record.log_keys()).origin.public_key)
             return await use(record)
         finally:
             await service.close()
 
-    run_on_database(settings, nothing)
-    published = published_stances(settings)
+    published = run_on_database(settings, lambda database: latest_snapshot(database, STANCES))
     return read_history(settings, work)
 
 

@@ -7,12 +7,13 @@ whose checkpoints it signs.
 
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from typing import Literal, NamedTuple, get_args
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from msgspec import Struct
 
 from barograph.errors import BarographError
 
@@ -80,21 +81,7 @@ class PublishedCheckpoint(NamedTuple):
     verifier: Verifier
 
 
-class Origin(NamedTuple):
-    """Which logs are published; a new origin is another log, although it may begin the same."""
-
-    generation: int = 1
-    name: str = ""
-    """Part of the log names; empty for the first origin."""
-
-    public_key: bytes | None = None
-    """The key that signs; None before the first signature."""
-
-    held_since: int | None = None
-    """When a backup was restored; None if checkpoints may be signed."""
-
-
-class RetiredKey(NamedTuple):
+class RetiredKey(Struct, frozen=True):
     """A key that signs no more."""
 
     public_key: bytes
@@ -104,29 +91,42 @@ class RetiredKey(NamedTuple):
     """The last of each log, which name the next key."""
 
 
-class LogKeys(NamedTuple):
-    """The origin now, and the retired keys, oldest first."""
+class LogKeys(Struct, frozen=True):
+    """The name and key of the published logs, and the keys that signed before."""
 
-    origin: Origin = Origin()
+    name: str = ""
+    """Part of the log names. Another name is another log, although it may begin the same."""
+
+    public_key: bytes | None = None
+    """The key that signs; None before the first signature."""
+
+    held_since: int | None = None
+    """When a backup was restored; None if checkpoints may be signed."""
+
     retired: tuple[RetiredKey, ...] = ()
+    """Oldest first."""
 
-    def signers(self) -> Iterator[bytes]:
-        """Every public key that signed logs of this origin."""
-        if self.origin.public_key is not None:
-            yield self.origin.public_key
-        yield from (each.public_key for each in self.retired if each.name == self.origin.name)
+    def signers(self) -> list[bytes]:
+        """Every public key that signed logs of this name, the current one first."""
+        retired = [each.public_key for each in self.retired if each.name == self.name]
+        return retired if self.public_key is None else [self.public_key, *retired]
 
 
 def log_origin(base_url: str, kind: str, log: LogName, name: str = "") -> str:
-    """The name of a log of the instance at `base_url`; `name` is that of a later origin."""
+    """The name of a log of the instance at `base_url`; `name` is that of a new origin."""
     _, _, address = base_url.partition("://")
     versions = f"{address}/history{name and f'-{name}'}/{kind}"
     return versions if log == "versions" else f"{versions}/events"
 
 
+def public_bytes(key: Ed25519PrivateKey) -> bytes:
+    """The public half of a key."""
+    return key.public_key().public_bytes_raw()
+
+
 def verifier_of(key: Ed25519PrivateKey, name: str) -> Verifier:
     """The public key, for the log of this name."""
-    return Verifier(name, key.public_key().public_bytes_raw())
+    return Verifier(name, public_bytes(key))
 
 
 def sign_checkpoint(checkpoint: Checkpoint, key: Ed25519PrivateKey) -> str:
@@ -157,6 +157,21 @@ def open_checkpoint(note: str, verifier: Verifier) -> Checkpoint:
     if checkpoint.origin != verifier.name:
         raise CheckpointRefused(f"the checkpoint is of {checkpoint.origin}, not {verifier.name}")
     return checkpoint
+
+
+def open_by_any(note: str, name: str, public_keys: Iterable[bytes]) -> Checkpoint:
+    """Read a checkpoint that one of the keys signed for the log `name`.
+
+    Raises:
+        CheckpointRefused: it is malformed, of another log, or not signed by any of them.
+    """
+    refused = CheckpointRefused("there is no key that could have signed this checkpoint")
+    for each in public_keys:
+        try:
+            return open_checkpoint(note, Verifier(name, each))
+        except CheckpointRefused as error:
+            refused = error
+    raise refused
 
 
 def open_note(note: str, verifier: Verifier) -> str:

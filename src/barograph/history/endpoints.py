@@ -28,8 +28,7 @@ from barograph.history.documents import (
     proof_from_query,
     require_within,
 )
-from barograph.history.guards import NOT_SIGNED, Continuity
-from barograph.history.log_keys import SigningRefused
+from barograph.history.guards import NOT_SIGNED, Continuity, SigningRefused
 from barograph.history.merkle import TreeHead
 from barograph.history.public_log import PublicLog, PublicLogs
 from barograph.history.reader import HistoryReader

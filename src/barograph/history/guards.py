@@ -10,10 +10,12 @@ import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+import msgspec
+from msgspec.structs import replace
+
 from barograph.errors import ConfigurationError
-from barograph.history.checkpoint import LogKeys, LogName, Origin
+from barograph.history.checkpoint import LogKeys, LogName
 from barograph.history.ledger import HISTORY
-from barograph.history.log_keys import SigningRefused, origin_from, read_log_keys, store_origin
 from barograph.history.merkle import EMPTY_ROOT, TreeHead
 from barograph.history.reader import HistoryReader, RecordDamaged
 from barograph.history.records import ChainEnd, Stances
@@ -37,6 +39,15 @@ logger = logging.getLogger(__name__)
 CONTRADICTED = "the history contradicts what was recorded or signed before; nothing has been signed"
 UNAVAILABLE = "the history cannot be read or signed"
 NOT_SIGNED = "the history is not signed"
+RESTORED = (
+    "it was restored from a backup, and the operator must first compare it with the checkpoints "
+    "that were published (barograph stances resume)"
+)
+OTHER_KEY = (
+    "this host doesn't have the current key; the operator must put history-key in its data folder "
+    "or set BAROGRAPH_HISTORY_KEY, repeat a command that was interrupted (barograph stances "
+    "rotate-key), or replace a lost key (barograph stances resume --new-origin)"
+)
 
 
 class RecordReplaced(RecordDamaged):
@@ -130,10 +141,14 @@ class Continuity:
             await require_chain_end(self._history, kind, end)
 
 
-class SignedHead(NamedTuple):
-    """The last signed head of a log, and the origin now."""
+class SigningRefused(DatabaseUnavailable):
+    """Nothing may be signed now; the message is safe to publish."""
 
-    origin: Origin
+
+class SignedHead(NamedTuple):
+    """The last signed head of a log, and the keys now."""
+
+    keys: LogKeys
     head: TreeHead
 
 
@@ -150,32 +165,28 @@ class SignedHeads:
         """The last signed head; the head of the empty list if there is none."""
         return await _last_signed(self._database, kind, log)
 
-    async def keys(self) -> LogKeys:
-        """The origin, and the keys that signed before."""
-        return await self._database.read(read_log_keys)
-
     async def adopt(self, public_key: bytes) -> None:
         """Store the key that signs first, unless another process was faster."""
 
         async def work(tx: Transaction) -> None:
-            origin = (await read_log_keys(tx)).origin
-            if origin.public_key is None:
-                await store_origin(tx, origin._replace(public_key=public_key))
+            keys = await read_log_keys(tx)
+            if keys.public_key is None:
+                await store_log_keys(tx, replace(keys, public_key=public_key))
 
         await self._database.write(work)
 
     async def advance(self, kind: str, log: LogName, last: SignedHead, head: TreeHead) -> bool:
         """Store a head as the successor of `last`, before it is signed.
 
-        Returns whether it is the newest now; otherwise another process was faster, or the origin
-        has changed.
+        Returns whether it is the newest now; otherwise another process was faster, or the keys
+        have changed.
 
         Raises:
             DatabaseUnavailable: nothing was stored, so nothing may be signed.
         """
 
         async def work(tx: Transaction) -> bool:
-            if (await _last_signed(tx, kind, log)).origin != last.origin:
+            if await read_log_keys(tx) != last.keys:
                 return False
             size, root = last.head
             await tx.execute(_ADVANCE, kind, log, head.size, head.root.hex(), size, root.hex())
@@ -201,10 +212,25 @@ class SignedHeads:
             logger.log(level, "checkpoints are not signed", extra={"reason": str(error)})
 
 
+async def read_log_keys(tx: Queryable) -> LogKeys:
+    """The name and keys of the published logs; the defaults before anything was signed."""
+    rows = await tx.fetch("SELECT keys FROM history_origin")
+    return _decode(rows[0][0] if rows else None)
+
+
+async def store_log_keys(tx: Transaction, keys: LogKeys) -> None:
+    """Replace them."""
+    await tx.execute(_STORE_KEYS, msgspec.json.encode(keys).decode())
+
+
+def _decode(keys: str | None) -> LogKeys:
+    return LogKeys() if keys is None else _LOG_KEYS.decode(keys)
+
+
 async def _last_signed(tx: Queryable, kind: str, log: LogName) -> SignedHead:
-    ((size, root, *origin),) = await tx.fetch(_LAST_SIGNED, kind, log)
+    ((size, root, keys),) = await tx.fetch(_LAST_SIGNED, kind, log)
     head = TreeHead(0, EMPTY_ROOT) if size is None else TreeHead(size, bytes.fromhex(root))
-    return SignedHead(origin_from(tuple(origin)), head)
+    return SignedHead(_decode(keys), head)
 
 
 _GUARD = {
@@ -235,8 +261,13 @@ UNION ALL
 SELECT 'row security of ' || relname, '' FROM tables WHERE relrowsecurity
 """
 _LAST_SIGNED = """
-SELECT size, root, generation, name, public_key, held_since FROM (SELECT 1 AS row) AS one
+SELECT size, root, keys FROM (SELECT 1 AS row) AS one
 LEFT JOIN signed_heads ON kind = $1 AND log = $2 LEFT JOIN history_origin ON id = 1
+"""
+_LOG_KEYS = msgspec.json.Decoder(LogKeys)
+_STORE_KEYS = """
+INSERT INTO history_origin (id, keys) VALUES (1, $1)
+ON CONFLICT (id) DO UPDATE SET keys = excluded.keys
 """
 _ADVANCE = """
 INSERT INTO signed_heads (kind, log, size, root) VALUES ($1, $2, $3, $4)

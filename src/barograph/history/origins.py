@@ -6,14 +6,15 @@ and one that is behind becomes a new origin: a log with another name and another
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections import defaultdict
+from collections.abc import Sequence
 from functools import partial
 from hashlib import sha256
 from itertools import product
 from typing import NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from msgspec.structs import replace
 
 from barograph.errors import BarographError, ConfigurationError
 from barograph.history.checkpoint import (
@@ -22,26 +23,32 @@ from barograph.history.checkpoint import (
     CheckpointRefused,
     LogKeys,
     LogName,
-    Origin,
     RetiredKey,
-    Verifier,
     log_origin,
-    open_checkpoint,
+    open_by_any,
+    public_bytes,
     sign_last_checkpoint,
 )
-from barograph.history.guards import Continuity, SignedHeads
-from barograph.history.log_keys import OTHER_KEY, read_log_keys, retire, store_origin
+from barograph.history.guards import (
+    OTHER_KEY,
+    Continuity,
+    SignedHeads,
+    SigningRefused,
+    read_log_keys,
+    store_log_keys,
+)
 from barograph.history.merkle import EMPTY_ROOT, TreeHead
 from barograph.history.public_log import HistoryRewritten, PublicLog, PublicLogs
 from barograph.history.reader import HistoryReader
 from barograph.history.records import KINDS
+from barograph.history.signing import FILE_NAME
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
+from barograph.kit.fingerprints import replace_fingerprint
 
 NAME_DIGITS = 8
-"""So much of the new key's hash is in the name of its origin. A backup that is older than a new
-origin doesn't know it, and would otherwise use its name again."""
-
+"""How much of its key's hash names a new origin. A number could be used twice: a backup that is
+older than a new origin doesn't know of it."""
 
 Log = tuple[str, LogName]
 """A kind, and which list of it."""
@@ -49,24 +56,6 @@ Log = tuple[str, LogName]
 
 class RecordBehind(BarographError):
     """The record lacks something that was signed, or contradicts it."""
-
-
-class Compared(NamedTuple):
-    """A log that holds everything that was signed."""
-
-    kind: str
-    log: LogName
-    size: int
-    signed: int
-    """The largest signed size that is known."""
-
-
-class KeyChange(NamedTuple):
-    """Another key, and perhaps another origin; not stored yet."""
-
-    before: Origin
-    after: Origin
-    retired: RetiredKey | None
 
 
 class Record(NamedTuple):
@@ -79,187 +68,186 @@ class Record(NamedTuple):
     clock: Clock
 
     async def log_keys(self) -> LogKeys:
-        """The origin, and the keys that signed before."""
-        return await self.service.read(read_log_keys)
+        """The name and keys of the published logs."""
+        return await read_log_keys(self.service)
 
-    async def last_signed(self, kind: str, log: LogName) -> TreeHead:
-        """The last head that this database knows to be signed."""
-        return (await SignedHeads(self.service, self.clock).last_signed(kind, log)).head
-
-    async def log(self, kind: str, log: LogName) -> tuple[PublicLog, TreeHead]:
-        """A log, and its head now."""
+    async def log(self, kind: str, log: LogName) -> tuple[PublicLog, TreeHead, TreeHead]:
+        """A log, its head now, and the last head that this database knows to be signed."""
         await self.continuity.require(kind)
         read, links = self.history.digests, self.history.chain_links
         tree = PublicLog(partial(read, kind, log), partial(links, kind, log))
-        return tree, await tree.head()
+        signed = await SignedHeads(self.service, self.clock).last_signed(kind, log)
+        return tree, await tree.head(), signed.head
 
 
 async def hold_signing(tx: Transaction, now: int) -> None:
     """Sign nothing in this database from now on, because a backup was restored into it."""
-    await store_origin(tx, (await read_log_keys(tx)).origin._replace(held_since=now))
+    await store_log_keys(tx, replace(await read_log_keys(tx), held_since=now))
 
 
 async def resume_signing(
-    record: Record, key: Ed25519PrivateKey, files: Sequence[str]
-) -> list[Compared]:
+    record: Record, key: Ed25519PrivateKey | None, files: Sequence[str]
+) -> list[str]:
     """Sign again with the same name and key, if the record holds everything that was signed.
 
-    Each file is the JSON of `/api/history/checkpoint`, or the text of one checkpoint.
+    Each file is the JSON of `/api/history/checkpoint`, or the text of one checkpoint. A record that
+    is behind signs nothing from now on, even if nobody marked it as restored.
+
+    Returns what was compared, for people.
 
     Raises:
-        RecordBehind: it does not, or no checkpoint of some log was given.
-        CheckpointRefused: a checkpoint is malformed, of another log, or not signed by our keys.
-        ConfigurationError: this is not the key of the record.
+        RecordBehind: the record lacks something that was signed.
+        CheckpointRefused: a checkpoint is malformed, of another log, missing for some log, or not
+            signed by our keys.
+        ConfigurationError: the key of the record is missing, or this is another one.
         DatabaseUnavailable: a database cannot be used, or the record is damaged.
     """
-    keys = await record.log_keys()
-    after = keys.origin._replace(public_key=key.public_key().public_bytes_raw(), held_since=None)
-    if keys.origin.public_key not in (None, after.public_key):
+    before = await record.log_keys()
+    if key is None or before.public_key not in (None, public_bytes(key)):
         raise ConfigurationError(OTHER_KEY)
-    given: dict[Log, list[TreeHead]] = {each: [] for each in product(KINDS, LOGS)}
-    for note in (note for text in files for note in _notes(text)):
-        log, head = _opened(note, keys._replace(origin=after), record.base_url)
-        given[log].append(head)
+    after = replace(before, public_key=public_bytes(key), held_since=None)
+    given = _opened(files, after, record.base_url)
     found = [await _compare(record, *log, heads) for log, heads in given.items()]
-    problems = [each for each in found if isinstance(each, str)]
-    if problems:
+    if problems := [text for is_behind, text in found if is_behind]:
+        await record.service.write(lambda tx: hold_signing(tx, record.clock()))
         raise RecordBehind("; ".join(problems))
-    change = KeyChange(keys.origin, after, None)
-    await record.service.write(lambda tx: store_key_change(tx, change))
-    return [each for each in found if isinstance(each, Compared)]
+    await record.service.write(lambda tx: _replace_keys(tx, before, after, key))
+    return [text for _, text in found]
 
 
-async def rotated_key(record: Record, old: Ed25519PrivateKey, new: Ed25519PrivateKey) -> KeyChange:
+async def rotate_key(
+    record: Record, old: Ed25519PrivateKey | None, new: Ed25519PrivateKey
+) -> LogKeys:
     """Replace the key of the same logs, after the old one signed everything recorded.
 
     Raises:
+        SigningRefused: the old key may not sign.
         ConfigurationError: the new key has signed before.
-    """
-    logs = PublicLogs(
-        record.history,
-        lambda: old,
-        record.base_url,
-        SignedHeads(record.service, record.clock),
-        record.continuity,
-    )
-    published = await logs.checkpoints()
-    public_key, origin = _unused(new, logs.keys), logs.keys.origin
-    last = tuple(
-        sign_last_checkpoint(each.checkpoint, old, new, each.checkpoint.origin)
-        for each in published
-    )
-    retired = RetiredKey(logs.public_key, origin.name, record.clock(), last)
-    return KeyChange(origin, origin._replace(public_key=public_key), retired)
-
-
-async def new_origin(
-    record: Record, old: Ed25519PrivateKey | None, new: Ed25519PrivateKey
-) -> KeyChange:
-    """Continue the record as other logs, with a new name and a new key.
-
-    The last checkpoints of the old key say up to which entry both are the same. The old key signs
-    them if we have it.
-
-    Raises:
-        ConfigurationError: the new key has signed before.
-    """
-    keys = await record.log_keys()
-    origin, public_key = keys.origin, _unused(new, keys)
-    found = None if old is None else old.public_key().public_bytes_raw()
-    old_key = found if origin.public_key is None else origin.public_key
-    signer = old if found == old_key else None
-    generation = origin.generation + 1
-    name = f"{generation}-{sha256(public_key).hexdigest()[:NAME_DIGITS]}"
-    last, names = [], (origin.name, name)
-    for log in product(KINDS, LOGS):
-        old_name, new_name = (log_origin(record.base_url, *log, each) for each in names)
-        ended = Checkpoint(old_name, *await _agreed(record, *log))
-        last.append(sign_last_checkpoint(ended, signer, new, new_name))
-    after = Origin(generation, name, public_key)
-    if old_key is None:
-        return KeyChange(origin, after, None)
-    return KeyChange(origin, after, RetiredKey(old_key, origin.name, record.clock(), tuple(last)))
-
-
-async def store_key_change(tx: Transaction, change: KeyChange) -> None:
-    """Retire the old key; from now on only the new one signs.
-
-    Raises:
         BarographError: another process has changed the key meanwhile.
     """
-    if (await read_log_keys(tx)).origin != change.before:
-        raise BarographError("another process has changed the signing key meanwhile: run it again")
-    if change.retired is not None:
-        await retire(tx, change.retired)
-    if change.after.generation != change.before.generation:
-        await tx.execute("DELETE FROM signed_heads")
-    await store_origin(tx, change.after)
+    if old is None:
+        raise SigningRefused(OTHER_KEY)
+    signed, continuity = SignedHeads(record.service, record.clock), record.continuity
+    logs = PublicLogs(
+        record.history, old, record.base_url, signed, continuity, reload_key=lambda: old
+    )
+    await logs.checkpoints()
+    return await _succeed(record, logs.keys, old, new, logs.keys.name)
 
 
-def _unused(key: Ed25519PrivateKey, keys: LogKeys) -> bytes:
-    """The public key, if it has signed nothing yet."""
-    public_key = key.public_key().public_bytes_raw()
-    if public_key == keys.origin.public_key or public_key in (each[0] for each in keys.retired):
+async def start_origin(
+    record: Record, old: Ed25519PrivateKey | None, new: Ed25519PrivateKey
+) -> LogKeys:
+    """Continue the record as other logs, with a new name and a new key.
+
+    Raises:
+        ConfigurationError: the new key has signed before.
+        BarographError: another process has changed the key meanwhile.
+    """
+    name = sha256(public_bytes(new)).hexdigest()[:NAME_DIGITS]
+    return await _succeed(record, await record.log_keys(), old, new, name)
+
+
+async def _succeed(
+    record: Record,
+    before: LogKeys,
+    old: Ed25519PrivateKey | None,
+    new: Ed25519PrivateKey,
+    name: str,
+) -> LogKeys:
+    """Retire the key: its last checkpoints say up to which entry old and new logs are the same."""
+    found = None if old is None else public_bytes(old)
+    old_key, retired = before.public_key or found, before.retired
+    if public_bytes(new) in (old_key, *(each.public_key for each in retired)):
         raise ConfigurationError(
             "the new key has signed checkpoints before: make another, for example with "
             "`head -c 32 /dev/urandom | base64`"
         )
-    return public_key
+    signer = old if found == old_key else None  # without the old key, only the new one signs
+    if old_key is not None:
+        last = []
+        for log in product(KINDS, LOGS):
+            names = [log_origin(record.base_url, *log, each) for each in (before.name, name)]
+            checkpoint = Checkpoint(names[0], *await _agreed(record, *log))
+            last.append(sign_last_checkpoint(checkpoint, signer, new, names[1]))
+        retired += (RetiredKey(old_key, before.name, record.clock(), tuple(last)),)
+    after = LogKeys(name, public_bytes(new), None, retired)
+    await record.service.write(lambda tx: _replace_keys(tx, before, after, new))
+    return after
 
 
-def _notes(text: str) -> Iterator[str]:
+async def _replace_keys(
+    tx: Transaction, before: LogKeys, after: LogKeys, key: Ed25519PrivateKey
+) -> None:
+    if await read_log_keys(tx) != before:
+        raise BarographError("another process has changed the signing key meanwhile: run it again")
+    if after.name != before.name:
+        await tx.execute("DELETE FROM signed_heads")
+    await store_log_keys(tx, after)
+    await replace_fingerprint(tx, FILE_NAME, key.private_bytes_raw())
+
+
+def _opened(files: Sequence[str], keys: LogKeys, base_url: str) -> dict[Log, list[TreeHead]]:
+    """The heads of checkpoints that our keys signed, at least one of each log."""
+    logs = {log_origin(base_url, *log, keys.name): log for log in product(KINDS, LOGS)}
+    given = defaultdict[Log, list[TreeHead]](list)
+    for note in (note for text in files for note in _notes(text)):
+        origin = note.partition("\n")[0]
+        if origin not in logs:
+            raise CheckpointRefused(
+                f"this is not a checkpoint, or of another log: {origin[:100]!r}. The names of this "
+                f"record's logs begin with {log_origin(base_url, '', 'versions', keys.name)}. "
+                "BAROGRAPH_BASE_URL must be the address that the service uses"
+            )
+        try:
+            opened = open_by_any(note, origin, keys.signers())
+        except CheckpointRefused as error:
+            raise CheckpointRefused(
+                f"no key of this record signed the checkpoint of {origin} ({error}). If the key "
+                "was replaced after the backup, start a new origin with --new-origin"
+            ) from error
+        given[logs[origin]].append(TreeHead(opened.size, opened.root))
+    if missing := [origin for origin, log in logs.items() if log not in given]:
+        raise CheckpointRefused(
+            f"no checkpoint of {missing[0]} was given: give all of /api/history/checkpoint, or "
+            "start a new origin with --new-origin"
+        )
+    return given
+
+
+def _notes(text: str) -> list[str]:
     """The checkpoints of a file."""
-    document = None
-    with suppress(ValueError, RecursionError):
-        document = json.loads(text)
-    if not isinstance(document, Mapping):
-        yield text
-        return
     try:
-        yield from [str(each["checkpoint"]) for each in document["checkpoints"]]
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return [text]
+    try:
+        return [str(each["checkpoint"]) for each in document["checkpoints"]]
     except (KeyError, TypeError) as error:
         raise CheckpointRefused("a file is not the JSON of /api/history/checkpoint") from error
 
 
-def _opened(note: str, keys: LogKeys, base_url: str) -> tuple[Log, TreeHead]:
-    """The log and the head of a checkpoint that one of our keys signed."""
-    origin, name = note.partition("\n")[0], keys.origin.name
-    logs = {log_origin(base_url, *log, name): log for log in product(KINDS, LOGS)}
-    if origin not in logs:
-        raise CheckpointRefused(
-            f"this is not a checkpoint, or of another log: {origin[:100]!r}. The names of this "
-            f"record's logs begin with {log_origin(base_url, '', 'versions', name)}. "
-            "BAROGRAPH_BASE_URL must be the address that the service uses"
-        )
-    for key in keys.signers():
-        with suppress(CheckpointRefused):
-            checkpoint = open_checkpoint(note, Verifier(origin, key))
-            return logs[origin], TreeHead(checkpoint.size, checkpoint.root)
-    raise CheckpointRefused(f"no key of this record signed the checkpoint of {origin}")
-
-
 async def _compare(
     record: Record, kind: str, log: LogName, given: Sequence[TreeHead]
-) -> Compared | str:
-    """Compare a log with everything that was signed; a text says what is wrong."""
-    signed = [*given, await record.last_signed(kind, log)]
-    (tree, head), largest = await record.log(kind, log), max(signed).size
-    if not given:
-        return f"{kind} {log}: no checkpoint of this log was given"
+) -> tuple[bool, str]:
+    """Compare a log with everything that was signed: whether it is behind, and what was found."""
+    tree, head, last = await record.log(kind, log)
+    largest = max(last, *given).size
     if largest > head.size:
         lack = largest - head.size
-        return f"{kind} {log}: it lacks {lack} of the {largest} entries that were signed"
-    for each in signed:
+        return True, f"{kind} {log}: it lacks {lack} of the {largest} entries that were signed"
+    for each in (last, *given):
         if await tree.root(each.size, head) != each.root:
-            return f"{kind} {log}: its first {each.size} entries are not the ones that were signed"
-    return Compared(kind, log, head.size, largest)
+            text = f"{kind} {log}: its first {each.size} entries are not the ones that were signed"
+            return True, text
+    return False, f"{kind} {log}: the record has {head.size} entries, and all {largest} signed ones"
 
 
 async def _agreed(record: Record, kind: str, log: LogName) -> TreeHead:
     """The last signed head if the record holds it, else the head of the empty list."""
-    (tree, head), signed = await record.log(kind, log), await record.last_signed(kind, log)
+    tree, head, last = await record.log(kind, log)
     try:
-        await tree.require_growth(signed, head)
+        await tree.require_growth(last, head)
     except HistoryRewritten:
         return TreeHead(0, EMPTY_ROOT)
-    return signed
+    return last

@@ -19,15 +19,21 @@ from barograph.history.checkpoint import (
     Checkpoint,
     LogKeys,
     LogName,
-    Origin,
     PublishedCheckpoint,
     log_origin,
+    public_bytes,
     sign_checkpoint,
     verifier_of,
 )
 from barograph.history.digest import GENESIS
-from barograph.history.guards import Continuity, SignedHead, SignedHeads
-from barograph.history.log_keys import OTHER_KEY, RESTORED, SigningRefused
+from barograph.history.guards import (
+    OTHER_KEY,
+    RESTORED,
+    Continuity,
+    SignedHead,
+    SignedHeads,
+    SigningRefused,
+)
 from barograph.history.merkle import (
     Frontier,
     NotADigest,
@@ -154,15 +160,17 @@ class PublicLogs:
     def __init__(
         self,
         history: HistoryReader,
-        load_key: Callable[[], Ed25519PrivateKey],
+        key: Ed25519PrivateKey,
         base_url: str,
         signed: SignedHeads,
         continuity: Continuity,
+        *,
+        reload_key: Callable[[], Ed25519PrivateKey],
     ) -> None:
-        self._key = load_key()
-        self._load_key = load_key
+        self._key = key
+        self._reload_key = reload_key
         self.keys = LogKeys()
-        """The origin and the retired keys, as they were read last."""
+        """As they were read last."""
 
         self._signed = signed
         self._continuity = continuity
@@ -180,17 +188,17 @@ class PublicLogs:
     @property
     def public_key(self) -> bytes:
         """The public half of the key, the same for all logs."""
-        return self._key.public_key().public_bytes_raw()
+        return public_bytes(self._key)
 
     async def checkpoints(self) -> list[PublishedCheckpoint]:
         """The newest checkpoint of every log."""
         try:
-            published = [await self._checkpoint(*each) for each in product(KINDS, LOGS)]
+            newest = await self._newest_of_all()
         except DatabaseUnavailable as error:
             self._signed.signing_failed(error)
             raise
         self._signed.signing_worked()
-        return published
+        return [self._checkpoint(*log, head) for log, head in newest.items()]
 
     async def probe(self) -> None:
         """Sign now, so that `/api/status` does not depend on requests."""
@@ -201,48 +209,58 @@ class PublicLogs:
         """The newest head of a log, stored as signed before it is published."""
         return (await self._newest(kind, log)).head
 
+    async def _newest_of_all(self) -> dict[tuple[str, LogName], TreeHead]:
+        """The newest head of every log, all of them to be signed by our key."""
+        while True:
+            newest = {log: await self._newest(*log) for log in self._logs}
+            # The key may have changed in between, or another coroutine may have loaded a new one.
+            if all(each.keys == self.keys for each in newest.values()):
+                return {log: each.head for log, each in newest.items()}
+
     async def _newest(self, kind: str, log: LogName) -> SignedHead:
         tree = self._logs[kind, log]
         await self._continuity.require(kind)
         while True:
             # Read this before the head: another worker may sign a longer one meanwhile.
             last = await self._signed.last_signed(kind, log)
-            if not await self._may_sign(last.origin):
+            if not await self._may_sign(last.keys):
                 continue
             head = await tree.head()
             if head == last.head:
                 return last
             await tree.require_growth(last.head, head)
             if await self._signed.advance(kind, log, last, head):
-                return SignedHead(last.origin, head)
+                return last._replace(head=head)
 
-    async def _may_sign(self, origin: Origin) -> bool:
-        """Whether our key signs this origin; False if the origin must be read again."""
-        if origin != self.keys.origin:
-            self.keys = await self._signed.keys()
-        if origin.held_since is not None:
+    async def _may_sign(self, keys: LogKeys) -> bool:
+        """Whether our key is the one that signs; False if they must be read again."""
+        if keys.held_since is not None:
+            self.keys = keys
             raise SigningRefused(RESTORED)
-        if origin.public_key is None:
+        if keys.public_key is None:
             await self._signed.adopt(self.public_key)
             return False
-        if origin.public_key != self.public_key:
-            with suppress(ConfigurationError):
-                self._key = self._load_key()  # the operator may have replaced the file
-        if origin.public_key != self.public_key:
-            raise SigningRefused(OTHER_KEY)
+        # Both change together, so that no key signs under the name of another.
+        self._key, self.keys = self._key_of(keys), keys
         return True
 
-    async def _checkpoint(self, kind: str, log: LogName) -> PublishedCheckpoint:
-        newest = await self._newest(kind, log)
-        origin = log_origin(self._base_url, kind, log, newest.origin.name)
-        checkpoint, verifier = Checkpoint(origin, *newest.head), verifier_of(self._key, origin)
+    def _key_of(self, keys: LogKeys) -> Ed25519PrivateKey:
+        """Our key, or the one that the operator has replaced it with."""
+        if keys.public_key == self.public_key:
+            return self._key
+        with suppress(ConfigurationError):
+            key = self._reload_key()
+            if keys.public_key == public_bytes(key):
+                return key
+        raise SigningRefused(OTHER_KEY)
+
+    def _checkpoint(self, kind: str, log: LogName, head: TreeHead) -> PublishedCheckpoint:
+        name = log_origin(self._base_url, kind, log, self.keys.name)
+        signed = Checkpoint(name, *head), verifier_of(self._key, name)
         published = self._published.get((kind, log))
-        if published is None or (published.checkpoint, published.verifier) != (
-            checkpoint,
-            verifier,
-        ):
-            note = sign_checkpoint(checkpoint, self._key)
-            published = PublishedCheckpoint(kind, log, checkpoint, note, verifier)
+        if published is None or (published.checkpoint, published.verifier) != signed:
+            note = sign_checkpoint(signed[0], self._key)
+            published = PublishedCheckpoint(kind, log, signed[0], note, signed[1])
             self._published[kind, log] = published
         return published
 

@@ -9,7 +9,7 @@ from barograph.kit.database import POSTGRESQL, Database
 
 RUN_AS_OTHER_ROLE = (
     "connect as the run-time role that deploy/postgresql-roles.sql creates, and use the owner's "
-    "URL only for `barograph db upgrade` and `db copy`"
+    "URL only for `barograph db upgrade`, `db copy` and `restore`"
 )
 
 

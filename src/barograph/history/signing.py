@@ -12,11 +12,10 @@ from barograph.history.checkpoint import (
     Checkpoint,
     CheckpointRefused,
     LogKeys,
-    Verifier,
     log_origin,
-    open_checkpoint,
+    open_by_any,
     parse_checkpoint,
-    verifier_of,
+    public_bytes,
 )
 from barograph.history.digest import GENESIS
 from barograph.history.guards import Continuity
@@ -34,14 +33,18 @@ SIZE = 32
 PAGE = 1_000
 
 
-def load_history_key(settings: Settings) -> Ed25519PrivateKey:
+def load_history_key(settings: Settings, *, create: bool = True) -> Ed25519PrivateKey:
     """The key from BAROGRAPH_HISTORY_KEY, or from a file that the first process creates.
+
+    Don't `create` it while the operator may be replacing it: that would overwrite a copy that has
+    just begun.
 
     Raises:
         ConfigurationError: the setting or the file is not a key, or no file can be created.
     """
-    given = settings.history_key.get_secret_value()
-    return Ed25519PrivateKey.from_private_bytes(_decode(given) if given else _from_file(settings))
+    if not is_key_in_file(settings):
+        return decode_history_key(settings.history_key.get_secret_value())
+    return _load_file(settings, FILE_NAME, create=create)
 
 
 def is_key_in_file(settings: Settings) -> bool:
@@ -52,7 +55,7 @@ def is_key_in_file(settings: Settings) -> bool:
 def existing_key(settings: Settings) -> Ed25519PrivateKey | None:
     """The key, if there is one; this creates no file."""
     is_missing = is_key_in_file(settings) and not (settings.data / FILE_NAME).exists()
-    return None if is_missing else load_history_key(settings)
+    return None if is_missing else load_history_key(settings, create=False)
 
 
 def decode_history_key(text: str) -> Ed25519PrivateKey:
@@ -61,7 +64,13 @@ def decode_history_key(text: str) -> Ed25519PrivateKey:
     Raises:
         ConfigurationError: it is not a key.
     """
-    return Ed25519PrivateKey.from_private_bytes(_decode(text.strip()))
+    try:
+        secret = b64decode(text.strip(), validate=True)
+    except ValueError:
+        secret = b""
+    if len(secret) != SIZE:  # without the cause, which may hold part of the secret
+        raise ConfigurationError(f"BAROGRAPH_HISTORY_KEY must be {SIZE} bytes in base64") from None
+    return Ed25519PrivateKey.from_private_bytes(secret)
 
 
 def staged_key(settings: Settings) -> Ed25519PrivateKey:
@@ -70,19 +79,23 @@ def staged_key(settings: Settings) -> Ed25519PrivateKey:
     Raises:
         ConfigurationError: the file can't be created.
     """
-    return Ed25519PrivateKey.from_private_bytes(_from_file(settings, NEXT_FILE))
+    return _load_file(settings, NEXT_FILE)
 
 
-def install_staged_key(settings: Settings, current: bytes | None) -> None:
-    """Put the staged key in place, if it is the `current` one; the old file is kept aside."""
+def install_staged_key(settings: Settings, current: bytes | None) -> bool:
+    """Put the staged key in place if it is the `current` one; the old file is kept aside.
+
+    Returns whether it was.
+    """
     file, staged = settings.data / FILE_NAME, settings.data / NEXT_FILE
-    if not staged.exists() or staged_key(settings).public_key().public_bytes_raw() != current:
-        return
+    if not staged.exists() or public_bytes(staged_key(settings)) != current:
+        return False
     if file.exists():
-        old = load_history_key(settings).public_key().public_bytes_raw().hex()[:8]
+        old = public_bytes(_load_file(settings, FILE_NAME)).hex()[:8]
         with suppress(FileExistsError):
             os.link(file, file.with_name(f"{FILE_NAME}.{old}.retired"))
     replace_file(staged, file)
+    return True
 
 
 async def prove_delivered(
@@ -92,7 +105,7 @@ async def prove_delivered(
     kept: str | None,
     published: Stances | None = None,
     *,
-    keys: LogKeys | None = None,
+    keys: LogKeys,
 ) -> StanceProof:
     """Prove that a delivered body is in this record; `kept` is the text of an older checkpoint.
 
@@ -106,11 +119,10 @@ async def prove_delivered(
         ConfigurationError: the key that would verify the older checkpoint is missing.
         DatabaseUnavailable: the record cannot be read, or is damaged.
     """
-    keys = LogKeys() if keys is None else keys
     kind = body.get("kind") if isinstance(body, Mapping) else None
     if not isinstance(body, Mapping) or kind not in KINDS:
         raise ProofFailed(f"this is not a stance: its kind must be one of {', '.join(KINDS)}")
-    name = log_origin(settings.base_url, kind, "versions", keys.origin.name)
+    name = log_origin(settings.base_url, kind, "versions", keys.name)
     older = None if kept is None else _open_kept(kept, name, settings, keys)
     await Continuity(history, lambda: published).require(kind)
     digests: list[str] = []
@@ -119,41 +131,28 @@ async def prove_delivered(
     return prove(body, digests, Checkpoint(name, len(digests), tree_root(digests)), older)
 
 
-def _decode(given: str) -> bytes:
-    try:
-        secret = b64decode(given, validate=True)
-    except ValueError:
-        secret = b""
-    if len(secret) != SIZE:  # without the cause, which may hold part of the secret
-        raise ConfigurationError(f"BAROGRAPH_HISTORY_KEY must be {SIZE} bytes in base64") from None
-    return secret
-
-
-def _from_file(settings: Settings, name: str = FILE_NAME) -> bytes:
-    return load_or_create_secret(
+def _load_file(settings: Settings, name: str, *, create: bool = True) -> Ed25519PrivateKey:
+    secret = load_or_create_secret(
         settings.data / name,
         SIZE,
         setting="BAROGRAPH_HISTORY_KEY",
-        loss="makes later checkpoints unverifiable with the old public key",
+        loss="ends the published logs: `barograph stances resume --new-origin` starts new ones",
+        create=create,
     )
+    return Ed25519PrivateKey.from_private_bytes(secret)
 
 
 def _open_kept(note: str, name: str, settings: Settings, keys: LogKeys) -> Checkpoint:
     _require_same_log(note, name, keys)
     own = existing_key(settings)
-    verifiers = [Verifier(name, each) for each in keys.signers()]
-    if own is not None:
-        verifiers.append(verifier_of(own, name))
-    if not verifiers:
+    signers = [*keys.signers(), *([] if own is None else [public_bytes(own)])]
+    if not signers:
         # A new key would have signed nothing yet.
         raise ConfigurationError(
             f"{settings.data / FILE_NAME} is missing, the key that signs checkpoints: restore it, "
             "or set BAROGRAPH_HISTORY_KEY"
         )
-    for verifier in verifiers[:-1]:
-        with suppress(CheckpointRefused):
-            return open_checkpoint(note, verifier)
-    return open_checkpoint(note, verifiers[-1])
+    return open_by_any(note, name, signers)
 
 
 def _require_same_log(note: str, name: str, keys: LogKeys) -> None:

@@ -8,13 +8,12 @@ from typing import NamedTuple
 from barograph.keys.email_address import Address, parse_address
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
-from barograph.kit.operating_system import load_or_create_secret, replace_file
+from barograph.kit.operating_system import load_or_create_secret
 from barograph.settings import Settings
 
 ID_BYTES = 8
 SECRET_BYTES = 32
 PEPPER_FILE = "key-pepper"
-NEXT_PEPPER_FILE = "key-pepper.next"
 PEPPER_BYTES = 32
 
 # Only this spelling: we don't look up a key that was cut, upper-cased or decorated.
@@ -103,7 +102,8 @@ _REVOKE_ALL = "UPDATE api_keys SET revoked_at = $1 WHERE revoked_at IS NULL RETU
 
 
 async def revoke_all(tx: Transaction, now: int) -> int:
-    """Revoke every key; returns how many were valid until now."""
+    """Revoke every key, and accept another pepper; returns how many were valid until now."""
+    await tx.execute("DELETE FROM secret_fingerprints WHERE name = $1", PEPPER_FILE)
     return len(await tx.fetch(_REVOKE_ALL, now))
 
 
@@ -114,22 +114,10 @@ def load_pepper(settings: Settings) -> bytes:
         ConfigurationError: the file can't be read or created, or is damaged.
     """
     given = settings.key_pepper.get_secret_value()
-    return given.encode() if given else _from_file(settings, PEPPER_FILE)
-
-
-def staged_pepper(settings: Settings) -> bytes:
-    """A new pepper, in a file beside the one that it will replace."""
-    return _from_file(settings, NEXT_PEPPER_FILE)
-
-
-def install_staged_pepper(settings: Settings) -> None:
-    """Replace the pepper."""
-    replace_file(settings.data / NEXT_PEPPER_FILE, settings.data / PEPPER_FILE)
-
-
-def _from_file(settings: Settings, name: str) -> bytes:
+    if given:
+        return given.encode()
     return load_or_create_secret(
-        settings.data / name,
+        settings.data / PEPPER_FILE,
         PEPPER_BYTES,
         setting="BAROGRAPH_KEY_PEPPER",
         loss="invalidates every API key",

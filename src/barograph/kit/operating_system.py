@@ -101,18 +101,22 @@ def lock_folder(folder: Path, *, shared: bool = False) -> Iterator[None]:
         os.close(descriptor)
 
 
-def load_or_create_secret(file: Path, size: int, *, setting: str, loss: str) -> bytes:
+def load_or_create_secret(
+    file: Path, size: int, *, setting: str, loss: str, create: bool = True
+) -> bytes:
     """Return the file's content; create it with `size` random bytes if it is missing or empty.
 
     A new file is readable by its owner only. Errors name the `setting` that can replace the file,
-    and the `loss` if it is deleted.
+    and the `loss` if it is deleted. Without `create`, a missing file counts as damaged.
 
     Raises:
         ConfigurationError: it can neither be read nor created, is damaged, or every user of the
             machine may read or change it.
     """
     try:
-        secret = (file.read_bytes() if file.exists() else b"") or _make(file, size)
+        secret = file.read_bytes() if file.exists() else b""
+        if create and not secret:
+            secret = _make(file, size)
         exposed = is_exposed(file)
     except OSError as error:
         raise ConfigurationError(

@@ -128,8 +128,8 @@ class _RecordPages(NamedTuple):
             "kinds": None,
             "verifier": verifier_data(
                 self.templates.base_url,
-                self.logs.keys.origin.name,
-                [*self.logs.keys.signers()] or [self.logs.public_key],
+                self.logs.keys.name,
+                self.logs.keys.signers() or [self.logs.public_key],
             ),
             "checkpoint_path": CHECKPOINT_PATH,
             "salt_bytes": SALT_BYTES,

@@ -278,8 +278,14 @@ class _History:
         settings = inputs.settings
         self.ledger = Ledger(inputs.history, inputs.clock)
         self.continuity = Continuity(self.ledger, lambda: board.latest(STANCES))
-        load_key = partial(load_history_key, settings)
-        self.logs = PublicLogs(self.ledger, load_key, settings.base_url, signed, self.continuity)
+        self.logs = PublicLogs(
+            self.ledger,
+            load_history_key(settings),
+            settings.base_url,
+            signed,
+            self.continuity,
+            reload_key=partial(load_history_key, settings, create=False),
+        )
         self.stances = StanceReader(board, self.ledger, self.continuity)
 
 

@@ -5,7 +5,6 @@ key would sign checkpoints that contradict the others'. So the first web host st
 its secrets, and one with other secrets doesn't start.
 """
 
-import hmac
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,9 +13,8 @@ from barograph.history.signing import FILE_NAME as HISTORY_KEY_FILE
 from barograph.history.signing import load_history_key
 from barograph.keys.api_keys import PEPPER_FILE, load_pepper
 from barograph.kit.database import POSTGRESQL, Database, Transaction
+from barograph.kit.fingerprints import fingerprint
 from barograph.settings import Settings
-
-_PURPOSE = b"barograph: fingerprint of a secret"
 
 
 def web_secrets(settings: Settings) -> dict[str, bytes]:
@@ -38,7 +36,7 @@ async def require_shared_secrets(
     """
     if database.engine != POSTGRESQL:
         return
-    ours = {name: _fingerprint(key) for name, key in secrets.items()}
+    ours = {name: fingerprint(key) for name, key in secrets.items()}
 
     async def store(tx: Transaction) -> dict[str, str]:
         await tx.execute_many(_ADD, sorted(ours.items()))
@@ -49,18 +47,10 @@ async def require_shared_secrets(
         raise ConfigurationError(
             f"this database was used with another {' and '.join(sorted(dict(other)))}: copy the "
             f"files from the data folder of another host to {data}, or set BAROGRAPH_KEY_PEPPER "
-            "and BAROGRAPH_HISTORY_KEY to the same values on every host. To replace a secret, run "
-            "`barograph keys rotate-pepper` or `barograph stances rotate-key`. If it is lost, stop "
-            "every web host and run `barograph db upgrade --new-secrets`"
+            "and BAROGRAPH_HISTORY_KEY to the same values on every host. If key-pepper is lost, or "
+            "its change was interrupted, run `barograph keys rotate-pepper`. For history-key, run "
+            "`barograph stances rotate-key`, or `resume --new-origin` if it is lost"
         )
-
-
-async def replace_fingerprint(tx: Transaction, name: str, secret: bytes | None) -> None:
-    """Expect another secret from now on; without one, expect that of the host that starts first."""
-    if secret is None:
-        await tx.execute("DELETE FROM secret_fingerprints WHERE name = $1", name)
-    else:  # on SQLite there is no row
-        await tx.execute(_REPLACE, _fingerprint(secret), name)
 
 
 async def forget_secrets(database: Database) -> None:
@@ -68,10 +58,4 @@ async def forget_secrets(database: Database) -> None:
     await database.write(lambda tx: tx.execute("DELETE FROM secret_fingerprints"))
 
 
-def _fingerprint(secret: bytes) -> str:
-    """A keyed hash, from which nobody can learn the secret."""
-    return hmac.digest(secret, _PURPOSE, "sha256").hex()
-
-
 _ADD = "INSERT INTO secret_fingerprints (name, fingerprint) VALUES ($1, $2) ON CONFLICT DO NOTHING"
-_REPLACE = "UPDATE secret_fingerprints SET fingerprint = $1 WHERE name = $2"

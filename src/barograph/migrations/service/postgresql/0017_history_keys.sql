@@ -1,18 +1,6 @@
--- The name and the key of the published logs. After a restore, `held_since` is its time, and nothing
--- is signed until the record was compared. Without a row, nothing was signed or restored yet.
+-- The name and the key of the published logs, whether signing waits for a comparison after a restore,
+-- and the keys that signed before: one JSON object. Without a row, nothing was signed or restored.
 CREATE TABLE history_origin (
     id BIGINT PRIMARY KEY CHECK (id = 1),
-    generation BIGINT NOT NULL CHECK (generation > 0),
-    name TEXT COLLATE "C" NOT NULL,
-    public_key TEXT COLLATE "C" CHECK (length(public_key) = 64),
-    held_since BIGINT
-);
-
--- The public keys that signed before, with the last checkpoints of each, which name its successor.
-CREATE TABLE retired_history_keys (
-    number BIGINT PRIMARY KEY,
-    public_key TEXT COLLATE "C" NOT NULL UNIQUE CHECK (length(public_key) = 64),
-    name TEXT COLLATE "C" NOT NULL,
-    retired_at BIGINT NOT NULL,
-    checkpoints TEXT COLLATE "C" NOT NULL
+    keys TEXT COLLATE "C" NOT NULL
 );
