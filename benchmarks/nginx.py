@@ -22,6 +22,9 @@ TITLE = "nginx with deploy/nginx.conf, over TLS: hot reads from its cache"
 FILE_SHARE = 0.9
 TARGETS = {"file": "/file/one", "cache": MARKET_STATE_PATH, "twin": "/file/two"}
 READERS = (10, 200)
+PAGE_BYTES = 19_000
+"""About the size of the home page."""
+
 OF_THE_SERVER = ("server", "date", "content-length")
 FROM_NGINX = ("content-type", "last-modified")
 """Header fields that nginx itself adds to a file."""
@@ -44,18 +47,23 @@ def measure(plan: Plan, folder: Path) -> Section:
     publish_market(settings)
     with web_service(settings) as child:
         answer = answer_of(Contender(child, settings.port), MARKET_STATE_PATH)
-    with _nginx(folder, answer) as (nginx, service):
-        _check_same(nginx)
-        rates = _alternate(nginx, plan.rounds)
+    page = answer._replace(body=answer.body.ljust(PAGE_BYTES))
+    with _nginx(folder / "short", answer) as (nginx, service):
+        figures = _compare(nginx, answer, plan.rounds)
         origin = [_origin_requests(nginx, service, each, plan.window_seconds) for each in READERS]
-    return Section(
-        TITLE,
-        [
-            at_least("cache / file", ratios(rates, "cache", "file", "twin"), FILE_SHARE),
-            at_least("  A/A control: file / file", ratios(rates, "twin", "file")),
-            *origin,
-        ],
-    )
+    with _nginx(folder / "long", page) as (nginx, _):
+        figures += _compare(nginx, page, plan.rounds)
+    return Section(TITLE, [*figures, *origin])
+
+
+def _compare(nginx: Nginx, answer: Answer, rounds: int) -> list[Figure]:
+    _check_same(nginx)
+    rates = _alternate(nginx, rounds)
+    name = f"cache / file, {len(answer.body):,} bytes"
+    return [
+        at_least(name, ratios(rates, "cache", "file", "twin"), FILE_SHARE),
+        at_least("  A/A control: file / file", ratios(rates, "twin", "file")),
+    ]
 
 
 @contextmanager
@@ -67,6 +75,7 @@ def _nginx(folder: Path, answer: Answer) -> Iterator[tuple[Nginx, Upstream]]:
     def reply(_: bytes) -> bytes:
         return http_reply(answer.body, *sent, (b"Date", formatdate(usegmt=True).encode()))
 
+    folder.mkdir()
     pages = folder / "nginx/pages"
     ours = (f"add_header {each[0]} '{each[1]}';" for each in headers if each[0] not in FROM_NGINX)
     changes = {

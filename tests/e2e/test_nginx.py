@@ -15,7 +15,7 @@ from typing import NamedTuple
 import httpx2
 import pytest
 
-from barograph.badges.contents import record_not_started
+from barograph.badges.contents import ERROR, record_not_started
 from barograph.badges.documents import KEEP_SECONDS, badge_document
 from barograph.badges.endpoints import refused_badge
 from barograph.kit.clock import system_clock
@@ -76,9 +76,11 @@ def sent_ago(document: Document, age: int) -> Reply:
     return reply
 
 
-def aged(nginx: Nginx, hosts: Hosts, document: Document, age: int) -> bytes:
+def aged(
+    nginx: Nginx, hosts: Hosts, document: Document, age: int, path: str = f"{FREE}?age={{}}"
+) -> bytes:
     """Read a document that nginx stored some seconds ago, while the hosts have nothing newer."""
-    path = f"{FREE}?age={age}"
+    path = path.format(age)
     hosts.reply_with(sent_ago(document, age))
     first = nginx.get(path)
     dates = first.headers.get_list("date")
@@ -107,8 +109,20 @@ def test_nginx_shows_data_with_the_date_of_the_service(nginx: Nginx, hosts: Host
 
 def test_nginx_never_shows_a_badge_older_than_ten_minutes(nginx: Nginx, hosts: Hosts) -> None:
     badge = badge_document(record_not_started().content, "flat", "svg")
-    assert aged(nginx, hosts, badge, KEEP_SECONDS - 20) == badge.body
-    assert aged(nginx, hosts, badge, KEEP_SECONDS + 1) == b"gone"
+    path = "/badge/record.svg?age={}"
+    assert aged(nginx, hosts, badge, KEEP_SECONDS - 20, path) == badge.body
+    # Whole seconds: one that was sent at the end of a second is almost a second older.
+    assert aged(nginx, hosts, badge, KEEP_SECONDS, path) == b"gone"
+    failed = badge_document(ERROR, "flat", "svg")
+    assert aged(nginx, hosts, failed, 61, path) == b"gone"
+
+
+@pytest.mark.parametrize("name", ["if_match", "if_unmodified_since", "range"])
+def test_nginx_ignores_conditions_that_the_service_ignores(nginx: Nginx, name: str) -> None:
+    value = "Mon, 01 Jan 2001 00:00:00 GMT" if name.endswith("since") else "bytes=9-"
+    assert nginx.get(FREE, **{name: value}).status_code == 200
+    nginx.get(FREE)  # stored by now
+    assert nginx.get(FREE, **{name: value}).status_code == 200
 
 
 def test_a_document_is_refreshed_in_the_background_by_one_request(
@@ -139,9 +153,12 @@ def test_answers_for_one_caller_are_neither_cached_nor_logged(
 
 
 def test_secrets_stay_out_of_the_logs_when_hosts_fail(tmp_path: Path) -> None:
+    links = (b"/keys/", b"/k%65ys/", b"/KEYS/", b"/keys;/", b"/keys.", b"/keys\\", b"/k\xc3\xa9ys/")
     with running_nginx(tmp_path / "nginx", f"{HOST}:1") as nginx:
-        for path in (f"/keys/{SECRET}", f"/k%65ys/{SECRET}", f"{PAID}?{SECRET}", "/markets"):
-            nginx.get(path, referer=f"https://barograph.example/keys/{SECRET}")
+        for link in (*links, b"/api/../keys/", b"//keys/", PAID.encode() + b"?", b"/markets;"):
+            line = b"GET " + link + SECRET.encode() + b" HTTP/1.1"
+            referrer = b"Referer: https://barograph.example/keys/" + SECRET.encode()
+            nginx.knock(line, b"Host: x", referrer, b"Connection: close")
         nginx.wait_for_log("/markets")
         assert SECRET not in nginx.logs()
 
@@ -160,7 +177,24 @@ def test_a_request_that_may_charge_reaches_one_host_even_if_that_one_breaks(
     assert len(hosts.heads) == 1
     is_paid = path.startswith("/api/x402/")
     assert ("send the same proof again" in answer.json()["message"]) is is_paid
-    assert answer.headers["retry-after"] == "15" if is_paid else "5"
+    assert answer.headers["retry-after"] == ("15" if is_paid else "5")
+    hosts.reply_with(plain)
+    assert {nginx.get(path).status_code for _ in range(4)} == {200}
+
+
+def test_a_proof_that_no_host_has_seen_is_not_pending(nginx: Nginx, hosts: Hosts) -> None:
+    hosts.reply_with(break_off)
+    with ThreadPoolExecutor(6) as pool:  # no host is left
+        list(pool.map(lambda _: nginx.get(PAID), range(6)))
+    asked = len(hosts.heads)
+    answers = [nginx.get(path, payment_signature="a proof") for path in PRIVATE]
+    assert [(each.status_code, each.json()["error"]) for each in answers] == [
+        (503, code) for code in CODES.values()
+    ]
+    assert "send the same proof again" in answers[1].json()["message"]
+    assert len(hosts.heads) == asked == 6
+    nginx.get("/api/mcp")  # counted by itself
+    assert len(hosts.heads) > asked
 
 
 def test_another_host_answers_a_free_read_and_half_an_answer_is_not_cached(
@@ -202,7 +236,12 @@ REFUSED = [
     (b"POST %b HTTP/1.1", (b"Host: x", b"Content-Length: 16385"), 413),
     (b"GET %b?" + LONG + b" HTTP/1.1", (b"Host: x",), 414),
     (b"GET %b HTTP/1.1", (b"Host: x", b"Authorization: Bearer " + LONG), 431),
+    (b'GET %b?" HTTP/1.1', (b"Host: x",), 400),
+    (b"GET %b?\xff HTTP/1.1", (b"Host: x",), 400),
+    (b"GET %b HTTP/1.1", (b"Host: x", b"Accept: \x01"), 400),
+    (b"GET HTTP://x%b?%%zz< HTTP/1.1", (b"Host: x",), 400),
 ]
+ENCODED = ("/api/%78402/feed", "/api/%61gents/material-change", "/api/x402/%66eed")
 
 
 @pytest.mark.parametrize(("line", "fields", "status"), REFUSED)
@@ -213,12 +252,14 @@ def test_requests_that_nginx_refuses_get_the_documented_body(
     fields: tuple[bytes, ...],
     status: int,
 ) -> None:
-    for path in (FREE, *PRIVATE, "/badge/regime.svg", "/badge/regime.json"):
+    for path in (FREE, *PRIVATE, *ENCODED, "/badge/regime.svg", "/badge/regime.json"):
         answer = nginx.knock(line % path.encode(), *fields)
         assert answer.status == status
         assert answer.headers["x-content-type-options"] == "nosniff"
         if path.startswith("/badge/"):
             assert answer.body == refused_badge(path, status).body
+            kept = "public, max-age=60" if status == 414 else "no-store"
+            assert answer.headers["cache-control"] == kept
         elif path == FREE:
             assert list(json.loads(answer.body)) == ["error"]
             assert answer.headers["cache-control"] == "no-store"
@@ -302,16 +343,41 @@ def test_one_address_has_a_hundred_requests_at_once(nginx: Nginx, hosts: Hosts) 
     assert {each.result().status_code for each in first} == {200}
 
 
+def curl(*arguments: str) -> str:
+    command = ("curl", "-skD-", "--http2", *arguments)
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("path", [*PRIVATE, "/keys/x"])
+def test_early_refusals_over_http2_are_private(nginx: Nginx, path: str) -> None:
+    url = nginx.base_url + path
+    twice = ("-H", "Authorization: a", "-H", "Authorization: b")
+    bad = [(url + "%zz",), (url + "%00",), ("-H", "Host: a b", url), ("-X", "get", url)]
+    for each in (*bad, (*twice, url)):
+        answer = curl(*each).lower()
+        assert answer.startswith("http/2 400"), each
+        assert "no-store" in answer
+        assert "access-control" not in answer
+        assert path == "/keys/x" or '"error":"bad_request","message"' in answer
+
+
+def test_free_reads_pass_on_only_the_headers_that_the_service_reads(
+    nginx: Nginx, hosts: Hosts
+) -> None:
+    many = (b"X-%d: \x01" % number for number in range(200))
+    assert nginx.knock(b"GET / HTTP/1.1", b"Host: x", b"Accept: a", *many).status == 200
+    (head,) = hosts.heads
+    names = sorted(each.partition(b":")[0] for each in head.splitlines()[1:])
+    assert names == [b"Accept", b"Host", b"X-Forwarded-For"]
+
+
 def test_browsers_use_http2_and_plain_http_is_redirected(nginx: Nginx) -> None:
-    curl = ("curl", "-sk", "--http2", "-o", "/dev/null", "-w", "%{http_version} %{http_code}")
-    done = subprocess.run(
-        (*curl, nginx.base_url + FREE), capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "2 200"
+    assert curl(nginx.base_url + FREE).startswith("HTTP/2 200")
     plain_url = f"http://{HOST}:{nginx.plain_port}/keys/{SECRET}"
     answer = httpx2.get(plain_url, trust_env=False, follow_redirects=False)
     assert (answer.status_code, answer.headers["location"]) == (
         308,
-        f"https://{HOST}/keys/{SECRET}",
+        f"https://barograph.example/keys/{SECRET}",
     )
+    assert (answer.headers["cache-control"], answer.headers["server"]) == ("no-store", "nginx")
     assert SECRET not in nginx.logs()

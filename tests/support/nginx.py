@@ -29,6 +29,9 @@ from support.service import Answer
 ROOT = Path(__file__).parents[2]
 CONFIGURATION = ROOT / "deploy/nginx.conf"
 PROGRAM = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin") or "nginx"
+LIMITS = "max_fails=3 fail_timeout=5s"
+"""When nginx leaves a host alone, as deploy/nginx.conf suggests."""
+
 _VALID_UNTIL = struct.Struct("<q")
 """The second field of a stored response: until when it is fresh, in seconds."""
 
@@ -63,7 +66,7 @@ class Nginx:
         self.base_url = f"https://{HOST}:{self.port}"
         self.hosts_file = folder / "hosts.conf"
         folder.mkdir()
-        self.hosts_file.write_text("".join(f"server {each};\n" for each in hosts))
+        self.hosts_file.write_text("".join(f"server {each} {LIMITS};\n" for each in hosts))
         write_certificate(folder)
         # Workers of root would change to a user who can't read the test's folder.
         user = "user root;" if os.geteuid() == 0 else ""
