@@ -38,7 +38,8 @@ def barograph(*arguments: str, **environment: str) -> "subprocess.CompletedProce
 
 
 LOOKED_AT = [
-    *("port", "sqlite", "disk", "secrets", "database", "history", "guides", "limits", "terms"),
+    *("port", "sqlite", "disk", "secrets", "database", "history", "collector", "guides"),
+    *("limits", "terms"),
     *("exchange", "stream", "clock", "treasury", "nyfed", "etf"),
     *("identity", "facilitator", "chain", "mail"),
 ]
@@ -154,7 +155,7 @@ def test_every_kind_of_fault_is_listed() -> None:
 
 
 def test_doctor_names_each_problem_with_its_remedy(tmp_path: Path) -> None:
-    confirmed = NO_EXCHANGE | {"BAROGRAPH_ACCEPT_TERMS": "bybit"}
+    confirmed = NO_EXCHANGE | {"BAROGRAPH_ACCEPT_TERMS": "bybit", "SUDO_USER": "operator"}
     result = barograph("doctor", "--json", "--data", str(tmp_path), **confirmed)
     assert result.returncode == 1
     found = findings(result)
@@ -165,6 +166,8 @@ def test_doctor_names_each_problem_with_its_remedy(tmp_path: Path) -> None:
     assert found["database"]["detail"] == "there is no database yet: `serve` creates one"
     assert found["exchange"]["detail"].startswith("unreachable")
     assert all(finding["remedy"] for finding in found.values() if not finding["ok"])
+    accept = f"`sudo barograph terms accept SOURCE --data {tmp_path}`"
+    assert found["terms"]["remedy"].endswith(accept)
 
 
 @pytest.mark.outcome(

@@ -5,6 +5,7 @@ import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,6 +21,7 @@ from barograph.cli.doctor import bounded, examine
 from barograph.cli.doctor_limits import CHECKS as LIMITS
 from barograph.cli.doctor_local import CHECKS as LOCAL
 from barograph.cli.doctor_upstreams import CHECKS as UPSTREAMS
+from barograph.collector.leader import collector_lease
 from barograph.demo.files import FILE_NAME as DEMO_WORLD
 from barograph.demo.servers.chain import TokenLedger
 from barograph.demo.servers.exchange import running_exchange
@@ -36,10 +38,14 @@ from barograph.demo.servers.macro_server import running_macro
 from barograph.demo.servers.mailbox import running_mailbox
 from barograph.demo.world.macro import MacroWorld
 from barograph.demo.world.world import World
+from barograph.history.signing import FILE_NAME as HISTORY_KEY
 from barograph.kit.clock import system_clock
+from barograph.kit.database import Database
 from barograph.kit.timestamps import DAY
 from barograph.settings import Settings
+from support.operator import Operator, on_database, sign
 from support.processes import HOST, unused_port
+from support.stances import FUNDING
 
 T = TypeVar("T")
 CHECKS = LOCAL | LIMITS | UPSTREAMS
@@ -313,9 +319,10 @@ def test_a_check_that_hangs_or_has_a_bug_still_gets_its_line() -> None:
     assert (buggy_line.status, buggy_line.detail) == ("fail", failed)
 
 
-def lines(settings: Settings) -> dict[str, str]:
+def lines(settings: Settings, *names: str) -> dict[str, str]:
     async def work() -> dict[str, str]:
-        found = [await bounded(name, LOCAL[name](settings)) for name in ("database", "history")]
+        chosen = names or ("database", "history")
+        found = [await bounded(name, LOCAL[name](settings)) for name in chosen]
         return {each.name: f"{each.status} {each.detail}" for each in found}
 
     return asyncio.run(work())
@@ -346,6 +353,51 @@ def test_a_database_that_cannot_be_served_is_named(tmp_path: Path) -> None:
         file.seek((page - 1) * 4096)
         file.write(bytes(100))
     assert lines(settings)["history"].startswith("fail history.sqlite3 is damaged: ")
+
+
+@pytest.mark.outcome(
+    "The signing key is another one, the history is an older copy, or no collector leads",
+    "`doctor` names it and says what to do. It changes nothing.",
+)
+def test_another_key_an_older_history_and_a_dead_collector_are_named(operator: Operator) -> None:
+    settings, key = Settings(data=operator.data), operator.data / HISTORY_KEY
+    names = "secrets", "history", "collector"
+    operator.record(0)
+    asyncio.run(sign(operator.database, operator.history, settings))
+    assert {each[:3] for each in lines(settings, *names).values()} == {"ok "}
+    key.unlink()
+    assert lines(settings, "secrets")["secrets"] == "fail history-key is missing"
+    assert not key.exists()
+    key.write_bytes(b"k" * 32)
+    key.chmod(0o600)
+    other = "fail history-key is not the one that this database was used with"
+    assert lines(settings, "secrets")["secrets"] == other
+
+    operator.tamper("DELETE FROM stance_versions")
+    lost = f"fail an older copy, or another history: {FUNDING} versions: number 1 was signed, and"
+    assert lines(settings, "history")["history"] == f"{lost} is missing"
+    operator.record(0)
+    operator.publish()
+    operator.tamper(f"UPDATE stance_versions SET history_digest = '{'0' * 64}'")
+    assert "it is not the version that was published" in lines(settings, "history")["history"]
+
+    async def lead(database: Database, expires_at: int | None = None) -> None:
+        lease = collector_lease(settings, database, system_clock)
+        assert await lease.acquire()
+        if expires_at == 0:
+            await lease.release()
+        elif expires_at is not None:
+            await database.write(lambda tx: tx.execute("UPDATE leases SET expires_at = 1000"))
+
+    said = []
+    for expires_at in (1000, 0, None):
+        on_database(operator.database, partial(lead, expires_at=expires_at))
+        said.append(lines(settings, "collector")["collector"])
+    assert said[:2] == [
+        "fail none leads since 1970-01-01T00:00:01.000Z",
+        "note none leads, because the last one was stopped",
+    ]
+    assert said[2].startswith("ok one leads, on ")
 
 
 def test_a_demos_folder_is_refused_and_confirms_no_terms(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ SECRETS = {
     "SMTP_URL": "smtps://hunter2:hunt/hunter2@x@mail.example:465",
     "MAIL_FROM": "barograph@example.com",
     "KEY_PEPPER": "hunter2" * 5,
-    "HISTORY_KEY": "hunter2",
+    "HISTORY_KEY": "hunter2" * 6 + "A=",
     "X402_CHAIN_URL": "https://node.example/v2/hunter2",
     "ETF_URL": "https://me:hunter2@issuer.example/f.csv?key=hunter2",
 }
@@ -48,8 +48,20 @@ def test_every_setting_is_listed_with_its_group_value_and_origin(tmp_path: Path)
     assert rows["X402_ASSET"] == ("payments", None, "default")
 
 
+def test_empty_variable_is_not_set_and_terms_name_the_command_that_lists_them() -> None:
+    rows = listed(show("--json", ACCEPT_TERMS="", X402_ASSET=""))
+    assert rows["X402_ASSET"] == ("payments", None, "default")
+    assert rows["ACCEPT_TERMS"][1:] == (None, "see `barograph terms list`")
+
+
 @pytest.mark.parametrize(
-    "wrong", [{}, {"LIMITS_URL": "redis://h/hunter2"}, {"EXCHANGE_REST_URL": "me:hunter2@host"}]
+    "wrong",
+    [
+        {},
+        {"HISTORY_KEY": "hunter2"},
+        {"LIMITS_URL": "redis://h/hunter2"},
+        {"EXCHANGE_REST_URL": "me:hunter2@host"},
+    ],
 )
 def test_no_secret_is_shown_and_an_invalid_setting_ends_with_3(wrong: dict[str, str]) -> None:
     result = show("--json", **{**SECRETS, **wrong})
@@ -58,7 +70,7 @@ def test_no_secret_is_shown_and_an_invalid_setting_ends_with_3(wrong: dict[str, 
     assert result.exit_code == (3 if wrong else 0)
     assert bool(json.loads(result.stdout)["error"]) is bool(wrong)
     shown = {name: listed(result)[name][1] for name in SECRETS}
-    if wrong:
+    if wrong and "HISTORY_KEY" not in wrong:
         assert shown["DATABASE_URL"] == shown["KEY_PEPPER"] == "set"
     else:
         assert list(shown.values()) == [

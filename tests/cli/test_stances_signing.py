@@ -97,6 +97,12 @@ def test_key_in_the_environment_is_changed_by_the_operator(operator: Operator) -
     assert "the new key has signed checkpoints before" in str(refused)
 
 
+def test_refused_change_of_the_key_leaves_no_new_key(operator: Operator, kept: Path) -> None:
+    restore(operator)
+    assert "restored from a backup" in str(operator.refused("rotate-key", "--yes"))
+    assert not (operator.data / NEXT_FILE).exists()
+
+
 @pytest.mark.parametrize("command", [("rotate-key",), ("resume", "--new-origin")])
 def test_interrupted_change_of_the_key_is_completed_by_the_next_run_and_not_repeated(
     operator: Operator, kept: Path, command: tuple[str, ...]

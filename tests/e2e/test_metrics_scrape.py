@@ -7,12 +7,13 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 import pytest
 import yaml
 
+from barograph.kit.metrics import FAMILIES
 from support.metrics import Samples, parse
 from support.processes import HOST, answer_200, eventually, running, unused_port
 from support.published_server import published_server
@@ -27,21 +28,19 @@ READS = f"barograph_request_seconds_count {STATE} 200"
 HALF = b"GET /readyz HTTP/1.1\r\nHost: barograph\r\n"
 
 
-class Scraped:
+class Scraped(NamedTuple):
     """A server of two workers with metrics."""
 
-    def __init__(self, base_url: str, port: int) -> None:
-        self.base_url = base_url
-        self.port = port
-
-    def text(self) -> str:
-        return eventually(lambda: answer_200(f"http://{HOST}:{self.port}/metrics"), "a scrape").text
-
-    def samples(self) -> Samples:
-        return parse(self.text())
+    base_url: str
+    port: int
 
     def until(self, is_true: Callable[[Samples], bool]) -> Samples:
-        return eventually(lambda: found if is_true(found := self.samples()) else None, "a value")
+        def look() -> Samples | None:
+            answer = answer_200(f"http://{HOST}:{self.port}/metrics")
+            found = parse("" if answer is None else answer.text)
+            return found if is_true(found) else None
+
+        return eventually(look, "a value")
 
     def serving(self) -> int | None:
         """The process that serves the metrics."""
@@ -63,27 +62,30 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
 )
 def test_another_process_serves_the_metrics_after_a_kill(scraped: Scraped) -> None:
     scraped.until(lambda found: found.get("barograph_processes web") == 2)
-    for _ in range(10):
-        assert answer_200(f"{scraped.base_url}{STATE}")
+    assert all(answer_200(f"{scraped.base_url}{STATE}") for _ in range(10))
     before = scraped.until(lambda found: found.get(READS, 0) >= 11)
     first = eventually(scraped.serving, "the serving process")
     psutil.Process(first).kill()
-    second = eventually(lambda: (scraped.serving() or first) != first or None, "another one")
-    assert second
+    eventually(lambda: (scraped.serving() or first) != first or None, "another one")
     assert answer_200(f"{scraped.base_url}{STATE}")
-    scraped.until(lambda found: found[READS] > before[READS])
+    scraped.until(lambda found: found.get(READS, 0) > before[READS])
 
 
-def test_the_page_and_the_alerts_name_the_metrics_of_a_scrape(scraped: Scraped) -> None:
-    types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", scraped.text(), re.MULTILINE))
+def test_a_client_that_sends_nothing_is_disconnected(scraped: Scraped) -> None:
+    with socket.create_connection((HOST, scraped.port), 30) as silent:
+        assert silent.recv(1) == b""
+
+
+def test_the_page_and_the_alerts_name_the_metrics() -> None:
     page = (ROOT / "docs" / "metrics.md").read_text("utf-8")
-    assert dict(re.findall(r"^\| `(barograph_\w+)` \| (\w+) \|", page, re.MULTILINE)) == types
-    used = set(re.findall(r"barograph_\w+", " ".join(rule["expr"] for rule in rules())))
-    assert used
-    assert {name.removesuffix("_count") for name in used} <= types.keys()
-    assert [rule["alert"] for rule in rules()] == re.findall(
-        r"^\| `(Barograph\w+)`", page, re.MULTILINE
-    )
+    rows = re.findall(r"^\| `(barograph_\w+)` \| (\w+) \| (.*) \| (.*) \|$", page, re.MULTILINE)
+    for row, each in zip(rows, FAMILIES, strict=True):
+        labels = ", ".join(f"`{label}`" for label in each.labels.split())
+        assert row == (each.name, each.kind.replace("age", "gauge"), labels, each.help)
+    used = re.findall(r"barograph_\w+", " ".join(rule["expr"] for rule in rules()))
+    assert {name.removesuffix("_count") for name in used} <= {each.name for each in FAMILIES}
+    alerts = re.findall(r"^\| `(Barograph\w+)`", page, re.MULTILINE)
+    assert [rule["alert"] for rule in rules()] == alerts
 
 
 def rules() -> list[dict[str, Any]]:
@@ -105,6 +107,7 @@ CASES = {
 LABELS = {"DatabaseDown": {"database": "history"}, "PaymentUnresolved": {"state": "unknown"}}
 OTHERS = {
     "barograph_leader": "1+0x30",
+    'barograph_request_seconds_count{route="/readyz",status="503"}': "0+1000x30",
     'barograph_request_seconds_count{status="200"}': "0+1000x30",
 }
 
@@ -116,7 +119,8 @@ def test_an_alert_fires_when_it_should_and_stays_quiet_otherwise(
     name = rule["alert"].removeprefix("Barograph")
     series, bad, good = CASES[name]
     labels = {**rule["labels"], **LABELS.get(name, {})}
-    fired = {"exp_labels": labels, "exp_annotations": rule["annotations"]}
+    summary = rule["annotations"]["summary"].replace("{{ $labels.state }}", "unknown")
+    fired = {"exp_labels": labels, "exp_annotations": {"summary": summary}}
     tests = [
         {
             "interval": "1m",
@@ -124,11 +128,11 @@ def test_an_alert_fires_when_it_should_and_stays_quiet_otherwise(
                 {"series": one, "values": text} for one, text in {**OTHERS, series: values}.items()
             ],
             "alert_rule_test": [
-                {"eval_time": "20m", "alertname": rule["alert"], "exp_alerts": alerts},
-                {"eval_time": "0m", "alertname": rule["alert"], "exp_alerts": []},
+                {"eval_time": at, "alertname": rule["alert"], "exp_alerts": alerts}
+                for at, alerts in (("0m", []), ("20m", later))
             ],
         }
-        for values, alerts in ((bad, [fired]), (good, []))
+        for values, later in ((bad, [fired]), (good, []))
     ]
     file = tmp_path / "test.yml"
     file.write_text(json.dumps({"rule_files": [str(ALERTS)], "tests": tests}))

@@ -6,10 +6,17 @@ from functools import partial
 import pytest
 
 from barograph.kit.database import DatabaseUnavailable
-from barograph.kit.metrics import DATABASE_FAILURES, DATABASE_UP, FEED_AGE, LIMITS_FAILING, Metrics
+from barograph.kit.metrics import (
+    DATABASE_FAILURES,
+    DATABASE_UP,
+    FEED_AGE,
+    LIMITS_FAILING,
+    Gauges,
+    Metrics,
+)
 from barograph.web.app import WebApp, create_app
 from barograph.web.metrics import web_gauges
-from support.databases import take_away
+from support.databases import bring_back, take_away
 from support.service import Service, ask
 
 NAME = "barograph_request_seconds"
@@ -57,20 +64,29 @@ def test_measuring_changes_no_response(service: Service, measured: WebApp) -> No
             assert ask(service.app, target, method) == ask(measured.app, target, method)
 
 
-def test_a_lost_database_is_down_and_its_failures_are_counted(
+def test_a_lost_database_is_down_until_it_answers_again(
     service: Service, measured: WebApp, metrics: Metrics
 ) -> None:
     assert metrics.gauges[DATABASE_UP.name, "service"] == 1
     take_away(service.settings.database_path)
     with pytest.raises(DatabaseUnavailable):
         asyncio.run(measured.board.refresh())
-    assert metrics.gauges[DATABASE_UP.name, "service"] == 0
     assert metrics.totals[DATABASE_FAILURES.name, "service", "read"] == [1]
+    bring_back(service.settings.database_path)
+    with pytest.raises(asyncio.CancelledError):  # it shows nothing
+        asyncio.run(metrics.databases[0].read(_cancelled))
+    assert metrics.gauges[DATABASE_UP.name, "service"] == 0
+    asyncio.run(metrics.databases[0].ask_again())
+    assert metrics.gauges[DATABASE_UP.name, "service"] == 1
+
+
+async def _cancelled(_: object) -> None:
+    raise asyncio.CancelledError
 
 
 def test_the_age_of_a_feed_is_that_of_its_data(service: Service) -> None:
-    gauges = web_gauges(service.board, service.settings, lambda: None)
-    assert gauges[FEED_AGE.name, "perpetuals"] == service.clock()
-    assert gauges[LIMITS_FAILING.name, "memory"] == 0
-    failing = web_gauges(service.board, service.settings, service.clock)
-    assert failing[LIMITS_FAILING.name, "memory"] == 1
+    for limits_failing, value in ((lambda: None, 0), (service.clock, 1)):
+        gauges: Gauges = {}
+        asyncio.run(web_gauges(service.board, service.settings, limits_failing, gauges))
+        assert gauges[FEED_AGE.name, "perpetuals"] == service.clock()
+        assert gauges[LIMITS_FAILING.name, "memory"] == value

@@ -89,11 +89,14 @@ def test_a_lease_that_ran_out_is_renewed_by_its_holder_when_nobody_took_it(
 ) -> None:
     lease = claim("a")
     runner.run(lease.acquire())
+    assert lease.is_held
     first = token(database, runner)
     clock.pass_seconds(100)
+    assert not lease.is_held
 
     publish_as(lease, database, runner)
     runner.run(lease.renew())
+    assert lease.is_held
     assert token(database, runner) == first
 
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from pydantic import SecretStr
 
 from barograph.cli import cli
+from barograph.cli.doctor_local import CHECKS
 from barograph.errors import ConfigurationError
 from barograph.keys.api_keys import PEPPER_FILE, load_pepper
 from barograph.kit.database import Database
@@ -66,6 +68,34 @@ def test_host_with_other_secrets_is_refused_until_they_are_replaced(
         await database.close()
 
     asyncio.run(work())
+
+
+def test_doctor_names_secrets_that_are_missing_or_differ_and_stores_nothing(
+    postgresql: PostgreSQL, tmp_path: Path
+) -> None:
+    url = postgresql.create()
+    given = {"database_url": SecretStr(url)}
+    first, second = (host(tmp_path, each).model_copy(update=given) for each in ("first", "second"))
+    said = []
+
+    async def work() -> None:
+        database = open_database(url)
+        await upgrade(database, packaged_migrations(SERVICE, database.engine), HandClock())
+        said.append(await CHECKS["secrets"](second))
+        await start(database, first)
+        said.append(await CHECKS["secrets"](first))
+        said.append(await CHECKS["secrets"](second))
+        assert list(second.data.iterdir()) == []
+        web_secrets(second)
+        said.append(await CHECKS["secrets"](second))
+        await database.close()
+
+    asyncio.run(work())
+    other = "is not the one that this database was used with"
+    assert [each.status for each in said] == ["ok", "ok", "fail", "fail"]
+    assert said[2].detail == "history-key is missing; key-pepper is missing"
+    assert said[3].detail == f"history-key {other}; key-pepper {other}"
+    assert f"copy the files from the data folder of another host to {second.data}" in said[3].remedy
 
 
 def test_command_that_needs_the_pepper_compares_nothing_else(

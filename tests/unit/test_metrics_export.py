@@ -2,30 +2,33 @@
 
 import asyncio
 import logging
-import os
 import socket
-from collections.abc import Mapping
+import struct
+import tracemalloc
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
+import httpx2
 import msgspec
 import pytest
 
 from barograph.errors import Unreachable
-from barograph.kit.metrics import LEADER, PROCESSES, REQUEST_SECONDS, Key, Metrics, observe
-from barograph.kit.metrics_export import LIVE_MS, MetricsExporter, ProcessFile
-from barograph.kit.request_times import RequestTimes
+from barograph.kit.metrics import LEADER, PROCESSES, REQUEST_SECONDS, Gauges, Metrics
+from barograph.kit.metrics_export import (
+    LIVE_MS,
+    MetricsExporter,
+    ProcessFile,
+    SumOfProcesses,
+    serve_metrics,
+)
+from barograph.kit.operating_system import lock_file
+from barograph.kit.request_times import request_observer
 from barograph.macro.records import Figure
 from barograph.settings import Settings
 from barograph.upstream.files import OutOfRange
 from support.clock import HandClock
 from support.metrics import files_sum
 from support.processes import HOST, unused_port
-from support.service import asked
-
-NOBODY = 2**22 + 1
-"""A process id that Linux never gives."""
 
 CALLS = "barograph_upstream_calls_total bybit"
 
@@ -47,19 +50,20 @@ class Host:
         self.folder = data / "metrics"
         self.folder.mkdir()
 
-    def leave_file(self, role: str, pid: int, calls: int, leads: float, age: int = 0) -> None:
-        """Write the file of another process."""
+    def leave_file(self, name: str, calls: int, leads: float = 0, age: int = 0) -> Path:
+        """Write the file of another process, and return its lock."""
         totals = list(counted(calls).totals.items())
-        gauges: list[tuple[Key, float]] = [((LEADER.name,), leads)]
-        written_at = self.clock() - age
-        content = ProcessFile(role, pid, written_at, totals, gauges)
-        (self.folder / f"{role}-{pid}.json").write_bytes(msgspec.json.encode(content))
+        content = ProcessFile(self.clock() - age, totals, [((LEADER.name,), leads)])
+        (self.folder / f"{name}.json").write_bytes(msgspec.json.encode(content))
+        lock = self.folder / f"{name}.lock"
+        lock.touch()
+        return lock
 
     async def run_until_served(self, metrics: Metrics, **gauges: float) -> None:
         """Run a collector until its first scrape is possible, and stop it."""
 
-        async def sample() -> Mapping[Key, float]:
-            return {(name,): value for name, value in gauges.items()}
+        async def sample(found: Gauges) -> None:
+            found |= {(name,): value for name, value in gauges.items()}
 
         async def sleep(_: float) -> None:
             done.set()
@@ -67,7 +71,7 @@ class Host:
 
         done = asyncio.Event()
         exporter = MetricsExporter(
-            self.settings, "collector", metrics, sample, clock=self.clock, sleep=sleep
+            self.settings, "collector", metrics, sample, self.clock, sleep=sleep
         )
         async with exporter.running():
             await done.wait()
@@ -82,24 +86,27 @@ def host(tmp_path: Path) -> Host:
 
 
 def test_counters_add_up_and_only_running_processes_have_gauges(host: Host) -> None:
-    host.leave_file("collector", 1, calls=2, leads=1)
-    host.leave_file("collector", 2, calls=3, leads=0)
-    host.leave_file("collector", NOBODY, calls=4, leads=1, age=LIVE_MS + 1)
-    (host.folder / "web-7.json").write_text("half a fi")
-    assert host.sums()[CALLS] == 9
+    running = lock_file(host.leave_file("collector-0", calls=2, leads=1))
+    frozen = lock_file(host.leave_file("collector-1", calls=4, leads=1, age=LIVE_MS + 1))
+    host.leave_file("collector-2", calls=8, leads=1)  # killed a moment ago
+    host.leave_file("web-0", calls=0).with_suffix(".json").write_text("half a fi")
+    assert host.sums()[CALLS] == 14
     assert host.sums()["barograph_leader"] == 1
+    for each in (running, frozen):
+        assert each is not None
+        each.close()
 
 
-def test_no_counter_goes_backwards_when_a_process_replaces_an_ended_one(host: Host) -> None:
-    host.leave_file("collector", NOBODY, calls=4, leads=1, age=LIVE_MS + 1)
-    host.leave_file("collector", os.getppid(), calls=3, leads=0, age=LIVE_MS + 1)  # frozen
-    host.leave_file("collector", os.getpid(), calls=2, leads=0)  # its process id is used again
-    host.leave_file("web", NOBODY, calls=1, leads=0, age=LIVE_MS + 1)
-    asyncio.run(host.run_until_served(counted(5)))
-    assert host.sums()[CALLS] == 15
-    names = {file.name for file in host.folder.glob("*.json")}
-    pids = {"collector": [os.getpid(), os.getppid()], "web": [NOBODY]}
-    assert names == {f"{role}-{pid}.json" for role, found in pids.items() for pid in found}
+def test_a_process_continues_the_counts_of_an_ended_one(host: Host) -> None:
+    running = lock_file(host.leave_file("collector-0", calls=4))
+    ended = host.leave_file("collector-1", calls=3)
+    for _ in range(2):
+        asyncio.run(host.run_until_served(counted(5)))
+    assert host.sums()[CALLS] == 4 + 3 + 5 + 5
+    files = sorted(host.folder.glob("*.json"))
+    assert [each.stem for each in files] == ["collector-0", ended.stem]
+    assert running is not None
+    running.close()
 
 
 def test_files_of_metrics_are_private_and_a_stopped_process_has_no_gauges(host: Host) -> None:
@@ -120,30 +127,52 @@ def test_a_port_that_another_program_uses_is_logged_once(
     assert "in use" in vars(record)["reason"]
 
 
+def test_strange_scrapes_are_answered_and_print_nothing(
+    host: Host, capfd: pytest.CaptureFixture[str]
+) -> None:
+    server = serve_metrics(HOST, 0, SumOfProcesses(host.folder, host.clock))
+    try:
+        port = server.server_port
+        reset = struct.pack("ii", 1, 0)  # SO_LINGER of zero seconds: closing sends a reset
+        for sent in (b"", b"GET /" + b"x" * 100_000 + b" HTTP/1.0\r\n\r\n"):
+            with socket.create_connection((HOST, port)) as client:
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+                client.sendall(sent)
+        odd = {"Accept": "application/openmetrics-text; version=zz.1"}
+        for target, headers in (("", odd), ("?name[]=barograph_leader", {})):
+            answer = httpx2.get(f"http://{HOST}:{port}/metrics{target}", headers=headers)
+            assert (answer.status_code, "barograph_leader" in answer.text) == (200, True)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert capfd.readouterr().err == ""
+
+
 def test_failures_have_one_of_few_kinds() -> None:
     metrics = Metrics()
     for error in (OutOfRange(Figure("us10y", "2026-01-02", 99.0, "x")), Unreachable("gone")):
         with pytest.raises(type(error)), metrics.call("treasury"):
             raise error
+    for status in (401, 429):
+        metrics.replied("treasury", status)
     kinds = {key[2] for key in metrics.totals if len(key) == 3}
-    assert kinds == {"invalid reply", "unreachable"}
+    assert kinds == {"invalid reply", "unreachable", "throttled"}
 
 
-def test_a_request_without_a_response_is_counted() -> None:
-    async def leave(*_: Any) -> Any:
-        raise asyncio.CancelledError
-
-    metrics = Metrics()
-    app = RequestTimes(metrics, lambda path: path).measured(leave)
-    with pytest.raises(asyncio.CancelledError):
-        asyncio.run(asked(app, "/"))
-    assert list(metrics.totals) == [(REQUEST_SECONDS.name, "/", "none")]
+def test_long_paths_take_no_memory() -> None:
+    observe = request_observer(Metrics(), lambda _: "other")
+    tracemalloc.start()
+    for number in range(200):
+        observe(f"/{number}" + "x" * 50_000, 404, 0.0)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken < 1_000_000
 
 
 def test_a_duration_counts_in_every_bucket_that_it_fits(host: Host) -> None:
     metrics = Metrics()
     for seconds in (0.001, 0.0011, 99.0):
-        observe(metrics.times_of(REQUEST_SECONDS, "/", "200"), seconds)
+        metrics.observe(seconds, REQUEST_SECONDS, "/", "200")
     asyncio.run(host.run_until_served(metrics))
     name = "barograph_request_seconds_bucket / 200"
     sums = host.sums()

@@ -452,6 +452,15 @@ def test_unconfirmed_source_is_not_configured_and_no_failure() -> None:
     assert "`barograph terms accept selling`" in checks["payments"].detail
 
 
+def test_flows_whose_terms_are_not_confirmed_have_a_source() -> None:
+    stances = Stances(NOW, (), {}, waiting={"btc-etf-stance": NO_SOURCE})
+    inputs = WELL._replace(stances=stances, unconfirmed=Unconfirmed({"ishares": None}))
+    found = check(assess(inputs), "etf-flows")
+
+    assert found.status == "not_configured"
+    assert "terms are not confirmed" in found.detail
+
+
 def test_source_that_is_read_without_confirmation_for_now_says_until_when() -> None:
     unconfirmed = Unconfirmed({"bybit": NOW + HOUR, "nyfed": NOW + HOUR, "ishares": None})
     status = assess(WELL._replace(unconfirmed=unconfirmed))

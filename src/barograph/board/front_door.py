@@ -17,20 +17,18 @@ from barograph.kit.http import (
     send_body,
     send_document,
 )
-from barograph.kit.metrics import BOUNDS
-from barograph.kit.request_times import RequestTimes
+from barograph.kit.request_times import Observe
 
 
 def front_door(  # noqa: C901 - see below
-    app: ASGIApp, board: Board, times: RequestTimes | None = None
+    app: ASGIApp, board: Board, observe: Observe | None = None
 ) -> ASGIApp:
-    """Put the board's documents in front of an application; `times` measures all requests.
+    """Put the board's documents in front of an application; `observe` measures hot reads.
 
     One function, because every request pays for every call and attribute lookup here.
     """
-    passed_on = app if times is None else times.measured(app)
 
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: C901
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             document = board.hot.get((scope["path"], scope["query_string"]))
             if (
@@ -39,31 +37,25 @@ def front_door(  # noqa: C901 - see below
                 # `path` is decoded; only the routes tell an encoded slash from a real one.
                 and PERCENT not in scope["raw_path"]
             ):
-                started = 0.0 if times is None else perf_counter()
+                started = 0.0 if observe is None else perf_counter()
                 now = board.clock()
                 if document.gzipped is not None:
                     document = document.encoded_for(scope["headers"])
                 if document.since <= now < document.until:
+                    status = 200
                     for name, _ in scope["headers"]:
                         if name == b"if-none-match":
                             status = await send_document(document, scope, send, now)
-                            if times is not None:
-                                times.observe(scope["path"], status, started)
-                            return
-                    await send(
-                        document.ready if now <= document.ready_until else document.begin(now)
-                    )
-                    end = document.end if method == "GET" else NO_BODY
-                    await (send_body(end, send) if document.is_long else send(end))
-                    if times is not None:
-                        counts = times.hot.get(scope["path"])
-                        seconds = perf_counter() - started
-                        if counts is None or seconds > BOUNDS[0]:
-                            times.observe_hot(scope["path"], started)
-                        else:  # as `observe` does, without its calls
-                            counts[0] += seconds
-                            counts[1] += 1
+                            break
+                    else:
+                        await send(
+                            document.ready if now <= document.ready_until else document.begin(now)
+                        )
+                        end = document.end if method == "GET" else NO_BODY
+                        await (send_body(end, send) if document.is_long else send(end))
+                    if observe is not None:
+                        observe(scope["path"], status, started)
                     return
-        await passed_on(scope, receive, send)
+        await app(scope, receive, send)
 
     return answer

@@ -112,9 +112,12 @@ def write_backup(settings: Settings, target: Path, *, with_keys: bool) -> Manife
     _require_source(settings)
     advice = "check that its parent folder exists, is writable and has room for both databases"
     with _failure_explained(f"no backup was made in {target}", advice):
-        is_used = target.exists() and any(target.iterdir())
-        if is_used or target.resolve() == settings.data.resolve():
+        if target.exists() and any(target.iterdir()):
             raise ConfigurationError(f"{target} is in use: name a new or an empty folder")
+        if target.resolve().is_relative_to(settings.data.resolve()):
+            raise ConfigurationError(
+                f"{target} would be lost with the data: name a folder outside {settings.data}"
+            )
         # Hidden, so that nobody takes what a killed backup leaves behind for a backup.
         draft = Path(mkdtemp("", f".{target.name}.incomplete-", target.parent))
         try:
@@ -140,13 +143,20 @@ def seal_file(file: Path) -> BackupFile:
         return BackupFile(file.stat().st_size, file_digest(opened, "sha256").hexdigest())
 
 
+_REASONS = {apsw.FullError: "the disk is full", apsw.IOError: "the disk can't be read or written"}
+"""SQLite's own text may be `not an error`."""
+
+
 @contextmanager
 def _failure_explained(what: str, advice: str) -> Iterator[None]:
     """Turn a failure of a disk or of a SQLite file into one line."""
     try:
         yield
     except (OSError, apsw.Error) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
+        first: BaseException = error
+        while isinstance(first.__context__, OSError | apsw.Error):  # a rollback fails too
+            first = first.__context__
+        reason = getattr(first, "strerror", None) or _REASONS.get(type(first), first)
         raise BarographError(f"{what} ({reason}): {advice}") from error
 
 
@@ -247,6 +257,9 @@ def restore_backup(settings: Settings, folder: Path) -> Manifest:
         DatabaseUnavailable: a database can't be used.
     """
     manifest = _read_manifest(folder)
+    wanted = manifest.files.keys() - _given_keys(settings)
+    if missing := [name for name in sorted(wanted) if not (folder / name).exists()]:
+        raise ConfigurationError(f"{folder} lacks {', '.join(missing)}: use another backup")
     if uses_both_engines(settings):
         raise ConfigurationError(
             f"{DATABASE} and {HISTORY} name a PostgreSQL database and a file: for a restore, name "

@@ -43,6 +43,12 @@ failed = partial(Diagnosis, "", "fail")
 """The check failed: takes the detail and the remedy."""
 
 
+def command(text: str, settings: Settings) -> str:
+    """A command as the operator runs it: through sudo if that started this one."""
+    sudo = "sudo " if "SUDO_USER" in os.environ else ""
+    return f"{sudo}barograph {text} --data {settings.data}"
+
+
 def explained(error: Exception, remedy: str = "", mark: str = ": ") -> Diagnosis:
     """The check failed with an error whose message may name the remedy after a mark."""
     detail, _, named = str(error).partition(mark)

@@ -91,12 +91,18 @@ async def bounded(
     name: str, check: "Awaitable[Diagnosis]", seconds: float = CHECK_SECONDS
 ) -> "Diagnosis":
     """Run one check; it gets a line even if it takes too long or has a bug."""
-    from barograph.cli.diagnosis import failed
+    from barograph.cli.diagnosis import explained, failed, note
+    from barograph.errors import ConfigurationError
+    from barograph.kit.database import DatabaseUnavailable
 
     try:
         found = await asyncio.wait_for(check, seconds)
     except TimeoutError:
         found = failed(f"no result within {seconds:.0f} s", "check the network")
+    except ConfigurationError as error:
+        found = explained(error)
+    except DatabaseUnavailable as error:
+        found = note(f"not checked, because {error}", "see the line `database`")
     except Exception as error:
         log.exception("check failed", extra={"check": name})
         # Only the name: the text may hold an address with a key.

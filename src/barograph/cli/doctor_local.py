@@ -4,30 +4,38 @@ import asyncio
 import os
 import shutil
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from time import monotonic
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import apsw
 import httpx2
 
 from barograph import NOTICE
-from barograph.cli.common import HISTORY_TABLES
-from barograph.cli.databases import WAIT_MS, require_kind, stored_terms
-from barograph.cli.diagnosis import Check, Diagnosis, explained, failed, note, ok
+from barograph.cli import databases
+from barograph.cli.common import HISTORY_TABLES, published_stances
+from barograph.cli.databases import read_once, require_kind, run_once, stored_terms, tables_in
+from barograph.cli.diagnosis import Check, Diagnosis, command, explained, failed, note, ok
 from barograph.cli.doctor_postgresql import inspect_postgresql
+from barograph.collector.leader import LEASE
 from barograph.errors import ConfigurationError
 from barograph.guides.files import load_catalog
+from barograph.history.checkpoint import public_bytes
 from barograph.history.documents import CHECKPOINT_PATH
-from barograph.history.guards import require_guards
+from barograph.history.guards import read_log_keys, require_guards
 from barograph.history.ledger import HISTORY
+from barograph.history.reader import HistoryReader
 from barograph.history.signing import FILE_NAME as HISTORY_KEY
 from barograph.history.signing import existing_key
+from barograph.history.verify import verify_published
 from barograph.keys.api_keys import PEPPER_FILE as PEPPER
+from barograph.keys.api_keys import load_pepper
 from barograph.kit.clock import system_clock
-from barograph.kit.database import DatabaseUnavailable
+from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction
+from barograph.kit.fingerprints import fingerprint
+from barograph.kit.lease import READ_LEASE, is_free
 from barograph.kit.migrations import SERVICE, Migration, missing_migrations, packaged_migrations
 from barograph.kit.opening import list_tables
 from barograph.kit.operating_system import is_exposed, is_world_writable, require_free_port
@@ -36,6 +44,9 @@ from barograph.kit.timestamps import iso_timestamp
 from barograph.settings import Settings, reachable
 from barograph.terms.sources import BYBIT, PAGE, Unconfirmed
 from barograph.terms.store import unconfirmed_sources
+from barograph.web.shared_secrets import SHARE_SECRETS
+
+T = TypeVar("T")
 
 MIN_DISK_BYTES = 1 << 30
 CHECK_SECONDS = 10.0
@@ -75,7 +86,7 @@ async def _running_barograph(settings: Settings) -> Diagnosis | None:
 def _public_key(settings: Settings) -> str | None:
     """The public key of this instance's checkpoints; None before its first start."""
     key = existing_key(settings)
-    return None if key is None else b64encode(key.public_key().public_bytes_raw()).decode()
+    return None if key is None else b64encode(public_bytes(key)).decode()
 
 
 async def _sqlite(_: Settings) -> Diagnosis:
@@ -108,7 +119,28 @@ async def _secrets(settings: Settings) -> Diagnosis:
     if is_world_writable(settings.data):
         detail = f"every user of this machine may replace files in {settings.data}"
         return failed(detail, f"chmod o-w {settings.data}")
-    return ok("not open to every user of this machine")
+    return await _compare_secrets(settings) or ok("not open to every user of this machine")
+
+
+async def _compare_secrets(settings: Settings) -> Diagnosis | None:
+    """Find a secret that is not the one of this database; this creates and stores none."""
+
+    async def work(tx: Transaction) -> tuple[list[Row], bytes | None]:
+        hashed = await tx.fetch("SELECT name, fingerprint FROM secret_fingerprints")
+        return hashed, (await read_log_keys(tx)).public_key
+
+    hashed, public_key = await _stored(settings, "history_origin", work, ([], None))
+    key, own = existing_key(settings), dict[str, str]()
+    if key is not None:
+        own[HISTORY_KEY] = fingerprint(key.private_bytes_raw())
+    if settings.key_pepper.get_secret_value() or (settings.data / PEPPER).exists():
+        own[PEPPER] = fingerprint(load_pepper(settings, create=False))
+    wrong = {name for name, each in hashed if own.get(name) != each}
+    if public_key not in (None, key and public_bytes(key)):
+        wrong.add(HISTORY_KEY)
+    why = {True: "is not the one that this database was used with", False: "is missing"}
+    found = "; ".join(f"{name} {why[name in own]}" for name in sorted(wrong))
+    return failed(found, SHARE_SECRETS.format(data=settings.data)) if found else None
 
 
 async def _database(settings: Settings) -> Diagnosis:
@@ -126,6 +158,55 @@ async def _database(settings: Settings) -> Diagnosis:
 
 
 async def _history(settings: Settings) -> Diagnosis:
+    found = await _inspect_history(settings)
+    return found if found.status == "fail" else await _compare_history(settings) or found
+
+
+async def _compare_history(settings: Settings) -> Diagnosis | None:
+    """Find a last entry that the service published or signed, and that the history lacks."""
+    published = await asyncio.to_thread(published_stances, settings)
+    signed = await _stored(settings, "signed_heads", lambda tx: tx.fetch(_SIGNED), [])
+    if published is None and not signed:
+        return None
+
+    async def work(database: Database) -> list[str]:
+        history = HistoryReader(database)
+        broken = None if published is None else await verify_published(history, published)
+        if broken is not None:
+            return [f"{broken.kind} {broken.record} {broken.sequence}: {broken.what}"]
+        return [
+            f"{kind} {log}: number {size} was signed, and is missing"
+            for kind, log, size in signed
+            if not await history.digests(kind, log, size - 1, 1)
+        ]
+
+    lost = await asyncio.to_thread(run_once, settings.history_address, work, create=False)
+    return failed(f"an older copy, or another history: {lost[0]}", PUT_BACK) if lost else None
+
+
+async def _collector(settings: Settings) -> Diagnosis:
+    rows = await _stored(settings, "leases", lambda tx: tx.fetch(READ_LEASE, LEASE), [])
+    if not rows:
+        return ok("none has started yet")
+    holder, _, expires_at = rows[0]
+    if not is_free(rows, system_clock()):
+        return ok(f"one leads, on {holder.partition(':')[0]}")
+    start = "start one: `systemctl start barograph-collector` or `barograph collect`"
+    if holder is None:
+        return note("none leads, because the last one was stopped", start)
+    return failed(f"none leads since {iso_timestamp(expires_at)}", start)
+
+
+async def _stored(
+    settings: Settings, table: str, work: Callable[[Transaction], Coroutine[Any, Any, T]], absent: T
+) -> T:
+    """Read from the service's database; `absent` if it lacks the table."""
+    address = settings.database_address
+    has_table = table in await asyncio.to_thread(tables_in, address)
+    return await asyncio.to_thread(read_once, address, work) if has_table else absent
+
+
+async def _inspect_history(settings: Settings) -> Diagnosis:
     path = settings.history_path
     if not isinstance(settings.history_address, Path):
         return await inspect_postgresql(settings.history_address, HISTORY)
@@ -140,6 +221,7 @@ async def _history(settings: Settings) -> Diagnosis:
 
 
 RESTORE: Final = "restore the history from a backup; a new one would start another hash chain"
+PUT_BACK: Final = "put the newest copy of the history back; without one, restore a whole backup"
 
 
 async def _inspect(
@@ -149,7 +231,7 @@ async def _inspect(
     found = await asyncio.to_thread(_read_through, path)
     if found.status == "fail":
         return found
-    upgrade = f"barograph db upgrade --data {settings.data}"
+    upgrade = command("db upgrade", settings)
     database = SQLiteDatabase(path, create=False)
     try:
         if missing := await missing_migrations(database, migrations):
@@ -169,7 +251,7 @@ def _read_through(path: Path) -> Diagnosis:
     end = monotonic() + CHECK_SECONDS
     try:
         with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
-            connection.set_busy_timeout(WAIT_MS)
+            connection.set_busy_timeout(databases.WAIT_MS)
             connection.set_progress_handler(lambda: monotonic() > end, 10_000)
             ((result,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
     except apsw.InterruptError:
@@ -212,7 +294,7 @@ async def check_terms(unconfirmed: Unconfirmed, settings: Settings) -> Diagnosis
         found.append(f"not confirmed and not used: {', '.join(unconfirmed.unused)}")
     if BYBIT in unconfirmed.unused:
         found.append("`collect` does not start without bybit")
-    accept = f"`barograph terms accept SOURCE --data {settings.data}`"
+    accept = f"`{command('terms accept SOURCE', settings)}`"
     return note("; ".join(found), f"read {PAGE}, then confirm each source you may use: {accept}")
 
 
@@ -223,6 +305,9 @@ CHECKS: Final[dict[str, Check]] = {
     "secrets": _secrets,
     "database": _database,
     "history": _history,
+    "collector": _collector,
     "guides": _guides,
 }
 """In the order of their lines."""
+
+_SIGNED = "SELECT kind, log, size FROM signed_heads WHERE size > 0"

@@ -13,6 +13,7 @@ from websockets.exceptions import InvalidStatus, WebSocketException
 from barograph.cli.diagnosis import (
     Check,
     Diagnosis,
+    command,
     connection_problem,
     explained,
     failed,
@@ -300,7 +301,7 @@ async def _mail(settings: Settings) -> Diagnosis:
 
 
 def _unread(source: str, settings: Settings) -> Diagnosis:
-    accept = f"barograph terms accept {source} --data {settings.data}"
+    accept = command(f"terms accept {source}", settings)
     return note("it answers, but is not read, because its terms are not confirmed", accept)
 
 

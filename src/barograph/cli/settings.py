@@ -26,10 +26,12 @@ if TYPE_CHECKING:
     from barograph.settings import Settings
 
 DERIVED = {
-    "base_url": "BAROGRAPH_HOST and BAROGRAPH_PORT",
-    "database_url": "BAROGRAPH_DATA",
-    "history_url": "BAROGRAPH_DATA",
+    "accept_terms": "see `barograph terms list`",
+    "base_url": "derived from BAROGRAPH_HOST and BAROGRAPH_PORT",
+    "database_url": "derived from BAROGRAPH_DATA",
+    "history_url": "derived from BAROGRAPH_DATA",
 }
+"""Where the value comes from if the setting is empty."""
 
 _URL = re.compile(r"([a-z0-9+]+://)(.*@)?([^@/?#\s]*)(/[^@?#\s]*)?([?#][^@\s]*)?")
 
@@ -58,9 +60,13 @@ def settings(as_json: bool, data: Path | None) -> None:
       barograph settings --data /var/lib/barograph
       barograph settings --json
     """
+    from barograph.history.signing import is_key_in_file, load_history_key
+
     current, problem = None, None
     try:
         current = named_as_served(read_settings(data=data))
+        if not is_key_in_file(current):
+            load_history_key(current)
     except ConfigurationError as error:
         problem = str(error)
     rows = _rows(data, current)
@@ -89,15 +95,16 @@ def _rows(data: Path | None, current: "Settings | None") -> list[Row]:
         for name, field in model.model_fields.items():
             variable = PREFIX + name.upper()
             value = _shown(name, field, texts[variable], is_valid=current is not None)
-            origin = "environment" if variable in given else "default"
+            is_given = given.get(variable) or (variable in given and field.default)
+            origin = "environment" if is_given else "default"
             if name == "data" and data is not None:
                 origin = "--data"
             elif plain[variable] != texts[variable]:
                 origin = "demo"
             elif name in DERIVED and not given.get(variable):
-                origin = f"derived from {DERIVED[name]}"
+                origin = DERIVED[name]
                 if value is None and current is not None:
-                    value = str(getattr(current, name.replace("_url", "_path")))
+                    value = str(getattr(current, name.replace("_url", "_path"))) or None
             rows.append(Row(variable, group, value, origin, str(field.description)))
     return rows
 

@@ -171,12 +171,17 @@ async def _replace_key(
         BarographError: an earlier change was interrupted in between, and is complete now.
     """
     from barograph.history import signing
+    from barograph.history.guards import RecordDamaged, SigningRefused
 
     if signing.install_staged_key(settings, (await record.log_keys()).public_key):
         raise BarographError(COMPLETED)
     old = signing.existing_key(settings)
     if signing.is_key_in_file(settings):
-        keys = await change(record, old, signing.staged_key(settings))
+        try:
+            keys = await change(record, old, signing.staged_key(settings))
+        except (SigningRefused, RecordDamaged):
+            signing.drop_staged_key(settings, (await record.log_keys()).public_key)
+            raise
         signing.install_staged_key(settings, keys.public_key)
         return keys
     if given is None:  # the operator has already changed the setting

@@ -97,7 +97,7 @@ def accept(names: tuple[str, ...], data: Path | None) -> None:
         source = SOURCES[name]
         what = "your use under the terms" if source.statement == "terms" else "written consent"
         click.echo(f"confirmed {name}: {what} ({source.url})")
-    click.echo("restart the service to apply the change", err=True)
+    click.echo("if the service is running, restart it to apply the change", err=True)
 
 
 @terms.command()
@@ -122,7 +122,7 @@ def revoke(names: tuple[str, ...], data: Path | None) -> None:
         if name in accepted:
             again = f"BAROGRAPH_ACCEPT_TERMS names {name}, so the next start confirms it"
             click.echo(again, err=True)
-    click.echo("restart the service to apply the change", err=True)
+    click.echo("if the service is running, restart it to apply the change", err=True)
 
 
 def _known(names: tuple[str, ...]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from barograph.collector.backfill import BackfillJob
 from barograph.collector.jobs import (
@@ -19,7 +20,7 @@ from barograph.entitlements.store import Entitlements
 from barograph.history.ledger import Ledger
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database
-from barograph.kit.metrics import NO_METRICS, MeasuredDatabase, Metrics
+from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.opening import open_database
 from barograph.macro.records import NYFED, MacroSource
 from barograph.payments.journal import Journal
@@ -53,13 +54,12 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
     mail = SmtpSender(settings, clock=clock, metrics=metrics) if settings.sends_mail else None
     async with AsyncExitStack() as stack:
         database = open_database(settings.database_address, create=False)
+        database = metrics.measured(database, "service")
         stack.push_async_callback(database.close)
         # SQLite is read on the event loop, so a locked history must not delay the measuring.
         history = open_database(settings.history_address, create=False, read_ms=50)
+        history = metrics.measured(history, "history")
         stack.push_async_callback(history.close)
-        if settings.metrics_port:
-            database = MeasuredDatabase(database, "service", metrics)
-            history = MeasuredDatabase(history, "history", metrics)
         files = FileClient(seconds=FILE_SECONDS, clock=clock, user_agent=settings.user_agent)
         stack.push_async_callback(files.close)
         exchange = BybitExchange(settings, clock=clock, metrics=metrics)
@@ -86,19 +86,14 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
                     lambda fenced: build_reconciler(settings, fenced, chain, clock, metrics),
                 )
             )
-        collector = Collector(settings, exchange, database, clock=clock, jobs=jobs, metrics=metrics)
+        collector = Collector(settings, exchange, database, clock=clock, jobs=jobs)
         if settings.metrics_port:
             # Imported late, because most instances don't need it.
             from barograph.kit.metrics_export import MetricsExporter  # noqa: PLC0415
 
             journal = Journal(database, clock)
-            exporter = MetricsExporter(
-                settings,
-                "collector",
-                metrics,
-                lambda: collector_gauges(database, journal, is_leading=collector.is_leading),
-                clock=clock,
-            )
+            sample = partial(collector_gauges, lambda: collector.is_leading, database, journal)
+            exporter = MetricsExporter(settings, "collector", metrics, sample, clock)
             await stack.enter_async_context(exporter.running())
         yield collector
 

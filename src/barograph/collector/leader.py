@@ -20,7 +20,6 @@ from barograph.keys.registration import forget_registrations
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.lease import Lease
-from barograph.kit.metrics import LEASES, NO_METRICS, Metrics
 from barograph.kit.timestamps import SECOND
 from barograph.markets.exchange import Exchange
 from barograph.markets.records import MAJORS, Perpetuals, majors_first
@@ -45,10 +44,7 @@ class Collector:
         clock: Clock,
         sleep: Sleep = asyncio.sleep,
         jobs: Sequence[Job] = (),
-        metrics: Metrics = NO_METRICS,
     ) -> None:
-        self._metrics = metrics
-        self.is_leading = False
         self._settings = settings
         self._exchange = exchange
         self._database = database
@@ -61,6 +57,11 @@ class Collector:
         self._first_reading = asyncio.Event()
         self._last_as_of: int | None = None
 
+    @property
+    def is_leading(self) -> bool:
+        """Whether it has the lease; without the database, only until that expires."""
+        return self._lease.is_held
+
     async def run(self) -> None:
         """Lead whenever possible, until cancelled."""
         try:
@@ -68,10 +69,7 @@ class Collector:
             while True:
                 if await self._try_acquire():
                     log.info("collector leads")
-                    self._metrics.count(LEASES)
-                    self.is_leading = True
                     await self._lead()
-                    self.is_leading = False
                 elif not is_waiting:
                     log.info("collector waits for the lease")
                 is_waiting = True

@@ -98,6 +98,12 @@ def install_staged_key(settings: Settings, current: bytes | None) -> bool:
     return True
 
 
+def drop_staged_key(settings: Settings, current: bytes | None) -> None:
+    """Delete the staged key, unless it is the `current` one."""
+    if public_bytes(staged_key(settings)) != current:
+        (settings.data / NEXT_FILE).unlink()
+
+
 async def prove_delivered(
     history: HistoryReader,
     settings: Settings,

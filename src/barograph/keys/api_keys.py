@@ -107,7 +107,7 @@ async def revoke_all(tx: Transaction, now: int) -> int:
     return len(await tx.fetch(_REVOKE_ALL, now))
 
 
-def load_pepper(settings: Settings) -> bytes:
+def load_pepper(settings: Settings, *, create: bool = True) -> bytes:
     """The pepper from the settings, or from a file that the first process creates.
 
     Raises:
@@ -121,4 +121,5 @@ def load_pepper(settings: Settings) -> bytes:
         PEPPER_BYTES,
         setting="BAROGRAPH_KEY_PEPPER",
         loss="invalidates every API key",
+        create=create,
     )

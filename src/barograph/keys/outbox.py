@@ -94,10 +94,10 @@ async def deliver_due(database: Database, lease: Lease, sender: MailSender, cloc
     return sent
 
 
-async def outbox_depth(database: Database) -> tuple[int, int | None]:
-    """How many mails wait, and when the oldest of them was stored."""
-    ((count, oldest),) = await database.fetch("SELECT count(*), min(created_at) FROM outbox")
-    return count, oldest
+async def outbox_depth(database: Database) -> int:
+    """How many mails wait to be sent."""
+    ((count,),) = await database.fetch("SELECT count(*) FROM outbox")
+    return int(count)
 
 
 def pause_after(attempts: int) -> int:

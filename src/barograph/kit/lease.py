@@ -28,20 +28,27 @@ class Lease:
         self._clock = clock
         self._milliseconds = milliseconds
         self._token: int | None = None
+        self._expires_at = 0
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it is ours, and was renewed in time as far as we know."""
+        return self._token is not None and self._clock() < self._expires_at
 
     async def acquire(self) -> bool:
         """Take the lease if it is free, and return whether it is ours now."""
 
         async def work(tx: Transaction) -> int | None:
-            rows = await tx.fetch(_READ, self._name)
+            rows = await tx.fetch(READ_LEASE, self._name)
             now = self._clock()
-            if not _is_free(rows, now):
+            if not is_free(rows, now):
                 return None
             token = rows[0][1] if rows else 0
             # At least the time: the history database outlives this one and must not mistake a
             # new or restored service database for an old leader.
             following = max(int(token) + 1, now // SECOND)
-            await tx.execute(_TAKE, self._name, self._holder, following, now + self._milliseconds)
+            self._expires_at = now + self._milliseconds
+            await tx.execute(_TAKE, self._name, self._holder, following, self._expires_at)
             return following
 
         self._token = await self._database.write(work)
@@ -49,7 +56,7 @@ class Lease:
 
     async def is_free(self) -> bool:
         """Whether nobody holds the lease; this takes and writes nothing."""
-        return _is_free(await self._database.fetch(_READ, self._name), self._clock())
+        return is_free(await self._database.fetch(READ_LEASE, self._name), self._clock())
 
     @property
     def token(self) -> int:
@@ -69,12 +76,13 @@ class Lease:
             LeaseLost: another process has held it since, so our state may be out of date.
         """
 
-        async def work(tx: Transaction) -> None:
+        async def work(tx: Transaction) -> int:
             await self.fence(tx)
             expiry = self._clock() + self._milliseconds
             await tx.execute(_TAKE, self._name, self._holder, self._token, expiry)
+            return expiry
 
-        await self._database.write(work)
+        self._expires_at = await self._database.write(work)
 
     async def fence(self, queryable: Queryable) -> None:
         """Check that the lease is still ours; a write needs this check in its transaction.
@@ -82,7 +90,7 @@ class Lease:
         Raises:
             LeaseLost: another process took over, so the transaction is rolled back.
         """
-        rows = await queryable.fetch(_READ, self._name)
+        rows = await queryable.fetch(READ_LEASE, self._name)
         if not rows or rows[0][:2] != (self._holder, self._token):
             self._token = None
             raise LeaseLost(f"the lease '{self._name}' is held by another process")
@@ -100,13 +108,14 @@ class Lease:
         self._token = None
 
 
-def _is_free(rows: list[Row], now: int) -> bool:
+def is_free(rows: list[Row], now: int) -> bool:
+    """Whether nobody holds the lease with these rows of `READ_LEASE`."""
     holder, _, expires_at = rows[0] if rows else (None, 0, 0)
     # An expiry too far ahead was written by a clock that was wrong.
     return holder is None or not now < expires_at <= now + MAX_MILLISECONDS
 
 
-_READ = "SELECT holder, token, expires_at FROM leases WHERE name = $1"
+READ_LEASE = "SELECT holder, token, expires_at FROM leases WHERE name = $1"
 _TAKE = """
 INSERT INTO leases (name, holder, token, expires_at) VALUES ($1, $2, $3, $4)
 ON CONFLICT (name) DO UPDATE

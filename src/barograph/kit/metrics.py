@@ -6,28 +6,21 @@ the numbers of all processes and serves them. No label has unbounded values, and
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from http import HTTPStatus
 from time import perf_counter
 from typing import Literal, NamedTuple
 
-from barograph.errors import (
-    BarographError,
-    Forbidden,
-    InvalidReply,
-    Throttled,
-    UnknownToUpstream,
-    Unreachable,
-    UpstreamError,
-)
+from barograph.errors import BarographError, Throttled, Unreachable
 from barograph.kit.database import Database, DatabaseUnavailable, Row, T, Value, Work
 
 BOUNDS = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5)
 """The upper bounds of the histogram buckets in seconds; one more bucket has no bound."""
 
-HISTOGRAM_SIZE = len(BOUNDS) + 2
 Key = tuple[str, ...]
 """The name of a metric and its label values."""
 
+Gauges = dict[Key, float]
 Numbers = list[float]
 """A counter, or a histogram: the sum in seconds, then the count of each bucket."""
 
@@ -42,6 +35,11 @@ class Family(NamedTuple):
     combine: Callable[[Iterable[float]], float] = max
     """Makes one value of a gauge from those of all processes."""
 
+    @property
+    def size(self) -> int:
+        """How many numbers a series has in a process."""
+        return len(BOUNDS) + 2 if self.kind == "histogram" else 1
+
 
 REQUEST_SECONDS = Family(
     "barograph_request_seconds", "histogram", "route status", "Requests, and how long they took."
@@ -54,9 +52,7 @@ FAILURES = Family(
     "barograph_upstream_failures_total", "counter", "upstream kind", "Failed upstream calls."
 )
 LEADER = Family("barograph_leader", "gauge", "", "Collectors of this host that lead.", sum)
-LEASES = Family("barograph_lease_changes_total", "counter", "", "Leases that a collector took.")
 OUTBOX = Family("barograph_outbox_mails", "gauge", "", "E-mails that wait to be sent.")
-OUTBOX_AGE = Family("barograph_outbox_oldest_age_seconds", "age", "", "Age of the oldest of them.")
 LIMITS_FAILING = Family(
     "barograph_limits_store_failing", "gauge", "store", "1 while the shared store of limits fails."
 )
@@ -77,10 +73,7 @@ DATABASE_UP = Family(
     "barograph_database_up", "gauge", "database", "0 if a process could not use it last time.", min
 )
 PROCESSES = Family("barograph_processes", "gauge", "role", "Running processes.", sum)
-BUILD = Family("barograph_build_info", "gauge", "version", "1 for each version that runs.")
 FAMILIES = [each for each in tuple(vars().values()) if isinstance(each, Family)]
-
-_KINDS = (UnknownToUpstream, InvalidReply, Unreachable, Throttled, Forbidden)
 
 
 class Metrics:
@@ -88,15 +81,22 @@ class Metrics:
 
     def __init__(self) -> None:
         self.totals: dict[Key, Numbers] = {}
-        self.gauges: dict[Key, float] = {}
+        self.gauges: Gauges = {}
+        self.databases: list[MeasuredDatabase] = []
+
+    def numbers(self, family: Family, *labels: str) -> Numbers:
+        """The numbers of a counter or histogram."""
+        return self.totals.setdefault((family.name, *labels), [0.0] * family.size)
 
     def count(self, family: Family, *labels: str) -> None:
         """Add one to a counter."""
-        self.totals.setdefault((family.name, *labels), [0.0])[0] += 1
+        self.numbers(family, *labels)[0] += 1
 
-    def times_of(self, family: Family, *labels: str) -> Numbers:
-        """The histogram with these labels, to which `observe` adds."""
-        return self.totals.setdefault((family.name, *labels), [0.0] * HISTOGRAM_SIZE)
+    def observe(self, seconds: float, family: Family, *labels: str) -> None:
+        """Add one duration to a histogram."""
+        times = self.numbers(family, *labels)
+        times[0] += seconds
+        times[bisect_left(BOUNDS, seconds) + 1] += 1
 
     @contextmanager
     def call(self, upstream: str) -> Iterator[None]:
@@ -105,33 +105,32 @@ class Metrics:
         try:
             yield
         except BarographError as error:
-            self.count(FAILURES, upstream, _kind(error))
+            # That of the class, because an error's own `kind` can contain anything.
+            self.count(FAILURES, upstream, getattr(type(error), "kind", Unreachable.kind))
             raise
 
     def replied(self, upstream: str, status: int) -> None:
         """Count an HTTP status that is the upstream's own failure."""
-        if status >= 500:  # noqa: PLR2004
+        if status == HTTPStatus.TOO_MANY_REQUESTS:
+            self.count(FAILURES, upstream, Throttled.kind)
+        elif status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             self.count(FAILURES, upstream, Unreachable.kind)
+
+    def measured(self, database: Database, name: str) -> Database:
+        """The database, with its transactions measured."""
+        self.databases.append(MeasuredDatabase(database, name, self))
+        return self.databases[-1]
 
 
 class _NoMetrics(Metrics):
     def count(self, family: Family, *labels: str) -> None:
         """Count nothing."""
 
+    def measured(self, database: Database, _: str) -> Database:
+        return database
+
 
 NO_METRICS = _NoMetrics()
-
-
-def observe(times: Numbers, seconds: float) -> None:
-    """Add one duration to a histogram."""
-    times[0] += seconds
-    times[bisect_left(BOUNDS, seconds) + 1] += 1
-
-
-def _kind(error: BarographError) -> str:
-    """The kind of a failure, one of few words: an error's own `kind` may contain more."""
-    found = (each.kind for each in _KINDS if isinstance(error, each))
-    return next(found, UpstreamError.kind if isinstance(error, UpstreamError) else Unreachable.kind)
 
 
 class MeasuredDatabase:
@@ -159,16 +158,23 @@ class MeasuredDatabase:
         with self._measured("write"):
             return await self._database.write(work)
 
+    async def ask_again(self) -> None:
+        """Read something if the last transaction failed; the next may be due in an hour."""
+        if self._metrics.gauges.get((DATABASE_UP.name, self._name)) == 0:
+            with suppress(DatabaseUnavailable):
+                await self.fetch("SELECT count(*) FROM schema_migrations")
+
     @contextmanager
     def _measured(self, operation: str) -> Iterator[None]:
-        metrics, started, is_up = self._metrics, perf_counter(), True
+        metrics, up, started = self._metrics, (DATABASE_UP.name, self._name), perf_counter()
         try:
             yield
         except DatabaseUnavailable:
-            is_up = False
+            metrics.gauges[up] = 0.0
             metrics.count(DATABASE_FAILURES, self._name, operation)
             raise
+        else:  # a transaction that was cancelled shows nothing
+            metrics.gauges[up] = 1.0
         finally:
-            times = metrics.times_of(DATABASE_SECONDS, self._name, operation)
-            observe(times, perf_counter() - started)
-            metrics.gauges[DATABASE_UP.name, self._name] = float(is_up)
+            seconds = perf_counter() - started
+            metrics.observe(seconds, DATABASE_SECONDS, self._name, operation)

@@ -1,74 +1,63 @@
 """Serves the metrics of all processes with one data folder to Prometheus.
 
 Each process writes its numbers to a file every second. One process serves the sum of all files;
-when it ends, another takes over. A process that starts takes over the counts of ended processes of
-its role, so that no counter goes backwards and the number of files stays small.
+when it ends, another takes over. A process locks its file. The next one of its role continues the
+counts in the first file that nobody has locked, so that no counter goes backwards, wherever a
+process is killed, and there are no more files than processes.
 """
 
 import asyncio
-import fcntl
 import logging
-import os
+import socket
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from itertools import accumulate
+from itertools import accumulate, count
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
+from time import sleep as pause
 from typing import IO, Any, Literal
-from wsgiref.simple_server import WSGIServer
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import msgspec
-from prometheus_client import CollectorRegistry, start_http_server
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from prometheus_client import CollectorRegistry, Metric, core, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.registry import Collector
 
-from barograph import __version__
 from barograph.kit.clock import Clock
-from barograph.kit.metrics import (
-    BOUNDS,
-    BUILD,
-    FAMILIES,
-    HISTOGRAM_SIZE,
-    PROCESSES,
-    Family,
-    Key,
-    Metrics,
-    Numbers,
-)
-from barograph.kit.operating_system import OWNER_ONLY
+from barograph.kit.metrics import BOUNDS, FAMILIES, PROCESSES, Family, Gauges, Key, Metrics, Numbers
+from barograph.kit.operating_system import OWNER_ONLY, is_locked, lock_file
 from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings
 
 log = logging.getLogger(__name__)
 
-Gauges = Mapping[Key, float]
-Sample = Callable[[], Awaitable[Gauges]]
-"""Reads gauges of this process."""
+Sample = Callable[[Gauges], Awaitable[None]]
+"""Adds gauges of this process."""
 
 WRITE_SECONDS = 1.0
 LIVE_MS = 10 * SECOND
-"""The gauges of a process that wrote nothing for this long don't count."""
+"""The gauges of a process that hangs, and wrote nothing for this long, don't count."""
+
+PAUSE_SECONDS = 0.4
+"""Between two scrapes. Each takes some 40 ms of the time in which this process answers readers."""
+
+SILENCE_SECONDS = 1.0
+STOP_SECONDS = 0.1
 
 _BUCKETS = (*(f"{bound:g}" for bound in BOUNDS), "+Inf")
 _TYPES: dict[str, Any] = {
-    "counter": CounterMetricFamily,
-    "histogram": HistogramMetricFamily,
-    "gauge": GaugeMetricFamily,
-    "age": GaugeMetricFamily,
+    "counter": core.CounterMetricFamily,
+    "histogram": core.HistogramMetricFamily,
+    "gauge": core.GaugeMetricFamily,
+    "age": core.GaugeMetricFamily,
 }
+_SIZES = {each.name: each.size for each in FAMILIES}
 
 
 class ProcessFile(msgspec.Struct):
     """What a process writes."""
 
-    role: str
-    pid: int
     written_at: int
     totals: list[tuple[Key, Numbers]]
     gauges: list[tuple[Key, float]]
@@ -84,39 +73,37 @@ class MetricsExporter:
         role: Literal["web", "collector"],
         metrics: Metrics,
         sample: Sample,
-        *,
         clock: Clock,
+        *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._host, self._port = settings.metrics_host, settings.metrics_port
         self._folder = settings.data / "metrics"
-        self._file = self._folder / f"{role}-{os.getpid()}.json"
         self._role = role
         self._metrics = metrics
         self._sample = sample
         self._clock = clock
         self._sleep = sleep
-        self._writing = Lock()  # the last write must not meet the one before it
-        self._lock: IO[str] | None = None
+        self._working = Lock()  # the last write must not meet the one before it
+        self._own: IO[str] | None = None
+        """The lock of this process's file."""
+
+        self._serving: IO[str] | None = None
         self._server: WSGIServer | None = None
         self._is_failing = False
 
     async def run(self) -> None:
         """Write and serve until cancelled."""
-        with self._logged():
-            self._folder.mkdir(mode=0o700, exist_ok=True)
-            self._take_over_totals()
         try:
             while True:
+                if self._own is None:
+                    self._take_file()
                 content = self._content(await self._gauges())
-                # In a thread, because the disk may be slow.
-                await asyncio.to_thread(self._write, content)
-                with self._logged():
-                    self._try_to_serve()
+                # In a thread, because the disk and looking up a name may be slow.
+                await asyncio.to_thread(self._export, content)
                 await self._sleep(WRITE_SECONDS)
         finally:
-            self._write(self._content({}))
-            await asyncio.to_thread(self._stop_serving)
+            await asyncio.to_thread(self._end, self._content({}))
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -128,69 +115,59 @@ class MetricsExporter:
             task.cancel()
             await asyncio.wait([task])
 
+    def _take_file(self) -> None:
+        """Continue the counts in the first file of this role that no process has locked."""
+        with self._logged():
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            files = (self._folder / f"{self._role}-{number}.lock" for number in count())
+            self._own = next(lock for each in files if (lock := lock_file(each)) is not None)
+            _add_up(_read_file(self._own.name), self._metrics.totals)
+
     async def _gauges(self) -> Gauges:
-        own: Gauges = {(PROCESSES.name, self._role): 1.0, (BUILD.name, __version__): 1.0}
-        sampled: Gauges = {}
+        found = {**self._metrics.gauges, (PROCESSES.name, self._role): 1.0}
         try:
             # A database that hangs must not hide the other numbers.
             async with asyncio.timeout(WRITE_SECONDS):
-                sampled = await self._sample()
+                await self._sample(found)
+                for database in self._metrics.databases:
+                    await database.ask_again()
         except TimeoutError:
             pass
         except Exception:
             log.exception("metrics not read")
-        return {**self._metrics.gauges, **sampled, **own}
+        return found
 
     def _content(self, gauges: Gauges) -> bytes:
         totals, values = list(self._metrics.totals.items()), list(gauges.items())
-        content = ProcessFile(self._role, os.getpid(), self._clock(), totals, values)
-        return msgspec.json.encode(content)
+        return msgspec.json.encode(ProcessFile(self._clock(), totals, values))
+
+    def _export(self, content: bytes) -> None:
+        with self._logged(), self._working:
+            self._write(content)
+            if self._serving is None:
+                self._serving = lock_file(self._folder / ".serving")
+            if self._serving is not None and self._server is None:
+                self._server = serve_metrics(
+                    self._host, self._port, SumOfProcesses(self._folder, self._clock)
+                )
 
     def _write(self, content: bytes) -> None:
-        with self._logged(), self._writing:
-            draft = self._file.with_suffix(".draft")
+        if self._own is not None:
+            draft = Path(self._own.name).with_suffix(".draft")
             draft.touch(OWNER_ONLY)
             draft.write_bytes(content)
-            draft.replace(self._file)
+            draft.replace(draft.with_suffix(".json"))
 
-    def _take_over_totals(self) -> None:
-        """Add what ended processes of this role counted, while no scrape reads the files."""
-        with _locked(self._folder, fcntl.LOCK_EX):
-            files = _read_files(self._folder)
-            ended = {file: each for file, each in files.items() if self._has_ended(each)}
-            _add_up(ended.values(), self._metrics.totals)
-            self._write(self._content({}))
-            for file in ended.keys() - {self._file}:
-                file.unlink()
-
-    def _has_ended(self, other: ProcessFile) -> bool:
-        # Both: a process may be frozen, or run in another container.
-        is_quiet = self._clock() - other.written_at > LIVE_MS
-        is_gone = is_quiet and not Path(f"/proc/{other.pid}").exists()
-        return other.role == self._role and (is_gone or other.pid == os.getpid())
-
-    def _try_to_serve(self) -> None:
-        """Take the lock of the process that serves, and then the port."""
-        if self._server is not None:
-            return
-        if self._lock is None:
-            self._lock = (self._folder / ".serving").open("w")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return
-        registry = CollectorRegistry()
-        registry.register(SumOfProcesses(self._folder, self._clock))
-        # It has its own threads: a scrape doesn't block the event loop.
-        self._server, _ = start_http_server(self._port, self._host, registry)
-
-    def _stop_serving(self) -> None:
-        """Free the port, and then the lock."""
+    def _end(self, content: bytes) -> None:
+        """Write a last time, free the port, and then the locks."""
+        with self._logged(), self._working:
+            self._write(content)
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
-        if self._lock is not None:
-            self._lock.close()
+        for lock in (self._serving, self._own):
+            if lock is not None:
+                lock.close()
 
     @contextmanager
     def _logged(self) -> Iterator[None]:
@@ -213,13 +190,14 @@ class SumOfProcesses(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Every metric."""
-        with _locked(self._folder, fcntl.LOCK_SH):
-            files = _read_files(self._folder).values()
+        # The names of the locks: those of files that are being replaced might be left out.
+        locks = self._folder.glob("*.lock")
+        files = [(one, is_locked(lock)) for lock in locks for one in _read_file(lock)]
         now = self._clock()
         found: defaultdict[Key, Numbers] = defaultdict(list)
-        _add_up(files, found)
-        for each in files:
-            if now - each.written_at <= LIVE_MS:
+        _add_up((each for each, _ in files), found)
+        for each, is_running in files:
+            if is_running and now - each.written_at <= LIVE_MS:
                 for key, value in each.gauges:
                     found[key].append(value)
         for family in FAMILIES:
@@ -243,22 +221,51 @@ def _values(family: Family, numbers: Numbers, now: int) -> tuple[Any, ...]:
 def _add_up(files: Iterable[ProcessFile], totals: dict[Key, Numbers]) -> None:
     for each in files:
         for key, numbers in each.totals:
-            if len(numbers) in {1, HISTOGRAM_SIZE}:  # another version may have other buckets
+            if len(numbers) == _SIZES.get(key[0]):  # another version may have other metrics
                 before = totals.setdefault(key, [0.0] * len(numbers))
                 before[:] = [one + other for one, other in zip(before, numbers, strict=True)]
 
 
-def _read_files(folder: Path) -> dict[Path, ProcessFile]:
-    found = {}
-    for file in folder.glob("*.json"):
-        with suppress(OSError, msgspec.MsgspecError):  # a process of another version wrote it
-            found[file] = msgspec.json.decode(file.read_bytes(), type=ProcessFile)
-    return found
+def _read_file(lock: str | Path) -> list[ProcessFile]:
+    """What the file of a lock holds, if it is there and can be read."""
+    with suppress(OSError, msgspec.MsgspecError):  # a process of another version wrote it
+        content = Path(lock).with_suffix(".json").read_bytes()
+        return [msgspec.json.decode(content, type=ProcessFile)]
+    return []
 
 
-@contextmanager
-def _locked(folder: Path, how: int) -> Iterator[None]:
-    """Keep the files as they are while totals move from one to another."""
-    with (folder / ".totals").open("a") as lock:
-        fcntl.flock(lock, how)
-        yield
+class _ScrapeServer(WSGIServer):
+    """Answers one scrape at a time, and not all the time, because readers come first."""
+
+    def shutdown_request(self, request: socket.socket | tuple[bytes, socket.socket]) -> None:
+        """End a connection, and pause."""
+        super().shutdown_request(request)
+        pause(PAUSE_SECONDS)
+
+    def handle_error(self, *_: object) -> None:
+        """Ignore a client that left, or sends nothing."""
+
+
+class _ScrapeHandler(WSGIRequestHandler):
+    timeout = SILENCE_SECONDS
+
+    def log_message(self, *_: object) -> None:
+        """Log no requests."""
+
+
+def serve_metrics(host: str, port: int, metrics: SumOfProcesses) -> WSGIServer:
+    """Serve the metrics in a thread, so that no scrape blocks the event loop."""
+    registry = CollectorRegistry()
+    registry.register(metrics)
+
+    def app(_: object, start: Callable[[str, list[tuple[str, str]]], object]) -> list[bytes]:
+        # Always everything in the format that every version of Prometheus reads.
+        body = generate_latest(registry)
+        start("200 OK", [("Content-Type", CONTENT_TYPE_PLAIN_0_0_4)])
+        return [body]
+
+    _ScrapeServer.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    server = _ScrapeServer((host, port), _ScrapeHandler)
+    server.set_app(app)
+    Thread(target=server.serve_forever, args=(STOP_SECONDS,), daemon=True).start()
+    return server

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from secrets import randbelow, token_bytes
+from typing import IO
 
 from barograph.errors import ConfigurationError
 
@@ -99,6 +100,25 @@ def lock_folder(folder: Path, *, shared: bool = False) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def lock_file(file: Path) -> IO[str] | None:
+    """Lock a file until it is closed or this process ends; None if another process has it."""
+    lock = file.open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        return None
+    return lock
+
+
+def is_locked(file: Path) -> bool:
+    """Whether a process has locked a file."""
+    lock = lock_file(file)
+    if lock is not None:
+        lock.close()
+    return lock is None
 
 
 def load_or_create_secret(

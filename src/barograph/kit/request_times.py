@@ -1,60 +1,57 @@
 """Measures requests by route and status."""
 
+from bisect import bisect_left
 from collections.abc import Callable
-from functools import lru_cache
 from time import perf_counter
 
 from barograph.kit.documents import Message
 from barograph.kit.http import ASGIApp, Receive, Scope, Send
-from barograph.kit.metrics import REQUEST_SECONDS, Metrics, Numbers, observe
+from barograph.kit.metrics import BOUNDS, REQUEST_SECONDS, Metrics, Numbers
 
+FIRST_BOUND = BOUNDS[0]
 MAX_PATHS = 4_096
+LONGEST_PATH = 255
+"""Longer paths are not remembered, because callers choose paths."""
+
+Observe = Callable[[str, int, float], None]
+"""Adds one request: its path, its status, and when it started."""
 
 
-class RequestTimes:
-    """The times of all requests that a worker answers."""
+def request_observer(metrics: Metrics, route_of: Callable[[str], str]) -> Observe:
+    """Returns what adds requests to the metrics; `route_of` finds the template of a path's route.
 
-    def __init__(self, metrics: Metrics, route_of: Callable[[str], str]) -> None:
-        """`route_of` returns the template of the route of a path."""
+    Hot reads pay for it, so it makes no call that it can avoid.
+    """
+    known: dict[tuple[str, int], Numbers] = {}
 
-        @lru_cache(MAX_PATHS)
-        def find(path: str, status: int | None) -> Numbers:
-            # A client that left before the response began has no status.
-            word = "none" if status is None else str(status)
-            return metrics.times_of(REQUEST_SECONDS, route_of(path), word)
+    def find(path: str, status: int) -> Numbers:
+        times = metrics.numbers(REQUEST_SECONDS, route_of(path), str(status))
+        if len(known) >= MAX_PATHS:
+            known.clear()
+        if len(path) <= LONGEST_PATH:
+            known[path, status] = times
+        return times
 
-        self._find = find
-        self.hot: dict[str, Numbers] = {}
-        """By path, the histogram of hot reads."""
+    def observe(path: str, status: int, started: float) -> None:
+        seconds = perf_counter() - started
+        times = known.get((path, status)) or find(path, status)
+        times[0] += seconds
+        times[1 if seconds <= FIRST_BOUND else bisect_left(BOUNDS, seconds) + 1] += 1
 
-    def observe(self, path: str, status: int | None, started: float) -> None:
-        """Add one request."""
-        observe(self._find(path, status), perf_counter() - started)
+    return observe
 
-    def observe_hot(self, path: str, started: float) -> None:
-        """Add one hot read, and remember its histogram."""
-        if len(self.hot) < MAX_PATHS:
-            self.hot[path] = self._find(path, 200)
-        self.observe(path, 200, started)
 
-    def measured(self, app: ASGIApp) -> ASGIApp:
-        """Measure every request to an application until its response begins."""
+def measured(app: ASGIApp, observe: Observe) -> ASGIApp:
+    """Measure every request to an application until its response begins."""
 
-        async def measure(scope: Scope, receive: Receive, send: Send) -> None:
-            started = perf_counter()
-            status: int | None = None
+    async def measure(scope: Scope, receive: Receive, send: Send) -> None:
+        started = perf_counter()
 
-            async def forward(message: Message) -> None:
-                nonlocal status
-                if message["type"] == "http.response.start":
-                    status = message["status"]
-                    self.observe(scope["path"], status, started)
-                await send(message)
+        async def forward(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                observe(scope["path"], message["status"], started)
+            await send(message)
 
-            try:
-                await app(scope, receive, forward)
-            finally:
-                if status is None and scope["type"] == "http":
-                    self.observe(scope["path"], None, started)
+        await app(scope, receive, forward)
 
-        return measure
+    return measure

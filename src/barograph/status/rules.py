@@ -397,10 +397,7 @@ def _history(inputs: StatusInputs) -> Check:
 
 
 def _payments(inputs: StatusInputs) -> Check:
-    absent = "this instance does not sell Feed by x402"
-    if inputs.unconfirmed is not None and SELLING in inputs.unconfirmed.unused:
-        absent = inputs.unconfirmed.explain(SELLING)
-    return _outside("payments", inputs.payments, absent)
+    return _outside("payments", inputs.payments, "this instance does not sell Feed by x402")
 
 
 def _with_terms(checks: list[Check], unconfirmed: Unconfirmed | None) -> list[Check]:
@@ -412,6 +409,13 @@ def _with_terms(checks: list[Check], unconfirmed: Unconfirmed | None) -> list[Ch
         return checks
     notes: dict[str, list[str]] = {}
     unread: list[Check] = []
+    absent = {SOURCES[name].check: unconfirmed.explain(name) for name in unconfirmed.unused}
+    checks = [
+        _check(each.name, each.status, absent.get(each.name, each.detail))
+        if each.status == "not_configured"
+        else each
+        for each in checks
+    ]
     for name in unconfirmed.sources:
         why = unconfirmed.explain(name)
         if name not in unconfirmed.unused:

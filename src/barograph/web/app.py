@@ -49,9 +49,9 @@ from barograph.kit.database import Database
 from barograph.kit.dependency_health import DependencyHealth, MonitoredDependency
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ASGIApp, HeadAndOptions, hardened
-from barograph.kit.metrics import NO_METRICS, Key, MeasuredDatabase, Metrics
+from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.request_limits import RequestLimits, limited
-from barograph.kit.request_times import RequestTimes
+from barograph.kit.request_times import measured, request_observer
 from barograph.limits.fallback_store import FallbackStore, open_limit_store
 from barograph.limits.rate_limits import RateLimiter
 from barograph.macro.records import MACRO_HEALTH
@@ -126,10 +126,7 @@ def create_app(
     Raises:
         ConfigurationError: the guide catalog or a secret can't be used.
     """
-    is_measured = metrics is not NO_METRICS
-    if is_measured:
-        database = MeasuredDatabase(database, "service", metrics)
-        history = MeasuredDatabase(history, "history", metrics)
+    database, history = metrics.measured(database, "service"), metrics.measured(history, "history")
     inputs = _Inputs(settings, database, history, clock, metrics)
     parts = _Parts(inputs, _Callers(inputs, identity, facilitator))
     board = parts.public.board
@@ -147,8 +144,12 @@ def create_app(
     free = HeadAndOptions(routes, allowed_methods)
     routed = limited(hardened(free), limits)
     app = signals_before_routing(hardened(mcp_before_routing(free, parts.mcp)), parts.signals)
-    times = RequestTimes(metrics, route_finder(routes.routes)) if is_measured else None
-    app = front_door(limited(app, limits), board, times)
+    app = limited(app, limits)
+    if metrics is NO_METRICS:
+        app = front_door(app, board)
+    else:
+        observe = request_observer(metrics, route_finder(routes.routes))
+        app = front_door(measured(app, observe), board, observe)
     app, routed = (announce_deprecations(each, DEPRECATIONS, OWN_ROUTES) for each in (app, routed))
     return WebApp(app, routed, board)
 
@@ -410,10 +411,8 @@ def _exporting(parts: _Parts) -> list[Task]:
     # Imported late: the package adds 0.1 s to each start.
     from barograph.kit.metrics_export import MetricsExporter  # noqa: PLC0415
 
-    async def sample() -> Mapping[Key, float]:
-        return web_gauges(parts.public.board, settings, parts.callers.limits_failing)
-
-    return [MetricsExporter(settings, "web", metrics, sample, clock=clock).run]
+    sample = partial(web_gauges, parts.public.board, settings, parts.callers.limits_failing)
+    return [MetricsExporter(settings, "web", metrics, sample, clock).run]
 
 
 def _closings(parts: _Parts) -> list[Closing]:

@@ -7,7 +7,7 @@ from starlette.routing import BaseRoute, Route
 
 from barograph.board.board import Board
 from barograph.board.feeds import Feed
-from barograph.kit.metrics import FEED_AGE, LIMITS_FAILING, Key
+from barograph.kit.metrics import FEED_AGE, LIMITS_FAILING, Gauges
 from barograph.macro.records import MACRO_HEALTH
 from barograph.markets.view import (
     EXCHANGE_HEALTH,
@@ -33,20 +33,18 @@ def route_finder(routes: Sequence[BaseRoute]) -> Callable[[str], str]:
     return lambda path: next((template for regex, template in known if regex.match(path)), OTHER)
 
 
-def web_gauges(board: Board, settings: Settings, limits_failing: LimitsFailing) -> dict[Key, float]:
-    """The times of the newest data of each feed, and whether the limits store fails."""
+async def web_gauges(
+    board: Board, settings: Settings, limits_failing: LimitsFailing, found: Gauges
+) -> None:
+    """Add the times of the newest data of each feed, and whether the limits store fails."""
     dated = [(feed.name, board.latest(feed)) for feed in DATED]
-    times = {name: [record.as_of] for name, record in dated if record is not None}
-    if (shares := board.latest(LONG_ACCOUNTS)) is not None:
-        newest = max((each.sampled_at for each in shares.shares.values()), default=None)
-        times[LONG_ACCOUNTS.name] = [] if newest is None else [newest]
-    if (macro := board.latest(MACRO_HEALTH)) is not None:
-        times[MACRO_HEALTH.name] = [each.as_of for each in macro.sources.values()]
-    gauges: dict[Key, float] = {
-        (FEED_AGE.name, name): min(found) for name, found in times.items() if found
-    }
-    gauges[LIMITS_FAILING.name, _store(settings)] = float(limits_failing() is not None)
-    return gauges
+    times = {name: record.as_of for name, record in dated if record is not None}
+    if (long := board.latest(LONG_ACCOUNTS)) is not None and long.shares:
+        times[LONG_ACCOUNTS.name] = max(each.sampled_at for each in long.shares.values())
+    if (macro := board.latest(MACRO_HEALTH)) is not None and macro.sources:
+        times[MACRO_HEALTH.name] = min(each.as_of for each in macro.sources.values())
+    found |= {(FEED_AGE.name, name): at for name, at in times.items()}
+    found[LIMITS_FAILING.name, _store(settings)] = float(limits_failing() is not None)
 
 
 def _store(settings: Settings) -> str:

@@ -16,6 +16,13 @@ from barograph.kit.database import POSTGRESQL, Database, Transaction
 from barograph.kit.fingerprints import fingerprint
 from barograph.settings import Settings
 
+SHARE_SECRETS = (
+    "copy the files from the data folder of another host to {data}, or set BAROGRAPH_KEY_PEPPER "
+    "and BAROGRAPH_HISTORY_KEY to the same values on every host. If key-pepper is lost, or its "
+    "change was interrupted, run `barograph keys rotate-pepper`. For history-key, run `barograph "
+    "stances rotate-key`, or `resume --new-origin` if it is lost"
+)
+
 
 def web_secrets(settings: Settings) -> dict[str, bytes]:
     """The secrets that web hosts share, by the names of their files."""
@@ -45,11 +52,8 @@ async def require_shared_secrets(
     other = ours.items() - (await database.write(store)).items()
     if other:
         raise ConfigurationError(
-            f"this database was used with another {' and '.join(sorted(dict(other)))}: copy the "
-            f"files from the data folder of another host to {data}, or set BAROGRAPH_KEY_PEPPER "
-            "and BAROGRAPH_HISTORY_KEY to the same values on every host. If key-pepper is lost, or "
-            "its change was interrupted, run `barograph keys rotate-pepper`. For history-key, run "
-            "`barograph stances rotate-key`, or `resume --new-origin` if it is lost"
+            f"this database was used with another {' and '.join(sorted(dict(other)))}: "
+            + SHARE_SECRETS.format(data=data)
         )
 
 

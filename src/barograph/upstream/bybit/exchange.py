@@ -72,17 +72,10 @@ class BybitExchange:
         self._settings = settings
         self._clock = clock
         self._rest = RestClient(
-            settings,
-            clock=clock,
-            transport=transport,
-            sleep=sleep,
-            random=jitter,
-            metrics=metrics,
+            settings, metrics, clock=clock, transport=transport, sleep=sleep, random=jitter
         )
         self._history = BybitHistory(self._rest, clock=clock, sleep=sleep, time_of=self._time)
-        self._stream = LiquidationStream(
-            settings, clock=clock, sleep=sleep, random=jitter, metrics=metrics
-        )
+        self._stream = LiquidationStream(settings, metrics, clock=clock, sleep=sleep, random=jitter)
         self._catalogue = ContractCache(self._listing, clock, listing_seconds)
         self._last_time = 0
         self._last_as_of = 0

@@ -25,7 +25,7 @@ from barograph.errors import (
     UpstreamError,
 )
 from barograph.kit.clock import Clock
-from barograph.kit.metrics import NO_METRICS, Metrics
+from barograph.kit.metrics import Metrics
 from barograph.settings import Settings
 from barograph.upstream.bybit.circuit_breaker import CircuitBreaker
 from barograph.upstream.bybit.wire import Envelope, HttpReply, open_envelope
@@ -64,12 +64,12 @@ class RestClient:
     def __init__(
         self,
         settings: Settings,
+        metrics: Metrics,
         *,
         clock: Clock,
         transport: httpx2.AsyncBaseTransport | None,
         sleep: Sleep,
         random: Random,
-        metrics: Metrics = NO_METRICS,
     ) -> None:
         self._metrics = metrics
         self._seconds = settings.request_seconds

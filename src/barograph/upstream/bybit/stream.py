@@ -15,7 +15,7 @@ from websockets.exceptions import WebSocketException
 
 from barograph.errors import Unreachable, UpstreamError
 from barograph.kit.clock import Clock
-from barograph.kit.metrics import NO_METRICS, Metrics
+from barograph.kit.metrics import Metrics
 from barograph.kit.timestamps import SECOND
 from barograph.markets.exchange import LiquidationWatcher
 from barograph.markets.liquidations import WatchedSpans
@@ -49,13 +49,7 @@ class LiquidationStream:
     """Keeps two equal connections open per group of contracts, and passes on their messages."""
 
     def __init__(
-        self,
-        settings: Settings,
-        *,
-        clock: Clock,
-        sleep: Sleep,
-        random: Random,
-        metrics: Metrics = NO_METRICS,
+        self, settings: Settings, metrics: Metrics, *, clock: Clock, sleep: Sleep, random: Random
     ) -> None:
         self._metrics = metrics
         self._settings = settings
