@@ -22,7 +22,7 @@ from barograph.kit.metrics_export import (
     serve_metrics,
 )
 from barograph.kit.operating_system import lock_file
-from barograph.kit.request_times import request_observer
+from barograph.kit.request_times import RequestTimes
 from barograph.macro.records import Figure
 from barograph.settings import Settings
 from barograph.upstream.files import OutOfRange
@@ -160,10 +160,10 @@ def test_failures_have_one_of_few_kinds() -> None:
 
 
 def test_long_paths_take_no_memory() -> None:
-    observe = request_observer(Metrics(), lambda _: "other")
+    times = RequestTimes(Metrics(), lambda _: "other")
     tracemalloc.start()
     for number in range(200):
-        observe(f"/{number}" + "x" * 50_000, 404, 0.0)
+        times.of(f"/{number}" + "x" * 50_000, 404)
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert taken < 1_000_000

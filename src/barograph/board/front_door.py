@@ -17,18 +17,21 @@ from barograph.kit.http import (
     send_body,
     send_document,
 )
-from barograph.kit.request_times import Observe
+from barograph.kit.metrics import add
+from barograph.kit.request_times import RequestTimes
 
 
 def front_door(  # noqa: C901 - see below
-    app: ASGIApp, board: Board, observe: Observe | None = None
+    app: ASGIApp, board: Board, times: RequestTimes | None = None
 ) -> ASGIApp:
-    """Put the board's documents in front of an application; `observe` measures hot reads.
+    """Put the board's documents in front of an application; `times` measures hot reads.
 
     One function, because every request pays for every call and attribute lookup here.
     """
 
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+    async def answer(  # noqa: C901
+        scope: Scope, receive: Receive, send: Send
+    ) -> None:
         if scope["type"] == "http":
             document = board.hot.get((scope["path"], scope["query_string"]))
             if (
@@ -37,7 +40,7 @@ def front_door(  # noqa: C901 - see below
                 # `path` is decoded; only the routes tell an encoded slash from a real one.
                 and PERCENT not in scope["raw_path"]
             ):
-                started = 0.0 if observe is None else perf_counter()
+                started = 0.0 if times is None else perf_counter()
                 now = board.clock()
                 if document.gzipped is not None:
                     document = document.encoded_for(scope["headers"])
@@ -53,8 +56,11 @@ def front_door(  # noqa: C901 - see below
                         )
                         end = document.end if method == "GET" else NO_BODY
                         await (send_body(end, send) if document.is_long else send(end))
-                    if observe is not None:
-                        observe(scope["path"], status, started)
+                    if times is not None:
+                        known = document.times.get(status)
+                        if known is None:
+                            known = document.times[status] = times.of(scope["path"], status)
+                        add(known, perf_counter() - started)
                     return
         await app(scope, receive, send)
 

@@ -143,7 +143,10 @@ def seal_file(file: Path) -> BackupFile:
         return BackupFile(file.stat().st_size, file_digest(opened, "sha256").hexdigest())
 
 
-_REASONS = {apsw.FullError: "the disk is full", apsw.IOError: "the disk can't be read or written"}
+_REASONS: dict[type[BaseException], str] = {
+    apsw.FullError: "the disk is full",
+    apsw.IOError: "the disk can't be read or written",
+}
 """SQLite's own text may be `not an error`."""
 
 

@@ -4,19 +4,18 @@ import asyncio
 import os
 import shutil
 from base64 import b64encode
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from time import monotonic
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import apsw
 import httpx2
 
 from barograph import NOTICE
-from barograph.cli import databases
-from barograph.cli.common import HISTORY_TABLES, published_stances
-from barograph.cli.databases import read_once, require_kind, run_once, stored_terms, tables_in
+from barograph.cli.common import HISTORY_TABLES, published_stances, stored_log_keys
+from barograph.cli.databases import WAIT_MS, require_kind, run_once, stored_terms, tables_in
 from barograph.cli.diagnosis import Check, Diagnosis, command, explained, failed, note, ok
 from barograph.cli.doctor_postgresql import inspect_postgresql
 from barograph.collector.leader import LEASE
@@ -24,7 +23,7 @@ from barograph.errors import ConfigurationError
 from barograph.guides.files import load_catalog
 from barograph.history.checkpoint import public_bytes
 from barograph.history.documents import CHECKPOINT_PATH
-from barograph.history.guards import read_log_keys, require_guards
+from barograph.history.guards import require_guards
 from barograph.history.ledger import HISTORY
 from barograph.history.reader import HistoryReader
 from barograph.history.signing import FILE_NAME as HISTORY_KEY
@@ -33,9 +32,9 @@ from barograph.history.verify import verify_published
 from barograph.keys.api_keys import PEPPER_FILE as PEPPER
 from barograph.keys.api_keys import load_pepper
 from barograph.kit.clock import system_clock
-from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction
+from barograph.kit.database import Database, DatabaseUnavailable, Row
 from barograph.kit.fingerprints import fingerprint
-from barograph.kit.lease import READ_LEASE, is_free
+from barograph.kit.lease import is_free
 from barograph.kit.migrations import SERVICE, Migration, missing_migrations, packaged_migrations
 from barograph.kit.opening import list_tables
 from barograph.kit.operating_system import is_exposed, is_world_writable, require_free_port
@@ -45,8 +44,6 @@ from barograph.settings import Settings, reachable
 from barograph.terms.sources import BYBIT, PAGE, Unconfirmed
 from barograph.terms.store import unconfirmed_sources
 from barograph.web.shared_secrets import SHARE_SECRETS
-
-T = TypeVar("T")
 
 MIN_DISK_BYTES = 1 << 30
 CHECK_SECONDS = 10.0
@@ -124,12 +121,8 @@ async def _secrets(settings: Settings) -> Diagnosis:
 
 async def _compare_secrets(settings: Settings) -> Diagnosis | None:
     """Find a secret that is not the one of this database; this creates and stores none."""
-
-    async def work(tx: Transaction) -> tuple[list[Row], bytes | None]:
-        hashed = await tx.fetch("SELECT name, fingerprint FROM secret_fingerprints")
-        return hashed, (await read_log_keys(tx)).public_key
-
-    hashed, public_key = await _stored(settings, "history_origin", work, ([], None))
+    hashed = await _stored(settings, "secret_fingerprints", "name, fingerprint")
+    public_key = (await asyncio.to_thread(stored_log_keys, settings)).public_key
     key, own = existing_key(settings), dict[str, str]()
     if key is not None:
         own[HISTORY_KEY] = fingerprint(key.private_bytes_raw())
@@ -165,7 +158,7 @@ async def _history(settings: Settings) -> Diagnosis:
 async def _compare_history(settings: Settings) -> Diagnosis | None:
     """Find a last entry that the service published or signed, and that the history lacks."""
     published = await asyncio.to_thread(published_stances, settings)
-    signed = await _stored(settings, "signed_heads", lambda tx: tx.fetch(_SIGNED), [])
+    signed = await _stored(settings, "signed_heads", "kind, log, size")
     if published is None and not signed:
         return None
 
@@ -177,15 +170,17 @@ async def _compare_history(settings: Settings) -> Diagnosis | None:
         return [
             f"{kind} {log}: number {size} was signed, and is missing"
             for kind, log, size in signed
-            if not await history.digests(kind, log, size - 1, 1)
+            if size > 0 and not await history.digests(kind, log, size - 1, 1)
         ]
 
     lost = await asyncio.to_thread(run_once, settings.history_address, work, create=False)
-    return failed(f"an older copy, or another history: {lost[0]}", PUT_BACK) if lost else None
+    remedy = "put the newest copy of the history back; without one, restore a whole backup"
+    return failed(f"an older copy, or another history: {lost[0]}", remedy) if lost else None
 
 
 async def _collector(settings: Settings) -> Diagnosis:
-    rows = await _stored(settings, "leases", lambda tx: tx.fetch(READ_LEASE, LEASE), [])
+    columns = "holder, token, expires_at"
+    rows = await _stored(settings, "leases", columns, f"WHERE name = '{LEASE}'")
     if not rows:
         return ok("none has started yet")
     holder, _, expires_at = rows[0]
@@ -197,13 +192,12 @@ async def _collector(settings: Settings) -> Diagnosis:
     return failed(f"none leads since {iso_timestamp(expires_at)}", start)
 
 
-async def _stored(
-    settings: Settings, table: str, work: Callable[[Transaction], Coroutine[Any, Any, T]], absent: T
-) -> T:
-    """Read from the service's database; `absent` if it lacks the table."""
-    address = settings.database_address
-    has_table = table in await asyncio.to_thread(tables_in, address)
-    return await asyncio.to_thread(read_once, address, work) if has_table else absent
+async def _stored(settings: Settings, table: str, columns: str, which: str = "") -> list[Row]:
+    """Rows of the service's database; none if it lacks the table."""
+    address, sql = settings.database_address, f"SELECT {columns} FROM {table} {which}"  # noqa: S608
+    if table not in await asyncio.to_thread(tables_in, address):
+        return []
+    return await asyncio.to_thread(run_once, address, lambda it: it.fetch(sql), create=False)
 
 
 async def _inspect_history(settings: Settings) -> Diagnosis:
@@ -221,7 +215,6 @@ async def _inspect_history(settings: Settings) -> Diagnosis:
 
 
 RESTORE: Final = "restore the history from a backup; a new one would start another hash chain"
-PUT_BACK: Final = "put the newest copy of the history back; without one, restore a whole backup"
 
 
 async def _inspect(
@@ -251,7 +244,7 @@ def _read_through(path: Path) -> Diagnosis:
     end = monotonic() + CHECK_SECONDS
     try:
         with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
-            connection.set_busy_timeout(databases.WAIT_MS)
+            connection.set_busy_timeout(WAIT_MS)
             connection.set_progress_handler(lambda: monotonic() > end, 10_000)
             ((result,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
     except apsw.InterruptError:
@@ -309,5 +302,3 @@ CHECKS: Final[dict[str, Check]] = {
     "guides": _guides,
 }
 """In the order of their lines."""
-
-_SIGNED = "SELECT kind, log, size FROM signed_heads WHERE size > 0"

@@ -171,7 +171,8 @@ async def _replace_key(
         BarographError: an earlier change was interrupted in between, and is complete now.
     """
     from barograph.history import signing
-    from barograph.history.guards import RecordDamaged, SigningRefused
+    from barograph.history.guards import SigningRefused
+    from barograph.history.reader import RecordDamaged
 
     if signing.install_staged_key(settings, (await record.log_keys()).public_key):
         raise BarographError(COMPLETED)

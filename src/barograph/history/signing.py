@@ -101,7 +101,7 @@ def install_staged_key(settings: Settings, current: bytes | None) -> bool:
 def drop_staged_key(settings: Settings, current: bytes | None) -> None:
     """Delete the staged key, unless it is the `current` one."""
     if public_bytes(staged_key(settings)) != current:
-        (settings.data / NEXT_FILE).unlink()
+        (settings.data / NEXT_FILE).unlink(missing_ok=True)
 
 
 async def prove_delivered(

@@ -61,6 +61,7 @@ class Document:
         "ready",
         "ready_until",
         "since",
+        "times",
         "until",
     )
 
@@ -79,6 +80,9 @@ class Document:
         """`fields` are extra headers; `compress` also keeps a gzipped copy of a long body."""
         fields = fields or []
         self.gzipped: Document | None = None
+        self.times: dict[int, list[float]] = {}
+        """Where the front door adds how long its reads took, by status, if it measures them."""
+
         if compress and len(body) >= WORTH_COMPRESSING:
             fields = [*fields, _BY_ENCODING]
             self.gzipped = Document(

@@ -39,7 +39,7 @@ class Lease:
         """Take the lease if it is free, and return whether it is ours now."""
 
         async def work(tx: Transaction) -> int | None:
-            rows = await tx.fetch(READ_LEASE, self._name)
+            rows = await tx.fetch(_READ, self._name)
             now = self._clock()
             if not is_free(rows, now):
                 return None
@@ -56,7 +56,7 @@ class Lease:
 
     async def is_free(self) -> bool:
         """Whether nobody holds the lease; this takes and writes nothing."""
-        return is_free(await self._database.fetch(READ_LEASE, self._name), self._clock())
+        return is_free(await self._database.fetch(_READ, self._name), self._clock())
 
     @property
     def token(self) -> int:
@@ -90,7 +90,7 @@ class Lease:
         Raises:
             LeaseLost: another process took over, so the transaction is rolled back.
         """
-        rows = await queryable.fetch(READ_LEASE, self._name)
+        rows = await queryable.fetch(_READ, self._name)
         if not rows or rows[0][:2] != (self._holder, self._token):
             self._token = None
             raise LeaseLost(f"the lease '{self._name}' is held by another process")
@@ -109,13 +109,13 @@ class Lease:
 
 
 def is_free(rows: list[Row], now: int) -> bool:
-    """Whether nobody holds the lease with these rows of `READ_LEASE`."""
+    """Whether nobody holds the lease with this row."""
     holder, _, expires_at = rows[0] if rows else (None, 0, 0)
     # An expiry too far ahead was written by a clock that was wrong.
     return holder is None or not now < expires_at <= now + MAX_MILLISECONDS
 
 
-READ_LEASE = "SELECT holder, token, expires_at FROM leases WHERE name = $1"
+_READ = "SELECT holder, token, expires_at FROM leases WHERE name = $1"
 _TAKE = """
 INSERT INTO leases (name, holder, token, expires_at) VALUES ($1, $2, $3, $4)
 ON CONFLICT (name) DO UPDATE

@@ -17,6 +17,8 @@ from barograph.kit.database import Database, DatabaseUnavailable, Row, T, Value,
 BOUNDS = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5)
 """The upper bounds of the histogram buckets in seconds; one more bucket has no bound."""
 
+_FIRST_BOUND = BOUNDS[0]
+
 Key = tuple[str, ...]
 """The name of a metric and its label values."""
 
@@ -76,6 +78,12 @@ PROCESSES = Family("barograph_processes", "gauge", "role", "Running processes.",
 FAMILIES = [each for each in tuple(vars().values()) if isinstance(each, Family)]
 
 
+def add(times: Numbers, seconds: float) -> None:
+    """Add one duration to the numbers of a histogram."""
+    times[0] += seconds
+    times[1 if seconds <= _FIRST_BOUND else bisect_left(BOUNDS, seconds) + 1] += 1
+
+
 class Metrics:
     """The numbers of one process."""
 
@@ -94,9 +102,7 @@ class Metrics:
 
     def observe(self, seconds: float, family: Family, *labels: str) -> None:
         """Add one duration to a histogram."""
-        times = self.numbers(family, *labels)
-        times[0] += seconds
-        times[bisect_left(BOUNDS, seconds) + 1] += 1
+        add(self.numbers(family, *labels), seconds)
 
     @contextmanager
     def call(self, upstream: str) -> Iterator[None]:

@@ -43,7 +43,7 @@ PAUSE_SECONDS = 0.4
 """Between two scrapes. Each takes some 40 ms of the time in which this process answers readers."""
 
 SILENCE_SECONDS = 1.0
-STOP_SECONDS = 0.1
+STOP_SECONDS = 0.5
 
 _BUCKETS = (*(f"{bound:g}" for bound in BOUNDS), "+Inf")
 _TYPES: dict[str, Any] = {

@@ -410,22 +410,16 @@ def _with_terms(checks: list[Check], unconfirmed: Unconfirmed | None) -> list[Ch
     notes: dict[str, list[str]] = {}
     unread: list[Check] = []
     absent = {SOURCES[name].check: unconfirmed.explain(name) for name in unconfirmed.unused}
-    checks = [
-        _check(each.name, each.status, absent.get(each.name, each.detail))
-        if each.status == "not_configured"
-        else each
-        for each in checks
-    ]
     for name in unconfirmed.sources:
         why = unconfirmed.explain(name)
         if name not in unconfirmed.unused:
             notes.setdefault(SOURCES[name].check, []).append(why)
         elif name != SELLING:  # `payments` says why
             unread.append(_check(name, "not_configured", why))
-    noted = [
-        _check(each.name, each.status, "; ".join([each.detail, *notes.get(each.name, [])]))
-        for each in checks
-    ]
+    noted = []
+    for name, status, detail in ((each.name, each.status, each.detail) for each in checks):
+        first = absent.get(name, detail) if status == "not_configured" else detail
+        noted.append(_check(name, status, "; ".join([first, *notes.get(name, [])])))
     return noted + unread
 
 

@@ -51,7 +51,7 @@ from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ASGIApp, HeadAndOptions, hardened
 from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.request_limits import RequestLimits, limited
-from barograph.kit.request_times import measured, request_observer
+from barograph.kit.request_times import RequestTimes, measured
 from barograph.limits.fallback_store import FallbackStore, open_limit_store
 from barograph.limits.rate_limits import RateLimiter
 from barograph.macro.records import MACRO_HEALTH
@@ -148,8 +148,8 @@ def create_app(
     if metrics is NO_METRICS:
         app = front_door(app, board)
     else:
-        observe = request_observer(metrics, route_finder(routes.routes))
-        app = front_door(measured(app, observe), board, observe)
+        times = RequestTimes(metrics, route_finder(routes.routes))
+        app = front_door(measured(app, times), board, times)
     app, routed = (announce_deprecations(each, DEPRECATIONS, OWN_ROUTES) for each in (app, routed))
     return WebApp(app, routed, board)
 
