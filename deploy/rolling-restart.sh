@@ -4,8 +4,8 @@
 #     deploy/rolling-restart.sh HOSTS_FILE RESTART_COMMAND
 #
 # HOSTS_FILE is the file that deploy/nginx.conf includes, with lines such as
-# `server 10.0.0.11:8080 max_fails=3 fail_timeout=5s;`. RESTART_COMMAND is a shell command that restarts one process and gets
-# its address as $1:
+# `server 10.0.0.11:8080 max_fails=3;`. RESTART_COMMAND is a shell command that restarts one process
+# and gets its address as $1:
 #
 #     deploy/rolling-restart.sh /etc/nginx/barograph-hosts.conf \
 #         'systemctl restart "barograph-web@${1##*:}"'
@@ -15,10 +15,10 @@
 # For each process, the script marks it `down` in HOSTS_FILE, reloads nginx, waits until nginx has
 # finished the requests it had already begun, runs RESTART_COMMAND, waits until /readyz answers 200,
 # and puts the process back. Run it as root on the host of nginx. It needs curl and at least two
-# processes that are not marked `down`; those that are stay as they are.
+# processes that you haven't marked `down` yourself; those that you have stay as they are.
 #
 # If a process does not become ready, the script leaves it `down`, stops, and exits with 1. The other
-# processes go on answering. Repair it, remove `down` from its line, and run the script again.
+# processes go on answering. Repair it, and run the script again: it begins with that process.
 #
 # Environment: NGINX is the nginx command (nginx), NGINX_PID its pid file (/run/nginx.pid),
 # DRAIN_SECONDS how long to wait for requests (75), READY_SECONDS how long for /readyz (120).
@@ -32,17 +32,26 @@ hosts_file=$1
 restart_command=$2
 : "${NGINX:=nginx}" "${NGINX_PID:=/run/nginx.pid}" "${DRAIN_SECONDS:=75}" "${READY_SECONDS:=120}"
 
+# Tells our `down` from one that the operator wrote.
+mark=' down; # by rolling-restart.sh'
+
+# What an earlier run left down comes first.
 addresses() {
-    sed -n 's/^[[:space:]]*server[[:space:]]\{1,\}\([^;[:space:]]*\).*;.*/\1 &/p' "$hosts_file" |
-        awk '!/[[:space:]]down[;[:space:]]/ { print $1 }'
+    awk -v mark="$mark" '
+        $1 != "server" { next }
+        { is_ours = index($0, mark); sub(/;.*/, "") }
+        is_ours { print $2; next }
+        !/[[:space:]]down([[:space:]]|$)/ { others = others $2 "\n" }
+        END { printf "%s", others }
+    ' "$hosts_file"
 }
 
 # The new file replaces the old one in one step, so that nginx never reads half of it.
 replace_line() {
-    awk -v address="$1" -v down="$2" '
-        $1 == "server" && ($2 == address || $2 == address ";") {
-            sub(/[[:space:]]+down/, "")
-            if (down) sub(/;/, " down;")
+    awk -v address="$1" -v down="$2" -v mark="$mark" '
+        $1 == "server" && ($2 == address || index($2, address ";") == 1) {
+            sub(mark, ";")
+            if (down) sub(/;/, mark)
         }
         { print }
     ' "$hosts_file" > "$hosts_file.new"
@@ -95,8 +104,9 @@ for address in $all; do
     reload_nginx
     if ! sh -c "$restart_command" sh "$address" ||
         ! wait_up_to "$READY_SECONDS" is_ready "$address"; then
-        echo "$address failed to restart, or is not ready after $READY_SECONDS s." \
-            "It stays down in $hosts_file; the others were not restarted." >&2
+        echo "$address failed to restart, or is not ready after $READY_SECONDS s. It is down in" \
+            "$hosts_file, and the processes after it were not restarted. Look in its log, repair it," \
+            "and run this again: it begins with $address. To give it up, delete its line first." >&2
         exit 1
     fi
     replace_line "$address" 0

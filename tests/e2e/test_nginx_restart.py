@@ -17,7 +17,7 @@ from barograph.demo.servers.identity import demo_token
 from barograph.kit.clock import system_clock
 from barograph.settings import Settings
 from support.entitled_server import EntitledServer
-from support.nginx import ROOT, Nginx, running_nginx
+from support.nginx import ROOT, Nginx, Upstream, http_reply, running_nginx
 from support.payments import PAYMENTS
 from support.processes import HOST, Process, answer_200, eventually, get, unused_port
 from support.published_server import LASTING, publish
@@ -135,3 +135,30 @@ def test_a_killed_host_fails_no_free_read(site: Site) -> None:
     with site.traffic(*[site.read_free] * 3) as seen:
         site.end(min(site.processes))
     assert set(seen) == {200}
+
+
+def test_a_second_rolling_restart_begins_with_the_process_that_failed(tmp_path: Path) -> None:
+    hosts, log, pid = (tmp_path / each for each in ("hosts.conf", "restarted", "nginx.pid"))
+    pid.write_text("none")
+    command = f'echo "$1" >> {log}; test "$1" != "$(cat {tmp_path}/broken)"'
+    with ExitStack() as stack:
+        ready = [Upstream(lambda _: http_reply(b"")) for _ in range(2)]
+        first, second = (stack.enter_context(each.running()).address for each in ready)
+        before = f"server {first};\nserver {second} max_fails=3; # b\nserver {HOST}:9 down; # c\n"
+        hosts.write_text(before)
+        script = ROOT / "deploy/rolling-restart.sh"
+        run = partial(
+            subprocess.run,
+            (script, hosts, command),
+            env={"NGINX": "true", "NGINX_PID": str(pid), "PATH": "/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+        )
+        (tmp_path / "broken").write_text(second)
+        failed = run()
+        assert (failed.returncode, "run this again" in failed.stderr) == (1, True)
+        assert f"server {second} max_fails=3 down; " in hosts.read_text()
+        (tmp_path / "broken").write_text("none")
+        assert run().returncode == 0
+    assert log.read_text().split() == [first, second, second, first]
+    assert hosts.read_text() == before

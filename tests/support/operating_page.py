@@ -130,7 +130,9 @@ class Rehearsal:
         is_kept = "until the end" in block.label
         (self._until_the_end if is_kept else self._foreground).append(process)
         address = next(READY[command] for command in READY if command in block.text)
-        eventually(lambda: answer_200(address), f"an answer after {block.text}", COMMAND_SECONDS)
+        is_decided = lambda: process.poll() is not None or answer_200(address)  # noqa: E731
+        eventually(is_decided, f"an answer after {block.text}", COMMAND_SECONDS)
+        assert process.poll() is None, (self.folder / "foreground.log").read_text()
 
     def end(self) -> None:
         """Kill everything that the commands started."""
