@@ -1,6 +1,7 @@
 """What all tests share."""
 
 import asyncio
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,9 @@ from support.loops import OneLoopPolicy
 # How long one example takes says more about the machine than about the code.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
+
+# A shell starts its background jobs with Ctrl-C ignored, and the processes of tests inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
