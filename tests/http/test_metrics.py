@@ -4,6 +4,7 @@ import asyncio
 from functools import partial
 
 import pytest
+from pydantic import SecretStr
 
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.metrics import (
@@ -14,6 +15,7 @@ from barograph.kit.metrics import (
     Gauges,
     Metrics,
 )
+from barograph.settings import Settings
 from barograph.web.app import WebApp, create_app
 from barograph.web.metrics import web_gauges
 from support.databases import bring_back, take_away
@@ -29,10 +31,16 @@ def metrics() -> Metrics:
 
 
 @pytest.fixture
-def measured(service: Service, metrics: Metrics) -> WebApp:
+def settings(service: Service) -> Settings:
+    """With local rate limits, which need no connection that would have to be closed."""
+    return service.settings.model_copy(update={"limits_url": SecretStr("")})
+
+
+@pytest.fixture
+def measured(service: Service, settings: Settings, metrics: Metrics) -> WebApp:
     """A worker that measures its requests."""
     made = create_app(
-        service.settings, service.database, service.history, clock=service.clock, metrics=metrics
+        settings, service.database, service.history, clock=service.clock, metrics=metrics
     )
     asyncio.run(made.board.refresh())
     return made
@@ -84,9 +92,9 @@ async def _cancelled(_: object) -> None:
     raise asyncio.CancelledError
 
 
-def test_the_age_of_a_feed_is_that_of_its_data(service: Service) -> None:
+def test_the_age_of_a_feed_is_that_of_its_data(service: Service, settings: Settings) -> None:
     for limits_failing, value in ((lambda: None, 0), (service.clock, 1)):
         gauges: Gauges = {}
-        asyncio.run(web_gauges(service.board, service.settings, limits_failing, gauges))
+        asyncio.run(web_gauges(service.board, settings, limits_failing, gauges))
         assert gauges[FEED_AGE.name, "perpetuals"] == service.clock()
         assert gauges[LIMITS_FAILING.name, "memory"] == value
