@@ -133,8 +133,8 @@ def _warn_if_links_are_local(settings: "Settings") -> None:
 
     is_derived = settings.base_url == f"http://{reachable(settings.host)}:{settings.port}"
     if is_derived and (settings.trusted_proxies or not ip_address(settings.host).is_loopback):
-        todo = "set it to the public address; `barograph settings` shows what else you must set"
-        log.warning("BAROGRAPH_BASE_URL is not set, so links name this host", extra={"do": todo})
+        advice = "set it to the public address; `barograph settings` shows what else you must set"
+        log.warning("BAROGRAPH_BASE_URL is not set, so links name this host", extra={"do": advice})
 
 
 def _without_unconfirmed_sale(settings: "Settings", unconfirmed: "Unconfirmed") -> "Settings":
