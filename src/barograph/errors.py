@@ -6,10 +6,12 @@ BarographError
 ├── ConfigurationError          a setting or a command line that can't work
 ├── RequestError                a response other than success, with its HTTP status
 │   ├── InvalidRequest          400
+│   ├── NotFound                404
 │   ├── BodyTimeout             408
 │   ├── BodyTooLong             413
 │   ├── RecordUnavailable       500
 │   ├── UpstreamUnavailable     502
+│   ├── TemporarilyUnavailable  503
 │   └── PrivateError            of a subscriber or paid endpoint, with its wire code
 │       └── PrivateUnavailable  503
 ├── LeaseLost                   another collector leads
@@ -52,6 +54,12 @@ class InvalidRequest(RequestError):
     status = 400
 
 
+class NotFound(RequestError):
+    """There is nothing by that name; the message says which names there are."""
+
+    status = 404
+
+
 class BodyTimeout(RequestError):
     """The body did not arrive in time."""
 
@@ -86,6 +94,15 @@ class UpstreamUnavailable(RequestError):
 
     def __init__(self) -> None:
         super().__init__("upstream market data is unavailable or too old; try again shortly")
+
+
+class TemporarilyUnavailable(RequestError):
+    """A database can't be read; the same request may succeed in a few seconds."""
+
+    status = 503
+
+    def __init__(self) -> None:
+        super().__init__("this data is temporarily unavailable; try again in a few seconds")
 
 
 class PrivateError(RequestError):

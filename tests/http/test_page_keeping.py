@@ -25,7 +25,7 @@ from barograph.markets.reader import MarketReader, freshness_limits
 from barograph.markets.series import SeriesReader
 from barograph.markets.view import PERPETUALS
 from barograph.signals.reader import SignalsReader
-from barograph.site.render_queue import (
+from barograph.limits.render_queue import (
     AT_ONCE,
     MAX_PENDING,
     MAX_PER_CALLER,

@@ -37,6 +37,7 @@ TAGS: Mapping[str, str] = {
     "status": "Health of the feed and the API.",
     BADGES: "Live images, cached for ten minutes (one minute if a value is unknown). Replace "
     "`.svg` with `.json` for the JSON version.",
+    "events": "One log of what changed, and everything that is pushed from it. Free.",
     DATA: "The data behind the site's charts, for the last 1, 7, 30 or 60 days. Free.",
     HISTORY: "Digests, signed roots and proofs for the record of stances. Free. Without "
     "revealing the stances, which need Feed, they prove that nothing was changed. A leaf of a tree "
@@ -115,6 +116,9 @@ TEXTS: Mapping[str, str] = {
     "still in progress.",
     "getLiquidationsTable": "The same as CSV. With a header. Intervals without coverage are empty "
     "cells.",
+    "getEvents": "The log of what changed, oldest first. Regime and signal changes, briefs, "
+    "contracts listed and delisted, outages of the market feed, recorded stance versions (digests "
+    "only). Ids have no gaps: pass the last id that you have seen as `after`.",
     "getFeedNow": "The newest stances, the market state and the newest briefs. Keep `leg_id`, "
     "`revision`, `history_digest` and `issued_at` of the durable stances; skip the others. Each "
     "stance has the address of its full version.",

@@ -7,18 +7,17 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.errors import InvalidRequest, RequestError, UpstreamUnavailable
+from barograph.errors import InvalidRequest, NotFound, UpstreamUnavailable
 from barograph.kit.caches import MinuteCache
 from barograph.kit.clock import Clock
-from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import Document
-from barograph.kit.http import ApiRouter, DocumentResponse, error_response
+from barograph.kit.http import ApiRouter
 from barograph.kit.wire import Schema, WireModel, operation, parameter
+from barograph.limits.rendered_reads import RenderedReads
 from barograph.markets.records import Perpetual
 from barograph.markets.samples import DAYS, DEFAULT_DAYS, MEASURES, Measure
 from barograph.markets.series import SeriesReader
 from barograph.markets.symbols import PATTERN, RULE, ContractIndex, normalized
-from barograph.site.error_pages import RETRY, UNREADABLE
 from barograph.site.paths import DATA_FOLDER
 from barograph.site.series_charts import Chart, liquidations_chart, measure_chart
 from barograph.site.series_documents import (
@@ -83,16 +82,11 @@ class ChartReader:
         return chart
 
 
-class UnknownSeries(RequestError):
-    """There is no such series."""
-
-    status = 404
-
-
 def series_routes(site: Site, source: str) -> ApiRouter:
     """The routes of all downloads; `source` names the venue."""
     router = ApiRouter(tags=["data"])
-    downloads, reader = _Downloads(site), site.series
+    downloads = RenderedReads(site.render_queue, site.board.clock, CACHED_DOWNLOADS)
+    reader = site.series
 
     async def answer(request: Request, form: Form) -> Response:
         symbol, measure = _symbol(request), _measure(request)
@@ -149,7 +143,7 @@ def _listed(contracts: ContractIndex | None, symbol: str) -> Perpetual:
     if contracts is None:
         raise UpstreamUnavailable
     if symbol not in contracts:
-        raise UnknownSeries(f"unknown symbol {symbol}")
+        raise NotFound(f"unknown symbol {symbol}")
     return contracts[symbol]
 
 
@@ -158,31 +152,7 @@ def _measure(request: Request) -> Measure:
     for measure in MEASURES:
         if measure == given:
             return measure
-    raise UnknownSeries(f"unknown measure; the measures are {', '.join(MEASURES)}")
-
-
-class _Downloads:
-    """Renders a download at most once per minute; only renders count against a rate limit."""
-
-    def __init__(self, site: Site) -> None:
-        self._queue = site.render_queue
-        self._clock = site.board.clock
-        self._cache: MinuteCache[Hashable, Document] = MinuteCache(self._clock, CACHED_DOWNLOADS)
-
-    async def respond(
-        self, request: Request, key: Hashable, render: Callable[[], Coroutine[Any, Any, Document]]
-    ) -> Response:
-        """Respond with a download, or with 503 if the database can't be read."""
-        cached = self._cache.get(key)
-        if cached is not None:
-            return DocumentResponse(cached, self._clock())
-        minute = self._cache.minute
-        try:
-            found, fields = await self._queue.render(request.scope, (minute, key), render)
-        except DatabaseUnavailable:
-            return error_response(503, UNREADABLE, RETRY)
-        self._cache.put(key, minute, found)
-        return DocumentResponse(found, self._clock(), fields)
+    raise NotFound(f"unknown measure; the measures are {', '.join(MEASURES)}")
 
 
 _TABLE: Schema = {

@@ -13,13 +13,13 @@ from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.documents import HotKey
 from barograph.kit.http import DocumentResponse
 from barograph.kit.timestamps import SECOND
+from barograph.limits.render_queue import RenderQueue
 from barograph.markets.reader import MarketReader
 from barograph.markets.records import BackfillProgress
 from barograph.markets.series import SeriesReader
 from barograph.markets.view import BACKFILL
 from barograph.signals.reader import SignalsReader
 from barograph.site.error_pages import RETRY_SECONDS, unavailable
-from barograph.site.render_queue import RenderQueue
 from barograph.site.responses import Page
 from barograph.site.templating import Templates, soon
 from barograph.status.reader import StatusReader

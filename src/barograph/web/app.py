@@ -30,6 +30,8 @@ from barograph.entitlements.purchases import (
 from barograph.entitlements.refusals import FeedEntry
 from barograph.entitlements.store import Entitlements
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
+from barograph.events.endpoints import EventsAnswer, event_routes
+from barograph.events.records import EVENTS
 from barograph.feed.endpoints import FeedParts, buying_routes, feed_routes
 from barograph.guides.documents import GUIDES_PATH, guides_document
 from barograph.guides.endpoints import guide_routes
@@ -54,10 +56,13 @@ from barograph.kit.request_limits import RequestLimits, limited
 from barograph.kit.request_times import RequestTimes, measured
 from barograph.limits.fallback_store import FallbackStore, open_limit_store
 from barograph.limits.rate_limits import RateLimiter
+from barograph.limits.render_queue import RenderQueue
+from barograph.limits.rendered_reads import RenderedReads
 from barograph.macro.records import MACRO_HEALTH
 from barograph.markets.documents import hot_documents
 from barograph.markets.endpoints import market_routes
 from barograph.markets.reader import MarketReader, freshness_limits
+from barograph.markets.records import VENUE
 from barograph.markets.series import SeriesReader
 from barograph.markets.view import FEEDS
 from barograph.material_change.endpoints import LatestPair, material_change_routes
@@ -72,7 +77,6 @@ from barograph.signals.endpoints import signals_answer, signals_before_routing, 
 from barograph.signals.reader import SignalsReader
 from barograph.signals.records import SIGNALS
 from barograph.site.record_pages import Retention
-from barograph.site.render_queue import RenderQueue
 from barograph.site.routes import SiteParts, page_routes
 from barograph.site.site import Site
 from barograph.site.templating import Templates, Terms
@@ -92,6 +96,9 @@ from barograph.web.metrics import route_finder, web_gauges
 
 DEPRECATIONS: Deprecations = {}
 """The deprecated paths; docs/versioning.md has the policy."""
+
+CACHED_READS = 128
+"""Rendered answers that a worker keeps for a minute; at most about 200 kB each."""
 
 OWN_ROUTES = frozenset({CHECKPOINT_PATH})
 """Paths with a route of their own although a path template matches them too."""
@@ -188,6 +195,11 @@ class _Parts:
         # A `macro_source` says that other data is served under the publishers' names.
         uses_nyfed_rates = bool(settings.nyfed_url) and not settings.macro_source
         self.pages = _pages(base_url, settings.exchange_source, uses_nyfed_rates)
+        self.render_queue = RenderQueue(limiter, inputs.clock)
+        self.reads = RenderedReads(self.render_queue, inputs.clock, CACHED_READS)
+        self.events = EventsAnswer(
+            public.board, inputs.database, self.reads, VENUE, settings.exchange_source, base_url
+        )
         self.described = _described(base_url)
 
 
@@ -251,7 +263,7 @@ class _Public:
         self.badges = BadgeReader(
             self.markets, self.signals, self.status, record_since=settings.record_since
         )
-        feeds = (*FEEDS, SIGNALS, BRIEFS, STANCES, MACRO_HEALTH, TERMS)
+        feeds = (*FEEDS, SIGNALS, BRIEFS, STANCES, MACRO_HEALTH, TERMS, EVENTS)
         self.board = Board(database, feeds, clock=clock, render=self._hot_documents)
 
     def _hot_documents(self, board: Board, now: int) -> Mapping[HotKey, Document]:
@@ -344,6 +356,7 @@ def _api_routers(parts: _Parts) -> list[Router]:
         feed_routes(access.feed, feed, seconds),
         status_routes(board, public.status),
         badge_routes(board, public.badges),
+        event_routes(parts.events),
     ]
 
 
@@ -359,7 +372,7 @@ def _page_routers(parts: _Parts) -> list[Router]:
         briefs=public.briefs,
         status=public.status,
         series=SeriesReader(database, clock, settings.liquidations_min_coverage_pct),
-        render_queue=RenderQueue(callers.limiter, clock),
+        render_queue=parts.render_queue,
     )
     terms = Terms(
         feed_price=settings.feed_price_usd,

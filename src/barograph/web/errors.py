@@ -39,8 +39,11 @@ log = logging.getLogger(__name__)
 
 Handler = Callable[[Request, Exception], Coroutine[Any, Any, Response]]
 
+VERSION_1 = tuple(
+    f"/api/v1/{each}" for each in ("perpetuals", "series/", "liquidations", "events", "incidents")
+)
 FREE_PATHS = frozenset({*PAGE_PATHS, *DISCOVERY_PATHS, SIGNALS_PATH, STATUS_PATH, *HEALTH_PATHS})
-FREE_FOLDERS = (f"{INDEX_PATH}/", BADGE_FOLDER, HISTORY_FOLDER, *PAGE_FOLDERS)
+FREE_FOLDERS = (f"{INDEX_PATH}/", BADGE_FOLDER, HISTORY_FOLDER, *PAGE_FOLDERS, *VERSION_1)
 PRIVATE_PATHS = frozenset({MATERIAL_CHANGE_PATH, FEED_NOW_PATH, FEED_PATH, *STANCE_PATHS.values()})
 """Subscriber and paid endpoints: only the caller may see the answer, errors included."""
 

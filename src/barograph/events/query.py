@@ -1,0 +1,82 @@
+"""Which events a reader asked for (pure)."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from barograph.errors import InvalidRequest, NotFound
+from barograph.events.records import EVENT_TYPES, Event
+
+MAX_SYMBOLS = 20
+MAX_ID = (1 << 53) - 1
+"""The largest id that a JSON number carries exactly."""
+
+
+class EventFilter(NamedTuple):
+    """The types and symbols of a subscription; empty for all."""
+
+    types: frozenset[str] = frozenset()
+    symbols: frozenset[str] = frozenset()
+
+    def matches(self, event: Event) -> bool:
+        """Whether an event is one of them."""
+        if self.types and event.type not in self.types:
+            return False
+        return not self.symbols or not self.symbols.isdisjoint(event.symbols)
+
+
+class EventPage(NamedTuple):
+    """The matching events of a part of the log."""
+
+    events: list[Event]
+    last: int
+    """The id of the last event that was looked at."""
+
+
+def filter_from(given: Mapping[str, str]) -> EventFilter:
+    """The parameters `type` and `symbol`, each one value or several with commas.
+
+    Raises:
+        NotFound: there is no such type.
+        InvalidRequest: a list is empty or too long.
+    """
+    types, symbols = _values(given, "type"), _values(given, "symbol")
+    if not types <= frozenset(EVENT_TYPES):
+        raise NotFound(f"unknown type; the types are {', '.join(EVENT_TYPES)}")
+    if len(symbols) > MAX_SYMBOLS:
+        raise InvalidRequest(f"symbol may name at most {MAX_SYMBOLS} assets")
+    return EventFilter(types, frozenset(each.upper() for each in symbols))
+
+
+def event_id(name: str, text: str) -> int:
+    """The id of an event, or 0 for the beginning of the log.
+
+    Raises:
+        InvalidRequest: it is neither.
+    """
+    if not (text.isascii() and text.isdigit()) or len(text) > len(str(MAX_ID)):
+        raise InvalidRequest(f"{name} must be the id of an event, or 0 for the beginning")
+    return min(int(text), MAX_ID)
+
+
+def page_of(events: Iterable[Event], wanted: EventFilter, after: int, limit: int) -> EventPage:
+    """The first matching events after an id."""
+    found: list[Event] = []
+    last = after
+    for event in events:
+        if event.id <= after:
+            continue
+        if len(found) == limit:
+            break
+        last = event.id
+        if wanted.matches(event):
+            found.append(event)
+    return EventPage(found, last)
+
+
+def _values(given: Mapping[str, str], name: str) -> frozenset[str]:
+    if name not in given:
+        return frozenset()
+    values = [each.strip() for each in given[name].split(",")]
+    if "" in values:
+        raise InvalidRequest(f"{name} must be one value, or several with commas")
+    return frozenset(values)

@@ -1,0 +1,76 @@
+"""The table of events. Ids are 1, 2, 3 … in the order of their transactions, without a gap."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from barograph.board.board import publish
+from barograph.board.feeds import Publication
+from barograph.events.records import EVENTS, RECENT, Event, NewEvent, RecentEvents
+from barograph.kit.database import Queryable, Row, Transaction
+from barograph.kit.json import canonical
+from barograph.kit.timestamps import iso_timestamp
+
+
+async def append_events(tx: Transaction, events: Sequence[NewEvent]) -> None:
+    """Append events whose cause is new, and publish the newest ones; the rest is recorded already.
+
+    `max(id) + 1` is safe because no other write runs. A sequence of the database would leave gaps,
+    and its numbers could become visible in another order.
+    """
+    new = [each for each in events if not await tx.fetch(_KNOWN, _cause(each))]
+    if not new:
+        return
+    ((last,),) = await tx.fetch(_LAST)
+    rows = [(number, *_row(each, number)) for number, each in enumerate(_once(new), last + 1)]
+    await tx.execute_many(_ADD, rows)
+    recent = await tx.fetch(_NEWEST, RECENT)
+    published = RecentEvents(tuple(_event(row) for row in reversed(recent)))
+    await publish(tx, [Publication.of(EVENTS, published)])
+
+
+async def events_after(queryable: Queryable, after: int, limit: int) -> list[Event]:
+    """The events that follow an id, oldest first."""
+    return [_event(row) for row in await queryable.fetch(_AFTER, after, limit)]
+
+
+async def id_before(queryable: Queryable, at: int) -> int:
+    """The last id before the first event that happened at `at` or later."""
+    ((found,),) = await queryable.fetch(_ID_BEFORE, at)
+    return int(found)
+
+
+def _once(events: Sequence[NewEvent]) -> list[NewEvent]:
+    return list({_cause(each): each for each in events}.values())
+
+
+def _cause(event: NewEvent) -> str:
+    return f"{event.type}/{event.cause}"
+
+
+def _row(event: NewEvent, number: int) -> Row:
+    at = iso_timestamp(event.at)
+    body = canonical({"id": number, "type": event.type, "at": at, **event.members})
+    return _cause(event), event.type, event.at, body
+
+
+def _event(row: Row) -> Event:
+    number, kind, at, body = row
+    return Event(number, kind, at, symbols_of(msgspec.json.decode(body)), body)
+
+
+def symbols_of(members: dict[str, object]) -> tuple[str, ...]:
+    """The assets that an event names."""
+    symbol, symbols = members.get("symbol"), members.get("symbols")
+    named = [symbol] if symbol is not None else symbols if isinstance(symbols, list) else []
+    return tuple(str(each) for each in named)
+
+
+_KNOWN = "SELECT id FROM events WHERE cause = $1"
+_LAST = "SELECT coalesce(max(id), 0) FROM events"
+_ADD = "INSERT INTO events (id, cause, type, at, body) VALUES ($1, $2, $3, $4, $5)"
+_NEWEST = "SELECT id, type, at, body FROM events ORDER BY id DESC LIMIT $1"
+_AFTER = "SELECT id, type, at, body FROM events WHERE id > $1 ORDER BY id LIMIT $2"
+_ID_BEFORE = """
+SELECT coalesce(min(id) - 1, (SELECT coalesce(max(id), 0) FROM events)) FROM events WHERE at >= $1
+"""

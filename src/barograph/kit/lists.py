@@ -1,0 +1,206 @@
+"""Lists by pages: the parameters and the envelope that every list shares.
+
+A page has the members `as_of`, `venue`, `source`, `notice`, `count`, the list itself and `next`,
+the absolute address of the next page or null.
+"""
+
+import hmac
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Collection, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Annotated, NamedTuple
+from urllib.parse import quote, urlencode
+
+import msgspec
+from pydantic import Field
+from starlette.datastructures import QueryParams
+
+from barograph.errors import InvalidRequest, NotFound
+from barograph.kit.timestamps import SECOND, iso_timestamp
+from barograph.kit.wire import Notice, Schema, WireModel, parameter
+
+CURSOR_BYTES = 12
+
+_INSTANT = re.compile(
+    r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2}))?", re.ASCII
+)
+_MILLISECONDS = re.compile(r"\d{12,14}", re.ASCII)
+_WHOLE = re.compile(r"\d{1,9}", re.ASCII)
+TIME_RULE = "a date such as 2026-11-14, a time such as 2026-11-14T08:00:00Z, or Unix milliseconds"
+
+Next = Annotated[
+    str | None, Field(description="Absolute address of the next page; null on the last one.")
+]
+
+
+class ListBody(WireModel):
+    """The members of every list before the list itself."""
+
+    as_of: Annotated[str, Field(description="Time of the data.")]
+    venue: Annotated[str, Field(description="The exchange, such as `bybit`.")]
+    source: Annotated[str, Field(description="The source of the data.")]
+    notice: Notice
+    count: Annotated[int, Field(description="Number of entries on this page.")]
+
+
+class ListHead(NamedTuple):
+    """The values of those members."""
+
+    as_of: int
+    venue: str
+    source: str
+    notice: str
+
+    def encode(self, name: str, entries: Collection[bytes], following: str | None) -> bytes:
+        """A page of entries that are encoded already, under the name of the list."""
+        head = {
+            "as_of": iso_timestamp(self.as_of),
+            "venue": self.venue,
+            "source": self.source,
+            "notice": self.notice,
+            "count": len(entries),
+        }
+        return b'%b,"%b":[%b],"next":%b}' % (
+            msgspec.json.encode(head)[:-1],
+            name.encode(),
+            b",".join(entries),
+            msgspec.json.encode(following),
+        )
+
+
+class Window(NamedTuple):
+    """A range of time: from `start` up to, not including, `end`."""
+
+    start: int
+    end: int
+
+
+def require_known(query: QueryParams, known: Iterable[str]) -> dict[str, str]:
+    """The parameters of a query, each given once.
+
+    Raises:
+        InvalidRequest: one is unknown or repeated.
+    """
+    names = tuple(known)
+    for name in query:
+        if name not in names:
+            raise InvalidRequest(f"unknown parameter; the parameters are {', '.join(names)}")
+        if len(query.getlist(name)) > 1:
+            raise InvalidRequest(f"{name} must be given once")
+    return dict(query)
+
+
+def instant(name: str, text: str) -> int:
+    """A time in milliseconds.
+
+    Raises:
+        InvalidRequest: it is not a time.
+    """
+    if _MILLISECONDS.fullmatch(text):
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text if _INSTANT.fullmatch(text) else "")
+    except ValueError as error:
+        raise InvalidRequest(f"{name} must be {TIME_RULE}") from error
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return int(aware.timestamp()) * SECOND + aware.microsecond // 1_000
+
+
+def window(given: Mapping[str, str], *, now: int, oldest: int, default: int) -> Window:
+    """The range from `from` to `to`; by default the last `default` milliseconds up to now.
+
+    `oldest` is where the retention begins. A range may begin before the first record, but not
+    before the retention.
+
+    Raises:
+        InvalidRequest: it is reversed, empty, in the future or beyond the retention.
+    """
+    end = instant("to", given["to"]) if "to" in given else now
+    start = instant("from", given["from"]) if "from" in given else max(oldest, end - default)
+    if start >= end and start < now:
+        raise InvalidRequest("from must be before to")
+    if start >= now:
+        raise InvalidRequest(f"from must be in the past; it is {iso_timestamp(now)} now")
+    if start < oldest:
+        raise InvalidRequest(
+            f"from is beyond the retention; the earliest time is {iso_timestamp(oldest)}"
+        )
+    return Window(start, min(end, now))
+
+
+def page_limit(given: Mapping[str, str], *, default: int, highest: int) -> int:
+    """The largest number of entries on a page; a higher one than the highest counts as that.
+
+    Raises:
+        InvalidRequest: it is not a positive integer.
+    """
+    text = given.get("limit")
+    if text is None:
+        return default
+    if not _WHOLE.fullmatch(text) or int(text) == 0:
+        raise InvalidRequest(f"limit must be an integer from 1 to {highest}")
+    return min(int(text), highest)
+
+
+def one_of(given: Mapping[str, str], name: str, known: Collection[str], default: str) -> str:
+    """A parameter that must be one of the known words.
+
+    Raises:
+        NotFound: it is another word.
+    """
+    text = given.get(name, default)
+    if text not in known:
+        raise NotFound(f"unknown {name}; choose one of {', '.join(known)}")
+    return text
+
+
+class Cursors:
+    """Makes and reads the cursors of `next` addresses: a position, signed for one list.
+
+    A position alone would be harmless, but a cursor of another list would skip or repeat entries
+    without a word.
+    """
+
+    def __init__(self, secret: bytes) -> None:
+        self._key = hmac.digest(secret, b"cursors of lists", "sha256")
+
+    def make(self, of: str, position: str) -> str:
+        """A cursor at a position of the list that `of` describes."""
+        return urlsafe_b64encode(self._tag(of, position) + position.encode()).decode().rstrip("=")
+
+    def read(self, of: str, cursor: str) -> str:
+        """The position of a cursor.
+
+        Raises:
+            InvalidRequest: we didn't make it, or made it for another list.
+        """
+        try:
+            raw = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+            tag, position = raw[:CURSOR_BYTES], raw[CURSOR_BYTES:].decode()
+        except ValueError:
+            tag, position = b"", ""
+        if not hmac.compare_digest(tag, self._tag(of, position)):
+            raise InvalidRequest(
+                "cursor is not one of this list; follow `next` unchanged, or start again without it"
+            )
+        return position
+
+    def _tag(self, of: str, position: str) -> bytes:
+        return hmac.digest(self._key, f"{of}\n{position}".encode(), "sha256")[:CURSOR_BYTES]
+
+
+def address(base_url: str, path: str, parameters: Mapping[str, str]) -> str:
+    """An absolute address with a query."""
+    return f"{base_url}{path}?{urlencode(parameters, quote_via=quote, safe=':')}"
+
+
+def time_parameters(default: str) -> list[Schema]:
+    """The parameters `from` and `to` in the OpenAPI document."""
+    rule = TIME_RULE[0].upper() + TIME_RULE[1:]
+    return [
+        parameter(
+            "query", "from", f"Start of the range: {TIME_RULE}. Default: {default} before `to`."
+        ),
+        parameter("query", "to", f"End of the range, not included. {rule}. Default: now."),
+    ]

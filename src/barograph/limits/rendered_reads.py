@@ -1,0 +1,45 @@
+"""Reads that have to be rendered: at most once per minute, within the caller's render limit."""
+
+from collections.abc import Callable, Coroutine, Hashable
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from barograph.errors import TemporarilyUnavailable
+from barograph.kit.caches import MinuteCache
+from barograph.kit.clock import Clock
+from barograph.kit.database import DatabaseUnavailable
+from barograph.kit.documents import Document
+from barograph.kit.http import DocumentResponse
+from barograph.limits.render_queue import RenderQueue
+
+
+class RenderedReads:
+    """Renders each document at most once per minute; only renders count against a rate limit."""
+
+    def __init__(self, queue: RenderQueue, clock: Clock, size: int) -> None:
+        self._queue = queue
+        self._clock = clock
+        self._cache: MinuteCache[Hashable, Document] = MinuteCache(clock, size)
+
+    async def respond(
+        self, request: Request, key: Hashable, render: Callable[[], Coroutine[Any, Any, Document]]
+    ) -> Response:
+        """Respond with the document of this key.
+
+        Raises:
+            TemporarilyUnavailable: the database can't be read.
+            TooManyRequests: the caller's render limit is reached.
+            RenderQueueFull: too many renders are waiting.
+        """
+        cached = self._cache.get(key)
+        if cached is not None:
+            return DocumentResponse(cached, self._clock())
+        minute = self._cache.minute
+        try:
+            found, fields = await self._queue.render(request.scope, (minute, key), render)
+        except DatabaseUnavailable as error:
+            raise TemporarilyUnavailable from error
+        self._cache.put(key, minute, found)
+        return DocumentResponse(found, self._clock(), fields)
