@@ -8,7 +8,7 @@ from barograph.board.feeds import Feed
 from barograph.kit.timestamps import MINUTE
 from barograph.markets.records import Perpetuals
 
-DELISTED_AFTER = 10 * MINUTE
+DELISTED_AFTER = MINUTE
 """How long a contract must be missing from every reading before it counts as delisted."""
 
 
