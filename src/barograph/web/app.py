@@ -58,6 +58,7 @@ from barograph.limits.fallback_store import FallbackStore, open_limit_store
 from barograph.limits.rate_limits import RateLimiter
 from barograph.limits.render_queue import RenderQueue
 from barograph.limits.rendered_reads import RenderedReads
+from barograph.limits.streamed_tables import StreamedTables
 from barograph.macro.records import MACRO_HEALTH
 from barograph.markets.documents import hot_documents
 from barograph.markets.endpoints import market_routes
@@ -197,6 +198,7 @@ class _Parts:
         self.pages = _pages(base_url, settings.exchange_source, uses_nyfed_rates)
         self.render_queue = RenderQueue(limiter, inputs.clock)
         self.reads = RenderedReads(self.render_queue, inputs.clock, CACHED_READS)
+        self.tables = StreamedTables(self.render_queue, limiter)
         self.events = EventsAnswer(
             public.board, inputs.database, self.reads, VENUE, settings.exchange_source, base_url
         )
