@@ -1,7 +1,7 @@
 """What the leading collector repeats besides measuring.
 
-Daily figures, settled funding, files of liquidations, stances, unfinished payments and mails. A job logs what fails and
-tries again, so it never stops the measuring. Only a lost lease ends it.
+Daily figures, settled funding, files of liquidations, stances, unfinished payments and mails. A job
+logs what fails and tries again, so it never stops the measuring. Only a lost lease ends it.
 """
 
 import asyncio
@@ -248,15 +248,15 @@ class LiquidationFilesJob(Job):
 
     async def _make(self, start: int, bases: dict[str, str], lease: Lease) -> None:
         try:
-            made = await make_file(self._database, start, bases, self._source)
-        except FileTooLarge as error:
-            log.error("liquidation file refused", extra={"why": str(error)})
+            made, body = await make_file(self._database, start, bases, self._source)
+        except FileTooLarge:
+            log.exception("liquidation file not made")
             self._refused.add(start)
             return
 
         async def work(tx: Transaction) -> None:
             await lease.fence(tx)
-            await store_file(tx, start, made, self._clock())
+            await store_file(tx, made, body, self._clock())
 
         await self._database.write(work)
 

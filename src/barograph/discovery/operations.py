@@ -116,6 +116,13 @@ TEXTS: Mapping[str, str] = {
     "still in progress.",
     "getLiquidationsTable": "The same as CSV. With a header. Intervals without coverage are empty "
     "cells.",
+    "listLiquidations": "Every recorded liquidation of a time range, oldest first. Time, contract, "
+    "side of the position, size, bankruptcy price and USD, with the spans that we really watched. "
+    "Follow `next` until it is null, or ask for CSV. For whole days use the daily files.",
+    "listLiquidationFiles": "The manifest of the daily files of liquidations. Each with its rows, "
+    "size, SHA-256 and watched spans. Files never change and are kept for good.",
+    "getLiquidationFile": "Every liquidation of one day as a compressed CSV file. Made shortly "
+    "after the UTC day is over. It never changes, and the manifest has its SHA-256.",
     "getEvents": "The log of what changed, oldest first. Regime and signal changes, briefs, "
     "contracts listed and delisted, outages of the market feed, recorded stance versions (digests "
     "only). Ids have no gaps: pass the last id that you have seen as `after`.",

@@ -52,14 +52,20 @@ class ListHead(NamedTuple):
     source: str
     notice: str
 
-    def encode(self, name: str, entries: Collection[bytes], following: str | None) -> bytes:
-        """A page of entries that are encoded already, under the name of the list."""
+    def encode(
+        self, name: str, entries: Collection[bytes], following: str | None, **more: object
+    ) -> bytes:
+        """A page of entries that are encoded already, under the name of the list.
+
+        `more` are members of the page between `count` and the list.
+        """
         head = {
             "as_of": iso_timestamp(self.as_of),
             "venue": self.venue,
             "source": self.source,
             "notice": self.notice,
             "count": len(entries),
+            **more,
         }
         return b'%b,"%b":[%b],"next":%b}' % (
             msgspec.json.encode(head)[:-1],

@@ -7,7 +7,7 @@ every host serves the same.
 
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import NamedTuple
@@ -22,12 +22,10 @@ from barograph.markets.liquidation_records import (
     COLUMNS,
     Wanted,
     as_cells,
+    before,
     liquidations_after,
-    position_of,
-    start_of,
     watched_between,
 )
-from barograph.markets.liquidations import Span
 from barograph.markets.records import VENUE
 
 GRACE = 15 * MINUTE
@@ -39,23 +37,22 @@ PART_BYTES = 6 * 1024
 """A multiple of three, so that the Base64 of several parts can be decoded at once."""
 
 PARTS_PER_READ = 10
-
-_GZIP_WITHOUT_TIME = 31
+GZIP_WITHOUT_TIME = 31
 
 
 class FileTooLarge(BarographError):
     """A day has more liquidations than one file may hold."""
 
 
-class FileEntry(NamedTuple):
-    """What the manifest says about a file."""
+class DailyFile(NamedTuple):
+    """A file without its bytes."""
 
     day: str
-    made_at: int
     row_count: int
     byte_count: int
     sha256: str
-    watched: list[Span]
+    watched: str
+    """The watched spans as JSON: [[start, end], …] in milliseconds."""
 
 
 def day_name(start: int) -> str:
@@ -69,13 +66,10 @@ async def days_to_make(queryable: Queryable, now: int, history_days: int) -> lis
     The collector stores liquidations together with watched spans. So a day is complete once a span
     that ends after it is stored.
     """
-    ((since, until),) = await queryable.fetch(_WATCHED, VENUE)
-    if since is None:
-        return []
+    ((until,),) = await queryable.fetch(_WATCHED_UNTIL, VENUE)
     # Rows of the oldest day may be deleted while we read it.
-    oldest = now - history_days * DAY + HOUR
-    first = max(since // DAY, -(-oldest // DAY)) * DAY
-    last = min(until, now - GRACE) // DAY * DAY
+    first = -((history_days * DAY - now - HOUR) // DAY) * DAY
+    last = min(until or 0, now - GRACE) // DAY * DAY
     known = {day for (day,) in await queryable.fetch(_DAYS, VENUE)}
     spans = await watched_between(queryable, first, last)
     watched = {at for start, end in spans for at in range(start // DAY * DAY, end, DAY)}
@@ -84,8 +78,8 @@ async def days_to_make(queryable: Queryable, now: int, history_days: int) -> lis
 
 async def make_file(
     database: Database, start: int, bases: Mapping[str, str], source: str
-) -> tuple[list[Span], int, bytes]:
-    """The watched spans, the number of rows and the bytes of the file of the day from `start`.
+) -> tuple[DailyFile, bytes]:
+    """The file of the day from `start`; `bases` has the assets of listed contracts.
 
     It reads the spans first: liquidations that are stored meanwhile only add to what they promise.
 
@@ -93,66 +87,56 @@ async def make_file(
         FileTooLarge: the file would exceed `MAX_BYTES`.
     """
     watched = await watched_between(database, start, start + DAY)
-    packer = zlib.compressobj(wbits=_GZIP_WITHOUT_TIME)
+    packer = zlib.compressobj(wbits=GZIP_WITHOUT_TIME)
     body = bytearray(packer.compress(table_header(COLUMNS)))
-    count, position = 0, start_of(start)
-    while found := await liquidations_after(
-        database, position, start + DAY, Wanted(), ROWS_PER_READ
-    ):
-        count, position = count + len(found), position_of(found[-1])
-        body += packer.compress(table_rows((as_cells(each, bases) for each in found), source))
+    count, place, end = 0, before(start), start + DAY
+    while rows := await liquidations_after(database, place, end, Wanted(), ROWS_PER_READ):
+        count, place = count + len(rows), rows[-1]
+        body += packer.compress(table_rows((as_cells(row, bases) for row in rows), source))
         if len(body) > MAX_BYTES:
-            raise FileTooLarge(f"{day_name(start)} has more than {MAX_BYTES} compressed bytes")
-    return watched, count, bytes(body + packer.flush())
+            raise FileTooLarge(f"{day_name(start)} has more than {MAX_BYTES:,} compressed bytes")
+    body += packer.flush()
+    spans = msgspec.json.encode(watched).decode()
+    made = DailyFile(day_name(start), count, len(body), sha256(body).hexdigest(), spans)
+    return made, bytes(body)
 
 
-async def store_file(
-    tx: Transaction, start: int, made: tuple[Sequence[Span], int, bytes], now: int
-) -> None:
-    """Store a day's file; one that is there already stays as it is."""
-    watched, count, body = made
-    day, spans = day_name(start), msgspec.json.encode(watched).decode()
-    if await tx.fetch(_FILE, VENUE, day):
+async def store_file(tx: Transaction, made: DailyFile, body: bytes, now: int) -> None:
+    """Store a file; one that is there already stays as it is."""
+    if await tx.fetch(_FILE, VENUE, made.day):
         return
-    digest = sha256(body).hexdigest()
-    await tx.execute(_ADD_FILE, VENUE, day, now, count, len(body), digest, spans)
+    await tx.execute(_ADD_FILE, VENUE, now, *made)
     parts = [body[each : each + PART_BYTES] for each in range(0, len(body), PART_BYTES)]
-    rows = [(VENUE, day, number, b64encode(part).decode()) for number, part in enumerate(parts)]
-    await tx.execute_many(_ADD_PART, rows)
+    texts = [b64encode(part).decode() for part in parts]
+    await tx.execute_many(_ADD_PART, [(VENUE, made.day, *each) for each in enumerate(texts)])
 
 
-async def all_files(queryable: Queryable) -> list[FileEntry]:
+async def all_files(queryable: Queryable) -> list[DailyFile]:
     """Every file, oldest day first."""
-    return [_entry(*row) for row in await queryable.fetch(f"{_FILES} ORDER BY day", VENUE)]
+    return [DailyFile(*row) for row in await queryable.fetch(f"{_FILES} ORDER BY day", VENUE)]
 
 
-async def file_of(queryable: Queryable, day: str) -> FileEntry | None:
-    """The file of a day; None if it was not made."""
-    rows = await queryable.fetch(_FILE, VENUE, day)
-    return _entry(*rows[0]) if rows else None
+async def file_of(queryable: Queryable, day: str) -> DailyFile | None:
+    """The file of a day; None if there is none."""
+    return next((DailyFile(*row) for row in await queryable.fetch(_FILE, VENUE, day)), None)
 
 
-async def file_body(queryable: Queryable, entry: FileEntry) -> AsyncIterator[bytes]:
+async def file_body(queryable: Queryable, file: DailyFile) -> AsyncIterator[bytes]:
     """The bytes of a file, a few parts at a time."""
-    for first in range(0, -(-entry.byte_count // PART_BYTES), PARTS_PER_READ):
+    for first in range(0, -(-file.byte_count // PART_BYTES), PARTS_PER_READ):
         last = first + PARTS_PER_READ
-        rows = await queryable.fetch(_PARTS, VENUE, entry.day, first, last)
+        rows = await queryable.fetch(_PARTS, VENUE, file.day, first, last)
         yield b64decode("".join(text for (text,) in rows))
 
 
-def _entry(day: str, made_at: int, rows: int, size: int, digest: str, watched: str) -> FileEntry:
-    spans = msgspec.json.decode(watched, type=list[Span])
-    return FileEntry(day, made_at, rows, size, digest, spans)
-
-
-_WATCHED = "SELECT min(start_at), max(end_at) FROM watched_spans WHERE venue = $1"
+_WATCHED_UNTIL = "SELECT max(end_at) FROM watched_spans WHERE venue = $1"
 _DAYS = "SELECT day FROM liquidation_files WHERE venue = $1"
 _FILES = """
-SELECT day, made_at, row_count, byte_count, sha256, watched FROM liquidation_files WHERE venue = $1
+SELECT day, row_count, byte_count, sha256, watched FROM liquidation_files WHERE venue = $1
 """
 _FILE = f"{_FILES} AND day = $2"
 _ADD_FILE = """
-INSERT INTO liquidation_files (venue, day, made_at, row_count, byte_count, sha256, watched)
+INSERT INTO liquidation_files (venue, made_at, day, row_count, byte_count, sha256, watched)
 VALUES ($1, $2, $3, $4, $5, $6, $7)
 """
 _ADD_PART = """

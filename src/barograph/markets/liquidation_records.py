@@ -1,9 +1,8 @@
-"""Single liquidations by time, each with its place in the order of the record."""
+"""Single liquidations by time, and the spans of time that were watched."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 
-from msgspec.structs import astuple
 from pydantic import Field
 
 from barograph.kit.csv_table import cell
@@ -11,15 +10,13 @@ from barograph.kit.database import Queryable, Value
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import WireModel
 from barograph.markets.liquidations import Span, WatchedSpans
-from barograph.markets.records import VENUE, Liquidation, Side
+from barograph.markets.records import VENUE, Side
 
 COLUMNS = "at,symbol,contract,venue,side,size,price,priceKind,usd"
 QUOTES = ("USDT", "USDC", "PERP", "USD")
 """How the names of contracts end, after the base asset."""
 
-_CENTS = 100
-
-Position = tuple[int, str, str, float, float]
+LiquidationRow = tuple[int, str, str, float, float]
 """Time, contract, side, size and price: the order of the record, in which no two are equal."""
 
 
@@ -30,16 +27,13 @@ class LiquidationRecord(WireModel):
     symbol: Annotated[str, Field(description="The base asset, such as `BTC`.")]
     contract: Annotated[str, Field(description="The contract's full name, such as `BTCUSDT`.")]
     venue: Annotated[str, Field(description="The exchange, such as `bybit`.")]
-    side: Annotated[
-        Side, Field(description="The side of the position, not of the order that closed it.")
-    ]
+    side: Annotated[Side, Field(description="The side of the position, not of the closing order.")]
     size: Annotated[float, Field(description="In coins of the base asset.")]
-    price: Annotated[float, Field(description="In USDT; `priceKind` says which price.")]
+    price: Annotated[float, Field(description="In USDT. `priceKind` says which price.")]
     priceKind: Annotated[  # noqa: N815
-        Literal["bankruptcy"],
-        Field(description="`bankruptcy`: the price at which the position's margin was used up."),
+        Literal["bankruptcy"], Field(description="The price at which the margin was used up.")
     ]
-    usd: Annotated[float, Field(description="Size times price, in USD, rounded to cents.")]
+    usd: Annotated[float, Field(description="Size times price in USD, rounded to cents.")]
 
 
 class WatchedSpan(WireModel):
@@ -50,35 +44,28 @@ class WatchedSpan(WireModel):
 
 
 class Wanted(NamedTuple):
-    """Which liquidations are wanted; None for all."""
+    """Which liquidations to read; None for all."""
 
     contract: str | None = None
-    side: Side | None = None
+    side: str | None = None
 
 
-def start_of(at: int) -> Position:
-    """The position before every liquidation of an instant."""
+def before(at: int) -> LiquidationRow:
+    """The place in the order before every liquidation of an instant."""
     return at, "", "", 0.0, 0.0
 
 
-def position_of(event: Liquidation) -> Position:
-    """The position of a liquidation."""
-    position: Position = astuple(event)
-    return position
-
-
 async def liquidations_after(
-    queryable: Queryable, position: Position, end: int, wanted: Wanted, limit: int
-) -> list[Liquidation]:
-    """The first liquidations after a position and before `end`, oldest first."""
-    values: list[Value] = [VENUE, end, *position]
+    queryable: Queryable, place: LiquidationRow, end: int, wanted: Wanted, limit: int
+) -> list[LiquidationRow]:
+    """The first liquidations after a place in the order and before `end`."""
+    values: list[Value] = [VENUE, end, *place, limit]
     sql = _AFTER
     for column, value in wanted._asdict().items():
         if value is not None:
             values.append(value)
             sql += f" AND {column} = ${len(values)}"
-    rows = await queryable.fetch(f"{sql} {_ORDER} LIMIT ${len(values) + 1}", *values, limit)
-    return [Liquidation(*row) for row in rows]
+    return [row[:5] for row in await queryable.fetch(f"{sql} {_IN_ORDER}", *values)]
 
 
 async def watched_between(queryable: Queryable, start: int, end: int) -> list[Span]:
@@ -95,50 +82,46 @@ async def recorded_contract(queryable: Queryable, symbol: str) -> str | None:
     return None
 
 
-def symbol_from(contract: str, bases: Mapping[str, str]) -> str:
-    """The base asset: as listed, or from the contract's name if it is not listed any more."""
-    if contract in bases:
-        return bases[contract]
+def symbol_from(contract: str) -> str:
+    """The base asset by the contract's name, for one that is not listed any more."""
     stems = (contract.removesuffix(quote) for quote in QUOTES)
-    return next((stem for stem in stems if stem and stem != contract), contract)
+    return next((stem for stem in stems if stem not in {"", contract}), contract)
 
 
-def as_members(event: Liquidation, bases: Mapping[str, str]) -> dict[str, Any]:
-    """The members of a `LiquidationRecord`."""
+def as_members(row: LiquidationRow, bases: Mapping[str, str]) -> dict[str, Any]:
+    """The members of a `LiquidationRecord`; `bases` has the assets of listed contracts."""
+    at, contract, side, size, price = row
     return {
-        "at": iso_timestamp(event.at),
-        "symbol": symbol_from(event.contract, bases),
-        "contract": event.contract,
+        "at": iso_timestamp(at),
+        "symbol": bases.get(contract) or symbol_from(contract),
+        "contract": contract,
         "venue": VENUE,
-        "side": event.side,
-        "size": event.size,
-        "price": event.price,
+        "side": side,
+        "size": size,
+        "price": price,
         "priceKind": "bankruptcy",
-        # Whole cents, as in the sums of hours and days: the parts add up to them.
-        "usd": round(event.notional_usd * _CENTS) / _CENTS,
+        "usd": round(size * price * 100) / 100,  # as in the sums of hours, so that they agree
     }
 
 
-def as_cells(event: Liquidation, bases: Mapping[str, str]) -> str:
+def as_cells(row: LiquidationRow, bases: Mapping[str, str]) -> str:
     """The same as a row of CSV."""
-    members = as_members(event, bases).values()
+    members = as_members(row, bases).values()
     return ",".join(each if isinstance(each, str) else cell(each) for each in members)
 
 
-def span_members(spans: list[Span]) -> list[dict[str, str]]:
-    """Spans as `WatchedSpan`s."""
+def as_spans(spans: list[Span]) -> list[dict[str, str]]:
+    """The members of `WatchedSpan`s."""
     return [{"from": iso_timestamp(start), "to": iso_timestamp(end)} for start, end in spans]
 
 
-# `at >= $3` repeats what the comparison of rows says, in a form that every index can serve.
+# `at >= $3` repeats what the comparison of rows says, in a form that both indexes serve.
 _AFTER = """
 SELECT at, contract, side, size, price FROM liquidations
 WHERE venue = $1 AND at < $2 AND at >= $3
     AND (at, contract, side, size, price) > ($3, $4, $5, $6, $7)"""
-_ORDER = "ORDER BY at, contract, side, size, price"
+_IN_ORDER = "ORDER BY at, contract, side, size, price LIMIT $8"
 _SPANS = """
 SELECT start_at, end_at FROM watched_spans WHERE venue = $1 AND start_at < $2 AND end_at > $3
 """
-_RECORDED = """
-SELECT 1 FROM liquidations WHERE venue = $1 AND contract = $2 LIMIT 1
-"""
+_RECORDED = "SELECT 1 FROM liquidations WHERE venue = $1 AND contract = $2 LIMIT 1"

@@ -51,6 +51,7 @@ from barograph.kit.database import Database
 from barograph.kit.dependency_health import DependencyHealth, MonitoredDependency
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ASGIApp, HeadAndOptions, hardened
+from barograph.kit.lists import Cursors
 from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.request_limits import RequestLimits, limited
 from barograph.kit.request_times import RequestTimes, measured
@@ -62,6 +63,7 @@ from barograph.limits.streamed_tables import StreamedTables
 from barograph.macro.records import MACRO_HEALTH
 from barograph.markets.documents import hot_documents
 from barograph.markets.endpoints import market_routes
+from barograph.markets.liquidation_endpoints import LiquidationReads, liquidation_routes
 from barograph.markets.reader import MarketReader, freshness_limits
 from barograph.markets.records import VENUE
 from barograph.markets.series import SeriesReader
@@ -199,6 +201,17 @@ class _Parts:
         self.render_queue = RenderQueue(limiter, inputs.clock)
         self.reads = RenderedReads(self.render_queue, inputs.clock, CACHED_READS)
         self.tables = StreamedTables(self.render_queue, limiter)
+        self.liquidations = LiquidationReads(
+            public.board,
+            public.markets,
+            inputs.database,
+            self.render_queue,
+            self.tables,
+            callers.cursors,
+            settings.exchange_source,
+            base_url,
+            settings.liquidation_history_days,
+        )
         self.events = EventsAnswer(
             public.board, inputs.database, self.reads, VENUE, settings.exchange_source, base_url
         )
@@ -234,6 +247,7 @@ class _Callers:
             identity = identity_provider(settings, clock, metrics=metrics)
         self.provider = identity
         pepper = load_pepper(settings)
+        self.cursors = Cursors(pepper)
         keys = ApiKeys(database, pepper, clock)
         self.registrations: Registrations | None = None
         if settings.sends_mail:
@@ -359,6 +373,7 @@ def _api_routers(parts: _Parts) -> list[Router]:
         status_routes(board, public.status),
         badge_routes(board, public.badges),
         event_routes(parts.events),
+        liquidation_routes(parts.liquidations),
     ]
 
 
