@@ -73,6 +73,7 @@ from barograph.mcp.tools import TOOLS
 from barograph.payments.checkout import Cashier
 from barograph.payments.journal import Journal
 from barograph.payments.records import Facilitator
+from barograph.series.endpoints import SeriesAnswer, series_routes
 from barograph.settings import Settings
 from barograph.signals.endpoints import signals_answer, signals_before_routing, signals_routes
 from barograph.signals.reader import SignalsReader
@@ -100,6 +101,9 @@ DEPRECATIONS: Deprecations = {}
 
 CACHED_READS = 128
 """Rendered answers that a worker keeps for a minute; at most about 200 kB each."""
+
+CACHED_SERIES = 16
+"""Pages of series, at most about 0.5 MB each."""
 
 OWN_ROUTES = frozenset({CHECKPOINT_PATH})
 """Paths with a route of their own although a path template matches them too."""
@@ -202,6 +206,10 @@ class _Parts:
         self.events = EventsAnswer(
             public.board, inputs.database, self.reads, VENUE, settings.exchange_source, base_url
         )
+        self.series = SeriesAnswer(
+            public.board, inputs.database, public.markets, settings, load_pepper(settings)
+        )
+        self.series_reads = RenderedReads(self.render_queue, inputs.clock, CACHED_SERIES)
         self.described = _described(base_url)
 
 
@@ -359,6 +367,7 @@ def _api_routers(parts: _Parts) -> list[Router]:
         status_routes(board, public.status),
         badge_routes(board, public.badges),
         event_routes(parts.events),
+        series_routes(parts.series, parts.series_reads, parts.tables),
     ]
 
 
