@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import io
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -19,9 +19,10 @@ from barograph.markets.liquidations import LiquidationTracker, Span
 from barograph.markets.records import Liquidation
 from barograph.markets.store import record_rows
 from support.clock import START
-from support.databases import DatabaseDouble, T
+from support.databases import DatabaseDouble
 from support.service import BASE_URL, Answer, Service
 
+T = TypeVar("T")
 PATH = "/api/v1/liquidations"
 TODAY = START // DAY * DAY
 YESTERDAY, BEFORE = TODAY - DAY, TODAY - 2 * DAY

@@ -48,16 +48,20 @@ class ListHead(NamedTuple):
     """The values of those members."""
 
     as_of: int
-    venue: str
+    venue: str | None
     source: str
     notice: str
 
     def encode(
-        self, name: str, entries: Collection[bytes], following: str | None, **more: object
+        self,
+        name: str,
+        entries: Collection[bytes],
+        following: str | None,
+        also: Mapping[str, object] | None = None,
     ) -> bytes:
         """A page of entries that are encoded already, under the name of the list.
 
-        `more` are members of the page between `count` and the list.
+        `also` are other members before the list.
         """
         head = {
             "as_of": iso_timestamp(self.as_of),
@@ -65,7 +69,7 @@ class ListHead(NamedTuple):
             "source": self.source,
             "notice": self.notice,
             "count": len(entries),
-            **more,
+            **(also or {}),
         }
         return b'%b,"%b":[%b],"next":%b}' % (
             msgspec.json.encode(head)[:-1],

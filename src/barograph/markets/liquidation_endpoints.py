@@ -14,7 +14,7 @@ from barograph import NOTICE
 from barograph.board.board import Board
 from barograph.errors import InvalidRequest, NotFound, TemporarilyUnavailable
 from barograph.kit.database import Database, DatabaseUnavailable, Queryable, Transaction
-from barograph.kit.documents import CORS, NOSNIFF, Document
+from barograph.kit.documents import CORS, NOSNIFF, Document, names_tag
 from barograph.kit.http import NO_BODY, ApiRouter, Receive, Scope, Send
 from barograph.kit.lists import (
     Cursors,
@@ -31,7 +31,6 @@ from barograph.kit.lists import (
 )
 from barograph.kit.timestamps import DAY, SECOND, iso_timestamp
 from barograph.kit.wire import Schema, WireModel, operation, parameter
-from barograph.limits.render_queue import RenderQueue
 from barograph.limits.rendered_reads import RenderedReads
 from barograph.limits.streamed_tables import (
     BY_FORM,
@@ -62,13 +61,11 @@ from barograph.markets.liquidations import Span, WatchedSpans
 from barograph.markets.reader import MarketReader
 from barograph.markets.records import VENUE
 from barograph.markets.symbols import ContractIndex
+from barograph.settings import Settings
 
 LIQUIDATIONS_PATH = "/api/v1/liquidations"
 FILES_FOLDER = "/data/liquidations/"
 DEFAULT_LIMIT, MAX_LIMIT = 500, 5_000
-CACHED_PAGES = 16
-"""At most about 1 MB each, including the compressed form."""
-
 MANIFEST_CACHE = b"public, max-age=60"
 FILE_CACHE = b"public, max-age=31536000, immutable"
 SIDES = ("long", "short")
@@ -109,24 +106,15 @@ class LiquidationReads(NamedTuple):
     """What answers about liquidations are made from."""
 
     board: Board
-    markets: MarketReader
     database: Database
-    queue: RenderQueue
-    tables: StreamedTables
+    markets: MarketReader
+    settings: Settings
     cursors: Cursors
-    source: str
-    base_url: str
-    history_days: int
-
-    @property
-    def head(self) -> ListHead:
-        """The first members of every answer."""
-        return ListHead(self.board.clock(), VENUE, self.source, NOTICE)
 
     def window(self, given: Mapping[str, str]) -> Window:
         """The range of a request; one with a cursor began within the retention."""
         now = self.board.clock()
-        oldest = 0 if "cursor" in given else now - self.history_days * DAY
+        oldest = 0 if "cursor" in given else now - self.settings.liquidation_history_days * DAY
         return window(given, now=now, oldest=oldest, default=DAY)
 
     def listed(self) -> ContractIndex:
@@ -151,7 +139,9 @@ class LiquidationReads(NamedTuple):
         is_name = text.isascii() and text.isalnum()
         recorded = await recorded_contract(queryable, text.upper()) if is_name else None
         if recorded is None:
-            raise NotFound(f"unknown symbol; {self.base_url}/api/v1/perpetuals lists all symbols")
+            raise NotFound(
+                f"unknown symbol; {self.settings.base_url}/api/v1/perpetuals lists all symbols"
+            )
         return Wanted(recorded, side)
 
     async def page(self, given: Mapping[str, str], span: Window, limit: int) -> Document:
@@ -174,11 +164,11 @@ class LiquidationReads(NamedTuple):
             cursor = self.cursors.make(of, msgspec.json.encode(found[limit - 1]).decode())
             stated = {"from": iso_timestamp(span.start), "to": iso_timestamp(span.end)}
             parameters = {**given, **stated, "cursor": cursor}
-            following = address(self.base_url, LIQUIDATIONS_PATH, parameters)
+            following = address(self.settings.base_url, LIQUIDATIONS_PATH, parameters)
         bases = self.bases()
         entries = [msgspec.json.encode(as_members(row, bases)) for row in found[:limit]]
-        spans = as_spans(watched)
-        body = self.head.encode("liquidations", entries, following, watched=spans)
+        also = {"watched": as_spans(watched)}
+        body = self._head().encode("liquidations", entries, following, also)
         return Document(body, fields=[BY_FORM], compress=True)
 
     def table(self, given: Mapping[str, str], span: Window) -> Table[LiquidationRow]:
@@ -189,22 +179,27 @@ class LiquidationReads(NamedTuple):
             found = await liquidations_after(self.database, place, span.end, wanted, PART_ROWS)
             following = found[-1] if len(found) == PART_ROWS else None
             bases = self.bases()
-            return TablePart([as_cells(row, bases) for row in found], self.source, following)
+            return TablePart(
+                [as_cells(row, bases) for row in found], self.settings.exchange_source, following
+            )
 
         return Table("liquidations", COLUMNS, before(span.start), read)
 
     async def manifest(self) -> Document:
         """The list of all daily files."""
         files = [self._described(each) for each in await all_files(self.database)]
-        body = self.head.encode("files", [msgspec.json.encode(each) for each in files], None)
+        body = self._head().encode("files", [msgspec.json.encode(each) for each in files], None)
         return Document(body, cache_control=MANIFEST_CACHE, compress=True)
+
+    def _head(self) -> ListHead:
+        return ListHead(self.board.clock(), VENUE, self.settings.exchange_source, NOTICE)
 
     def _described(self, file: DailyFile) -> dict[str, object]:
         start = day_start(file.day)
         spans = msgspec.json.decode(file.watched, type=list[Span])
         return {
             "day": file.day,
-            "url": f"{self.base_url}{FILES_FOLDER}{VENUE}/{file.day}.csv.gz",
+            "url": f"{self.settings.base_url}{FILES_FOLDER}{VENUE}/{file.day}.csv.gz",
             "rows": file.row_count,
             "bytes": file.byte_count,
             "sha256": file.sha256,
@@ -212,53 +207,52 @@ class LiquidationReads(NamedTuple):
             "watched_pct": WatchedSpans(spans).pct_within(start, start + DAY),
         }
 
-    async def file(self, scope: Scope, day: str) -> DailyFile:
-        """The file of a day; it counts as one render.
+    async def file(self, day: str) -> DailyFile:
+        """The file of a day.
 
         Raises:
             InvalidRequest: it is not a day.
-            NotFound: it has no file.
+            NotFound: the day has no file, or not yet.
+            TemporarilyUnavailable: the database can't be read.
         """
         ready = day_start(day) + DAY + GRACE
         try:
-            found, _ = await self.queue.render(scope, object(), lambda: file_of(self.database, day))
+            found = await file_of(self.database, day)
         except DatabaseUnavailable as error:
             raise TemporarilyUnavailable from error
         if found is not None:
             return found
         if self.board.clock() < ready:
             raise NotFound(f"this file will be made soon after {iso_timestamp(ready)}")
-        manifest = f"{self.base_url}{FILES_FOLDER}{VENUE}/manifest.json"
+        manifest = f"{self.settings.base_url}{FILES_FOLDER}{VENUE}/manifest.json"
         raise NotFound(f"this day has no file; {manifest} lists all files")
 
 
 class FileResponse(Response):
     """A daily file, read and sent in parts."""
 
-    def __init__(self, reads: LiquidationReads, file: DailyFile) -> None:
+    def __init__(self, file: DailyFile, database: Database, tables: StreamedTables) -> None:
         super().__init__()
-        self._reads = reads
         self._file = file
+        self._database = database
+        self._tables = tables
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Send it, or 304 if the client already has it."""
-        file, tag = self._file, f'"{self._file.sha256}"'.encode()
-        fields = [(b"etag", tag), (b"cache-control", FILE_CACHE), NOSNIFF, *CORS]
-        if any(name == b"if-none-match" and tag in value for name, value in scope["headers"]):
+        etag = f'"{self._file.sha256}"'.encode()
+        fields = [(b"etag", etag), (b"cache-control", FILE_CACHE), NOSNIFF, *CORS]
+        wanted = [value for name, value in scope["headers"] if name == b"if-none-match"]
+        if any(names_tag(each, etag) for each in wanted):
             await send({"type": "http.response.start", "status": 304, "headers": fields})
             await send(NO_BODY)
             return
-        name = f'attachment; filename="barograph-liquidations-{VENUE}-{file.day}.csv.gz"'
-        fields += [
-            (b"content-type", b"application/gzip"),
-            (b"content-length", str(file.byte_count).encode()),
-            (b"content-disposition", name.encode()),
-        ]
-        with self._reads.tables.opened(scope):
+        length = (b"content-length", str(self._file.byte_count).encode())
+        fields += [(b"content-type", b"application/gzip"), length]
+        with self._tables.opened(scope):
             async with asyncio.timeout(MAX_SECONDS):
                 await send({"type": "http.response.start", "status": 200, "headers": fields})
                 if not scope.get("is_head", False):
-                    async for part in file_body(self._reads.database, file):
+                    async for part in file_body(self._database, self._file):
                         message = {"type": "http.response.body", "body": part, "more_body": True}
                         await send(message)
                 await send(NO_BODY)
@@ -279,10 +273,11 @@ def day_start(day: str) -> int:
     return int(datetime(found.year, found.month, found.day, tzinfo=UTC).timestamp()) * SECOND
 
 
-def liquidation_routes(reads: LiquidationReads) -> ApiRouter:
+def liquidation_routes(
+    reads: LiquidationReads, pages: RenderedReads, tables: StreamedTables
+) -> ApiRouter:
     """The routes of single liquidations and of the daily files."""
-    router = ApiRouter(tags=["data"])
-    pages = RenderedReads(reads.queue, reads.board.clock, CACHED_PAGES)
+    router = ApiRouter(tags=["series"])
 
     @router.get(f"{LIQUIDATIONS_PATH}.csv")
     @router.get(
@@ -291,7 +286,7 @@ def liquidation_routes(reads: LiquidationReads) -> ApiRouter:
             "listLiquidations",
             LiquidationList,
             *_PARAMETERS,
-            responses={200: _TABLE, 400: "Invalid parameter.", **_ERRORS},
+            responses={400: "Invalid parameter.", **_ERRORS},
         ),
     )
     async def liquidations(request: Request) -> Response:
@@ -300,7 +295,7 @@ def liquidation_routes(reads: LiquidationReads) -> ApiRouter:
         one_of(given, "side", SIDES, SIDES[0])
         span, is_table = reads.window(given), wants_csv(request, given)
         if is_table:
-            return reads.tables.respond(reads.table(given, span))
+            return tables.respond(reads.table(given, span))
         limit = page_limit(given, default=DEFAULT_LIMIT, highest=MAX_LIMIT)
         key = (LIQUIDATIONS_PATH, tuple(given.items()))
         return await pages.respond(request, key, lambda: reads.page(given, span, limit))
@@ -326,8 +321,8 @@ def liquidation_routes(reads: LiquidationReads) -> ApiRouter:
     )
     async def daily_file(request: Request) -> Response:
         one_of(request.path_params, "venue", [VENUE], VENUE)
-        file = await reads.file(request.scope, request.path_params["day"])
-        return FileResponse(reads, file)
+        file = await reads.file(request.path_params["day"])
+        return FileResponse(file, reads.database, tables)
 
     return router
 
@@ -358,10 +353,6 @@ _ERRORS: dict[int, str | Schema] = {
     404: "Unknown symbol, side or venue, or a day without a file.",
     429: "Limit reached.",
     503: "The database is unavailable or too many reads are waiting.",
-}
-_TABLE: Schema = {
-    "content": {"text/csv": {"schema": {"type": "string"}}},
-    "description": "A page; with `format=csv` all rows as CSV (RFC 4180) with a header.",
 }
 _FILE: Schema = {
     "content": {"application/gzip": {"schema": {"type": "string", "format": "binary"}}},

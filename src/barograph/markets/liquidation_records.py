@@ -106,8 +106,7 @@ def as_members(row: LiquidationRow, bases: Mapping[str, str]) -> dict[str, Any]:
 
 def as_cells(row: LiquidationRow, bases: Mapping[str, str]) -> str:
     """The same as a row of CSV."""
-    members = as_members(row, bases).values()
-    return ",".join(each if isinstance(each, str) else cell(each) for each in members)
+    return ",".join(map(cell, as_members(row, bases).values()))
 
 
 def as_spans(spans: list[Span]) -> list[dict[str, str]]:

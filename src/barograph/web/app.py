@@ -75,6 +75,7 @@ from barograph.mcp.tools import TOOLS
 from barograph.payments.checkout import Cashier
 from barograph.payments.journal import Journal
 from barograph.payments.records import Facilitator
+from barograph.series.endpoints import SeriesAnswer, series_routes
 from barograph.settings import Settings
 from barograph.signals.endpoints import signals_answer, signals_before_routing, signals_routes
 from barograph.signals.reader import SignalsReader
@@ -102,6 +103,9 @@ DEPRECATIONS: Deprecations = {}
 
 CACHED_READS = 128
 """Rendered answers that a worker keeps for a minute; at most about 200 kB each."""
+
+CACHED_SERIES = 16
+"""Pages of series, at most about 0.5 MB each."""
 
 OWN_ROUTES = frozenset({CHECKPOINT_PATH})
 """Paths with a route of their own although a path template matches them too."""
@@ -201,20 +205,16 @@ class _Parts:
         self.render_queue = RenderQueue(limiter, inputs.clock)
         self.reads = RenderedReads(self.render_queue, inputs.clock, CACHED_READS)
         self.tables = StreamedTables(self.render_queue, limiter)
-        self.liquidations = LiquidationReads(
-            public.board,
-            public.markets,
-            inputs.database,
-            self.render_queue,
-            self.tables,
-            callers.cursors,
-            settings.exchange_source,
-            base_url,
-            settings.liquidation_history_days,
-        )
         self.events = EventsAnswer(
             public.board, inputs.database, self.reads, VENUE, settings.exchange_source, base_url
         )
+        self.series = SeriesAnswer(
+            public.board, inputs.database, public.markets, settings, load_pepper(settings)
+        )
+        self.liquidations = LiquidationReads(
+            public.board, inputs.database, public.markets, settings, callers.cursors
+        )
+        self.series_reads = RenderedReads(self.render_queue, inputs.clock, CACHED_SERIES)
         self.described = _described(base_url)
 
 
@@ -373,7 +373,8 @@ def _api_routers(parts: _Parts) -> list[Router]:
         status_routes(board, public.status),
         badge_routes(board, public.badges),
         event_routes(parts.events),
-        liquidation_routes(parts.liquidations),
+        series_routes(parts.series, parts.series_reads, parts.tables),
+        liquidation_routes(parts.liquidations, parts.series_reads, parts.tables),
     ]
 
 
