@@ -32,7 +32,7 @@ GRACE = 15 * MINUTE
 """A day's file waits this long for liquidations that are reported late."""
 
 MAX_BYTES = 64 * 1024 * 1024
-ROWS_PER_READ = 2_000
+ROWS_PER_READ = 500
 PART_BYTES = 6 * 1024
 """A multiple of three, so that the Base64 of several parts can be decoded at once."""
 

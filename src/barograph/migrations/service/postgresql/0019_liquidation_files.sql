@@ -22,4 +22,4 @@ CREATE TABLE liquidation_file_parts (
 );
 
 -- The liquidations of one contract, without reading those of all the others.
-CREATE INDEX liquidations_by_contract ON liquidations (venue, contract, at);
+CREATE INDEX liquidations_by_contract ON liquidations (venue, contract, at, side, size, price);
