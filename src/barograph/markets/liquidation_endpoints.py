@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping
-from datetime import UTC, date, datetime
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -23,13 +22,14 @@ from barograph.kit.lists import (
     Next,
     Window,
     address,
+    instant,
     one_of,
     page_limit,
     require_known,
     time_parameters,
     window,
 )
-from barograph.kit.timestamps import DAY, SECOND, iso_timestamp
+from barograph.kit.timestamps import DAY, iso_timestamp
 from barograph.kit.wire import Schema, WireModel, operation, parameter
 from barograph.limits.rendered_reads import RenderedReads
 from barograph.limits.streamed_tables import (
@@ -42,7 +42,14 @@ from barograph.limits.streamed_tables import (
     wants_csv,
 )
 from barograph.markets.aliases import find_contract
-from barograph.markets.liquidation_files import GRACE, DailyFile, all_files, file_body, file_of
+from barograph.markets.liquidation_files import (
+    GRACE,
+    DailyFile,
+    all_files,
+    day_name,
+    file_body,
+    file_of,
+)
 from barograph.markets.liquidation_records import (
     COLUMNS,
     LiquidationRecord,
@@ -264,13 +271,10 @@ def day_start(day: str) -> int:
     Raises:
         InvalidRequest: it is not a day.
     """
-    try:
-        found = date.fromisoformat(day)
-    except ValueError:
-        found = None
-    if found is None or found.isoformat() != day:
+    start = instant("the day", day)
+    if day_name(start) != day:
         raise InvalidRequest("the day must be a date such as 2026-11-14")
-    return int(datetime(found.year, found.month, found.day, tzinfo=UTC).timestamp()) * SECOND
+    return start
 
 
 def liquidation_routes(
