@@ -5,6 +5,7 @@ import csv
 import gzip
 import hashlib
 import io
+import random
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -14,7 +15,7 @@ from barograph.collector.jobs import LiquidationFilesJob
 from barograph.errors import LeaseLost
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
-from barograph.markets.liquidation_files import GRACE, day_name
+from barograph.markets.liquidation_files import GRACE, DailyFile, day_name, store_file
 from barograph.markets.liquidations import LiquidationTracker, Span
 from barograph.markets.records import Liquidation
 from barograph.markets.store import record_rows
@@ -233,6 +234,13 @@ def test_file_is_cached_for_good_and_not_sent_twice(recorded: Service) -> None:
     head = recorded.ask(FILE, "HEAD")
     assert (head.status, head.body) == (200, b"")
     assert head.headers == answer.headers
+
+
+def test_large_file_arrives_as_it_was_stored(service: Service) -> None:
+    body = random.Random(1).randbytes(150_001)
+    made = DailyFile(day_name(YESTERDAY), 1, len(body), hashlib.sha256(body).hexdigest(), "[]")
+    asyncio.run(service.database.write(lambda tx: store_file(tx, made, body, START)))
+    assert service.ask(FILE).body == body
 
 
 @pytest.mark.parametrize(
