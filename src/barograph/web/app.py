@@ -51,6 +51,7 @@ from barograph.kit.database import Database
 from barograph.kit.dependency_health import DependencyHealth, MonitoredDependency
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ASGIApp, HeadAndOptions, hardened
+from barograph.kit.lists import Cursors
 from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.request_limits import RequestLimits, limited
 from barograph.kit.request_times import RequestTimes, measured
@@ -58,9 +59,11 @@ from barograph.limits.fallback_store import FallbackStore, open_limit_store
 from barograph.limits.rate_limits import RateLimiter
 from barograph.limits.render_queue import RenderQueue
 from barograph.limits.rendered_reads import RenderedReads
+from barograph.limits.streamed_tables import StreamedTables
 from barograph.macro.records import MACRO_HEALTH
 from barograph.markets.documents import hot_documents
 from barograph.markets.endpoints import market_routes
+from barograph.markets.liquidation_endpoints import LiquidationReads, liquidation_routes
 from barograph.markets.reader import MarketReader, freshness_limits
 from barograph.markets.records import VENUE
 from barograph.markets.series import SeriesReader
@@ -72,6 +75,7 @@ from barograph.mcp.tools import TOOLS
 from barograph.payments.checkout import Cashier
 from barograph.payments.journal import Journal
 from barograph.payments.records import Facilitator
+from barograph.series.endpoints import SeriesAnswer, series_routes
 from barograph.settings import Settings
 from barograph.signals.endpoints import signals_answer, signals_before_routing, signals_routes
 from barograph.signals.reader import SignalsReader
@@ -99,6 +103,9 @@ DEPRECATIONS: Deprecations = {}
 
 CACHED_READS = 128
 """Rendered answers that a worker keeps for a minute; at most about 200 kB each."""
+
+CACHED_SERIES = 16
+"""Pages of series, at most about 0.5 MB each."""
 
 OWN_ROUTES = frozenset({CHECKPOINT_PATH})
 """Paths with a route of their own although a path template matches them too."""
@@ -197,9 +204,17 @@ class _Parts:
         self.pages = _pages(base_url, settings.exchange_source, uses_nyfed_rates)
         self.render_queue = RenderQueue(limiter, inputs.clock)
         self.reads = RenderedReads(self.render_queue, inputs.clock, CACHED_READS)
+        self.tables = StreamedTables(self.render_queue, limiter)
         self.events = EventsAnswer(
             public.board, inputs.database, self.reads, VENUE, settings.exchange_source, base_url
         )
+        self.series = SeriesAnswer(
+            public.board, inputs.database, public.markets, settings, load_pepper(settings)
+        )
+        self.liquidations = LiquidationReads(
+            public.board, inputs.database, public.markets, settings, callers.cursors
+        )
+        self.series_reads = RenderedReads(self.render_queue, inputs.clock, CACHED_SERIES)
         self.described = _described(base_url)
 
 
@@ -232,6 +247,7 @@ class _Callers:
             identity = identity_provider(settings, clock, metrics=metrics)
         self.provider = identity
         pepper = load_pepper(settings)
+        self.cursors = Cursors(pepper)
         keys = ApiKeys(database, pepper, clock)
         self.registrations: Registrations | None = None
         if settings.sends_mail:
@@ -357,6 +373,8 @@ def _api_routers(parts: _Parts) -> list[Router]:
         status_routes(board, public.status),
         badge_routes(board, public.badges),
         event_routes(parts.events),
+        series_routes(parts.series, parts.series_reads, parts.tables),
+        liquidation_routes(parts.liquidations, parts.series_reads, parts.tables),
     ]
 
 
