@@ -2,7 +2,7 @@
 
 import json
 from asyncio import to_thread
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from starlette.applications import Starlette
@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from barograph.discovery import files
+from barograph.discovery.catalogs import API_CATALOG_TYPE, api_catalog, x402_catalog
 from barograph.discovery.deprecation import Deprecations
 from barograph.discovery.gpt_actions import gpt_schema
 from barograph.discovery.index import Index
@@ -59,9 +60,11 @@ class Descriptions:
         return self._made
 
 
-def descriptions(app: Starlette, base_url: str, deprecations: Deprecations) -> Documents:
+def descriptions(
+    app: Starlette, base_url: str, deprecations: Deprecations, prices: Mapping[str, str]
+) -> Documents:
     """Render every description of an application's interface."""
-    schema = openapi_schema(app, base_url, deprecations)
+    schema = openapi_schema(app, base_url, deprecations, prices)
     return {
         files.OPENAPI_PATH: _text(_encoded(schema), JSON, files.service_links(base_url)),
         files.GPT_PATH: _text(_encoded(gpt_schema(schema)), JSON),
@@ -77,10 +80,15 @@ def discovery_routes(
     clock: Clock,
     *,
     security_contact: str = "",
+    repository_url: str = "",
+    offers: Sequence[bytes] = (),
 ) -> ApiRouter:
-    """The routes of everything that describes the service."""
+    """The routes of everything that describes the service; `offers` are the 402 bodies."""
     router = ApiRouter(tags=["discovery"])
-    documents = _files(base_url)
+    documents = {
+        **_files(base_url, repository_url),
+        files.X402_PATH: _card(x402_catalog(offers), JSON),
+    }
 
     @router.get(files.INDEX_PATH, **operation("getIndex", Index))
     async def read_index(_: Request) -> DocumentResponse:
@@ -108,21 +116,24 @@ def discovery_routes(
     return router
 
 
-def _files(base_url: str) -> Documents:
-    """The files that depend on the base address alone."""
+def _files(base_url: str, repository_url: str) -> Documents:
+    """The files that depend on these addresses alone."""
     card = _card(server_card(base_url), CARD_TYPE.encode())
     return {
         files.SKILL_PATH: _text(files.skill_text(base_url), MARKDOWN),
         files.ROBOTS_PATH: _text(files.robots_text(base_url)),
         CARD_PATH: card,
         FORMER_CARD_PATH: card,
-        REGISTRY_PATH: _card(registry_entry(base_url), JSON),
+        REGISTRY_PATH: _card(registry_entry(base_url, repository_url), JSON),
         CATALOG_PATH: _card(ai_catalog(base_url), CATALOG_TYPE.encode()),
+        files.API_CATALOG_PATH: _card(
+            api_catalog(base_url), API_CATALOG_TYPE.encode(), files.service_links(base_url)
+        ),
     }
 
 
-def _card(body: bytes, content_type: bytes) -> Document:
-    return Document(body, content_type=content_type, cache_control=KEEP_CARD)
+def _card(body: bytes, content_type: bytes, fields: Headers | None = None) -> Document:
+    return Document(body, content_type=content_type, cache_control=KEEP_CARD, fields=fields)
 
 
 def _encoded(schema: Schema) -> str:

@@ -170,6 +170,15 @@ TEXTS: Mapping[str, str] = {
     "/api/mcp/server-card.",
     "getMcpRegistryEntry": "The MCP registry entry. The `server.json` that an operator submits to "
     "the MCP registry.",
+    "getApiCatalog": "The API catalog. RFC 9727: the APIs with their descriptions, documentation "
+    "and status.",
+    "getX402Resources": "What this instance sells by x402. Every paid endpoint with its terms, as "
+    "in its 402. The lists are empty if it sells nothing.",
+    "getBriefsAtom": "The newest 50 briefs as an Atom feed. RFC 4287, newest first.",
+    "getBriefsFeed": "The newest 50 briefs as a JSON Feed. Version 1.1, newest first.",
+    "getEventsAtom": "The newest 50 events as an Atom feed. RFC 4287, newest first.",
+    "getEventsFeed": "The newest 50 events as a JSON Feed. Version 1.1, newest first. To miss no "
+    "event, read /api/v1/events instead.",
 }
 
 FORMS = {"Svg": ", as an SVG image", "Json": ", for the Shields endpoint badge"}

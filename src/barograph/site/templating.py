@@ -16,7 +16,7 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.limits.rate_limits import RateLimit
 from barograph.macro.records import NYFED_NOTICE, NYFED_TERMS
 from barograph.signals.documents import SIGNALS_PATH
-from barograph.site.paths import NAVIGATION, PLACES, STATIC_FOLDER
+from barograph.site.paths import FEEDS, NAVIGATION, PLACES, STATIC_FOLDER
 from barograph.site.static_files import packaged_files
 
 
@@ -96,6 +96,7 @@ class Templates:
             "signals_path": SIGNALS_PATH,
             "openapi_path": OPENAPI_PATH,
             "llms_path": LLMS_PATH,
+            "feeds": FEEDS,
         }
 
     def static(self, name: str) -> str:

@@ -27,7 +27,7 @@ from barograph.entitlements.purchases import (
     feed_requirements,
     stance_requirements,
 )
-from barograph.entitlements.refusals import FeedEntry
+from barograph.entitlements.refusals import FEED_PATH, FeedEntry
 from barograph.entitlements.store import Entitlements
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
 from barograph.events.endpoints import EventsAnswer, event_routes
@@ -200,7 +200,7 @@ class _Parts:
         self.events = EventsAnswer(
             public.board, inputs.database, self.reads, VENUE, settings.exchange_source, base_url
         )
-        self.described = _described(base_url)
+        self.described = _described(base_url, tuple(self.subscribers.prices.items()))
 
 
 @lru_cache(maxsize=8)
@@ -210,9 +210,11 @@ def _pages(base_url: str, source: str, uses_nyfed_rates: bool) -> Templates:
 
 
 @lru_cache(maxsize=8)
-def _described(base_url: str) -> Descriptions:
+def _described(base_url: str, prices: tuple[tuple[str, str], ...]) -> Descriptions:
     """The OpenAPI document, made once per process: every instance has the same routes."""
-    return Descriptions(partial(descriptions, base_url=base_url, deprecations=DEPRECATIONS))
+    return Descriptions(
+        partial(descriptions, base_url=base_url, deprecations=DEPRECATIONS, prices=dict(prices))
+    )
 
 
 class _Callers:
@@ -307,6 +309,9 @@ class _Subscribers:
 
     paid: PaidAccess | None = None
     offers: Mapping[str, Offer] = {}
+    prices: Mapping[str, str] = {}
+    """In USD, by path."""
+
     closings: Sequence[Closing] = ()
 
     def __init__(self, inputs: _Inputs, callers: _Callers) -> None:
@@ -328,7 +333,18 @@ class _Subscribers:
         self.offers = {
             kind: stance_offer(kind, stance_price, settings.base_url) for kind in STANCE_PATHS
         }
+        stance_prices = dict.fromkeys(STANCE_PATHS.values(), f"{settings.stance_price_usd:f}")
+        self.prices = {FEED_PATH: f"{settings.feed_price_usd:f}", **stance_prices}
         self.closings = [cashier.close, facilitator.close]
+
+    def documents(self) -> list[bytes]:
+        """The 402 bodies of everything that is for sale."""
+        if self.paid is None:
+            return []
+        return [
+            self.entry.document(),
+            *(each.document(each.needed) for each in self.offers.values()),
+        ]
 
 
 def _api_routers(parts: _Parts) -> list[Router]:
@@ -336,14 +352,22 @@ def _api_routers(parts: _Parts) -> list[Router]:
     public, history = parts.public, parts.history
     board, stances, limiter = public.board, history.stances, parts.callers.limiter
     seconds, base_url = settings.comparison_seconds, settings.base_url
-    access, contact = parts.subscribers, settings.security_contact
+    access = parts.subscribers
     pair = LatestPair(history.ledger, history.continuity)
     feed = FeedParts(board, stances, public.markets, public.briefs, base_url)
     reads = StanceReads(stances, clock, access.feed, access.paid, access.offers)
     return [
         # First, because routes are tried in order and hot documents never reach them.
         material_change_routes(access.feed, pair, clock, seconds),
-        discovery_routes(base_url, public.index, parts.described, clock, security_contact=contact),
+        discovery_routes(
+            base_url,
+            public.index,
+            parts.described,
+            clock,
+            security_contact=settings.security_contact,
+            repository_url=settings.repository_url,
+            offers=access.documents(),
+        ),
         mcp_routes(parts.mcp),
         market_routes(board, public.markets),
         brief_routes(board, public.briefs),
