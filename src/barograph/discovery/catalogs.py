@@ -5,28 +5,13 @@ from typing import Any
 
 import msgspec
 
-from barograph.discovery.files import (
-    API_CATALOG_PATH,
-    GPT_PATH,
-    INDEX_PATH,
-    LINKSET_TYPE,
-    LLMS_PATH,
-    OPENAPI_PATH,
-    TEXT_TYPE,
-)
-from barograph.discovery.mcp_description import (
-    CARD_PATH,
-    CARD_TYPE,
-    CATALOG_PATH,
-    CATALOG_TYPE,
-    MCP_PATH,
-)
-from barograph.kit.wire import JSON_TYPE, Schema
+from barograph.discovery import files, mcp_description
+from barograph.kit.wire import JSON_TYPE
 from barograph.payments.records import X402_VERSION
 from barograph.signals.documents import DOCS_PATH
 
 _STATUS_PATH = "/api/status"
-API_CATALOG_TYPE = f'{LINKSET_TYPE}; profile="https://www.rfc-editor.org/info/rfc9727"'
+API_CATALOG_TYPE = f'{files.LINKSET_TYPE}; profile="https://www.rfc-editor.org/info/rfc9727"'
 
 _HOW_TO_BUY = (
     "Each offer repeats the terms in the 402 of its resource. Request the resource to get the "
@@ -45,19 +30,24 @@ def api_catalog(base_url: str) -> bytes:
         "service-doc": links({DOCS_PATH: "text/html"}),
         "status": links({_STATUS_PATH: JSON_TYPE}),
     }
-    described = links({OPENAPI_PATH: JSON_TYPE, GPT_PATH: JSON_TYPE})
-    card = links({CARD_PATH: CARD_TYPE, CATALOG_PATH: CATALOG_TYPE})
+    described = links({files.OPENAPI_PATH: JSON_TYPE, files.GPT_PATH: JSON_TYPE})
+    card = links(
+        {
+            mcp_description.CARD_PATH: mcp_description.CARD_TYPE,
+            mcp_description.CATALOG_PATH: mcp_description.CATALOG_TYPE,
+        }
+    )
     apis = [
         {
-            "anchor": base_url + INDEX_PATH,
+            "anchor": base_url + files.INDEX_PATH,
             "service-desc": described,
-            "service-meta": links({LLMS_PATH: TEXT_TYPE}),
+            "service-meta": links({files.LLMS_PATH: files.TEXT_TYPE}),
             **common,
         },
-        {"anchor": base_url + MCP_PATH, "service-meta": card, **common},
+        {"anchor": base_url + mcp_description.MCP_PATH, "service-meta": card, **common},
     ]
     items = {
-        "anchor": base_url + API_CATALOG_PATH,
+        "anchor": base_url + files.API_CATALOG_PATH,
         "item": [{"href": each["anchor"]} for each in apis],
     }
     return msgspec.json.encode({"linkset": [items, *apis]})
@@ -82,11 +72,3 @@ def x402_catalog(offers: Sequence[bytes]) -> bytes:
             "instructions": _HOW_TO_BUY if sold else _NOTHING_SOLD,
         }
     )
-
-
-def payment_info(price: str) -> Schema:
-    """The `x-payment-info` of a paid operation; `price` is in USD."""
-    return {
-        "price": {"mode": "fixed", "currency": "USD", "amount": price},
-        "protocols": [{"x402": {}}],
-    }

@@ -32,6 +32,7 @@ from barograph.kit.clock import Clock
 from barograph.kit.documents import JSON, Document, Headers
 from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.wire import Schema, operation
+from barograph.settings import Settings
 
 TEXT = b"text/plain; charset=utf-8"
 MARKDOWN = b"text/markdown; charset=utf-8"
@@ -74,19 +75,17 @@ def descriptions(
 
 
 def discovery_routes(
-    base_url: str,
+    settings: Settings,
     index: Document,
     described: Descriptions,
     clock: Clock,
-    *,
-    security_contact: str = "",
-    repository_url: str = "",
-    offers: Sequence[bytes] = (),
+    offers: Sequence[bytes],
 ) -> ApiRouter:
     """The routes of everything that describes the service; `offers` are the 402 bodies."""
     router = ApiRouter(tags=["discovery"])
+    base_url, contact = settings.base_url, settings.security_contact
     documents = {
-        **_files(base_url, repository_url),
+        **_files(base_url, settings.repository_url),
         files.X402_PATH: _card(x402_catalog(offers), JSON),
     }
 
@@ -108,10 +107,10 @@ def discovery_routes(
 
     @router.get(files.SECURITY_PATH)
     async def read_security(_: Request) -> DocumentResponse:
-        if not security_contact:
+        if not contact:
             raise HTTPException(404)
         now = clock()
-        return DocumentResponse(_text(files.security_text(security_contact, base_url, now)), now)
+        return DocumentResponse(_text(files.security_text(contact, base_url, now)), now)
 
     return router
 

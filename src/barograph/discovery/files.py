@@ -32,13 +32,20 @@ API_CATALOG_PATH = "/.well-known/api-catalog"
 X402_PATH = "/.well-known/x402"
 BRIEFS_FEED = f"{BRIEF_PAGES}feed"
 EVENTS_FEED = "/api/v1/events/feed"
-"""Feeds end in `.atom` or `.json`."""
 
 TEXT_TYPE = "text/plain"
 MARKDOWN_TYPE = "text/markdown"
 ATOM_TYPE = "application/atom+xml"
 JSON_FEED_TYPE = "application/feed+json"
 LINKSET_TYPE = "application/linkset+json"
+
+FEEDS = {
+    f"{BRIEFS_FEED}.atom": (ATOM_TYPE, "briefs"),
+    f"{BRIEFS_FEED}.json": (JSON_FEED_TYPE, "briefs"),
+    f"{EVENTS_FEED}.atom": (ATOM_TYPE, "events"),
+    f"{EVENTS_FEED}.json": (JSON_FEED_TYPE, "events"),
+}
+"""Media types and contents by path."""
 
 
 def service_links(prefix: str) -> Headers:
@@ -146,36 +153,20 @@ _CATALOG = _object(
     specVersion=_STRING, entries=_list_of(_object(identifier=_STRING, type=_STRING, url=_ADDRESS))
 )
 _LINKSET = _object(linkset=_list_of(_object(anchor=_ADDRESS)))
+_OFFER = _object(
+    method=_STRING,
+    resource=_object(url=_ADDRESS, description=_STRING, mimeType=_STRING),
+    accepts=_list_of({"type": "object", "description": "As in the 402."}),
+)
 _X402 = _object(
     version={"type": "integer"},
     x402Version={"type": "integer"},
     resources=_list_of(_ADDRESS),
-    offers=_list_of(
-        _object(
-            method=_STRING,
-            resource=_object(url=_ADDRESS, description=_STRING, mimeType=_STRING),
-            accepts=_list_of({"type": "object", "description": "As in the 402."}),
-        )
-    ),
+    offers=_list_of(_OFFER),
     instructions=_STRING,
 )
-_FEED = _object(
-    version=_ADDRESS,
-    title=_STRING,
-    home_page_url=_ADDRESS,
-    feed_url=_ADDRESS,
-    description={"type": "string", "description": "Source and information-only notice."},
-    items=_list_of(
-        _object(
-            id=_ADDRESS,
-            url=_ADDRESS,
-            title=_STRING,
-            content_html=_STRING,
-            date_published=_STRING,
-            tags=_list_of(_STRING),
-        )
-    ),
-)
+_ITEM = _object(id=_ADDRESS, url=_ADDRESS, title=_STRING, content_html=_STRING)
+_FEED = _object(version=_ADDRESS, title=_STRING, description=_STRING, items=_list_of(_ITEM))
 _OPTIONAL = {"404": "This instance has none."}
 _RENDERED = {"429": "Limit of renders reached.", "503": "The database is unavailable."}
 
@@ -193,10 +184,12 @@ FILES = (
     File(REGISTRY_PATH, "getMcpRegistryEntry", JSON_TYPE, _SERVER),
     File(API_CATALOG_PATH, "getApiCatalog", LINKSET_TYPE, _LINKSET),
     File(X402_PATH, "getX402Resources", JSON_TYPE, _X402),
-    File(f"{BRIEFS_FEED}.atom", "getBriefsAtom", ATOM_TYPE, _STRING, _RENDERED),
-    File(f"{BRIEFS_FEED}.json", "getBriefsFeed", JSON_FEED_TYPE, _FEED, _RENDERED),
-    File(f"{EVENTS_FEED}.atom", "getEventsAtom", ATOM_TYPE, _STRING, _RENDERED),
-    File(f"{EVENTS_FEED}.json", "getEventsFeed", JSON_FEED_TYPE, _FEED, _RENDERED),
+    *(
+        File(path, f"get{name.title()}Atom", media_type, _STRING, _RENDERED)
+        if media_type == ATOM_TYPE
+        else File(path, f"get{name.title()}Feed", media_type, _FEED, _RENDERED)
+        for path, (media_type, name) in FEEDS.items()
+    ),
 )
 
 DISCOVERY_PATHS = (INDEX_PATH, *(file.path for file in FILES))

@@ -17,7 +17,6 @@ from fastapi.routing import APIRoute
 from starlette.applications import Starlette
 
 from barograph.briefs.documents import BRIEF_PAGES
-from barograph.discovery.catalogs import payment_info
 from barograph.discovery.deprecation import Deprecations
 from barograph.discovery.files import API_CATALOG_PATH, FILES, INDEX_PATH, OPENAPI_PATH
 from barograph.discovery.mcp_description import MCP_PATH, SCHEMAS, mcp_operation
@@ -95,7 +94,8 @@ def openapi_schema(
             if path in deprecations:
                 operation["deprecated"] = True
             if path in prices:
-                operation["x-payment-info"] = payment_info(prices[path])
+                price = {"mode": "fixed", "currency": "USD", "amount": prices[path]}
+                operation["x-payment-info"] = {"price": price, "protocols": [{"x402": {}}]}
     return schema
 
 

@@ -119,6 +119,9 @@ TEXTS: Mapping[str, str] = {
     "getEvents": "The log of what changed, oldest first. Regime and signal changes, briefs, "
     "contracts listed and delisted, outages of the market feed, recorded stance versions (digests "
     "only). Ids have no gaps: pass the last id that you have seen as `after`.",
+    "getIncidents": "Incidents and recorded checks, newest first. When which part was degraded or "
+    "down, and the minutes of each hour and day in each condition. Kept for 90 days. Unlike other "
+    "lists, the newest incident comes first, as on the status page.",
     "getFeedNow": "The newest stances, the market state and the newest briefs. Keep `leg_id`, "
     "`revision`, `history_digest` and `issued_at` of the durable stances; skip the others. Each "
     "stance has the address of its full version.",

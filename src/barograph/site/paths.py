@@ -1,7 +1,6 @@
 """The paths of pages. Paths that API documents link to are defined with those documents."""
 
 from barograph.briefs.documents import BRIEF_PAGES
-from barograph.discovery.files import ATOM_TYPE, BRIEFS_FEED, EVENTS_FEED, JSON_FEED_TYPE
 from barograph.entitlements.refusals import PRICING_PATH
 from barograph.guides.documents import GUIDE_PAGES
 from barograph.signals.documents import DOCS_PATH, SIGNAL_PAGES
@@ -39,13 +38,6 @@ PLACES = {
 """The pages that always exist, by their names in templates."""
 
 PAGES = tuple(PLACES.values())
-FEEDS = tuple(
-    (path + ending, media_type, name)
-    for path, name in ((BRIEFS_FEED, "briefs"), (EVENTS_FEED, "events"))
-    for ending, media_type in ((".atom", ATOM_TYPE), (".json", JSON_FEED_TYPE))
-)
-"""The feeds in the head of every page: path, media type and contents."""
-
 NAVIGATION = tuple(
     (path, name.capitalize()) for name, path in PLACES.items() if name not in {"home", "docs"}
 )

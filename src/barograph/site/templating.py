@@ -10,13 +10,13 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from barograph import NOTICE
-from barograph.discovery.files import LLMS_PATH, OPENAPI_PATH
+from barograph.discovery.files import FEEDS, LLMS_PATH, OPENAPI_PATH
 from barograph.kit.text import price, usd
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.limits.rate_limits import RateLimit
 from barograph.macro.records import NYFED_NOTICE, NYFED_TERMS
 from barograph.signals.documents import SIGNALS_PATH
-from barograph.site.paths import FEEDS, NAVIGATION, PLACES, STATIC_FOLDER
+from barograph.site.paths import NAVIGATION, PLACES, STATIC_FOLDER
 from barograph.site.static_files import packaged_files
 
 

@@ -84,6 +84,7 @@ from barograph.stances.documents import STANCE_PATHS
 from barograph.stances.endpoints import StanceReads, stance_offer, stance_routes
 from barograph.stances.reader import STANCES, StanceReader
 from barograph.status.endpoints import status_routes
+from barograph.status.incident_endpoint import incident_routes
 from barograph.status.reader import StatusReader
 from barograph.status.recorder import StatusRecorder
 from barograph.terms.sources import TERMS
@@ -348,7 +349,7 @@ class _Subscribers:
 
 
 def _api_routers(parts: _Parts) -> list[Router]:
-    settings, _, _, clock, _ = parts.inputs
+    settings, database, _, clock, _ = parts.inputs
     public, history = parts.public, parts.history
     board, stances, limiter = public.board, history.stances, parts.callers.limiter
     seconds, base_url = settings.comparison_seconds, settings.base_url
@@ -359,15 +360,7 @@ def _api_routers(parts: _Parts) -> list[Router]:
     return [
         # First, because routes are tried in order and hot documents never reach them.
         material_change_routes(access.feed, pair, clock, seconds),
-        discovery_routes(
-            base_url,
-            public.index,
-            parts.described,
-            clock,
-            security_contact=settings.security_contact,
-            repository_url=settings.repository_url,
-            offers=access.documents(),
-        ),
+        discovery_routes(settings, public.index, parts.described, clock, access.documents()),
         mcp_routes(parts.mcp),
         market_routes(board, public.markets),
         brief_routes(board, public.briefs),
@@ -379,6 +372,9 @@ def _api_routers(parts: _Parts) -> list[Router]:
         buying_routes(access.paid, access.entry, access.entitlements, access.grants),
         feed_routes(access.feed, feed, seconds),
         status_routes(board, public.status),
+        incident_routes(
+            board, public.status, database, parts.reads, venue=VENUE, base_url=base_url
+        ),
         badge_routes(board, public.badges),
         event_routes(parts.events),
     ]
