@@ -188,7 +188,7 @@ def _of_reads(path: str, tags: set[str]) -> list[str]:
     found = ["Cache-Control", "ETag"]
     if tags & DATED:
         found.append("Last-Modified")
-    if SIGNALS in tags or path.endswith("/proof"):
+    if SIGNALS in tags or path.endswith(("/proof", "/incidents")):
         found += RATE_LIMIT
     if path in {INDEX_PATH, OPENAPI_PATH, API_CATALOG_PATH}:
         found.append("Link")

@@ -25,12 +25,13 @@ from barograph.kit.lists import (
 from barograph.kit.timestamps import DAY, SECOND, iso_timestamp
 from barograph.kit.wire import WireModel, operation, parameter
 from barograph.limits.rendered_reads import RenderedReads
-from barograph.status.incidents import API, DAYS_SHOWN, KEPT_FOR, ConditionCount, Incident
+from barograph.status.incidents import API, KEPT_FOR, ConditionCount, Incident
 from barograph.status.reader import StatusReader
 from barograph.status.recorder import read_status_history
 from barograph.status.rules import Condition
 
 INCIDENTS_PATH = "/api/v1/incidents"
+DEFAULT_DAYS = 7
 DEFAULT_INCIDENTS, MAX_INCIDENTS = 50, 500
 MOST_AT_ONCE = 64
 """More than there are checks."""
@@ -91,7 +92,7 @@ def incident_routes(
     async def page(given: dict[str, str]) -> Document:
         # A day more than is kept, because the retention moves on while a reader follows `next`.
         now = board.clock()
-        span = window(given, now=now, oldest=now - KEPT_FOR - DAY, default=DAYS_SHOWN * DAY)
+        span = window(given, now=now, oldest=now - KEPT_FOR - DAY, default=DEFAULT_DAYS * DAY)
         limit = page_limit(given, default=DEFAULT_INCIDENTS, highest=MAX_INCIDENTS)
         check, count = given.get("check", ""), limit + MOST_AT_ONCE
         found = await database.read(
@@ -104,8 +105,9 @@ def incident_routes(
         if len(shown) < len(found.incidents):
             ends = {"from": iso_timestamp(span.start), "to": iso_timestamp(shown[-1].started_at)}
             following = address(base_url, INCIDENTS_PATH, {**given, **ends})
+        as_of = max(found.last_at.values(), default=now)
         body = IncidentList(
-            as_of=iso_timestamp(max(found.last_at.values(), default=0)),
+            as_of=iso_timestamp(as_of),
             venue=venue,
             source="Barograph, checked once per minute",
             notice=NOTICE,
@@ -114,7 +116,7 @@ def incident_routes(
             checks=_checks([each for each in found.counts if check in {"", each.name}]),
             next=following,
         )
-        return Document(body.encode(), compress=True)
+        return Document(body.encode(), modified=as_of, compress=True)
 
     @router.get(
         INCIDENTS_PATH, **operation("getIncidents", IncidentList, *_PARAMETERS, responses=_ERRORS)
@@ -153,7 +155,7 @@ _ERRORS = {
     503: "The database is unavailable.",
 }
 _PARAMETERS = (
-    *time_parameters(f"{DAYS_SHOWN} days"),
+    *time_parameters(f"{DEFAULT_DAYS} days"),
     parameter("query", "check", "One check, as in `/api/status`, or `api`. Default: all."),
     parameter("query", "venue", "The exchange. Default: the primary one."),
     parameter(

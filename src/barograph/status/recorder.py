@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 from barograph.errors import LeaseLost
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
+from barograph.kit.documents import FOREVER
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.status.incidents import (
@@ -209,9 +210,10 @@ async def read_status_history(
 ) -> StatusHistory:
     """Read what the status page shows; or all since another time, with the incidents of a part."""
     hours = await tx.fetch(_COUNTS, "hour", now // HOUR * HOUR - (HOURS_SHOWN - 1) * HOUR, now)
+    latest = FOREVER if since is None else now
     since = now // DAY * DAY - (DAYS_SHOWN - 1) * DAY if since is None else since
     days = await tx.fetch(_COUNTS, "day", since // DAY * DAY, now)
-    incidents = await tx.fetch(_INCIDENTS, since, now, name, count)
+    incidents = await tx.fetch(_INCIDENTS, since, latest, name, count)
     last_at = await tx.fetch("SELECT name, last_at FROM status_runs")
     return StatusHistory(
         now,
