@@ -68,12 +68,6 @@ class MustSet(Group):
         "an https address; published in `/.well-known/security.txt`. If empty, there is no such "
         "file.",
     )
-    repository_url: HttpAddress = Field(
-        "",
-        description="Address of the source code that this instance runs, such as "
-        "`https://github.com/NAME/barograph`; published as `repository` in "
-        "`/api/mcp/server.json`. If empty, that file names no repository.",
-    )
     data: Path = Field(
         Path("data"),
         description="Folder for the databases: `barograph.sqlite3` (includes the e-mail "

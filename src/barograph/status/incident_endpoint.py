@@ -42,7 +42,7 @@ _NAMES = ("from", "to", "check", "venue", "limit")
 class IncidentBody(WireModel):
     """A time in which a part was not ok."""
 
-    name: Annotated[str, Field(description="The check, as in `/api/status`, or `api`.")]
+    name: Annotated[str, Field(description="A check of `/api/status`, or the API itself: `api`.")]
     started_at: str
     ended_at: Annotated[str | None, Field(description="Null while it lasts.")]
     worst: Condition
@@ -156,7 +156,11 @@ _ERRORS = {
 }
 _PARAMETERS = (
     *time_parameters(f"{DEFAULT_DAYS} days"),
-    parameter("query", "check", "One check, as in `/api/status`, or `api`. Default: all."),
+    parameter(
+        "query",
+        "check",
+        "One check: a name in `/api/status`, or the API itself (`api`). Default: all.",
+    ),
     parameter("query", "venue", "The exchange. Default: the primary one."),
     parameter(
         "query",
