@@ -141,10 +141,12 @@ def _incident(incident: Incident) -> IncidentBody:
 
 def _checks(counts: Sequence[ConditionCount]) -> list[CheckHistory]:
     found: dict[str, CheckHistory] = {}
+    times = {at: iso_timestamp(at) for at in {each.at for each in counts}}  # checks share them
     for resolution, name, at, ok, degraded, down in sorted(counts):
-        entry = found.setdefault(name, CheckHistory(name=name, hours=[], days=[]))
-        body = CountBody(at=iso_timestamp(at), ok=ok, degraded=degraded, down=down)
-        (entry.hours if resolution == "hour" else entry.days).append(body)
+        if name not in found:
+            found[name] = CheckHistory(name=name, hours=[], days=[])
+        body = CountBody(at=times[at], ok=ok, degraded=degraded, down=down)
+        (found[name].hours if resolution == "hour" else found[name].days).append(body)
     return list(found.values())
 
 
