@@ -22,6 +22,7 @@ ERRORS = {
     "/api/agent/guides": {"500"},
     "/api/v1/signals": {"401", "429", "503"},
     "/api/status": set(),
+    "/api/v1/incidents": {"400", "404", "429", "503"},
 }
 KEYS_PATH = "/api/v1/keys"
 BADGES = {
@@ -59,6 +60,9 @@ FILES = {
     *("/openapi.json", "/openapi-gpt.json", "/llms.txt", "/llms-full.txt", "/SKILL.md"),
     "/robots.txt",
     *("/.well-known/security.txt", "/.well-known/ai-catalog.json"),
+    *("/.well-known/api-catalog", "/.well-known/x402"),
+    *("/briefs/feed.atom", "/briefs/feed.json"),
+    *("/api/v1/events/feed.atom", "/api/v1/events/feed.json"),
     *("/.well-known/mcp/server-card.json", "/api/mcp/server-card", "/api/mcp/server.json"),
 }
 MCP = "/api/mcp"

@@ -27,7 +27,7 @@ from barograph.entitlements.purchases import (
     feed_requirements,
     stance_requirements,
 )
-from barograph.entitlements.refusals import FeedEntry
+from barograph.entitlements.refusals import FEED_PATH, FeedEntry
 from barograph.entitlements.store import Entitlements
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
 from barograph.events.endpoints import EventsAnswer, event_routes
@@ -88,6 +88,7 @@ from barograph.stances.documents import STANCE_PATHS
 from barograph.stances.endpoints import StanceReads, stance_offer, stance_routes
 from barograph.stances.reader import STANCES, StanceReader
 from barograph.status.endpoints import status_routes
+from barograph.status.incident_endpoint import incident_routes
 from barograph.status.reader import StatusReader
 from barograph.status.recorder import StatusRecorder
 from barograph.terms.sources import TERMS
@@ -215,7 +216,7 @@ class _Parts:
             public.board, inputs.database, public.markets, settings, callers.cursors
         )
         self.series_reads = RenderedReads(self.render_queue, inputs.clock, CACHED_SERIES)
-        self.described = _described(base_url)
+        self.described = _described(base_url, tuple(self.subscribers.prices.items()))
 
 
 @lru_cache(maxsize=8)
@@ -225,9 +226,11 @@ def _pages(base_url: str, source: str, uses_nyfed_rates: bool) -> Templates:
 
 
 @lru_cache(maxsize=8)
-def _described(base_url: str) -> Descriptions:
+def _described(base_url: str, prices: tuple[tuple[str, str], ...]) -> Descriptions:
     """The OpenAPI document, made once per process: every instance has the same routes."""
-    return Descriptions(partial(descriptions, base_url=base_url, deprecations=DEPRECATIONS))
+    return Descriptions(
+        partial(descriptions, base_url=base_url, deprecations=DEPRECATIONS, prices=dict(prices))
+    )
 
 
 class _Callers:
@@ -323,6 +326,9 @@ class _Subscribers:
 
     paid: PaidAccess | None = None
     offers: Mapping[str, Offer] = {}
+    prices: Mapping[str, str] = {}
+    """In USD, by path."""
+
     closings: Sequence[Closing] = ()
 
     def __init__(self, inputs: _Inputs, callers: _Callers) -> None:
@@ -344,22 +350,33 @@ class _Subscribers:
         self.offers = {
             kind: stance_offer(kind, stance_price, settings.base_url) for kind in STANCE_PATHS
         }
+        stance_prices = dict.fromkeys(STANCE_PATHS.values(), f"{settings.stance_price_usd:f}")
+        self.prices = {FEED_PATH: f"{settings.feed_price_usd:f}", **stance_prices}
         self.closings = [cashier.close, facilitator.close]
+
+    def documents(self) -> list[bytes]:
+        """The 402 bodies of everything that is for sale."""
+        if self.paid is None:
+            return []
+        return [
+            self.entry.document(),
+            *(each.document(each.needed) for each in self.offers.values()),
+        ]
 
 
 def _api_routers(parts: _Parts) -> list[Router]:
-    settings, _, _, clock, _ = parts.inputs
+    settings, database, _, clock, _ = parts.inputs
     public, history = parts.public, parts.history
     board, stances, limiter = public.board, history.stances, parts.callers.limiter
     seconds, base_url = settings.comparison_seconds, settings.base_url
-    access, contact = parts.subscribers, settings.security_contact
+    access = parts.subscribers
     pair = LatestPair(history.ledger, history.continuity)
     feed = FeedParts(board, stances, public.markets, public.briefs, base_url)
     reads = StanceReads(stances, clock, access.feed, access.paid, access.offers)
     return [
         # First, because routes are tried in order and hot documents never reach them.
         material_change_routes(access.feed, pair, clock, seconds),
-        discovery_routes(base_url, public.index, parts.described, clock, security_contact=contact),
+        discovery_routes(settings, public.index, parts.described, clock, access.documents()),
         mcp_routes(parts.mcp),
         market_routes(board, public.markets),
         brief_routes(board, public.briefs),
@@ -371,6 +388,9 @@ def _api_routers(parts: _Parts) -> list[Router]:
         buying_routes(access.paid, access.entry, access.entitlements, access.grants),
         feed_routes(access.feed, feed, seconds),
         status_routes(board, public.status),
+        incident_routes(
+            board, public.status, database, parts.reads, venue=VENUE, base_url=base_url
+        ),
         badge_routes(board, public.badges),
         event_routes(parts.events),
         series_routes(parts.series, parts.series_reads, parts.tables),
