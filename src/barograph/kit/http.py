@@ -16,10 +16,10 @@ from barograph.kit.documents import (
     NO_STORE,
     NOSNIFF,
     PRIVATE,
-    SLICE_BYTES,
     Document,
     Headers,
     Message,
+    body_slices,
 )
 from barograph.kit.wire import ErrorBody
 
@@ -74,15 +74,8 @@ async def send_body(message: Message, send: Send) -> None:
     Each `send` waits while the client reads nothing, so a stalled client holds a slice or two in
     memory instead of the whole body.
     """
-    body = message.get("body", b"")
-    last = max(len(body) - 1, 0) // SLICE_BYTES
-    if last == 0:
-        await send(message)
-        return
-    for number in range(last + 1):
-        part = body[number * SLICE_BYTES : (number + 1) * SLICE_BYTES]
-        more = number < last or message.get("more_body", False)
-        await send({"type": "http.response.body", "body": part, "more_body": more})
+    for part in body_slices(message):
+        await send(part)
 
 
 def hardened(app: ASGIApp) -> ASGIApp:
@@ -221,7 +214,8 @@ class HeadAndOptions:
         elif scope["method"] == "OPTIONS" and (allow := self._allowed(scope["path"])):
             await _send(send, 204, preflight_fields(allow, _PREFLIGHT_NAMES), b"")
         elif scope["method"] == "HEAD" and self._allowed(scope["path"]) == ALLOW:
-            await self._app({**scope, "method": "GET"}, receive, without_body(send))
+            scope = {**scope, "method": "GET", "is_head": True}
+            await self._app(scope, receive, without_body(send))
         else:
             await self._app(scope, receive, send)
 
