@@ -14,6 +14,7 @@ from barograph.kit.http import (
     Receive,
     Scope,
     Send,
+    send_body,
     send_document,
 )
 from barograph.kit.metrics import add
@@ -53,11 +54,8 @@ def front_door(  # noqa: C901 - see below
                         await send(
                             document.ready if now <= document.ready_until else document.begin(now)
                         )
-                        if method == "GET":
-                            for part in document.slices:
-                                await send(part)
-                        else:
-                            await send(NO_BODY)
+                        end = document.end if method == "GET" else NO_BODY
+                        await (send_body(end, send) if document.is_long else send(end))
                     if times is not None:
                         known = document.times.get(status)
                         if known is None:

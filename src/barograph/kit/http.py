@@ -16,10 +16,10 @@ from barograph.kit.documents import (
     NO_STORE,
     NOSNIFF,
     PRIVATE,
+    SLICE_BYTES,
     Document,
     Headers,
     Message,
-    body_slices,
 )
 from barograph.kit.wire import ErrorBody
 
@@ -74,8 +74,15 @@ async def send_body(message: Message, send: Send) -> None:
     Each `send` waits while the client reads nothing, so a stalled client holds a slice or two in
     memory instead of the whole body.
     """
-    for part in body_slices(message):
-        await send(part)
+    body = message.get("body", b"")
+    last = max(len(body) - 1, 0) // SLICE_BYTES
+    if last == 0:
+        await send(message)
+        return
+    for number in range(last + 1):
+        part = body[number * SLICE_BYTES : (number + 1) * SLICE_BYTES]
+        more = number < last or message.get("more_body", False)
+        await send({"type": "http.response.body", "body": part, "more_body": more})
 
 
 def hardened(app: ASGIApp) -> ASGIApp:
