@@ -61,7 +61,9 @@ class PerpetualEntry(WireModel):
     nextFundingTime: NextFundingTime
     funding_as_of: AsOf
     openInterestUsd: OpenInterestUsd
-    openInterestCoins: Annotated[float | None, Field(description="In coins, single-sided.")]
+    openInterestCoins: Annotated[
+        float | None, Field(description="Single-sided; of 1000PEPE in units of 1000 coins.")
+    ]
     open_interest_as_of: GroupAsOf
     longAccountPct: LongAccountPct
     long_accounts_as_of: GroupAsOf
