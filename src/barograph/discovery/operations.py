@@ -127,6 +127,11 @@ TEXTS: Mapping[str, str] = {
     "size, SHA-256 and watched spans. Files never change and are kept for good.",
     "getLiquidationFile": "Every liquidation of one day as a compressed CSV file. Made shortly "
     "after the UTC day is over. It never changes, and the manifest has its SHA-256.",
+    "getPerpetuals": "Every crypto perpetual in one call. Price, funding as stated, its interval "
+    "and the rate per 8 h, open interest, long accounts, 24-hour changes and liquidations, each "
+    "group with its time. `format=csv` gives a table.",
+    "getPerpetual": "One crypto perpetual with all of its numbers. Accepts names such as bitcoin "
+    "and PEPE; `symbol` in the response is the contract's own.",
     "getEvents": "The log of what changed, oldest first. Regime and signal changes, briefs, "
     "contracts listed and delisted, outages of the market feed, recorded stance versions (digests "
     "only). Ids have no gaps: pass the last id that you have seen as `after`.",

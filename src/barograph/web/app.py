@@ -62,7 +62,7 @@ from barograph.limits.rendered_reads import RenderedReads
 from barograph.limits.streamed_tables import StreamedTables
 from barograph.macro.records import MACRO_HEALTH
 from barograph.markets.documents import hot_documents
-from barograph.markets.endpoints import market_routes
+from barograph.markets.endpoints import PerpetualsAnswer, market_routes, perpetual_routes
 from barograph.markets.liquidation_endpoints import LiquidationReads, liquidation_routes
 from barograph.markets.reader import MarketReader, freshness_limits
 from barograph.markets.records import VENUE
@@ -209,6 +209,7 @@ class _Parts:
         self.events = EventsAnswer(
             public.board, inputs.database, self.reads, VENUE, settings.exchange_source, base_url
         )
+        self.perpetuals = PerpetualsAnswer(public.board, public.markets, base_url)
         self.series = SeriesAnswer(
             public.board, inputs.database, public.markets, settings, load_pepper(settings)
         )
@@ -379,6 +380,7 @@ def _api_routers(parts: _Parts) -> list[Router]:
         discovery_routes(settings, public.index, parts.described, clock, access.documents()),
         mcp_routes(parts.mcp),
         market_routes(board, public.markets),
+        perpetual_routes(parts.perpetuals),
         brief_routes(board, public.briefs),
         guide_routes(public.guides, clock),
         signals_routes(parts.signals),
