@@ -174,7 +174,7 @@ class Barograph:
             failure: Exception | None = None
             try:
                 yield from self._connected(place)
-            except (ClientError, httpx2.RequestError) as error:
+            except (ClientError, httpx2.RequestError, RuntimeError) as error:
                 failure = error
             if not self._http.is_closed:
                 self._sleep(place.pause(failure))
@@ -296,7 +296,7 @@ class AsyncBarograph:
                 async with aclosing(self._connected(place)) as events:
                     async for event in events:
                         yield event
-            except (ClientError, httpx2.RequestError) as error:
+            except (ClientError, httpx2.RequestError, RuntimeError) as error:
                 failure = error
             if not self._http.is_closed:
                 await self._sleep(place.pause(failure))
