@@ -117,14 +117,14 @@ class Follow:
         self.reader = Reader(way, script)
         self.script = script
 
-    def ids(self, count: int, after: int | None = None, **wanted: Any) -> list[int]:
+    def ids(self, count: int, after: int = 0, **wanted: Any) -> list[int]:
         """The ids of so many events."""
         return [each.id for each in self.reader.first(count, "follow", after, **wanted)]
 
-    def positions(self) -> list[str | None]:
+    def positions(self) -> list[str]:
         """Where each connection to the stream began."""
-        paths = [each for each in self.script.asked if each.url.path.endswith("/stream")]
-        return [each.headers.get("last-event-id") for each in paths]
+        streams = [each.url for each in self.script.asked if each.url.path.endswith("/stream")]
+        return [each.params["after"] for each in streams]
 
 
 both = pytest.mark.parametrize("way", ["sync", "async"])
@@ -142,16 +142,8 @@ def test_every_event_comes_once_over_connections_that_break(way: str) -> None:
     assert follow.reader.slept == [0.5] * 3
     assert {each.url.host for each in script.asked} == {"barograph.example"}
     last = script.asked[-1]
-    assert str(last.url.query, "ascii") == "type=feed.down&symbol=BTC%2CETH"
+    assert str(last.url.query, "ascii") == "after=9&type=feed.down&symbol=BTC%2CETH"
     assert last.extensions["timeout"]["read"] == SILENCE
-
-
-@both
-def test_a_stream_from_now_on_asks_for_no_past(way: str) -> None:
-    follow = Follow(way, Script(5, stream(6, error=BROKEN), stream(7)))
-    assert follow.ids(2) == [6, 7]
-    assert follow.positions() == [None, "6"]
-    assert len(follow.script.asked) == 3
 
 
 @both
@@ -180,21 +172,21 @@ def test_what_will_not_pass_is_an_error(
         Follow(way, Script(0, reply())).ids(1)
 
 
-@pytest.mark.parametrize("after", [None, 0])
-def test_a_closed_client_follows_no_more(after: int | None) -> None:
-    with Barograph(BASE_URL, transport=Script(1, stream(1, error=BROKEN))) as client:
+@pytest.mark.parametrize("after", [0, 1])
+def test_a_closed_client_follows_no_more(after: int) -> None:
+    with Barograph(BASE_URL, transport=Script(1, stream(2, error=BROKEN))) as client:
         found = client.follow(after)
-        assert next(found).id == 1
+        assert next(found).id == after + 1
         client.close()
         assert list(found) == []
 
 
-@pytest.mark.parametrize("after", [None, 0])
-def test_a_closed_asynchronous_client_follows_no_more(after: int | None) -> None:
+@pytest.mark.parametrize("after", [0, 1])
+def test_a_closed_asynchronous_client_follows_no_more(after: int) -> None:
     async def after_close() -> list[Any]:
-        async with AsyncBarograph(BASE_URL, transport=Script(1, stream(1, error=BROKEN))) as client:
+        async with AsyncBarograph(BASE_URL, transport=Script(1, stream(2, error=BROKEN))) as client:
             found = client.follow(after)
-            assert (await anext(found)).id == 1
+            assert (await anext(found)).id == after + 1
             await client.close()
             return [each async for each in found]
 

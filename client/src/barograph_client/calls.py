@@ -16,6 +16,8 @@ from barograph_client.records import (
     EventPage,
     FeedNow,
     Guides,
+    Incident,
+    IncidentPage,
     Index,
     Liquidation,
     LiquidationPage,
@@ -179,6 +181,14 @@ def events(
     given = {"type": ",".join(types) or None, "symbol": ",".join(symbols) or None}
     target = _target("/api/v1/events", after=after, since=since, **given)
     return ListCall(Call(target, EventPage, is_page=True), lambda page: page.events)
+
+
+def incidents(
+    *, check: str | None = None, start: Time = None, end: Time = None
+) -> ListCall[IncidentPage, Incident]:
+    """When a part of the service was not ok, newest first, by default in the last 90 days."""
+    target = _target("/api/v1/incidents", check=check, from_=start, to=end)
+    return ListCall(Call(target, IncidentPage, is_page=True), lambda page: page.incidents)
 
 
 def feed_now() -> Call[FeedNow]:

@@ -140,6 +140,7 @@ class Barograph:
     series = _listed(calls.series)
     liquidations = _listed(calls.liquidations)
     events = _listed(calls.events)
+    incidents = _listed(calls.incidents)
     feed_now = _sent(calls.feed_now)
     stance = _sent(calls.stance)
     material_change = _sent(calls.material_change)
@@ -157,17 +158,15 @@ class Barograph:
         for page in self.pages(wanted):
             yield from wanted.entries(page)
 
-    def follow(
-        self, after: int | None = None, *, types: Words = (), symbols: Words = ()
-    ) -> Iterator[LogEvent]:
-        """Each event after this id once, in order, as it happens; without an id, from now on.
+    def follow(self, after: int, *, types: Words = (), symbols: Words = ()) -> Iterator[LogEvent]:
+        """Each event after this id once, in order, as it happens; 0 is the beginning of the log.
 
         It reads what you missed, then the stream, and starts over when the connection breaks. It
         ends when the client is closed.
 
         Raises:
-            Refused: the service refuses the request, and retrying won't help.
-            InvalidAnswer: this is not the stream of a Barograph service.
+            ClientError: the service refuses, such as an id that isn't in its log, or this is no
+                Barograph service. Retrying won't help.
         """
         place = Following(self.reader.base_url, after, types, symbols)
         while not self._http.is_closed:
@@ -181,9 +180,7 @@ class Barograph:
 
     def _connected(self, place: Following) -> Iterator[LogEvent]:
         """What was missed, then what the stream sends until it ends."""
-        missed = place.missed()
-        if missed is not None:
-            yield from filter(place.advance, self.entries(missed))
+        yield from filter(place.advance, self.entries(place.missed()))
         url, headers = place.connect()
         with self._http.stream("GET", url, headers=headers, timeout=SILENCE) as response:
             if response.status_code != OK:
@@ -267,6 +264,7 @@ class AsyncBarograph:
     series = _listed_async(calls.series)
     liquidations = _listed_async(calls.liquidations)
     events = _listed_async(calls.events)
+    incidents = _listed_async(calls.incidents)
     feed_now = _awaited(calls.feed_now)
     stance = _awaited(calls.stance)
     material_change = _awaited(calls.material_change)
@@ -286,7 +284,7 @@ class AsyncBarograph:
                 yield entry
 
     async def follow(
-        self, after: int | None = None, *, types: Words = (), symbols: Words = ()
+        self, after: int, *, types: Words = (), symbols: Words = ()
     ) -> AsyncGenerator[LogEvent]:
         """The same as `Barograph.follow`, for `async for`."""
         place = Following(self.reader.base_url, after, types, symbols)
@@ -302,11 +300,9 @@ class AsyncBarograph:
                 await self._sleep(place.pause(failure))
 
     async def _connected(self, place: Following) -> AsyncGenerator[LogEvent]:
-        missed = place.missed()
-        if missed is not None:
-            async for event in self.entries(missed):
-                if place.advance(event):
-                    yield event
+        async for event in self.entries(place.missed()):
+            if place.advance(event):
+                yield event
         url, headers = place.connect()
         asked = self._http.stream("GET", url, headers=headers, timeout=SILENCE)
         async with asked as response:

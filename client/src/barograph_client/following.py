@@ -22,24 +22,23 @@ FIRST_SERVER_ERROR = 500
 class Following:
     """A position in the log, and when to connect again."""
 
-    def __init__(self, base_url: str, after: int | None, types: Words, symbols: Words) -> None:
+    def __init__(self, base_url: str, after: int, types: Words, symbols: Words) -> None:
         self._base_url = base_url
         self._last = after
         self._wanted = partial(events, types=types, symbols=symbols)
         self._pause = FIRST_PAUSE
         self._failures = 0
 
-    def missed(self) -> ListCall[EventPage, LogEvent] | None:
-        """The events after the position; None if there is no position yet."""
-        return None if self._last is None else self._wanted(self._last)
+    def missed(self) -> ListCall[EventPage, LogEvent]:
+        """The events after the position."""
+        return self._wanted(self._last)
 
     def connect(self) -> Get:
         """The request for the stream from the position on."""
         self._stream = StreamParser()
+        # Not `Last-Event-ID`: the service refuses an id that isn't in the log only as a parameter.
+        target = self.missed().first.target.replace("/events", "/events/stream", 1)
         headers = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
-        if self._last is not None:
-            headers["Last-Event-ID"] = str(self._last)
-        target = self._wanted().first.target.replace("/events", "/events/stream", 1)
         return Get(self._base_url + target, headers)
 
     def opened(self, headers: Mapping[str, str]) -> None:
@@ -71,10 +70,9 @@ class Following:
 
     def advance(self, event: LogEvent) -> bool:
         """Move to an event; False if it was seen before."""
-        if self._last is not None and event.id <= self._last:
-            return False
-        self._last = event.id
-        return True
+        is_new = event.id > self._last
+        self._last = max(event.id, self._last)
+        return is_new
 
     def pause(self, failure: Exception | None) -> float:
         """Seconds until the next connection, after a failure or the regular end of a stream.

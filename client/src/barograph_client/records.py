@@ -422,7 +422,7 @@ class ListPage:
     """One page of a list."""
 
     as_of: str
-    venue: str
+    venue: str | None
     source: str
     notice: str
     count: int
@@ -500,6 +500,8 @@ class Point:
     short_usd: Number = UNSET
     interval_hours: Number = UNSET
     rate_8h: Number = UNSET
+    funding_8h_pct: Number = UNSET
+    text: Text = UNSET
     revision: Integer = UNSET
     observed_at: Text = UNSET
 
@@ -569,3 +571,44 @@ class EventPage(ListPage):
     """Events, oldest first."""
 
     events: tuple[LogEvent, ...]
+
+
+@record
+class Incident:
+    """A time in which a part of the service was not ok."""
+
+    name: str
+    started_at: str
+    ended_at: str | None
+    worst: str
+    detail: str
+    unwatched_from: Text = UNSET
+    unwatched_until: Text = UNSET
+    unwatched_seconds: Number = UNSET
+
+
+@record
+class CheckCount:
+    """The minutes of an hour or a day in each condition."""
+
+    at: str
+    ok: int
+    degraded: int
+    down: int
+
+
+@record
+class CheckHistory:
+    """The results of one check, oldest first."""
+
+    name: str
+    hours: tuple[CheckCount, ...]
+    days: tuple[CheckCount, ...]
+
+
+@record
+class IncidentPage(ListPage):
+    """Incidents, newest first, and the results of each check."""
+
+    incidents: tuple[Incident, ...]
+    checks: tuple[CheckHistory, ...]
