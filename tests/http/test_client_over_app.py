@@ -58,7 +58,7 @@ FREE = {
 LISTS: dict[str, tuple[list[str], dict[str, Any]]] = {
     "series": (["open-interest"], {"symbol": "eth", "start": START - 8 * HOUR, "limit": 3}),
     "liquidations": ([], {"start": datetime.fromtimestamp(START / 1_000 - 90, UTC), "limit": 2}),
-    "events": ([], {"after": 0, "types": ["signal.changed", "feed.down"]}),
+    "events": ([], {"after": 0, "types": ["feed.down", "feed.recovered"]}),
     "incidents": ([], {"check": "market-feed"}),
 }
 ENTRIES = {"series": (3, 8), "liquidations": (2, 3), "events": (3, 230), "incidents": (1, 1)}
