@@ -134,7 +134,7 @@ def test_an_alias_finds_its_perpetual(reader: Reader, service: Service) -> None:
     assert found.symbol == "1000PEPE"
     assert to_builtins(found) == service.ask("/api/v1/perpetuals/1000PEPE").json()
     with pytest.raises(NotFound, match="/api/v1/perpetuals"):
-        reader.read("perpetual", "no/such")
+        reader.read("perpetual", "nosuch")
 
 
 def test_zero_and_null_come_through(reader: Reader, service: Service) -> None:
