@@ -15,6 +15,8 @@ import pytest
 
 from barograph.events.records import NewEvent
 from barograph.events.store import append_events
+from barograph.kit.timestamps import DAY, iso_timestamp
+from barograph.markets.store import ReadingRow, record_rows
 from barograph_client import AsyncBarograph, Barograph, calls, errors
 from barograph_client import subscriber as events
 from barograph_client.clients import SECONDS, WHOLE
@@ -86,8 +88,11 @@ def test_the_perpetuals_are_printed(service: SubscriberService, tmp_path: Path) 
 def test_the_chart_s_points_and_the_watched_spans_are_printed(
     service: SubscriberService, tmp_path: Path
 ) -> None:
-    *points, liquidations = run(CHART, service, tmp_path)
-    assert all(point.endswith("None None 0.0") for point in points)
+    at = START // DAY * DAY
+    row = ReadingRow("hour", "ETHUSDT", at, 1.0, 0.0, 8, 2.5, None)
+    asyncio.run(service.database.write(lambda tx: record_rows(tx, readings=[row])))
+    point, *_, liquidations = run(CHART, service, tmp_path)
+    assert point == f"{iso_timestamp(at)} 2.5 measured 1.0"
     assert liquidations.startswith("(Span(from_=")
 
 

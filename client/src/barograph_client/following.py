@@ -15,7 +15,7 @@ from barograph_client.server_sent_events import StreamParser
 SILENCE = 45.0
 """Seconds without a byte after which a stream is dead; the service sends one every 15 seconds."""
 
-FIRST_PAUSE, LONGEST_PAUSE, MOST_DOUBLINGS = 3.0, 60.0, 5
+FIRST_PAUSE, LONGEST_PAUSE = 3.0, 60.0
 FIRST_SERVER_ERROR = 500
 
 
@@ -27,7 +27,7 @@ class Following:
         self._last = after
         self._wanted = partial(events, types=types, symbols=symbols)
         self._pause = FIRST_PAUSE
-        self._failures = 0
+        self._growing = 0.0
 
     def missed(self) -> ListCall[EventPage, LogEvent]:
         """The events after the position."""
@@ -35,29 +35,21 @@ class Following:
 
     def connect(self) -> Get:
         """The request for the stream from the position on."""
-        self._stream = StreamParser()
+        self._stream = StreamParser()  # without a part of an event from a broken connection
         # Not `Last-Event-ID`: the service refuses an id that isn't in the log only as a parameter.
         target = self.missed().first.target.replace("/events", "/events/stream", 1)
         headers = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
         return Get(self._base_url + target, headers)
 
     def opened(self, headers: Mapping[str, str]) -> None:
-        """Begin with a response.
-
-        Raises:
-            InvalidAnswer: it is not a stream of events.
-        """
+        """Begin to read a response; raises `InvalidAnswer` if it is not a stream of events."""
         kind = headers.get("content-type", "")
         if not kind.startswith("text/event-stream") or "content-encoding" in headers:
             raise InvalidAnswer("not a stream of events")
-        self._failures = 0
+        self._growing = 0.0
 
     def take(self, chunk: bytes) -> Iterator[LogEvent]:
-        """The new events in a part of the stream.
-
-        Raises:
-            InvalidAnswer: it has something that is not an event.
-        """
+        """The new events in a part of the stream; raises `InvalidAnswer` if it has anything else."""
         try:
             for data in self._stream.feed(chunk):
                 event = decode_json(LogEvent, data.encode())
@@ -75,19 +67,15 @@ class Following:
         return is_new
 
     def pause(self, failure: Exception | None) -> float:
-        """Seconds until the next connection, after a failure or the regular end of a stream.
-
-        Raises:
-            ClientError: the failure, if retrying won't help.
-        """
+        """Seconds until the next connection; raises the failure if retrying won't help."""
         if failure is None:
             return self._pause
         if not _is_temporary(failure):
             raise failure
-        growing = min(self._pause * 2**self._failures, LONGEST_PAUSE)
-        self._failures = min(self._failures + 1, MOST_DOUBLINGS)
+        growing = max(self._pause, self._growing)
+        self._growing = min(2 * growing, LONGEST_PAUSE)
         asked = failure.retry_after if isinstance(failure, Refused) else None
-        return max(self._pause, growing if asked is None else asked)
+        return growing if asked is None else max(self._pause, asked)
 
 
 def _is_temporary(failure: Exception) -> bool:
