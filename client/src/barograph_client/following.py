@@ -49,7 +49,7 @@ class Following:
         self._growing = 0.0
 
     def take(self, chunk: bytes) -> Iterator[LogEvent]:
-        """The new events in a part of the stream; raises `InvalidAnswer` if it has anything else."""
+        """The new events in a part of the stream; raises `InvalidAnswer` for anything else."""
         try:
             for data in self._stream.feed(chunk):
                 event = decode_json(LogEvent, data.encode())
