@@ -174,23 +174,19 @@ def test_what_will_not_pass_is_an_error(
 
 @pytest.mark.parametrize("after", [0, 1])
 def test_a_closed_client_follows_no_more(after: int) -> None:
-    with Barograph(BASE_URL, transport=Script(1, stream(2, error=BROKEN))) as client:
-        found = client.follow(after)
-        assert next(found).id == after + 1
-        client.close()
-        assert list(found) == []
-
-
-@pytest.mark.parametrize("after", [0, 1])
-def test_a_closed_asynchronous_client_follows_no_more(after: int) -> None:
-    async def after_close() -> list[Any]:
+    async def ids_after_close() -> list[int]:
         async with AsyncBarograph(BASE_URL, transport=Script(1, stream(2, error=BROKEN))) as client:
             found = client.follow(after)
             assert (await anext(found)).id == after + 1
             await client.close()
-            return [each async for each in found]
+            return [each.id async for each in found]
 
-    assert asyncio.run(after_close()) == []
+    assert asyncio.run(ids_after_close()) == []
+    with Barograph(BASE_URL, transport=Script(1, stream(2, error=BROKEN))) as plain:
+        events = plain.follow(after)
+        assert next(events).id == after + 1
+        plain.close()
+        assert list(events) == []
 
 
 def test_a_loop_that_is_left_closes_its_stream() -> None:

@@ -10,8 +10,8 @@ _LINE_END = re.compile(rb"\r\n|\r|\n")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _MILLISECONDS = re.compile("[0-9]{1,9}")
 
-LARGEST = 1024 * 1024
-"""The most bytes that one event may have."""
+LARGEST = 64 * 1024
+"""The most bytes that one event may have, far more than any of the service's."""
 
 
 class StreamParser:
