@@ -78,6 +78,7 @@ def test_all_perpetuals_a_chart_and_all_events_take_ten_lines_each() -> None:
         assert len([line for line in program.splitlines() if line]) <= 10
 
 
+@pytest.mark.thorough
 def test_the_perpetuals_are_printed(service: SubscriberService, tmp_path: Path) -> None:
     head, first, *others, alias = run(PERPETUALS, service, tmp_path)
     assert head.endswith(f"bybit {len(others) + 1}")
@@ -85,6 +86,7 @@ def test_the_perpetuals_are_printed(service: SubscriberService, tmp_path: Path) 
     assert alias == "1000PEPE"
 
 
+@pytest.mark.thorough
 def test_the_chart_s_points_and_the_watched_spans_are_printed(
     service: SubscriberService, tmp_path: Path
 ) -> None:
@@ -96,6 +98,7 @@ def test_the_chart_s_points_and_the_watched_spans_are_printed(
     assert liquidations.startswith("(Span(from_=")
 
 
+@pytest.mark.thorough
 def test_the_follower_s_program_goes_on_where_it_was_stopped(
     service: SubscriberService, tmp_path: Path
 ) -> None:
