@@ -20,6 +20,7 @@ from barograph.markets.store import ReadingRow, record_rows
 from barograph_client import AsyncBarograph, Barograph, calls, errors
 from barograph_client import subscriber as events
 from barograph_client.clients import SECONDS, WHOLE
+from barograph_client.following import FIRST_PAUSE, LONGEST_PAUSE, SILENCE
 from barograph_client.reads import PATIENCE
 from support.clock import START
 from support.markets import reading, shares
@@ -174,3 +175,6 @@ def test_the_page_s_errors_and_figures_are_the_client_s() -> None:
     assert (SECONDS, WHOLE) == (10.0, 3)
     assert "fails after 10 seconds without a byte (`timeout`), or when" in PAGE
     assert "the body takes three times as long" in PAGE
+    assert (SILENCE, FIRST_PAUSE, LONGEST_PAUSE) == (45.0, 3.0, 60.0)
+    assert "is silent for 45 seconds or breaks, `follow` waits 3 seconds," in PAGE
+    assert "doubles the wait after each failure, up to 60 seconds" in PAGE

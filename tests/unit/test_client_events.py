@@ -137,7 +137,7 @@ def test_every_event_comes_once_over_connections_that_break(way: str) -> None:
         5, stream(5, 6, 7, rest=unfinished, error=BROKEN), stream(7), stream(7, 8, 9), stream(10)
     )
     follow = Follow(way, script)
-    assert follow.ids(8, after=2, types=["feed.down"], symbols=["BTC", "ETH"]) == [*range(3, 11)]
+    assert follow.ids(8, after=2, types="feed.down", symbols=["BTC", "ETH"]) == [*range(3, 11)]
     assert follow.positions() == ["5", "7", "7", "9"]
     assert follow.reader.slept == [0.5] * 3
     assert {each.url.host for each in script.asked} == {"barograph.example"}

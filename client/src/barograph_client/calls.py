@@ -178,7 +178,7 @@ def events(
     after: int | None = None, *, since: Time = None, types: Words = (), symbols: Words = ()
 ) -> ListCall[EventPage, LogEvent]:
     """What changed, oldest first: after the event with this id, or since a time."""
-    given = {"type": ",".join(types) or None, "symbol": ",".join(symbols) or None}
+    given = {"type": _listed(types), "symbol": _listed(symbols)}
     target = _target("/api/v1/events", after=after, since=since, **given)
     return ListCall(Call(target, EventPage, is_page=True), lambda page: page.events)
 
@@ -222,6 +222,10 @@ def material_change(kind: str, before: Reference, after: Reference) -> Call[Comp
         after_digest=after.history_digest,
     )
     return Call(target, Comparison, "feed")
+
+
+def _listed(words: Words) -> str | None:
+    return (words if isinstance(words, str) else ",".join(words)) or None
 
 
 def _target(path: str, **query: Time) -> str:
