@@ -5,12 +5,13 @@ import http.client
 import random
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from statistics import median
 
 from barograph.kit import opening
 from barograph.kit.clock import system_clock
-from barograph.kit.database import Database
+from barograph.kit.database import Database, Transaction
 from barograph.kit.lists import Cursors
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.sqlite import SQLiteDatabase
@@ -18,7 +19,6 @@ from barograph.kit.timestamps import DAY, HOUR
 from barograph.series.query import (
     DEFAULT_POINTS,
     MARKET_SERIES,
-    Retention,
     SeriesQuery,
     series_query,
 )
@@ -92,9 +92,10 @@ def _table(port: int, target: str, web: Child) -> tuple[int, float, float, float
 async def _fill_bitcoin(settings: Settings, now: int) -> None:
     database = opening.open_database(settings.database_path)
     newest = now // HOUR
-    hours = range(newest - DAYS * 24, newest)
     try:
-        await database.write(lambda tx: tx.execute(_FILL, 1, hours.start, hours.stop, "BTC"))
+        await database.write(
+            partial(_fill, contracts=1, start=newest - DAYS * 24, stop=newest, name="BTC")
+        )
     finally:
         await database.close()
 
@@ -133,9 +134,8 @@ async def _filled(folder: Path, size: int, contracts: int, now: int) -> Database
     end = now // HOUR
     for start in range(end - size // contracts, end, HOURS_PER_WRITE):
         stop = min(start + HOURS_PER_WRITE, end)
-        await database.write(
-            lambda tx, span=(start, stop): tx.execute(_FILL, contracts, *span, "C")
-        )
+        fill = partial(_fill, contracts=contracts, start=start, stop=stop)
+        await database.write(fill)
     return database
 
 
@@ -146,7 +146,7 @@ async def _page_seconds(database: Database, contracts: int, hours: int, now: int
         start = now - random.randrange(DEFAULT_POINTS, hours) * HOUR
         query = _query(f"C{random.randrange(contracts)}", start, now)
         begun = time.perf_counter()
-        page = await database.read(lambda tx, query=query: read_page(tx, query, {}, now))
+        page = await database.read(partial(read_page, query=query, contracts={}, now=now))
         times.append(time.perf_counter() - begun)
         assert len(page.rows) == DEFAULT_POINTS
     return median(times)
@@ -154,10 +154,13 @@ async def _page_seconds(database: Database, contracts: int, hours: int, now: int
 
 def _query(symbol: str, start: int, now: int) -> SeriesQuery:
     given = {"symbol": symbol, "from": str(start)}
-    rules, retention = MARKET_SERIES["funding"], Retention(30, DAYS + 1, 90)
-    return series_query(
-        "funding", rules, given, retention=retention, cursors=Cursors(b"benchmark"), now=now
-    )
+    rules, settings = MARKET_SERIES["funding"], Settings(hour_history_days=DAYS + 1)
+    cursors = Cursors(b"benchmark")
+    return series_query("funding", rules, given, settings=settings, cursors=cursors, now=now)
+
+
+async def _fill(tx: Transaction, contracts: int, start: int, stop: int, name: str = "C") -> None:
+    await tx.execute(_FILL, contracts, start, stop, name)
 
 
 _FILL = """
