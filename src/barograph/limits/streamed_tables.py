@@ -6,6 +6,7 @@ that no client takes it for the whole table.
 """
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,6 +35,8 @@ PAUSE_SECONDS = 1.0
 """Before a part that was refused is tried again."""
 
 BY_FORM = (b"vary", b"Accept")
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9-]")
 
 
 def wants_csv(request: Request, given: Mapping[str, str]) -> bool:
@@ -102,7 +105,8 @@ class StreamedTables:
 
     async def _send(self, table: Table[P], scope: Scope, send: Send) -> None:
         found, limits = await self._part(table, scope, table.start)
-        name = f'inline; filename="barograph-{table.name}.csv"'.encode()
+        # A reader may have chosen the name, so only letters and digits reach the header.
+        name = f'inline; filename="barograph-{_UNSAFE.sub("", table.name)}.csv"'.encode()
         fields = [(b"content-type", CSV), (b"content-disposition", name), BY_FORM, NO_STORE]
         headers = [*fields, NOSNIFF, *CORS, *limits]
         await send({"type": "http.response.start", "status": 200, "headers": headers})

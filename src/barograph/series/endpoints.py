@@ -121,10 +121,10 @@ class SeriesAnswer:
     async def document(self, query: SeriesQuery, given: Mapping[str, str]) -> Document:
         """One page as JSON; raises as `read_page` does, or DatabaseUnavailable."""
         page = await self._page(query)
-        path = f"{SERIES_FOLDER}{query.measure}"
         following = None
         if page.following is not None:
             kept = query.following(given, page.following, self._cursors)
+            path = f"{SERIES_FOLDER}{query.measure}"
             following = address(self._settings.base_url, path, kept)
         also = {
             "measure": query.measure,
@@ -146,7 +146,7 @@ class SeriesAnswer:
             rows = [",".join(map(cell, row)) for row in page.rows]
             return TablePart(rows, self._source_of(query, page), page.following)
 
-        name = "-".join(filter(None, (query.subject, query.measure)))
+        name = f"{query.subject or 'all'}-{query.measure}"
         return Table(name, ",".join(query.rules.members), query.start, read)
 
     async def _page(self, query: SeriesQuery) -> SeriesPage:
@@ -165,22 +165,18 @@ class SeriesAnswer:
         return page.source or (figures if query.is_macro else self._settings.exchange_source)
 
     async def _macro_rules(self, measure: str) -> MeasureRules:
-        try:
-            stored = await self._macro_series()
-        except DatabaseUnavailable as error:
-            raise TemporarilyUnavailable from error
+        stored = self._stored.get(None)
+        if stored is None:
+            minute = self._stored.minute
+            try:
+                stored = await stored_series(self._database)
+            except DatabaseUnavailable as error:
+                raise TemporarilyUnavailable from error
+            self._stored.put(None, minute, stored)
         if measure not in stored:
             names = ", ".join([*MARKET_SERIES, *stored])
             raise NotFound(f"unknown measure; the measures are {names}")
         return macro_rules(measure)
-
-    async def _macro_series(self) -> list[str]:
-        stored = self._stored.get(None)
-        if stored is None:
-            minute = self._stored.minute
-            stored = await stored_series(self._database)
-            self._stored.put(None, minute, stored)
-        return stored
 
 
 def series_routes(answer: SeriesAnswer, reads: RenderedReads, tables: StreamedTables) -> ApiRouter:
@@ -219,7 +215,7 @@ _FORMS: Schema = {"enum": ["json", "csv"], "default": "json"}
 _PARAMETERS = (
     parameter("path", "measure", f"One of {_MEASURES}", example="funding"),
     parameter("query", "symbol", _SYMBOL, example="BTC"),
-    parameter("query", "key", "The key of a signal, for signals only."),
+    parameter("query", "key", "The key of a signal. Default: btc-funding-regime."),
     parameter("query", "venue", "The exchange. Default: the primary one."),
     *time_parameters("7 to 365 days, by measure,"),
     parameter("query", "interval", _INTERVAL, enum=list(INTERVALS), default="hour"),
