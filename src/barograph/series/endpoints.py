@@ -130,7 +130,7 @@ class SeriesAnswer:
             "measure": query.measure,
             "symbol": page.symbol or query.subject,
             "unit": query.rules.unit,
-            "interval_seconds": None if query.step is None else query.step // SECOND,
+            "interval_seconds": query.step // SECOND if query.has_grid else None,
         }
         venue = None if query.is_macro else VENUE
         head = ListHead(self._as_of(page), venue, self._source_of(query, page), NOTICE)

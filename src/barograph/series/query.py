@@ -64,12 +64,17 @@ class SeriesQuery(NamedTuple):
     """The symbol as given, or the key of a signal."""
 
     span: Window
-    step: int | None
-    """Between two points, in milliseconds; None if they are not on a grid."""
+    step: int
+    """Between two points on a grid, in milliseconds."""
 
     known_at: int
     limit: int
     start: int
+
+    @property
+    def has_grid(self) -> bool:
+        """Whether its points are at equal distances."""
+        return "interval" in self.rules.parameters
 
     @property
     def is_macro(self) -> bool:
@@ -104,7 +109,7 @@ def series_query(
             known = ", ".join(rules.parameters)
             raise InvalidRequest(f"{name} does not apply to {measure}; its parameters are {known}")
     one_of(given, "venue", [VENUE], VENUE)
-    step = _step(measure, rules, given)
+    step = _step(measure, given)
     days = _retained_days(measure, step, given, settings)
     # Whole days. A day more while pages are followed, which may take a while.
     oldest = 0 if days is None else (now // DAY - days - ("cursor" in given)) * DAY
@@ -117,9 +122,7 @@ def series_query(
     return query._replace(start=int(cursors.read(_identity(query), given["cursor"])))
 
 
-def _step(measure: str, rules: MeasureRules, given: Mapping[str, str]) -> int | None:
-    if "interval" not in rules.parameters:
-        return None
+def _step(measure: str, given: Mapping[str, str]) -> int:
     step = INTERVALS[one_of(given, "interval", INTERVALS, "hour")]
     if measure == "liquidations" and step == MINUTE:
         raise InvalidRequest(
@@ -129,7 +132,7 @@ def _step(measure: str, rules: MeasureRules, given: Mapping[str, str]) -> int | 
 
 
 def _retained_days(
-    measure: str, step: int | None, given: Mapping[str, str], settings: Settings
+    measure: str, step: int, given: Mapping[str, str], settings: Settings
 ) -> int | None:
     if measure in MEASURES:
         return settings.minute_history_days if step == MINUTE else settings.hour_history_days
