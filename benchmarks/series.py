@@ -37,18 +37,17 @@ DAYS = 730
 CONTRACTS, FEW_CONTRACTS = 571, 10
 SIZES, SMALL_SIZES = (1_000_000, 10_000_000), (10_000, 100_000)
 HOURS_PER_WRITE = 200
-TABLES = 10
 PAGES_PER_ROUND = 40
 MAX_MB, MAX_FIRST_MS, MAX_RATIO = 60, 50, 1.3
 
 
 def measure(plan: Plan, folder: Path) -> Section:
     """Read tables from a running service, then pages from two databases in turns."""
-    figures = _tables(folder / "web") + asyncio.run(_pages(plan, folder))
+    figures = _tables(folder / "web", plan.rounds) + asyncio.run(_pages(plan, folder))
     return Section(TITLE.format(days=DAYS), figures)
 
 
-def _tables(data: Path) -> list[Figure]:
+def _tables(data: Path, rounds: int) -> list[Figure]:
     data.mkdir()
     settings = benchmark_settings(data, unused_port())
     publish_market(settings)
@@ -58,7 +57,7 @@ def _tables(data: Path) -> list[Figure]:
     with web_service(settings) as web:
         _table(settings.port, "/api/v1/series/price.csv", web)
         before = web.memory().rss
-        found = [_table(settings.port, target, web) for _ in range(TABLES)]
+        found = [_table(settings.port, target, web) for _ in range(rounds)]
     extra = max(peak for *_, peak in found) - before
     first_ms = 1000 * median(first for _, first, *_ in found)
     size, _, whole, _ = found[0]
