@@ -28,6 +28,7 @@ from barograph.discovery.operations import (
     MCP,
     PAID,
     TAGS,
+    WEBHOOKS,
     text_of,
 )
 from barograph.guides.documents import GUIDE_PAGES
@@ -39,10 +40,11 @@ from barograph.signals.documents import DOCS_PATH
 INTERFACE_VERSION = "1.0.0"
 BEARER = "bearer"
 PAYMENT_PROOF = "paymentProof"
+API_KEY = "apiKey"
 IF_NONE_MATCH = "If-None-Match"
 
 PRIVATE = {ENTITLED, PAID}
-NOT_READS = {*PRIVATE, KEYS, MCP}
+NOT_READS = {*PRIVATE, KEYS, MCP, WEBHOOKS}
 """Tags of operations that are not free reads."""
 
 SIGNALS = "signals"
@@ -101,6 +103,8 @@ def _complete(path: str, operation: Schema) -> None:
     operation["security"] = []
     if tags & PRIVATE:
         operation["security"] = [{BEARER: []}] * (ENTITLED in tags) + [{PAYMENT_PROOF: []}]
+    elif WEBHOOKS in tags:
+        operation["security"] = [{API_KEY: []}]
     elif not tags & NOT_READS:
         reference = {"$ref": f"#/components/parameters/{IF_NONE_MATCH}"}
         operation["parameters"] = [*operation.get("parameters", ()), reference]
@@ -148,7 +152,7 @@ def _add_examples(operation: Schema, examples: Examples) -> None:
         if each.get("name") in values:
             each["example"] = values[each["name"]]
     for content in operation.get("requestBody", {}).get("content", {}).values():
-        content["example"] = examples.requests[name]
+        content.setdefault("example", examples.requests.get(name))
 
 
 RATE_LIMIT = (
@@ -262,6 +266,12 @@ _SCHEMES = {
         "`payment-identifier`. The proof that paid for a stance gets the same version again. A "
         "repeated purchase of Feed needs the same key, because a settled proof is public on the "
         "chain.",
+    },
+    API_KEY: {
+        "type": "apiKey",
+        "in": "header",
+        "name": "X-API-Key",
+        "description": "A free personal key. See POST /api/v1/keys.",
     },
 }
 _METHOD_NOT_ALLOWED = refusal(

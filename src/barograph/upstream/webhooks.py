@@ -18,7 +18,7 @@ import httpx2
 from barograph.errors import Forbidden, InvalidRequest, UnknownToUpstream, Unreachable
 from barograph.upstream.http import tls_context
 from barograph.webhooks.records import Reply
-from barograph.webhooks.targets import IpAddress, Target, is_allowed, parse_target
+from barograph.webhooks.targets import PORTS, IpAddress, Target, is_allowed, parse_target
 
 CONNECT_SECONDS = 3.0
 TOTAL_SECONDS = 10.0
@@ -88,7 +88,7 @@ class HttpWebhookSender:
                 return await self._post(url, fields, body)
         except (TimeoutError, httpx2.TimeoutException) as error:
             raise TimedOut("no answer in time") from error
-        except (httpx2.HTTPError, ssl.SSLError, OSError) as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             # Only the name: the text of some of these holds the address.
             raise Unreachable(f"no answer ({type(error).__name__})") from None
 
@@ -125,10 +125,11 @@ class HttpWebhookSender:
     ) -> Reply:
         place = str(address) if isinstance(address, IPv4Address) else f"[{address}]"
         host = f"[{target.host}]" if ":" in target.host else target.host
+        port = "" if target.port == PORTS[target.scheme] else f":{target.port}"
         async with self._http.stream(
             "POST",
             f"{target.scheme}://{place}:{target.port}{target.path}",
-            headers={**fields, "Host": f"{host}:{target.port}"},
+            headers={**fields, "Host": host + port},
             content=body,
             # The certificate is verified against the name, not the address.
             extensions={"sni_hostname": target.host},

@@ -5,6 +5,7 @@ message again, with the same `webhook-id`.
 """
 
 import logging
+from http import HTTPStatus
 from random import Random, SystemRandom
 from secrets import token_urlsafe
 from typing import NamedTuple
@@ -83,8 +84,9 @@ class Deliveries:
         if webhook.state == "pending":
             return await self._attempt(webhook, _challenge(webhook, self._clock()), lease)
         found = await events_after(self._database, webhook.delivered_up_to, SCANNED)
+        wanted = webhook.wanted
         for event in found:
-            if webhook.wanted.matches(event):
+            if wanted.matches(event):
                 body = message_body(event.type, event.at, event.body.encode())
                 message = Message(f"msg_{webhook.id}_{event.id}", body, event.id)
                 return await self._attempt(webhook, message, lease)
@@ -120,7 +122,7 @@ class Deliveries:
         except UpstreamError as error:
             failure = error.kind
         else:
-            if not 200 <= status < 300:
+            if not HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
                 failure = "status"
             elif message.challenge is not None and not answers(start, message.challenge):
                 failure = "wrong challenge"

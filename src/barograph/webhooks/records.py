@@ -37,13 +37,13 @@ class Webhook(NamedTuple):
     state: State
     created_at: int
     delivered_up_to: int
-    failures: int
+    failures: int = 0
     """Since the last success."""
 
-    failing_since: int | None
-    next_try_at: int
-    last_delivery_at: int | None
-    why: str | None
+    failing_since: int | None = None
+    next_try_at: int = 0
+    last_delivery_at: int | None = None
+    why: str | None = None
     """Why nothing is delivered any more."""
 
     @property

@@ -49,8 +49,16 @@ async def add_webhook(tx: Transaction, mailbox: str, asked: Registration, now: i
         raise TooManyWebhooks
     types, symbols = (",".join(sorted(set(each))) for each in (asked.types, asked.symbols))
     new = Webhook(
-        *(f"wh_{token_hex(8)}", mailbox, asked.url, types, symbols, new_secret()),
-        *("pending", now, 0, 0, None, now, None, None),
+        id=f"wh_{token_hex(8)}",
+        mailbox=mailbox,
+        url=asked.url,
+        types=types,
+        symbols=symbols,
+        secret=new_secret(),
+        state="pending",
+        created_at=now,
+        delivered_up_to=0,
+        next_try_at=now,
     )
     await tx.execute(_ADD, *new)
     return new
@@ -58,7 +66,7 @@ async def add_webhook(tx: Transaction, mailbox: str, asked: Registration, now: i
 
 async def webhooks_of(queryable: Queryable, mailbox: str) -> list[Webhook]:
     """The endpoints of a mailbox, oldest first."""
-    return [Webhook(*row) for row in await queryable.fetch(_OF_MAILBOX, mailbox)]
+    return [Webhook(*row) for *row, _ in await queryable.fetch(_OF_MAILBOX, mailbox)]
 
 
 async def find_webhook(queryable: Queryable, public_id: str, mailbox: str | None) -> Webhook:
@@ -67,7 +75,7 @@ async def find_webhook(queryable: Queryable, public_id: str, mailbox: str | None
     Raises:
         NotFound: there is none.
     """
-    for row in await queryable.fetch(_BY_ID, public_id):
+    for *row, _ in await queryable.fetch(_BY_ID, public_id):
         found = Webhook(*row)
         if mailbox in {None, found.mailbox}:
             return found
@@ -100,7 +108,7 @@ async def all_webhooks(queryable: Queryable) -> list[tuple[Webhook, bool]]:
 
 async def due_webhooks(queryable: Queryable, now: int, limit: int) -> list[Webhook]:
     """The endpoints with something to send now; those of a revoked key wait for a new one."""
-    return [Webhook(*row) for row in await queryable.fetch(_DUE, now, limit)]
+    return [Webhook(*row) for *row, _ in await queryable.fetch(_DUE, now, limit)]
 
 
 async def last_event(queryable: Queryable) -> int:
@@ -114,7 +122,7 @@ async def save_webhook(tx: Transaction, before: Webhook, after: Webhook, now: in
 
     Returns whether it was stored: not if the endpoint has been changed or deleted since.
     """
-    changed = after[6:7] + after[8:]
+    changed = (after.state, *after[8:])
     unchanged = (before.id, before.state, before.delivered_up_to, before.failures)
     if not await tx.fetch(_SAVE, *changed, *unchanged):
         return False
@@ -152,26 +160,33 @@ and register it with POST /api/v1/webhooks. The events that it missed are in
         await put_mail(tx, email, SUBJECT, text, now=now, give_up_at=now + DAY)
 
 
-_COLUMNS = """
-id, mailbox, url, types, symbols, secret, state, created_at, delivered_up_to, failures,
-failing_since, next_try_at, last_delivery_at, why
+_SELECT = """
+SELECT id, mailbox, url, types, symbols, secret, state, created_at, delivered_up_to, failures,
+    failing_since, next_try_at, last_delivery_at, why,
+    EXISTS (SELECT 1 FROM api_keys WHERE mailbox = webhooks.mailbox AND revoked_at IS NULL)
+        AS has_key
+FROM webhooks
 """
-_HAS_KEY = "EXISTS (SELECT 1 FROM api_keys WHERE mailbox = webhooks.mailbox AND revoked_at IS NULL)"
-_KEY = "SELECT private_key FROM webhook_keys"
-_ADD_KEY = "INSERT INTO webhook_keys (id, private_key) VALUES (1, $1) ON CONFLICT DO NOTHING"
-_ADD = f"""
-INSERT INTO webhooks ({_COLUMNS})
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
-"""
-_OF_MAILBOX = f"SELECT {_COLUMNS} FROM webhooks WHERE mailbox = $1 ORDER BY created_at, id"
-_BY_ID = f"SELECT {_COLUMNS} FROM webhooks WHERE id = $1"
-_ALL = f"SELECT {_COLUMNS}, {_HAS_KEY} FROM webhooks ORDER BY created_at, id"
-_DUE = f"""
-SELECT {_COLUMNS} FROM webhooks
-WHERE next_try_at <= $1 AND {_HAS_KEY} AND (
+_OF_MAILBOX = _SELECT + "WHERE mailbox = $1 ORDER BY created_at, id"
+_BY_ID = _SELECT + "WHERE id = $1"
+_ALL = _SELECT + "ORDER BY created_at, id"
+_DUE = (
+    _SELECT
+    + """
+WHERE next_try_at <= $1 AND (
     state = 'pending'
     OR state = 'active' AND delivered_up_to < (SELECT coalesce(max(id), 0) FROM events))
+    AND EXISTS (SELECT 1 FROM api_keys WHERE mailbox = webhooks.mailbox AND revoked_at IS NULL)
 ORDER BY next_try_at, id LIMIT $2
+"""
+)
+_KEY = "SELECT private_key FROM webhook_keys"
+_ADD_KEY = "INSERT INTO webhook_keys (id, private_key) VALUES (1, $1) ON CONFLICT DO NOTHING"
+_ADD = """
+INSERT INTO webhooks
+    (id, mailbox, url, types, symbols, secret, state, created_at, delivered_up_to, failures,
+    failing_since, next_try_at, last_delivery_at, why)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 """
 _SAVE = """
 UPDATE webhooks SET state = $1, delivered_up_to = $2, failures = $3, failing_since = $4,

@@ -1,0 +1,295 @@
+"""`/api/v1/webhooks`: the owner of a personal key registers endpoints for events."""
+
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import Annotated, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from barograph.errors import BodyTimeout, BodyTooLong, InvalidRequest, TemporarilyUnavailable
+from barograph.events.query import MAX_SYMBOLS
+from barograph.events.records import EVENT_TYPES, EventType
+from barograph.keys.endpoints import NOT_JSON, media_type
+from barograph.kit.clock import Clock
+from barograph.kit.database import Database, DatabaseUnavailable
+from barograph.kit.documents import JSON, Document
+from barograph.kit.http import (
+    ApiRouter,
+    DocumentResponse,
+    error_response,
+    private_response,
+    read_body,
+)
+from barograph.kit.json import strict_object
+from barograph.kit.request_limits import MAX_BODY_BYTES
+from barograph.kit.timestamps import iso_timestamp
+from barograph.kit.wire import JSON_TYPE, Schema, WireModel, operation, parameter, refusal
+from barograph.limits.rate_limits import PERSONAL, WEBHOOKS, RateLimiter
+from barograph.webhooks.records import MAX_WEBHOOKS, Delivery, State, Webhook, words
+from barograph.webhooks.signing import key_id, public_key_text
+from barograph.webhooks.store import (
+    Registration,
+    add_webhook,
+    delete_webhook,
+    deliveries_of,
+    find_webhook,
+    signing_key,
+    webhooks_of,
+)
+from barograph.webhooks.targets import MAX_URL, parse_target
+
+WEBHOOKS_PATH = "/api/v1/webhooks"
+WEBHOOK_KEY_PATH = f"{WEBHOOKS_PATH}/key"
+INVALID_BODY = 'the body must be a JSON object such as {"url": "https://example.com/hook"}'
+
+Symbol = Annotated[str, Field(pattern="^[A-Za-z0-9]{1,30}$")]
+
+
+class WebhookRequest(BaseModel):
+    """A new webhook."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    url: Annotated[str, Field(max_length=MAX_URL, description="Public https address.")]
+    types: Annotated[
+        list[EventType], Field(max_length=len(EVENT_TYPES), description="Default: all types.")
+    ] = []
+    symbols: Annotated[
+        list[Symbol], Field(max_length=MAX_SYMBOLS, description="Default: all events.")
+    ] = []
+
+
+class WebhookBody(WireModel):
+    """A webhook, without its secret."""
+
+    id: str
+    url: str
+    types: Annotated[list[EventType], Field(description="Empty for all.")]
+    symbols: Annotated[list[str], Field(description="Empty for all.")]
+    state: State
+    created_at: str
+    last_delivery_at: Annotated[str | None, Field(description="Last accepted event.")]
+    failures: Annotated[int, Field(description="Failed attempts since the last success.")]
+    failing_since: str | None
+    why: Annotated[str | None, Field(description="Why nothing is delivered any more.")]
+
+
+class NewWebhookBody(WireModel):
+    """A new webhook, with its secret, which is shown once."""
+
+    id: str
+    url: str
+    types: list[EventType]
+    symbols: list[str]
+    secret: Annotated[str, Field(description="Verifies `v1` signatures. Shown once.")]
+    state: State
+    created_at: str
+
+
+class WebhookList(WireModel):
+    """The webhooks of a mailbox, oldest first."""
+
+    webhooks: list[WebhookBody]
+
+
+class DeliveryBody(WireModel):
+    """One attempt."""
+
+    message: Annotated[str, Field(description="The `webhook-id`, the same for every attempt.")]
+    event: Annotated[int | None, Field(description="Null for a challenge.")]
+    at: str
+    attempt: int
+    status: Annotated[int | None, Field(description="HTTP status; null without an answer.")]
+    failure: Annotated[str | None, Field(description="Kind of failure; null for a success.")]
+    duration_ms: int
+
+
+class DeliveryList(WireModel):
+    """The newest attempts of a webhook, newest first."""
+
+    webhook: str
+    deliveries: list[DeliveryBody]
+
+
+class WebhookKeyBody(WireModel):
+    """The key that verifies `v1a` signatures."""
+
+    algorithm: str
+    key_id: str
+    public_key: Annotated[str, Field(description="`whpk_` and 32 bytes in base64.")]
+
+
+class WebhookParts(NamedTuple):
+    """What the routes are made from."""
+
+    database: Database
+    limiter: RateLimiter
+    clock: Clock
+    allow_local: bool
+
+
+def webhook_routes(parts: WebhookParts) -> ApiRouter:
+    """The routes of webhooks."""
+    router = ApiRouter(tags=["webhooks"])
+    database, limiter, clock, allow_local = parts
+
+    @router.post(
+        WEBHOOKS_PATH,
+        status_code=201,
+        openapi_extra={"requestBody": _REQUEST_BODY},
+        **operation("createWebhook", NewWebhookBody, responses=_CREATE_ERRORS),
+    )
+    @_when_available
+    async def create(request: Request) -> Response:
+        owner = await limiter.owner(request.scope)
+        if media_type(request) != JSON:
+            return error_response(415, NOT_JSON, is_free=False)
+        asked = _registration(await read_body(request, MAX_BODY_BYTES), allow_local=allow_local)
+        await limiter.count(WEBHOOKS, owner)
+        new = await database.write(lambda tx: add_webhook(tx, owner, asked, clock()))
+        return private_response(201, _new_body(new).encode())
+
+    @router.get(WEBHOOKS_PATH, **operation("getWebhooks", WebhookList, responses=_ERRORS))
+    @_when_available
+    async def webhooks(request: Request) -> Response:
+        owner = await _counted_owner(limiter, request)
+        found = await webhooks_of(database, owner)
+        return private_response(200, WebhookList(webhooks=[*map(_body, found)]).encode())
+
+    @router.get(
+        f"{WEBHOOKS_PATH}/{{id}}/deliveries",
+        **operation("getWebhookDeliveries", DeliveryList, _ID, responses=_ERRORS_BY_ID),
+    )
+    @_when_available
+    async def deliveries(request: Request) -> Response:
+        owner = await _counted_owner(limiter, request)
+        webhook = await find_webhook(database, request.path_params["id"], owner)
+        attempts = [*map(_delivery, await deliveries_of(database, webhook.id))]
+        return private_response(200, DeliveryList(webhook=webhook.id, deliveries=attempts).encode())
+
+    @router.delete(
+        f"{WEBHOOKS_PATH}/{{id}}",
+        status_code=204,
+        **operation("deleteWebhook", None, _ID, responses=_ERRORS_BY_ID),
+    )
+    @_when_available
+    async def delete(request: Request) -> Response:
+        owner = await _counted_owner(limiter, request)
+        public_id = request.path_params["id"]
+        await find_webhook(database, public_id, owner)  # a guess doesn't take the write lock
+        await database.write(lambda tx: delete_webhook(tx, public_id, owner))
+        return private_response(204, b"")
+
+    return router
+
+
+def webhook_key_routes(parts: WebhookParts) -> ApiRouter:
+    """The route of the published key, which anyone may read."""
+    router = ApiRouter(tags=["events"])
+    known: list[Document] = []
+
+    @router.get(
+        WEBHOOK_KEY_PATH,
+        **operation("getWebhookKey", WebhookKeyBody, responses={503: "A temporary failure."}),
+    )
+    @_when_available
+    async def key(_request: Request) -> Response:
+        if not known:
+            found = await signing_key(parts.database)
+            body = WebhookKeyBody(
+                algorithm="ed25519", key_id=key_id(found), public_key=public_key_text(found)
+            )
+            known.append(Document(body.encode()))
+        return DocumentResponse(known[0], parts.clock())
+
+    return router
+
+
+def _when_available(
+    endpoint: Callable[[Request], Awaitable[Response]],
+) -> Callable[[Request], Awaitable[Response]]:
+    @wraps(endpoint)
+    async def answer(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except DatabaseUnavailable as error:
+            raise TemporarilyUnavailable from error
+
+    return answer
+
+
+async def _counted_owner(limiter: RateLimiter, request: Request) -> str:
+    owner = await limiter.owner(request.scope)
+    await limiter.count(PERSONAL, owner)
+    return owner
+
+
+def _registration(body: bytes, *, allow_local: bool) -> Registration:
+    try:
+        asked = WebhookRequest.model_validate(strict_object(body))
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise InvalidRequest(f"{INVALID_BODY}; {place}: {first['msg']}") from None
+    except ValueError as error:
+        raise InvalidRequest(INVALID_BODY) from error
+    parse_target(asked.url, allow_local=allow_local)
+    return Registration(asked.url, asked.types, [each.upper() for each in asked.symbols])
+
+
+def _new_body(new: Webhook) -> NewWebhookBody:
+    members = _body(new).model_dump(include=set(NewWebhookBody.model_fields))
+    return NewWebhookBody(**members, secret=new.secret)
+
+
+def _body(webhook: Webhook) -> WebhookBody:
+    return WebhookBody.model_validate(
+        {
+            "id": webhook.id,
+            "url": webhook.url,
+            "types": words(webhook.types),
+            "symbols": words(webhook.symbols),
+            "state": webhook.state,
+            "created_at": iso_timestamp(webhook.created_at),
+            "last_delivery_at": _time(webhook.last_delivery_at),
+            "failures": webhook.failures,
+            "failing_since": _time(webhook.failing_since),
+            "why": webhook.why,
+        }
+    )
+
+
+def _delivery(delivery: Delivery) -> DeliveryBody:
+    return DeliveryBody(**{**delivery._asdict(), "at": iso_timestamp(delivery.at)})
+
+
+def _time(at: int | None) -> str | None:
+    return None if at is None else iso_timestamp(at)
+
+
+_ID = parameter("path", "id", "The id of a webhook.", example="wh_0123456789abcdef")
+_REQUEST_BODY = {
+    "required": True,
+    "content": {
+        JSON_TYPE: {
+            "schema": WebhookRequest.model_json_schema(),
+            "example": {"url": "https://example.com/hook", "types": ["regime.changed"]},
+        }
+    },
+}
+_ERRORS: dict[int, str | Schema] = {
+    401: "No valid key.",
+    429: "Limit reached.",
+    503: "A temporary failure.",
+}
+_ERRORS_BY_ID = {**_ERRORS, 404: "You have no such webhook."}
+_CREATE_ERRORS: dict[int, str | Schema] = {
+    **_ERRORS,
+    400: "Malformed body, or an address that is not public.",
+    408: refusal("The body did not arrive in time.", example=BodyTimeout().message),
+    409: f"You have {MAX_WEBHOOKS} webhooks already.",
+    413: refusal("The body is too long.", example=BodyTooLong(MAX_BODY_BYTES).message),
+    415: refusal("The Content-Type is not application/json.", example=NOT_JSON),
+}
