@@ -47,7 +47,7 @@ def list_webhooks(as_json: bool, data: Path | None) -> None:
     from barograph.webhooks.store import all_webhooks
 
     found = run_on_database(read_settings(data=data), all_webhooks)
-    rows = [_row(webhook, has_key=has_key) for webhook, has_key in found]
+    rows = [_row(webhook) for webhook in found]
     if as_json:
         click.echo(json.dumps(rows))
         return
@@ -129,11 +129,11 @@ async def _find(queryable: "Queryable", webhook_id: str) -> "Webhook":
         ) from error
 
 
-def _row(webhook: "Webhook", *, has_key: bool) -> dict[str, str | int | None]:
+def _row(webhook: "Webhook") -> dict[str, str | int | None]:
     from barograph.webhooks.targets import parse_target
 
     last = webhook.last_delivery_at
-    is_paused = not has_key and webhook.state in ("pending", "active")
+    is_paused = webhook.email is None and webhook.state in ("pending", "active")
     return {
         "id": webhook.id,
         "mailbox": webhook.mailbox,

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from functools import wraps
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request
@@ -39,6 +39,8 @@ from barograph.webhooks.store import (
     webhooks_of,
 )
 from barograph.webhooks.targets import MAX_URL, parse_target
+
+T = TypeVar("T", bound=WireModel)
 
 WEBHOOKS_PATH = "/api/v1/webhooks"
 WEBHOOK_KEY_PATH = f"{WEBHOOKS_PATH}/key"
@@ -109,7 +111,6 @@ class DeliveryBody(WireModel):
 class DeliveryList(WireModel):
     """The newest attempts of a webhook, newest first."""
 
-    webhook: str
     deliveries: list[DeliveryBody]
 
 
@@ -149,14 +150,14 @@ def webhook_routes(parts: WebhookParts) -> ApiRouter:
         asked = _registration(await read_body(request, MAX_BODY_BYTES), allow_local=allow_local)
         await limiter.count(WEBHOOKS, owner)
         new = await database.write(lambda tx: add_webhook(tx, owner, asked, clock()))
-        return private_response(201, _new_body(new).encode())
+        return private_response(201, _wire(NewWebhookBody, new).encode())
 
     @router.get(WEBHOOKS_PATH, **operation("getWebhooks", WebhookList, responses=_ERRORS))
     @_when_available
     async def webhooks(request: Request) -> Response:
         owner = await _counted_owner(limiter, request)
-        found = await webhooks_of(database, owner)
-        return private_response(200, WebhookList(webhooks=[*map(_body, found)]).encode())
+        found = [_wire(WebhookBody, each) for each in await webhooks_of(database, owner)]
+        return private_response(200, WebhookList(webhooks=found).encode())
 
     @router.get(
         f"{WEBHOOKS_PATH}/{{id}}/deliveries",
@@ -166,8 +167,9 @@ def webhook_routes(parts: WebhookParts) -> ApiRouter:
     async def deliveries(request: Request) -> Response:
         owner = await _counted_owner(limiter, request)
         webhook = await find_webhook(database, request.path_params["id"], owner)
-        attempts = [*map(_delivery, await deliveries_of(database, webhook.id))]
-        return private_response(200, DeliveryList(webhook=webhook.id, deliveries=attempts).encode())
+        logged = await deliveries_of(database, webhook.id)
+        body = DeliveryList(deliveries=[_wire(DeliveryBody, each) for each in logged])
+        return private_response(200, body.encode())
 
     @router.delete(
         f"{WEBHOOKS_PATH}/{{id}}",
@@ -239,36 +241,18 @@ def _registration(body: bytes, *, allow_local: bool) -> Registration:
     return Registration(asked.url, asked.types, [each.upper() for each in asked.symbols])
 
 
-def _new_body(new: Webhook) -> NewWebhookBody:
-    members = _body(new).model_dump(include=set(NewWebhookBody.model_fields))
-    return NewWebhookBody(**members, secret=new.secret)
+def _wire(model: type[T], record: Webhook | Delivery) -> T:
+    """A record as a body: times for people and programs, and lists."""
+    found = {name: getattr(record, name) for name in model.model_fields}
+    for name in _TIMES & found.keys():
+        found[name] = None if found[name] is None else iso_timestamp(found[name])
+    for name in _LISTS & found.keys():
+        found[name] = words(found[name])
+    return model.model_validate(found)
 
 
-def _body(webhook: Webhook) -> WebhookBody:
-    return WebhookBody.model_validate(
-        {
-            "id": webhook.id,
-            "url": webhook.url,
-            "types": words(webhook.types),
-            "symbols": words(webhook.symbols),
-            "state": webhook.state,
-            "created_at": iso_timestamp(webhook.created_at),
-            "last_delivery_at": _time(webhook.last_delivery_at),
-            "failures": webhook.failures,
-            "failing_since": _time(webhook.failing_since),
-            "why": webhook.why,
-        }
-    )
-
-
-def _delivery(delivery: Delivery) -> DeliveryBody:
-    return DeliveryBody(**{**delivery._asdict(), "at": iso_timestamp(delivery.at)})
-
-
-def _time(at: int | None) -> str | None:
-    return None if at is None else iso_timestamp(at)
-
-
+_TIMES = {"at", "created_at", "last_delivery_at", "failing_since"}
+_LISTS = {"types", "symbols"}
 _ID = parameter("path", "id", "The id of a webhook.", example="wh_0123456789abcdef")
 _REQUEST_BODY = {
     "required": True,

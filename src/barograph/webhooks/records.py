@@ -46,6 +46,9 @@ class Webhook(NamedTuple):
     why: str | None = None
     """Why nothing is delivered any more."""
 
+    email: str | None = None
+    """The owner's; None while they have no valid key, which pauses deliveries."""
+
     @property
     def wanted(self) -> EventFilter:
         """The events that it asked for."""

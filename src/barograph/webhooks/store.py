@@ -60,13 +60,13 @@ async def add_webhook(tx: Transaction, mailbox: str, asked: Registration, now: i
         delivered_up_to=0,
         next_try_at=now,
     )
-    await tx.execute(_ADD, *new)
+    await tx.execute(_ADD, *new[:-1])
     return new
 
 
 async def webhooks_of(queryable: Queryable, mailbox: str) -> list[Webhook]:
     """The endpoints of a mailbox, oldest first."""
-    return [Webhook(*row) for *row, _ in await queryable.fetch(_OF_MAILBOX, mailbox)]
+    return [Webhook(*row) for row in await queryable.fetch(_OF_MAILBOX, mailbox)]
 
 
 async def find_webhook(queryable: Queryable, public_id: str, mailbox: str | None) -> Webhook:
@@ -75,7 +75,7 @@ async def find_webhook(queryable: Queryable, public_id: str, mailbox: str | None
     Raises:
         NotFound: there is none.
     """
-    for *row, _ in await queryable.fetch(_BY_ID, public_id):
+    for row in await queryable.fetch(_BY_ID, public_id):
         found = Webhook(*row)
         if mailbox in {None, found.mailbox}:
             return found
@@ -101,14 +101,15 @@ async def forget_webhooks(tx: Transaction, mailbox: str) -> int:
     return len(found)
 
 
-async def all_webhooks(queryable: Queryable) -> list[tuple[Webhook, bool]]:
-    """Every endpoint, oldest first, and whether its owner has a valid key."""
-    return [(Webhook(*row), bool(has_key)) for *row, has_key in await queryable.fetch(_ALL)]
+async def all_webhooks(queryable: Queryable) -> list[Webhook]:
+    """Every endpoint, oldest first."""
+    return [Webhook(*row) for row in await queryable.fetch(_ALL)]
 
 
 async def due_webhooks(queryable: Queryable, now: int, limit: int) -> list[Webhook]:
     """The endpoints with something to send now; those of a revoked key wait for a new one."""
-    return [Webhook(*row) for *row, _ in await queryable.fetch(_DUE, now, limit)]
+    last = await last_event(queryable)
+    return [Webhook(*row) for row in await queryable.fetch(_DUE, now, last, limit)]
 
 
 async def last_event(queryable: Queryable) -> int:
@@ -122,7 +123,7 @@ async def save_webhook(tx: Transaction, before: Webhook, after: Webhook, now: in
 
     Returns whether it was stored: not if the endpoint has been changed or deleted since.
     """
-    changed = (after.state, *after[8:])
+    changed = (after.state, *after[8:-1])
     unchanged = (before.id, before.state, before.delivered_up_to, before.failures)
     if not await tx.fetch(_SAVE, *changed, *unchanged):
         return False
@@ -156,28 +157,25 @@ Nothing more is sent to it. To start again, delete it with DELETE /api/v1/webhoo
 and register it with POST /api/v1/webhooks. The events that it missed are in
 /api/v1/events?after={webhook.delivered_up_to}
 """
-    for (email,) in await tx.fetch(_OWNER, webhook.mailbox):
-        await put_mail(tx, email, SUBJECT, text, now=now, give_up_at=now + DAY)
+    if webhook.email is not None:
+        await put_mail(tx, webhook.email, SUBJECT, text, now=now, give_up_at=now + DAY)
 
 
 _SELECT = """
-SELECT id, mailbox, url, types, symbols, secret, state, created_at, delivered_up_to, failures,
-    failing_since, next_try_at, last_delivery_at, why,
-    EXISTS (SELECT 1 FROM api_keys WHERE mailbox = webhooks.mailbox AND revoked_at IS NULL)
-        AS has_key
-FROM webhooks
+SELECT w.id, w.mailbox, w.url, w.types, w.symbols, w.secret, w.state, w.created_at,
+    w.delivered_up_to, w.failures, w.failing_since, w.next_try_at, w.last_delivery_at, w.why,
+    k.email
+FROM webhooks w LEFT JOIN api_keys k ON k.mailbox = w.mailbox AND k.revoked_at IS NULL
 """
-_OF_MAILBOX = _SELECT + "WHERE mailbox = $1 ORDER BY created_at, id"
-_BY_ID = _SELECT + "WHERE id = $1"
-_ALL = _SELECT + "ORDER BY created_at, id"
+_OF_MAILBOX = _SELECT + "WHERE w.mailbox = $1 ORDER BY w.created_at, w.id"
+_BY_ID = _SELECT + "WHERE w.id = $1"
+_ALL = _SELECT + "ORDER BY w.created_at, w.id"
 _DUE = (
     _SELECT
     + """
-WHERE next_try_at <= $1 AND (
-    state = 'pending'
-    OR state = 'active' AND delivered_up_to < (SELECT coalesce(max(id), 0) FROM events))
-    AND EXISTS (SELECT 1 FROM api_keys WHERE mailbox = webhooks.mailbox AND revoked_at IS NULL)
-ORDER BY next_try_at, id LIMIT $2
+WHERE w.next_try_at <= $1 AND k.email IS NOT NULL
+    AND (w.state = 'pending' OR w.state = 'active' AND w.delivered_up_to < $2)
+ORDER BY w.next_try_at, w.id LIMIT $3
 """
 )
 _KEY = "SELECT private_key FROM webhook_keys"
@@ -206,4 +204,3 @@ _DELIVERIES = """
 SELECT message, event, at, attempt, status, failure, duration_ms FROM webhook_deliveries
 WHERE webhook = $1 ORDER BY number DESC
 """
-_OWNER = "SELECT email FROM api_keys WHERE mailbox = $1 AND revoked_at IS NULL"
