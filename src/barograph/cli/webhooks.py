@@ -130,14 +130,12 @@ async def _find(queryable: "Queryable", webhook_id: str) -> "Webhook":
 
 
 def _row(webhook: "Webhook") -> dict[str, str | int | None]:
-    from barograph.webhooks.targets import parse_target
-
     last = webhook.last_delivery_at
     is_paused = webhook.email is None and webhook.state in ("pending", "active")
     return {
         "id": webhook.id,
         "mailbox": webhook.mailbox,
-        "host": parse_target(webhook.url, allow_local=True).host,
+        "host": webhook.host,
         "types": webhook.types,
         "symbols": webhook.symbols,
         "state": "paused" if is_paused else webhook.state,

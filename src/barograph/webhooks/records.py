@@ -2,6 +2,7 @@
 
 from random import Random
 from typing import Final, Literal, NamedTuple, Protocol
+from urllib.parse import urlsplit
 
 from barograph.errors import RequestError
 from barograph.events.query import EventFilter
@@ -48,6 +49,11 @@ class Webhook(NamedTuple):
 
     email: str | None = None
     """The owner's; None while they have no valid key, which pauses deliveries."""
+
+    @property
+    def host(self) -> str:
+        """All of the address that may be shown: the rest can hold a secret."""
+        return urlsplit(self.url).hostname or ""
 
     @property
     def wanted(self) -> EventFilter:

@@ -13,7 +13,6 @@ from barograph.kit.database import Database, Queryable, Transaction
 from barograph.kit.timestamps import DAY, iso_timestamp
 from barograph.webhooks.records import MAX_WEBHOOKS, Delivery, TooManyWebhooks, Webhook
 from barograph.webhooks.signing import new_secret
-from barograph.webhooks.targets import parse_target
 
 KEPT_DELIVERIES = 100
 """Of each endpoint."""
@@ -149,7 +148,7 @@ async def _mail_owner(tx: Transaction, webhook: Webhook, now: int) -> None:
     text = f"""\
 We switched off your Barograph webhook {webhook.id}.
 
-Host: {parse_target(webhook.url, allow_local=True).host}
+Host: {webhook.host}
 Why: {webhook.why}
 Since: {iso_timestamp(since)}
 
