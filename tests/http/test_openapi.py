@@ -59,7 +59,7 @@ FILES = {
     *("/.well-known/mcp/server-card.json", "/api/mcp/server-card", "/api/mcp/server.json"),
 }
 MCP = "/api/mcp"
-WEBHOOK_KEY = "/api/v1/webhooks/key"
+WEBHOOK_KEY = "/api/v1/webhook-key"
 KEYED = {
     "/api/v1/webhooks": ["get", "post"],
     "/api/v1/webhooks/{id}/deliveries": ["get"],

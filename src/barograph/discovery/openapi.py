@@ -177,7 +177,8 @@ def field_names(path: str, tags: set[str], status: str) -> list[str]:
         found.append(_OF_REFUSALS[status])
     if status == "200" and path.startswith("/api/x402/"):
         found.append("PAYMENT-RESPONSE")
-    if (status == "429" and not tags & PRIVATE) or (KEYS in tags and status == "202"):
+    of_limits = {"429": not tags & PRIVATE, "202": KEYS in tags, "401": WEBHOOKS in tags}
+    if of_limits.get(status):
         found += RATE_LIMIT
     return found
 
