@@ -33,6 +33,7 @@ ROWS: dict[str, list[Row]] = {
     "backfills": [("bybit", "BTCUSDT", 1, 2, 3)],
     "signal_changes": [("btc-etf", 1, "high", '{"a":1}')],
     "briefs": [("a-slug", 1, "c", "h", "BTC", "s", "line\nline", "src", "r", 1, 2, "{}", SHA, "k")],
+    "events": [(n, f"cause/{n}", "signal.changed", n, f'{{"id":{n}}}') for n in range(1, 13)],
     "observations": [("us10y", day, n, 4.0 + n, "t", 5) for n in (1, 2) for day in ("b", "a")],
     "registrations": [(SHA, "a@example.com", "a@example.com", 1, 2, None, "caller", 1)],
     "api_keys": [("key1", SHA, "a@example.com", "a@example.com", 2**53 + 1, None)],

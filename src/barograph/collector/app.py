@@ -12,6 +12,7 @@ from barograph.collector.jobs import (
     ReconcileJob,
     SettlementJob,
     StanceJob,
+    VersionEventJob,
     WebhookJob,
 )
 from barograph.collector.leader import Collector
@@ -29,6 +30,7 @@ from barograph.payments.reconcile import Reconciler
 from barograph.payments.records import Chain
 from barograph.settings import Settings
 from barograph.stances.issue import StanceIssuer
+from barograph.stances.version_events import VersionEvents
 from barograph.upstream.bybit import BybitExchange
 from barograph.upstream.chain import JsonRpcChain
 from barograph.upstream.etf import IssuerHoldings, OperatorFlows
@@ -80,6 +82,7 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
             SettlementJob(exchange, database, clock=clock),
             BackfillJob(exchange, database, clock=clock),
             StanceJob(StanceIssuer(settings, database, ledger, clock), ledger),
+            VersionEventJob(VersionEvents(database, ledger)),
             WebhookJob(database, Deliveries(database, sender, clock), clock=clock),
         ]
         if mail is not None:

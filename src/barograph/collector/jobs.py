@@ -36,6 +36,7 @@ from barograph.markets.store import record_settlement_reports
 from barograph.markets.view import PERPETUALS
 from barograph.payments.reconcile import Reconciler
 from barograph.stances.issue import StanceIssuer
+from barograph.stances.version_events import VersionEvents
 from barograph.webhooks.delivery import Deliveries
 from barograph.webhooks.records import Webhook
 from barograph.webhooks.store import due_webhooks
@@ -47,6 +48,7 @@ Sleep = Callable[[float], Awaitable[None]]
 
 SETTLEMENT_SECONDS = 60.0
 ISSUE_SECONDS = 15.0
+VERSION_SECONDS = 2.0
 RECONCILE_SECONDS = 60.0
 MAIL_SECONDS = 1.0
 WEBHOOK_SECONDS = 1.0
@@ -242,6 +244,19 @@ class StanceJob(Job):
             log.critical("the history has a later leader than us; stances are not durable")
         else:
             self._announced = lease.token
+
+
+class VersionEventJob(Job):
+    """Adds recorded stance versions, also an operator's, to the log of events."""
+
+    def __init__(self, versions: VersionEvents, *, sleep: Sleep = asyncio.sleep) -> None:
+        super().__init__(VERSION_SECONDS, sleep)
+        self._versions = versions
+
+    async def run_once(self, lease: Lease) -> None:
+        """Announce what was recorded since the last time."""
+        with logged("stance versions not announced"):
+            await self._versions.announce(lease)
 
 
 class ReconcileJob(Job):

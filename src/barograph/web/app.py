@@ -418,6 +418,7 @@ def _tasks(parts: _Parts) -> list[Task]:
         parts.inputs.database,
         lambda now: status.status(board, now),
         [*watched, *shared, parts.history.logs],
+        events=partial(parts.public.markets.outages, board),
         clock=parts.inputs.clock,
     )
     return [board.follow, recorder.run, *_exporting(parts)]
