@@ -142,9 +142,9 @@ def test_only_webhooks_entitled_and_paid_endpoints_ask_for_a_credential(
     schemes = description["components"]["securitySchemes"]
 
     by_proof: dict[str, list[str]] = {"paymentProof": []}
-    by_key = {path: [{"apiKey": []}] for path in KEYED}
+    key: dict[str, list[str]] = {"apiKey": []}
     by_token = {path: [{"bearer": []}, by_proof] for path in ENTITLED}
-    assert guarded == by_token | {BUYING: [by_proof]} | by_key
+    assert guarded == by_token | {BUYING: [by_proof]} | {path: [key] for path in KEYED}
     assert schemes["bearer"]["scheme"] == "bearer"
     assert (schemes["paymentProof"]["in"], schemes["paymentProof"]["name"]) == (
         "header",
