@@ -43,7 +43,7 @@ from barograph.webhooks.targets import MAX_URL, parse_target
 T = TypeVar("T", bound=WireModel)
 
 WEBHOOKS_PATH = "/api/v1/webhooks"
-WEBHOOK_KEY_PATH = f"{WEBHOOKS_PATH}/key"
+WEBHOOK_KEY_PATH = "/api/v1/webhook-key"
 INVALID_BODY = 'the body must be a JSON object such as {"url": "https://example.com/hook"}'
 
 Symbol = Annotated[str, Field(pattern="^[A-Za-z0-9]{1,30}$")]
