@@ -24,6 +24,7 @@ from barograph.upstream.webhooks import MAX_REPLY, HttpWebhookSender, PrivateTar
 from barograph.webhooks.records import Reply
 from barograph.webhooks.signing import (
     Message,
+    answers,
     message_body,
     new_secret,
     public_key_text,
@@ -149,6 +150,18 @@ def test_stock_libraries_verify_both_signatures_of_what_arrives(tls: Tls) -> Non
     Ed25519PublicKey.from_public_bytes(public).verify(signature, content)
     with pytest.raises(InvalidSignature):
         Ed25519PublicKey.from_public_bytes(public).verify(signature, content + b" ")
+
+
+def test_program_of_the_page_verifies_a_challenge_and_answers_it() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "webhooks.md").read_text("utf-8")
+    program = page.partition("```python\n")[2].partition("```")[0]
+    _, secret, key, _ = example()
+    challenge = Message("msg_1", message_body("webhook.challenge", 0, b'{"challenge":"abc"}'))
+    names: dict[str, Any] = {}
+    exec(program.replace("whsec_…", secret), names)
+    signed = signed_fields(challenge, secret, key, system_clock())
+
+    assert answers(names["receive"](challenge.body, signed).encode(), "abc")
 
 
 @pytest.mark.thorough

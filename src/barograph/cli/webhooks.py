@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from barograph.cli.common import data_option, json_option, read_settings, run_on_database
+from barograph.cli.databases import kind_of_folder
 from barograph.errors import BarographError, NotFound
 from barograph.kit.clock import system_clock
 from barograph.kit.timestamps import iso_timestamp
@@ -80,9 +81,8 @@ def test(webhook_id: str, data: Path | None) -> None:
 
     async def work(database: "Database") -> "Outcome":
         webhook = await _find(database, webhook_id)
-        sender = HttpWebhookSender(
-            user_agent=settings.user_agent, allow_local=settings.webhooks_allow_local
-        )
+        is_demo = kind_of_folder(settings.data) == "demo"
+        sender = HttpWebhookSender(user_agent=settings.user_agent, allow_local=is_demo)
         try:
             return await Deliveries(database, sender, system_clock).test(webhook)
         finally:

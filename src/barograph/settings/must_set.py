@@ -71,7 +71,7 @@ class MustSet(Group):
     data: Path = Field(
         Path("data"),
         description="Folder for the databases: `barograph.sqlite3` (includes the e-mail "
-        "addresses of key owners), `history.sqlite3` (stances) and `limits.sqlite3` (rate "
+        "addresses of key owners and the secrets that sign webhooks), `history.sqlite3` (stances) and `limits.sqlite3` (rate "
         "limits). It also holds the API-key pepper and the checkpoint key, unless "
         "`BAROGRAPH_KEY_PEPPER` and `BAROGRAPH_HISTORY_KEY` are set. The service creates these "
         "files readable by their owner only. It refuses to start if either secret is readable or "

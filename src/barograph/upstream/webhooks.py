@@ -67,6 +67,7 @@ class HttpWebhookSender:
                 "User-Agent": user_agent,
                 "Content-Type": "application/json",
                 "Accept-Encoding": "identity",
+                "Connection": "close",
             },
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
             follow_redirects=False,
