@@ -4,7 +4,6 @@ import asyncio
 import ssl
 from base64 import b64decode
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from cryptography.x509.oid import NameOID
 from standardwebhooks import Webhook as Verifier
 
 from barograph.errors import UnknownToUpstream, Unreachable
@@ -32,42 +28,20 @@ from barograph.webhooks.signing import (
 )
 from barograph.webhooks.targets import IpAddress
 from support.node import run_script
+from support.tls import Authority
 
 HOST = "hooks.example"
 LOOPBACK = ip_address("127.0.0.1")
 Write = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 
-class Tls:
-    """A certificate for one name, and contexts that use it or trust it."""
-
-    def __init__(self, folder: Path) -> None:
-        key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, HOST)])
-        now = datetime.now(UTC)
-        certificate = (
-            x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-            .not_valid_before(now - timedelta(days=1))
-            .not_valid_after(now + timedelta(days=1))
-            .add_extension(x509.SubjectAlternativeName([x509.DNSName(HOST)]), False)
-            .sign(key, hashes.SHA256())
-        )
-        pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-        file = folder / "endpoint.pem"
-        secret = key.private_bytes(pem, form, serialization.NoEncryption())
-        file.write_bytes(secret + certificate.public_bytes(pem))
-        self.server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.server.load_cert_chain(file)
-        self.client = ssl.create_default_context(cafile=file)
-
-
 @pytest.fixture(scope="module")
-def tls(tmp_path_factory: pytest.TempPathFactory) -> Tls:
-    return Tls(tmp_path_factory.mktemp("tls"))
+def tls(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("tls"), x509.DNSName(HOST))
 
 
 def send(
-    tls: Tls,
+    tls: Authority,
     write: Write,
     *,
     host: str = HOST,
@@ -128,7 +102,7 @@ def example() -> tuple[Message, str, Ed25519PrivateKey, dict[str, str]]:
     return message, secret, key, signed_fields(message, secret, key, system_clock())
 
 
-def test_stock_libraries_verify_both_signatures_of_what_arrives(tls: Tls) -> None:
+def test_stock_libraries_verify_both_signatures_of_what_arrives(tls: Authority) -> None:
     message, secret, key, signed = example()
     reply, request = send(tls, OK, fields=signed, body=message.body)
     head, _, body = request.partition(b"\r\n\r\n")
@@ -172,7 +146,7 @@ def test_npm_library_verifies_the_signature() -> None:
     assert run_script("verify_webhook.mjs", given)["data"] == {"id": 7}
 
 
-def test_endpoint_that_hangs_costs_the_time_limit(tls: Tls) -> None:
+def test_endpoint_that_hangs_costs_the_time_limit(tls: Authority) -> None:
     async def hang(writer: asyncio.StreamWriter) -> None:
         await writer.wait_closed()
 
@@ -180,7 +154,7 @@ def test_endpoint_that_hangs_costs_the_time_limit(tls: Tls) -> None:
         send(tls, hang, seconds=0.2)
 
 
-def test_answer_of_100_mb_is_read_up_to_its_first_4_kib(tls: Tls) -> None:
+def test_answer_of_100_mb_is_read_up_to_its_first_4_kib(tls: Authority) -> None:
     sent = 0
 
     async def flood(writer: asyncio.StreamWriter) -> None:
@@ -197,12 +171,12 @@ def test_answer_of_100_mb_is_read_up_to_its_first_4_kib(tls: Tls) -> None:
     assert sent < 20_000_000
 
 
-def test_redirect_is_not_followed(tls: Tls) -> None:
+def test_redirect_is_not_followed(tls: Authority) -> None:
     moved = b"HTTP/1.1 307 Moved\r\nLocation: https://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n"
     assert send(tls, answering(moved))[0].status == 307
 
 
-def test_certificate_must_be_of_the_name_and_not_of_the_address(tls: Tls) -> None:
+def test_certificate_must_be_of_the_name_and_not_of_the_address(tls: Authority) -> None:
     with pytest.raises(Unreachable) as failed:
         send(tls, OK, host="other.example")
     assert "example" not in str(failed.value)

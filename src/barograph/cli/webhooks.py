@@ -14,8 +14,7 @@ from barograph.kit.timestamps import iso_timestamp
 
 if TYPE_CHECKING:
     from barograph.kit.database import Database, Queryable, Transaction
-    from barograph.webhooks.delivery import Outcome
-    from barograph.webhooks.records import Webhook
+    from barograph.webhooks.records import Delivery, Webhook
 
 
 @click.group()
@@ -79,7 +78,7 @@ def test(webhook_id: str, data: Path | None) -> None:
 
     settings = read_settings(data=data)
 
-    async def work(database: "Database") -> "Outcome":
+    async def work(database: "Database") -> "Delivery":
         webhook = await _find(database, webhook_id)
         is_demo = kind_of_folder(settings.data) == "demo"
         sender = HttpWebhookSender(user_agent=settings.user_agent, allow_local=is_demo)
@@ -88,11 +87,11 @@ def test(webhook_id: str, data: Path | None) -> None:
         finally:
             await sender.close()
 
-    status, failure, _, duration_ms = run_on_database(settings, work)
-    answer = failure if status is None else f"HTTP {status}"
-    if failure is not None:
-        raise BarographError(f"not delivered: {answer} after {duration_ms} ms")
-    click.echo(f"delivered: {answer} after {duration_ms} ms")
+    sent = run_on_database(settings, work)
+    answer = sent.failure if sent.status is None else f"HTTP {sent.status}"
+    if sent.failure is not None:
+        raise BarographError(f"not delivered: {answer} after {sent.duration_ms} ms")
+    click.echo(f"delivered: {answer} after {sent.duration_ms} ms")
 
 
 @webhooks.command()

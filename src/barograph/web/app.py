@@ -93,7 +93,7 @@ from barograph.web.errors import PRIVATE_PATHS, allowed_methods, error_handlers,
 from barograph.web.health import health_routes
 from barograph.web.lifespan import Closing, Task, lifespan
 from barograph.web.metrics import route_finder, web_gauges
-from barograph.webhooks.endpoints import WebhookParts, webhook_key_routes, webhook_routes
+from barograph.webhooks.endpoints import webhook_routes
 
 DEPRECATIONS: Deprecations = {}
 """The deprecated paths; docs/versioning.md has the policy."""
@@ -200,9 +200,6 @@ class _Parts:
         self.reads = RenderedReads(self.render_queue, inputs.clock, CACHED_READS)
         self.events = EventsAnswer(
             public.board, inputs.database, self.reads, VENUE, settings.exchange_source, base_url
-        )
-        self.webhooks = WebhookParts(
-            inputs.database, limiter, inputs.clock, settings.webhooks_allow_local
         )
         self.described = _described(base_url)
 
@@ -336,7 +333,7 @@ class _Subscribers:
 
 
 def _api_routers(parts: _Parts) -> list[Router]:
-    settings, _, _, clock, _ = parts.inputs
+    settings, database, _, clock, _ = parts.inputs
     public, history = parts.public, parts.history
     board, stances, limiter = public.board, history.stances, parts.callers.limiter
     seconds, base_url = settings.comparison_seconds, settings.base_url
@@ -361,8 +358,7 @@ def _api_routers(parts: _Parts) -> list[Router]:
         status_routes(board, public.status),
         badge_routes(board, public.badges),
         event_routes(parts.events),
-        webhook_key_routes(parts.webhooks),
-        webhook_routes(parts.webhooks),
+        webhook_routes(database, limiter, clock, allow_local=settings.webhooks_allow_local),
     ]
 
 

@@ -8,7 +8,6 @@ import logging
 from http import HTTPStatus
 from random import Random, SystemRandom
 from secrets import token_urlsafe
-from typing import NamedTuple
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -31,15 +30,6 @@ TURN_MS = 2 * SECOND
 
 SCANNED = 200
 """The events that are looked at together for the next one that an endpoint asked for."""
-
-
-class Outcome(NamedTuple):
-    """How one attempt went."""
-
-    status: int | None
-    failure: str | None
-    started: int
-    duration_ms: int
 
 
 class Deliveries:
@@ -72,7 +62,7 @@ class Deliveries:
                 return
             current = await self._step(current, lease)
 
-    async def test(self, webhook: Webhook) -> Outcome:
+    async def test(self, webhook: Webhook) -> Delivery:
         """Send a test message now."""
         now = self._clock()
         data = msgspec.json.encode({"webhook": webhook.id})
@@ -96,22 +86,18 @@ class Deliveries:
         return None
 
     async def _attempt(self, webhook: Webhook, message: Message, lease: Lease) -> Webhook | None:
-        outcome = await self._send(webhook, message)
+        delivery = await self._send(webhook, message)
         now = self._clock()
-        delivery = Delivery(
-            *(message.id, message.event, outcome.started, webhook.failures + 1),
-            *(outcome.status, outcome.failure, outcome.duration_ms),
-        )
-        if outcome.failure is None:
+        if delivery.failure is None:
             after = webhook.after_success(message.event or 0, now)
             return await self._save(webhook, after, delivery, lease)
-        after = webhook.after_failure(outcome.status, now, self._random)
-        fields = {"webhook": webhook.id, "failures": after.failures, "kind": outcome.failure}
+        after = webhook.after_failure(delivery.status, now, self._random)
+        fields = {"webhook": webhook.id, "failures": after.failures, "kind": delivery.failure}
         log.warning("webhook not delivered", extra={**fields, "state": after.state})
         await self._save(webhook, after, delivery, lease)
         return None
 
-    async def _send(self, webhook: Webhook, message: Message) -> Outcome:
+    async def _send(self, webhook: Webhook, message: Message) -> Delivery:
         if self._key is None:
             self._key = await signing_key(self._database)
         started = self._clock()
@@ -126,7 +112,10 @@ class Deliveries:
                 failure = "status"
             elif message.challenge is not None and not answers(start, message.challenge):
                 failure = "wrong challenge"
-        return Outcome(status, failure, started, max(0, self._clock() - started))
+        return Delivery(
+            *(message.id, message.event, started, webhook.failures + 1),
+            *(status, failure, max(0, self._clock() - started)),
+        )
 
     async def _save(
         self, before: Webhook, after: Webhook, delivery: Delivery | None, lease: Lease

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from functools import wraps
-from typing import Annotated, NamedTuple, TypeVar
+from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request
@@ -63,31 +63,31 @@ class WebhookRequest(BaseModel):
     ] = []
 
 
-class WebhookBody(WireModel):
-    """A webhook, without its secret."""
+class NewWebhookBody(WireModel):
+    """A new webhook, with its secret, which is shown once."""
 
     id: str
     url: str
     types: Annotated[list[EventType], Field(description="Empty for all.")]
     symbols: Annotated[list[str], Field(description="Empty for all.")]
+    secret: Annotated[str, Field(description="Verifies `v1` signatures. Shown once.")]
+    state: State
+    created_at: str
+
+
+class WebhookBody(WireModel):
+    """A webhook, without its secret."""
+
+    id: str
+    url: str
+    types: list[EventType]
+    symbols: list[str]
     state: State
     created_at: str
     last_delivery_at: Annotated[str | None, Field(description="Last accepted event.")]
     failures: Annotated[int, Field(description="Failed attempts since the last success.")]
     failing_since: str | None
     why: Annotated[str | None, Field(description="Why nothing is delivered any more.")]
-
-
-class NewWebhookBody(WireModel):
-    """A new webhook, with its secret, which is shown once."""
-
-    id: str
-    url: str
-    types: list[EventType]
-    symbols: list[str]
-    secret: Annotated[str, Field(description="Verifies `v1` signatures. Shown once.")]
-    state: State
-    created_at: str
 
 
 class WebhookList(WireModel):
@@ -122,19 +122,12 @@ class WebhookKeyBody(WireModel):
     public_key: Annotated[str, Field(description="`whpk_` and 32 bytes in base64.")]
 
 
-class WebhookParts(NamedTuple):
-    """What the routes are made from."""
-
-    database: Database
-    limiter: RateLimiter
-    clock: Clock
-    allow_local: bool
-
-
-def webhook_routes(parts: WebhookParts) -> ApiRouter:
-    """The routes of webhooks."""
+def webhook_routes(
+    database: Database, limiter: RateLimiter, clock: Clock, *, allow_local: bool
+) -> ApiRouter:
+    """The routes of webhooks, and of the published key."""
     router = ApiRouter(tags=["webhooks"])
-    database, limiter, clock, allow_local = parts
+    published: list[Document] = []
 
     @router.post(
         WEBHOOKS_PATH,
@@ -184,27 +177,20 @@ def webhook_routes(parts: WebhookParts) -> ApiRouter:
         await database.write(lambda tx: delete_webhook(tx, public_id, owner))
         return private_response(204, b"")
 
-    return router
-
-
-def webhook_key_routes(parts: WebhookParts) -> ApiRouter:
-    """The route of the published key, which anyone may read."""
-    router = ApiRouter(tags=["events"])
-    known: list[Document] = []
-
     @router.get(
         WEBHOOK_KEY_PATH,
+        tags=["events"],  # anyone may read it
         **operation("getWebhookKey", WebhookKeyBody, responses={503: "A temporary failure."}),
     )
     @_when_available
     async def key(_request: Request) -> Response:
-        if not known:
-            found = await signing_key(parts.database)
+        if not published:
+            found = await signing_key(database)
             body = WebhookKeyBody(
                 algorithm="ed25519", key_id=key_id(found), public_key=public_key_text(found)
             )
-            known.append(Document(body.encode()))
-        return DocumentResponse(known[0], parts.clock())
+            published.append(Document(body.encode()))
+        return DocumentResponse(published[0], clock())
 
     return router
 
