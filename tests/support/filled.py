@@ -23,6 +23,8 @@ ROWS: dict[str, list[Row]] = {
     "liquidations": [("bybit", 1, "BTCUSDT", "long", 0.1, 70_000.5, "measured")],
     "watched_spans": [("bybit", 1, 2, "measured")],
     "regime_changes": [("bybit", 1, "Überhitzt ☃", None, "backfilled")],
+    "liquidation_files": [("bybit", "2026-11-14", 1, 2, 3, SHA, "[[1,2]]")],
+    "liquidation_file_parts": [("bybit", "2026-11-14", part, "QUJD" * 99) for part in (0, 1)],
     "liquidation_hours": [("bybit", 3_600_000, 1.5, 0, 99.9, "measured")],
     "settlements": [("bybit", "BTCUSDT", 8, 0.01, 8, 9, "measured")],
     "settlement_reports": [

@@ -7,6 +7,7 @@ from functools import partial
 from barograph.collector.backfill import BackfillJob
 from barograph.collector.jobs import (
     Job,
+    LiquidationFilesJob,
     MacroJob,
     MailJob,
     ReconcileJob,
@@ -81,6 +82,12 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
             ),
             SettlementJob(exchange, database, clock=clock),
             BackfillJob(exchange, database, clock=clock),
+            LiquidationFilesJob(
+                database,
+                source=settings.exchange_source,
+                history_days=settings.liquidation_history_days,
+                clock=clock,
+            ),
             StanceJob(StanceIssuer(settings, database, ledger, clock), ledger),
             VersionEventJob(VersionEvents(database, ledger)),
             WebhookJob(database, Deliveries(database, sender, clock), clock=clock),

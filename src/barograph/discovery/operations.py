@@ -40,6 +40,7 @@ TAGS: Mapping[str, str] = {
     BADGES: "Live images, cached for ten minutes (one minute if a value is unknown). Replace "
     "`.svg` with `.json` for the JSON version.",
     "events": "One log of what changed, and everything that is pushed from it. Free.",
+    "series": "Everything that we recorded, for the whole retention, by pages. Free.",
     WEBHOOKS: "Events sent to your own address. Free, with a personal key in `X-API-Key`.",
     DATA: "The data behind the site's charts, for the last 1, 7, 30 or 60 days. Free.",
     HISTORY: "Digests, signed roots and proofs for the record of stances. Free. Without "
@@ -108,6 +109,9 @@ TEXTS: Mapping[str, str] = {
     f"changed. {_PROOF}",
     "getHistoryEventsProof": "Proofs that an event is in the history and that nothing older was "
     f"changed. {_PROOF}",
+    "getMeasureSeries": "Recorded history of any measure. Oldest first; follow `next` until it is "
+    "null. A gap is a point with the value null. Every point names its origin. Funding is scaled "
+    "to 8 hours, except settled-funding. A series begins with its first record.",
     "getSeries": "Recent history of one measure of one perpetual. At most 361 evenly spaced "
     "samples of one contract: price, funding per 8 hours, open interest or long accounts. "
     "`origin` says whether we measured a sample or took it from the exchange's own history. A "
@@ -119,9 +123,24 @@ TEXTS: Mapping[str, str] = {
     "still in progress.",
     "getLiquidationsTable": "The same as CSV. With a header. Intervals without coverage are empty "
     "cells.",
+    "listLiquidations": "Every recorded liquidation of a time range, oldest first. Time, contract, "
+    "side of the position, size, bankruptcy price and USD, with the spans that we really watched. "
+    "Follow `next` until it is null, or ask for CSV. For whole days use the daily files.",
+    "listLiquidationFiles": "The manifest of the daily files of liquidations. Each with its rows, "
+    "size, SHA-256 and watched spans. Files never change and are kept for good.",
+    "getLiquidationFile": "Every liquidation of one day as a compressed CSV file. Made shortly "
+    "after the UTC day is over. It never changes, and the manifest has its SHA-256.",
+    "getPerpetuals": "Every crypto perpetual in one call. Price, funding as stated, its interval "
+    "and the rate per 8 h, open interest, long accounts, 24-hour changes and liquidations, each "
+    "group with its time. `format=csv` gives a table.",
+    "getPerpetual": "One crypto perpetual with all of its numbers. Accepts names such as bitcoin "
+    "and PEPE; `symbol` in the response is the contract's own.",
     "getEvents": "The log of what changed, oldest first. Regime and signal changes, briefs, "
     "contracts listed and delisted, outages of the market feed, recorded stance versions (digests "
     "only). Ids have no gaps: pass the last id that you have seen as `after`.",
+    "getIncidents": "Incidents and recorded checks, newest first. When which part was degraded or "
+    "down, and the minutes of each hour and day in each condition. Kept for 90 days. Unlike other "
+    "lists, the newest incident comes first, as on the status page.",
     "getWebhookKey": "The Ed25519 key that verifies webhooks. Every message is also signed `v1a` "
     "with this key (Standard Webhooks 1.0.0), so you can verify it without your secret.",
     "createWebhook": "Register an address for events. We send it a signed challenge first, and "
@@ -184,6 +203,15 @@ TEXTS: Mapping[str, str] = {
     "/api/mcp/server-card.",
     "getMcpRegistryEntry": "The MCP registry entry. The `server.json` that an operator submits to "
     "the MCP registry.",
+    "getApiCatalog": "The API catalog. RFC 9727: the APIs with their descriptions, documentation "
+    "and status.",
+    "getX402Resources": "What this instance sells by x402. Every paid endpoint with its terms, as "
+    "in its 402. The lists are empty if it sells nothing.",
+    "getBriefsAtom": "The newest 50 briefs as an Atom feed. RFC 4287, newest first.",
+    "getBriefsFeed": "The newest 50 briefs as a JSON Feed. Version 1.1, newest first.",
+    "getEventsAtom": "The newest 50 events as an Atom feed. RFC 4287, newest first.",
+    "getEventsFeed": "The newest 50 events as a JSON Feed. Version 1.1, newest first. To miss no "
+    "event, read /api/v1/events instead.",
 }
 
 FORMS = {"Svg": ", as an SVG image", "Json": ", for the Shields endpoint badge"}

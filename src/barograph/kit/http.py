@@ -153,6 +153,18 @@ class DocumentResponse(Response):
         await send_document(self._document, scope, send, self._now, self._extra)
 
 
+class DelegatedResponse(Response):
+    """Lets another ASGI application respond."""
+
+    def __init__(self, answer: ASGIApp) -> None:
+        super().__init__()
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let it respond."""
+        await self._answer(scope, receive, send)
+
+
 Endpoint = TypeVar("Endpoint", bound=Callable[[Request], Awaitable[Response]])
 
 
@@ -225,7 +237,8 @@ class HeadAndOptions:
         elif scope["method"] == "OPTIONS" and (allow := self._allowed(scope["path"])):
             await _send(send, 204, preflight_fields(allow, _PREFLIGHT_NAMES), b"")
         elif scope["method"] == "HEAD" and self._allowed(scope["path"]) == ALLOW:
-            await self._app({**scope, "method": "GET"}, receive, without_body(send))
+            scope = {**scope, "method": "GET", "is_head": True}
+            await self._app(scope, receive, without_body(send))
         else:
             await self._app(scope, receive, send)
 

@@ -9,7 +9,7 @@ from barograph.kit.database import Transaction
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.evidence import TRAILING, FundingSettlement, Hour, TrailingRecord
 from barograph.markets.liquidations import LiquidationHour, Span
-from barograph.markets.records import VENUE, Liquidation, Origin
+from barograph.markets.records import VENUE, DayAgo, Liquidation, Origin, PastValues
 from barograph.markets.settlements import LATE_REPORT, SettledRate, SettlementReport
 from barograph.settings import Settings
 
@@ -99,6 +99,13 @@ async def recent_watched(tx: Transaction, now: int) -> list[Span]:
     return [(row[0], row[1]) for row in await tx.fetch(_RECENT_SPANS, VENUE, now - DAY)]
 
 
+async def day_before(tx: Transaction, now: int) -> DayAgo:
+    """The recorded hour that is nearest to 24 hours ago."""
+    at = (now - DAY + HOUR // 2) // HOUR * HOUR
+    rows = await tx.fetch(_ONE_HOUR, VENUE, at)
+    return DayAgo({contract: PastValues(*values) for contract, *values in rows})
+
+
 async def forget_old(tx: Transaction, settings: Settings, now: int) -> None:
     """Delete rows past their retention, a bounded number per transaction."""
     for resolution, days in (
@@ -165,6 +172,16 @@ async def newest_settlements(tx: Transaction, contract: str, count: int) -> list
     return [FundingSettlement(*row) for row in reversed(rows)]
 
 
+async def settlements_between(
+    tx: Transaction, contract: str, start: int, end: int, count: int
+) -> tuple[list[FundingSettlement], list[SettlementReport]]:
+    """Our own readings and the newest revisions of reports: the first `count` of each."""
+    key = (VENUE, contract, start, end, count)
+    own = await tx.fetch(_SETTLEMENTS_BETWEEN, *key)
+    reports = await tx.fetch(_REPORTS_BETWEEN, *key)
+    return [FundingSettlement(*row) for row in own], [SettlementReport(*row) for row in reports]
+
+
 async def _first(tx: Transaction, rate: SettledRate, read_at: int) -> SettlementReport:
     """The first report of a settlement: measured if we were reading when the exchange settled."""
     own: Sequence[object] = ()
@@ -223,6 +240,10 @@ SELECT at, last_price, open_interest_usd, long_account_pct, open_interest_coins,
     origin = 'backfilled'
 FROM readings WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at >= $3 AND at <= $4
 ORDER BY at
+"""
+_ONE_HOUR = """
+SELECT contract, at, last_price, open_interest_usd, open_interest_coins
+FROM readings WHERE venue = $1 AND resolution = 'hour' AND at = $2
 """
 _SETTLEMENTS = """
 SELECT contract, at, funding_rate_pct, funding_interval_hours, read_at FROM settlements
@@ -287,5 +308,7 @@ WHERE venue = $1 AND contract = $2 AND revision = (
     WHERE other.venue = settlement_reports.venue
         AND other.contract = settlement_reports.contract AND other.at = settlement_reports.at)
 """
+_BETWEEN = "AND at >= $3 AND at < $4 ORDER BY at LIMIT $5"
+_SETTLEMENTS_BETWEEN, _REPORTS_BETWEEN = f"{_SETTLEMENTS} {_BETWEEN}", f"{_REPORTS} {_BETWEEN}"
 _REPORTS_SINCE = f"{_REPORTS} AND at >= $3"
 _NEWEST_REPORTS = f"{_REPORTS} ORDER BY at DESC LIMIT $3"
