@@ -195,6 +195,11 @@ def test_failed_event_is_retried_with_growing_pauses_and_later_events_wait(offic
     assert (office.shown(webhook).failures, office.shown(webhook).failing_since) == (0, None)
 
 
+@pytest.mark.outcome(
+    "A webhook's endpoint fails",
+    "The collector retries with growing pauses for a day, and later events wait. Then it switches "
+    "the webhook off and mails the owner.",
+)
 def test_day_of_failures_switches_the_endpoint_off_and_mails_its_owner(office: Office) -> None:
     webhook = office.active()
     office.happen("BTC")
@@ -235,6 +240,10 @@ def test_revoked_key_pauses_its_endpoints_and_a_new_one_catches_up(office: Offic
     assert office.endpoint.events() == [1, 2]
 
 
+@pytest.mark.outcome(
+    "The collector is killed while it sends a webhook",
+    "The next leader sends the same message again, with the same `webhook-id`.",
+)
 @pytest.mark.both_engines
 def test_crash_after_sending_repeats_the_same_message(office: Office) -> None:
     webhook = office.active()
