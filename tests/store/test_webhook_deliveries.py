@@ -8,12 +8,12 @@ from random import Random
 
 import pytest
 
-from barograph.collector.jobs import WebhookJob
+from barograph.collector.jobs import WEBHOOK_SECONDS, WebhookJob
 from barograph.errors import LeaseLost, Unreachable, UpstreamError
 from barograph.events.records import NewEvent
 from barograph.events.store import append_events
 from barograph.keys.api_keys import ApiKeys
-from barograph.kit.database import Database, Row
+from barograph.kit.database import Database, DatabaseUnavailable, Row
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.webhooks.delivery import Deliveries
@@ -312,3 +312,26 @@ def test_hanging_endpoint_delays_no_other(office: Office) -> None:
     with pytest.raises(ExceptionGroup):
         office.run(job(office.lease))
     assert len(office.endpoint.got) == 1
+
+
+def test_attempt_that_cannot_be_recorded_is_not_repeated_every_second(office: Office) -> None:
+    office.add()
+
+    async def break_down() -> None:
+        office.endpoint.accepted.set()
+        raise DatabaseUnavailable("full disk")
+
+    office.endpoint.meanwhile = [break_down] * 9
+    rounds = iter(range(5))
+
+    async def sleep(seconds: float) -> None:
+        if seconds > WEBHOOK_SECONDS:
+            await asyncio.Event().wait()
+        await office.endpoint.accepted.wait()
+        if next(rounds, None) is None:
+            raise LeaseLost
+
+    job = WebhookJob(office.database, office.deliveries, clock=office.clock, sleep=sleep)
+    with pytest.raises(ExceptionGroup):
+        office.run(job(office.lease))
+    assert len(office.endpoint.meanwhile) == 8

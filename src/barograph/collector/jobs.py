@@ -61,6 +61,7 @@ MAIL_SECONDS = 1.0
 FILE_SECONDS = 30.0
 FILES_PER_RUN = 5
 WEBHOOK_SECONDS = 1.0
+UNRECORDED_SECONDS = 60.0
 
 MAX_WEBHOOKS_AT_ONCE = 16
 """Endpoints that are sent to at the same time, one message each."""
@@ -423,6 +424,9 @@ class WebhookJob(Job):
         try:
             with logged("webhook not recorded", webhook=webhook.id):
                 await self._deliveries.take_turn(webhook, lease)
+                return
+            # Otherwise the endpoint would get the same message every second.
+            await self._sleep(UNRECORDED_SECONDS)
         finally:
             self._sending.discard(webhook.id)
 

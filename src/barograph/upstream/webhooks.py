@@ -89,7 +89,7 @@ class HttpWebhookSender:
                 return await self._post(url, fields, body)
         except (TimeoutError, httpx2.TimeoutException) as error:
             raise TimedOut("no answer in time") from error
-        except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
             # Only the name: the text of some of these holds the address.
             raise Unreachable(f"no answer ({type(error).__name__})") from None
 
