@@ -196,8 +196,9 @@ def test_changed_backup_is_refused_and_nothing_restored(backup: Path, tmp_path: 
 
 def test_older_backup_is_upgraded_and_newer_one_refused(backup: Path, tmp_path: Path) -> None:
     newer = ("history_origin", "events", "liquidation_files", "liquidation_file_parts")
+    hooks = ("webhooks", "webhook_deliveries", "webhook_keys")
     older = (
-        *(f"DROP TABLE {table}" for table in newer),
+        *(f"DROP TABLE {table}" for table in (*newer, *hooks)),
         "DROP INDEX liquidations_by_contract",
         "DELETE FROM schema_migrations WHERE number >= 17",
     )

@@ -164,7 +164,7 @@ def test_a_forgotten_mailbox_leaves_no_row_and_its_neighbours_stay(folder: Path)
 
     assert (result.exit_code, result.stdout) == (
         0,
-        "deleted: keys 2, links 2, queued e-mails 2\n",
+        "deleted: keys 2, links 2, queued e-mails 2, webhooks 0\n",
     )
     assert traces(folder, "name") == ["api_keys", "registrations", "outbox"]
     assert traces(folder, "names") == ["api_keys", "registrations", "outbox"]

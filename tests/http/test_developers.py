@@ -119,7 +119,9 @@ def test_what_is_entitled_or_paid_says_what_it_needs(service: Service) -> None:
 
     assert needs["getMaterialChange"] == needs["getFeedNow"] == [token, proof]
     assert needs["buyFeed"] == [proof]
+    assert needs["createWebhook"] == ["X-API-Key: &lt;KEY&gt;"]
     assert [name for name, fields in needs.items() if fields] == [
+        *("getWebhooks", "createWebhook", "getWebhookDeliveries", "deleteWebhook"),
         *("getMaterialChange", "getBtcEtfStance", "getRatesDesk", "getFundingRegime"),
         *("getFeedNow", "buyFeed"),
     ]

@@ -53,6 +53,7 @@ VERSION_1 = {
     "/api/v1/events": {"400", "404", "429", "503"},
     "/api/v1/perpetuals": {"400", "404", "502"},
     "/api/v1/perpetuals/{symbol}": {"400", "404", "502"},
+    "/api/v1/webhook-key": {"503"},
 }
 ENTITLED = {
     "/api/agents/material-change": {"400", "401", "402", "404", "405", "503"},
@@ -72,6 +73,11 @@ FILES = {
     *("/.well-known/mcp/server-card.json", "/api/mcp/server-card", "/api/mcp/server.json"),
 }
 MCP = "/api/mcp"
+KEYED = {
+    "/api/v1/webhooks": ["get", "post"],
+    "/api/v1/webhooks/{id}/deliveries": ["get"],
+    "/api/v1/webhooks/{id}": ["delete"],
+}
 ANY_READ = {"200", "304", "405", "414"}
 UNAVAILABLE = [
     ("/api/agent/derivatives", "?symbol=1000PEPE"),
@@ -128,7 +134,7 @@ def test_the_described_server_is_the_base_address(description: dict[str, Any]) -
 
 
 @pytest.mark.contract("endpoints.get")
-def test_every_endpoint_is_described_and_only_a_registration_and_mcp_are_no_get(
+def test_every_endpoint_is_described_and_only_registrations_and_mcp_are_no_get(
     description: dict[str, Any],
 ) -> None:
     badges = {f"{name}.{form}" for name in BADGES for form in ("svg", "json")}
@@ -137,16 +143,21 @@ def test_every_endpoint_is_described_and_only_a_registration_and_mcp_are_no_get(
     assert {path: list(item) for path, item in description["paths"].items()} == {
         **{path: ["get"] for path in reads},
         **{path: ["post"] for path in (KEYS_PATH, MCP)},
+        **KEYED,
     }
 
 
-def test_only_entitled_and_paid_endpoints_ask_for_a_credential(description: dict[str, Any]) -> None:
+def test_only_webhooks_entitled_and_paid_endpoints_ask_for_a_credential(
+    description: dict[str, Any],
+) -> None:
     every = {path: operation["security"] for path, operation in operations(description)}
     guarded = {path: security for path, security in every.items() if security}
     schemes = description["components"]["securitySchemes"]
 
     by_proof: dict[str, list[str]] = {"paymentProof": []}
-    assert guarded == {path: [{"bearer": []}, by_proof] for path in ENTITLED} | {BUYING: [by_proof]}
+    key: dict[str, list[str]] = {"apiKey": []}
+    by_token = {path: [{"bearer": []}, by_proof] for path in ENTITLED}
+    assert guarded == by_token | {BUYING: [by_proof]} | {path: [key] for path in KEYED}
     assert schemes["bearer"]["scheme"] == "bearer"
     assert (schemes["paymentProof"]["in"], schemes["paymentProof"]["name"]) == (
         "header",
@@ -160,7 +171,7 @@ def test_entitled_and_paid_endpoints_are_described_with_their_errors(
     described = {
         path: set(item["get"]["responses"]) - {"200"}
         for path, item in description["paths"].items()
-        if "get" in item and item["get"]["security"]
+        if "get" in item and item["get"]["security"] and path not in KEYED
     }
     assert described == {**ENTITLED, BUYING: {"400", "402", "404", "405", "409", "429", "503"}}
     keyed = {

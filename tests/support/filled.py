@@ -52,6 +52,14 @@ ROWS: dict[str, list[Row]] = {
     "status_counts": [("hour", "feed", 1, 2, 3, 4)],
     "status_runs": [("feed", 1, 2, "ok", "")],
     "status_incidents": [("feed", 1, None, "down", "d", None, None, 0)],
+    "webhooks": [
+        (
+            *("wh_1", "a@example.com", "https://a.example/hook", "", "BTC", "whsec_YQ==", "active"),
+            *(1, 2, 0, None, 3, None, None),
+        )
+    ],
+    "webhook_deliveries": [("wh_1", n, f"msg_{n}", n, 1, 1, 200, None, 5) for n in range(1, 13)],
+    "webhook_keys": [(1, "YQ==")],
     "terms_confirmations": [("bybit", "2026-01-01", "terms", 1)],
 }
 """Rows of every table that the operator's commands leave empty."""

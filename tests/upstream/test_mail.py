@@ -1,23 +1,17 @@
 """The mail server's adapter against a real server on loopback, and against broken ones."""
 
 import asyncio
-import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
 from email import message_from_bytes
 from email.message import EmailMessage
 from email.policy import default as mail_rules
 from ipaddress import ip_address
-from pathlib import Path
 from typing import Any
 
 import pytest
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from barograph.errors import (
     ConfigurationError,
@@ -31,6 +25,7 @@ from barograph.keys.outbox import Deferred, Mail, Undeliverable
 from barograph.settings import Settings
 from barograph.upstream.mail import MailServer, SmtpSender, parse_smtp_url
 from support.clock import HandClock
+from support.tls import Authority
 
 HOST = "127.0.0.1"
 RECIPIENT = "somebody@example.com"
@@ -331,36 +326,9 @@ class Login:
         return AuthResult(success=known, handled=False)
 
 
-class Authority:
-    """A certificate for the loopback address, and contexts that use it or trust it."""
-
-    def __init__(self, folder: Path) -> None:
-        key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "loopback")])
-        now = datetime.now(UTC)
-        certificate = (
-            x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-            .not_valid_before(now - timedelta(days=1))
-            .not_valid_after(now + timedelta(days=1))
-            .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(HOST))]), False)
-            .sign(key, hashes.SHA256())
-        )
-        encoding = serialization.Encoding.PEM
-        file = folder / "server.pem"
-        file.write_bytes(
-            key.private_bytes(
-                encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-            )
-            + certificate.public_bytes(encoding)
-        )
-        self.server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.server.load_cert_chain(file)
-        self.client = ssl.create_default_context(cafile=file)
-
-
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("tls"))
+    return Authority(tmp_path_factory.mktemp("tls"), x509.IPAddress(ip_address(HOST)))
 
 
 def secured(scheme: str, authority: Authority, login: Login) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from barograph.cli.settings import settings
 from barograph.cli.stances import stances
 from barograph.cli.terms import terms
 from barograph.cli.watch import watch
+from barograph.cli.webhooks import webhooks
 from barograph.errors import EXIT_CONFIGURATION, BarographError, ConfigurationError
 
 EXIT_FAILED = 1
@@ -53,7 +54,7 @@ def cli() -> None:
 
 for command in (
     *(demo, serve, collect, db, backup, restore, doctor, settings, terms),
-    *(briefs, guides, keys, macro, stances, entitlements, payments, watch),
+    *(briefs, guides, keys, webhooks, macro, stances, entitlements, payments, watch),
 ):
     cli.add_command(command)
 

@@ -88,11 +88,17 @@ def require_kind(settings: "Settings", kind: "Kind") -> None:
     """Refuse to mix simulated and real data, before anything is written.
 
     Raises:
-        ConfigurationError: the data folder or a database holds the other kind.
+        ConfigurationError: the data folder or a database holds the other kind, or a setting is
+            for the demo only.
         DatabaseUnavailable: a database can't be read.
     """
     from barograph.kit.database import DatabaseUnavailable
 
+    if kind == "live" and settings.webhooks_allow_local:
+        raise ConfigurationError(
+            "BAROGRAPH_WEBHOOKS_ALLOW_LOCAL is for the demo: unset it, or anyone with a key could "
+            "reach services on this machine"
+        )
     with suppress(DatabaseUnavailable):  # the service starts without its history
         require_two_databases(settings)
     # A data folder has secrets even if its databases are elsewhere.

@@ -115,7 +115,8 @@ def revoke(key_id: str, yes: bool, data: Path | None) -> None:
 def forget(email: str, yes: bool, data: Path | None) -> None:
     """Delete everything stored about a mailbox.
 
-    This deletes its keys (which stop working), its links and its queued e-mails. Backups keep them.
+    This deletes its keys (which stop working), its links, its queued e-mails and its webhooks.
+    Backups keep them.
 
     \b
     Examples:
@@ -124,6 +125,7 @@ def forget(email: str, yes: bool, data: Path | None) -> None:
     """
     from barograph.keys.email_address import parse_address
     from barograph.keys.registration import forget_mailbox
+    from barograph.webhooks.store import forget_webhooks
 
     try:
         mailbox = parse_address(email).mailbox
@@ -133,7 +135,13 @@ def forget(email: str, yes: bool, data: Path | None) -> None:
     if not yes:
         click.confirm(f"Forget {mailbox}? This cannot be undone", abort=True)
     gone = run_on_database(settings, lambda database: forget_mailbox(database, mailbox))
-    click.echo(f"deleted: keys {gone.keys}, links {gone.links}, queued e-mails {gone.mails}")
+    webhooks = run_on_database(
+        settings, lambda database: database.write(lambda tx: forget_webhooks(tx, mailbox))
+    )
+    click.echo(
+        f"deleted: keys {gone.keys}, links {gone.links}, queued e-mails {gone.mails}, "
+        f"webhooks {webhooks}"
+    )
 
 
 @keys.command("rotate-pepper")

@@ -14,6 +14,7 @@ from barograph.collector.jobs import (
     SettlementJob,
     StanceJob,
     VersionEventJob,
+    WebhookJob,
 )
 from barograph.collector.leader import Collector
 from barograph.collector.metrics import collector_gauges
@@ -38,6 +39,8 @@ from barograph.upstream.files import FileClient
 from barograph.upstream.mail import SmtpSender
 from barograph.upstream.nyfed import Rate, ReferenceRate
 from barograph.upstream.treasury import TreasuryYields
+from barograph.upstream.webhooks import HttpWebhookSender
+from barograph.webhooks.delivery import Deliveries
 
 FILE_SECONDS = 20.0
 """Timeout of one file of daily figures, including retries. The Treasury has its own."""
@@ -67,6 +70,10 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
         stack.push_async_callback(files.close)
         exchange = BybitExchange(settings, clock=clock, metrics=metrics)
         stack.push_async_callback(exchange.close)
+        sender = HttpWebhookSender(
+            user_agent=settings.user_agent, allow_local=settings.webhooks_allow_local
+        )
+        stack.push_async_callback(sender.close)
         ledger = Ledger(history, clock)
         sources = macro_sources(settings, files, clock=clock)
         jobs: list[Job] = [
@@ -83,6 +90,7 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
             ),
             StanceJob(StanceIssuer(settings, database, ledger, clock), ledger),
             VersionEventJob(VersionEvents(database, ledger)),
+            WebhookJob(database, Deliveries(database, sender, clock), clock=clock),
         ]
         if mail is not None:
             jobs.append(MailJob(database, mail, clock=clock))

@@ -1,7 +1,8 @@
 """What the leading collector repeats besides measuring.
 
-Daily figures, settled funding, files of liquidations, stances, unfinished payments and mails. A job
-logs what fails and tries again, so it never stops the measuring. Only a lost lease ends it.
+Daily figures, settled funding, files of liquidations, stances, unfinished payments, mails and
+webhooks. A job logs what fails and tries again, so it never stops the measuring. Only a lost lease
+ends it.
 """
 
 import asyncio
@@ -43,6 +44,9 @@ from barograph.markets.view import PERPETUALS
 from barograph.payments.reconcile import Reconciler
 from barograph.stances.issue import StanceIssuer
 from barograph.stances.version_events import VersionEvents
+from barograph.webhooks.delivery import Deliveries
+from barograph.webhooks.records import Webhook
+from barograph.webhooks.store import due_webhooks
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +60,11 @@ RECONCILE_SECONDS = 60.0
 MAIL_SECONDS = 1.0
 FILE_SECONDS = 30.0
 FILES_PER_RUN = 5
+WEBHOOK_SECONDS = 1.0
+UNRECORDED_SECONDS = 60.0
+
+MAX_WEBHOOKS_AT_ONCE = 16
+"""Endpoints that are sent to at the same time, one message each."""
 
 MAX_READINGS = 5_000
 """Limit of one transaction: every small write would wait for a huge one."""
@@ -375,6 +384,51 @@ class MailJob(Job):
         """Send every mail that is due."""
         with logged("mails cannot be sent"):
             await deliver_due(self._database, lease, self._sender, self._clock)
+
+
+class WebhookJob(Job):
+    """Sends events to webhooks, each endpoint in a task of its own: a slow one delays no other."""
+
+    def __init__(
+        self,
+        database: Database,
+        deliveries: Deliveries,
+        *,
+        clock: Clock,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        super().__init__(WEBHOOK_SECONDS, sleep)
+        self._database = database
+        self._deliveries = deliveries
+        self._clock = clock
+        self._sending: set[str] = set()
+        self._tasks = asyncio.TaskGroup()
+
+    async def __call__(self, lease: Lease) -> None:
+        """Run until the lease is lost, which cancels the requests under way."""
+        self._sending.clear()
+        async with asyncio.TaskGroup() as self._tasks:
+            await super().__call__(lease)
+
+    async def run_once(self, lease: Lease) -> None:
+        """Start to send to the endpoints that have something due."""
+        with logged("webhooks not read"):
+            # Those being sent to are still due, so ask for enough others.
+            due = await due_webhooks(self._database, self._clock(), 2 * MAX_WEBHOOKS_AT_ONCE)
+            for each in due:
+                if each.id not in self._sending and len(self._sending) < MAX_WEBHOOKS_AT_ONCE:
+                    self._sending.add(each.id)
+                    self._tasks.create_task(self._send(each, lease))
+
+    async def _send(self, webhook: Webhook, lease: Lease) -> None:
+        try:
+            with logged("webhook not recorded", webhook=webhook.id):
+                await self._deliveries.take_turn(webhook, lease)
+                return
+            # Otherwise the endpoint would get the same message every second.
+            await self._sleep(UNRECORDED_SECONDS)
+        finally:
+            self._sending.discard(webhook.id)
 
 
 @contextmanager

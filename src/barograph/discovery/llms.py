@@ -180,7 +180,7 @@ def example_target(path: str, operation: Schema) -> str:
 def _body(operation: Schema, schemas: Schema) -> str:
     """The members of a success body and an example of it; nothing if it isn't JSON."""
     status = next(each for each in operation["responses"] if each.startswith("2"))
-    body = operation["responses"][status]["content"].get(JSON_TYPE)
+    body = operation["responses"][status].get("content", {}).get(JSON_TYPE)
     if body is None:
         return ""
     members = [

@@ -29,6 +29,7 @@ from barograph.discovery.operations import (
     MCP,
     PAID,
     TAGS,
+    WEBHOOKS,
     text_of,
 )
 from barograph.guides.documents import GUIDE_PAGES
@@ -40,10 +41,11 @@ from barograph.signals.documents import DOCS_PATH
 INTERFACE_VERSION = "1.0.0"
 BEARER = "bearer"
 PAYMENT_PROOF = "paymentProof"
+API_KEY = "apiKey"
 IF_NONE_MATCH = "If-None-Match"
 
 PRIVATE = {ENTITLED, PAID}
-NOT_READS = {*PRIVATE, KEYS, MCP}
+NOT_READS = {*PRIVATE, KEYS, MCP, WEBHOOKS}
 """Tags of operations that are not free reads."""
 
 SIGNALS = "signals"
@@ -107,6 +109,8 @@ def _complete(path: str, operation: Schema) -> None:
     operation["security"] = []
     if tags & PRIVATE:
         operation["security"] = [{BEARER: []}] * (ENTITLED in tags) + [{PAYMENT_PROOF: []}]
+    elif WEBHOOKS in tags:
+        operation["security"] = [{API_KEY: []}]
     elif not tags & NOT_READS:
         reference = {"$ref": f"#/components/parameters/{IF_NONE_MATCH}"}
         operation["parameters"] = [*operation.get("parameters", ()), reference]
@@ -154,7 +158,7 @@ def _add_examples(operation: Schema, examples: Examples) -> None:
         if each.get("name") in values:
             each["example"] = values[each["name"]]
     for content in operation.get("requestBody", {}).get("content", {}).values():
-        content["example"] = examples.requests[name]
+        content.setdefault("example", examples.requests.get(name))
 
 
 RATE_LIMIT = (
@@ -179,7 +183,8 @@ def field_names(path: str, tags: set[str], status: str) -> list[str]:
         found.append(_OF_REFUSALS[status])
     if status == "200" and path.startswith("/api/x402/"):
         found.append("PAYMENT-RESPONSE")
-    if (status == "429" and not tags & PRIVATE) or (KEYS in tags and status == "202"):
+    of_limits = {"429": not tags & PRIVATE, "202": KEYS in tags, "401": WEBHOOKS in tags}
+    if of_limits.get(status):
         found += RATE_LIMIT
     return found
 
@@ -270,6 +275,12 @@ _SCHEMES = {
         "`payment-identifier`. The proof that paid for a stance gets the same version again. A "
         "repeated purchase of Feed needs the same key, because a settled proof is public on the "
         "chain.",
+    },
+    API_KEY: {
+        "type": "apiKey",
+        "in": "header",
+        "name": "X-API-Key",
+        "description": "A free personal key. See POST /api/v1/keys.",
     },
 }
 _METHOD_NOT_ALLOWED = refusal(

@@ -10,12 +10,14 @@ from typing import Any
 from barograph import NOTICE
 from barograph.kit.request_limits import MAX_BODY_BYTES
 from barograph.limits.rate_limits import MCP_POSTS, PERSONAL
+from barograph.webhooks.records import MAX_WEBHOOKS
 
 ENTITLED = "entitled"
 PAID = "paid"
 BADGES = "badges"
 KEYS = "keys"
 HISTORY = "history"
+WEBHOOKS = "webhooks"
 DESCRIPTIONS = "descriptions"
 MCP = "mcp"
 DATA = "data"
@@ -39,6 +41,7 @@ TAGS: Mapping[str, str] = {
     "`.svg` with `.json` for the JSON version.",
     "events": "One log of what changed, and everything that is pushed from it. Free.",
     "series": "Everything that we recorded, for the whole retention, by pages. Free.",
+    WEBHOOKS: "Events sent to your own address. Free, with a personal key in `X-API-Key`.",
     DATA: "The data behind the site's charts, for the last 1, 7, 30 or 60 days. Free.",
     HISTORY: "Digests, signed roots and proofs for the record of stances. Free. Without "
     "revealing the stances, which need Feed, they prove that nothing was changed. A leaf of a tree "
@@ -138,6 +141,17 @@ TEXTS: Mapping[str, str] = {
     "getIncidents": "Incidents and recorded checks, newest first. When which part was degraded or "
     "down, and the minutes of each hour and day in each condition. Kept for 90 days. Unlike other "
     "lists, the newest incident comes first, as on the status page.",
+    "getWebhookKey": "The Ed25519 key that verifies webhooks. Every message is also signed `v1a` "
+    "with this key (Standard Webhooks 1.0.0), so you can verify it without your secret.",
+    "createWebhook": "Register an address for events. We send it a signed challenge first, and "
+    "events only after it has repeated the challenge. `secret` is shown once. Messages follow "
+    f"Standard Webhooks 1.0.0. Each mailbox may have {MAX_WEBHOOKS}.",
+    "getWebhooks": "Your webhooks, oldest first. With their state, the last accepted event and the "
+    "failures since. A webhook is `pending` until it has answered the challenge, and `disabled` "
+    "after a day of failures.",
+    "getWebhookDeliveries": "The newest 100 attempts to deliver, newest first. Each with its HTTP "
+    "status or the kind of failure. Response bodies are not stored.",
+    "deleteWebhook": "Delete a webhook. Its log of attempts goes with it.",
     "getFeedNow": "The newest stances, the market state and the newest briefs. Keep `leg_id`, "
     "`revision`, `history_digest` and `issued_at` of the durable stances; skip the others. Each "
     "stance has the address of its full version.",

@@ -102,7 +102,7 @@ def key_routes(
         if is_cross_site(request.scope["headers"], registrations.base_url):
             return error_response(403, OTHER_SITE)
         # A page of another site could send JSON as text/plain without a preflight.
-        if _media_type(request) != JSON:
+        if media_type(request) != JSON:
             return error_response(415, NOT_JSON)
         try:
             usage = await register(request, email_from_body, registrations, limiter)
@@ -135,7 +135,7 @@ async def register(
     return await registrations.request(address, limiter.caller(request.scope))
 
 
-def _media_type(request: Request) -> bytes:
+def media_type(request: Request) -> bytes:
     """The body's media type without parameters."""
     given = [value for name, value in request.scope["headers"] if name == b"content-type"]
     return b",".join(given).partition(b";")[0].strip().lower()

@@ -204,6 +204,10 @@ class ApiRouter(Router):
         """Answer POST."""
         return self._adding("POST", path, description)
 
+    def delete(self, path: str, **description: object) -> Callable[[Endpoint], Endpoint]:
+        """Answer DELETE."""
+        return self._adding("DELETE", path, description)
+
     def _adding(
         self, method: str, path: str, description: dict[str, Any]
     ) -> Callable[[Endpoint], Endpoint]:

@@ -6,6 +6,7 @@ and `fallback_store`. Errors:
 RequestError
 └── CallerRefused        carries the usage, for the rate-limit header fields
     ├── InvalidApiKey    401
+    │   └── KeyRequired  401
     └── TooManyRequests  429
 """
 
@@ -62,6 +63,10 @@ that refreshes itself every five seconds needs 12 per minute."""
 
 MCP_POSTS = RateLimit("mcp-post", 600, MINUTE)
 """Messages to the MCP server, per caller group: room for another message with each tool call."""
+
+
+WEBHOOKS = RateLimit("webhook", 20, HOUR)
+"""New webhooks, per mailbox: each one makes us send a request to an address of its choice."""
 
 
 class Usage(NamedTuple):
@@ -132,6 +137,19 @@ class RateLimiter:
         if owner is None:
             raise InvalidApiKey(await self.count(BAD_KEYS, self.caller(scope)))
         return await self.count(PERSONAL, owner)
+
+    async def owner(self, scope: Scope) -> str:
+        """The mailbox of a request that needs a key; the request is not counted.
+
+        Raises:
+            KeyRequired: the request has no valid key.
+            TooManyRequests: the caller has sent too many such requests.
+        """
+        keys = [value for name, value in scope["headers"] if name == KEY_FIELD]
+        owner = await self._owner(keys) if keys else None
+        if owner is None:
+            raise KeyRequired(await self.count(BAD_KEYS, self.caller(scope)))
+        return owner
 
     async def count(self, limit: RateLimit, caller: str) -> Usage:
         """Count one request of a caller.
@@ -215,13 +233,26 @@ class InvalidApiKey(CallerRefused):
     """The request has an API key that is not valid."""
 
     status = 401
+    text = (
+        "the API key is not valid: send one valid key in the X-API-Key header, leave the header "
+        f"out to use the anonymous limit, or get a free key with POST {KEYS_PATH}"
+    )
 
     def __init__(self, usage: Usage) -> None:
-        super().__init__(_INVALID_KEY, usage)
+        super().__init__(self.text, usage)
 
     def fields(self, now: int) -> Headers:
         """The rate-limit header fields, and how to present a key."""
         return [*super().fields(now), (b"www-authenticate", b'ApiKey header="X-API-Key"')]
+
+
+class KeyRequired(InvalidApiKey):
+    """The request has no valid API key, and this endpoint needs one."""
+
+    text = (
+        "this endpoint needs a valid personal key in the X-API-Key header; get a free one with "
+        f"POST {KEYS_PATH}"
+    )
 
 
 class TooManyRequests(CallerRefused):
@@ -242,10 +273,6 @@ class TooManyRequests(CallerRefused):
         )
 
 
-_INVALID_KEY = (
-    "the API key is not valid: send one valid key in the X-API-Key header, leave the header out to "
-    f"use the anonymous limit, or get a free key with POST {KEYS_PATH}"
-)
 _WORDS = {
     ANONYMOUS.name: (
         "requests without a key",
@@ -253,6 +280,7 @@ _WORDS = {
     ),
     PERSONAL.name: ("requests with this key", ""),
     BAD_KEYS.name: ("requests with an invalid key", ", or send a valid key or none"),
+    WEBHOOKS.name: ("new webhooks of one mailbox", ""),
     REGISTRATIONS.name: ("registrations from one address", ""),
     MAILBOX.name: ("e-mails to one mailbox", ""),
     TOOL_CALLS.name: ("tool calls from one address", ""),

@@ -225,6 +225,12 @@ class Tuning(Group):
         1800.0, gt=0, description="Seconds between two readings of rates and ETF files."
     )
 
+    webhooks_allow_local: bool = Field(
+        False,
+        description="Also send webhooks to this machine, over http or https. For the demo only: "
+        "a live instance doesn't start with it, because anyone could reach its own services.",
+    )
+
     @field_validator("guides_file", "etf_file", mode="before")
     @classmethod
     def _optional_file(cls, value: object) -> object:

@@ -98,6 +98,7 @@ from barograph.web.errors import PRIVATE_PATHS, allowed_methods, error_handlers,
 from barograph.web.health import health_routes
 from barograph.web.lifespan import Closing, Task, lifespan
 from barograph.web.metrics import route_finder, web_gauges
+from barograph.webhooks.endpoints import webhook_routes
 
 DEPRECATIONS: Deprecations = {}
 """The deprecated paths; docs/versioning.md has the policy."""
@@ -397,6 +398,7 @@ def _api_routers(parts: _Parts) -> list[Router]:
         event_routes(parts.events),
         series_routes(parts.series, parts.series_reads, parts.tables),
         liquidation_routes(parts.liquidations, parts.series_reads, parts.tables),
+        webhook_routes(database, limiter, clock, allow_local=settings.webhooks_allow_local),
     ]
 
 

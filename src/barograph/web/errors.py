@@ -34,6 +34,7 @@ from barograph.site.templating import Templates
 from barograph.stances.documents import STANCE_PATHS
 from barograph.status.endpoints import STATUS_PATH
 from barograph.web.health import HEALTH_PATHS
+from barograph.webhooks.endpoints import WEBHOOK_KEY_PATH
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +43,9 @@ Handler = Callable[[Request, Exception], Coroutine[Any, Any, Response]]
 VERSION_1 = tuple(
     f"/api/v1/{each}" for each in ("perpetuals", "series/", "liquidations", "events", "incidents")
 )
-FREE_PATHS = frozenset({*PAGE_PATHS, *DISCOVERY_PATHS, SIGNALS_PATH, STATUS_PATH, *HEALTH_PATHS})
+FREE_PATHS = frozenset(
+    {*PAGE_PATHS, *DISCOVERY_PATHS, *HEALTH_PATHS, SIGNALS_PATH, STATUS_PATH, WEBHOOK_KEY_PATH}
+)
 FREE_FOLDERS = (f"{INDEX_PATH}/", BADGE_FOLDER, HISTORY_FOLDER, *PAGE_FOLDERS, *VERSION_1)
 PRIVATE_PATHS = frozenset({MATERIAL_CHANGE_PATH, FEED_NOW_PATH, FEED_PATH, *STANCE_PATHS.values()})
 """Subscriber and paid endpoints: only the caller may see the answer, errors included."""

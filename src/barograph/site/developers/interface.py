@@ -150,7 +150,7 @@ def _credentials(operation: Schema, schemes: Mapping[str, Schema]) -> Iterator[s
             if scheme["type"] == "http":
                 yield "Authorization: Bearer <ACCESS_TOKEN>"
             else:
-                yield f"{scheme['name']}: <PROOF>"
+                yield f"{scheme['name']}: <{'KEY' if scheme['name'] == 'X-API-Key' else 'PROOF'}>"
 
 
 def _parameters(operation: Schema, schemas: Schema) -> Iterator[Parameter]:

@@ -1,0 +1,146 @@
+"""`barograph webhooks`: lists, tests and disables the webhooks of key owners."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from barograph.cli.common import data_option, json_option, read_settings, run_on_database
+from barograph.cli.databases import kind_of_folder
+from barograph.errors import BarographError, NotFound
+from barograph.kit.clock import system_clock
+from barograph.kit.timestamps import iso_timestamp
+
+if TYPE_CHECKING:
+    from barograph.kit.database import Database, Queryable, Transaction
+    from barograph.webhooks.records import Delivery, Webhook
+
+
+@click.group()
+def webhooks() -> None:
+    """List, test and disable webhooks.
+
+    People register them with a personal key and `POST /api/v1/webhooks`.
+
+    \b
+    Examples:
+      barograph webhooks list
+      barograph webhooks test wh_0123456789abcdef
+    """
+
+
+@webhooks.command("list")
+@json_option
+@data_option
+def list_webhooks(as_json: bool, data: Path | None) -> None:
+    """List all webhooks, oldest first.
+
+    Only the host of an address is shown, because the rest may contain a secret. A webhook is paused
+    while its owner has no valid key.
+
+    \b
+    Examples:
+      barograph webhooks list
+      barograph webhooks list --json
+    """
+    from barograph.webhooks.store import all_webhooks
+
+    found = run_on_database(read_settings(data=data), all_webhooks)
+    rows = [_row(webhook) for webhook in found]
+    if as_json:
+        click.echo(json.dumps(rows))
+        return
+    for each in rows:
+        why = f" ({each['why']})" if each["why"] else ""
+        click.echo(
+            f"{each['id']}  {each['state']}{why}  failures {each['failures']}  "
+            f"delivered up to {each['delivered_up_to']}  {each['host']}  {each['mailbox']}"
+        )
+    if not rows:
+        click.echo("no webhooks")
+
+
+@webhooks.command()
+@click.argument("webhook_id", metavar="ID")
+@data_option
+def test(webhook_id: str, data: Path | None) -> None:
+    """Send a `webhook.test` message now and print the outcome.
+
+    It changes nothing about the webhook, and is not in its log.
+
+    \b
+    Example:
+      barograph webhooks test wh_0123456789abcdef
+    """
+    from barograph.upstream.webhooks import HttpWebhookSender
+    from barograph.webhooks.delivery import Deliveries
+
+    settings = read_settings(data=data)
+
+    async def work(database: "Database") -> "Delivery":
+        webhook = await _find(database, webhook_id)
+        is_demo = kind_of_folder(settings.data) == "demo"
+        sender = HttpWebhookSender(user_agent=settings.user_agent, allow_local=is_demo)
+        try:
+            return await Deliveries(database, sender, system_clock).test(webhook)
+        finally:
+            await sender.close()
+
+    sent = run_on_database(settings, work)
+    answer = sent.failure if sent.status is None else f"HTTP {sent.status}"
+    if sent.failure is not None:
+        raise BarographError(f"not delivered: {answer} after {sent.duration_ms} ms")
+    click.echo(f"delivered: {answer} after {sent.duration_ms} ms")
+
+
+@webhooks.command()
+@click.argument("webhook_id", metavar="ID")
+@click.option("--why", required=True, help="The reason; the owner reads it.")
+@data_option
+def disable(webhook_id: str, why: str, data: Path | None) -> None:
+    """Permanently switch a webhook off, and mail its owner.
+
+    \b
+    Example:
+      barograph webhooks disable wh_0123456789abcdef --why "it answers with an attack"
+    """
+    from barograph.webhooks.store import save_webhook
+
+    async def work(tx: "Transaction") -> bool:
+        found = await _find(tx, webhook_id)
+        off = found._replace(state="disabled", why=why)
+        return found.state != "disabled" and await save_webhook(tx, found, off, system_clock())
+
+    if not run_on_database(read_settings(data=data), lambda database: database.write(work)):
+        raise BarographError(f"{webhook_id} is disabled already")
+    click.echo(f"disabled {webhook_id}")
+
+
+async def _find(queryable: "Queryable", webhook_id: str) -> "Webhook":
+    from barograph.webhooks.store import find_webhook
+
+    try:
+        return await find_webhook(queryable, webhook_id, None)
+    except NotFound as error:
+        raise BarographError(
+            f"there is no webhook {webhook_id}: see `barograph webhooks list`"
+        ) from error
+
+
+def _row(webhook: "Webhook") -> dict[str, str | int | None]:
+    last = webhook.last_delivery_at
+    is_paused = webhook.email is None and webhook.state in ("pending", "active")
+    return {
+        "id": webhook.id,
+        "mailbox": webhook.mailbox,
+        "host": webhook.host,
+        "types": webhook.types,
+        "symbols": webhook.symbols,
+        "state": "paused" if is_paused else webhook.state,
+        "why": webhook.why,
+        "created_at": iso_timestamp(webhook.created_at),
+        "delivered_up_to": webhook.delivered_up_to,
+        "failures": webhook.failures,
+        "last_delivery_at": None if last is None else iso_timestamp(last),
+    }

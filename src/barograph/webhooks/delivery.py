@@ -1,0 +1,144 @@
+"""Sends challenges and events to endpoints, in order, at least once.
+
+An attempt is recorded after it was made. After a crash in between, the endpoint gets the same
+message again, with the same `webhook-id`.
+"""
+
+import logging
+from http import HTTPStatus
+from random import Random, SystemRandom
+from secrets import token_urlsafe
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from barograph.errors import UpstreamError
+from barograph.events.store import events_after
+from barograph.kit.clock import Clock
+from barograph.kit.database import Database, Transaction
+from barograph.kit.lease import Lease
+from barograph.kit.timestamps import SECOND
+from barograph.webhooks.records import Delivery, Webhook, WebhookSender
+from barograph.webhooks.signing import Message, answers, message_body, signed_fields
+from barograph.webhooks.store import last_event, log_delivery, save_webhook, signing_key
+
+log = logging.getLogger(__name__)
+
+TURN_MESSAGES = 20
+TURN_MS = 2 * SECOND
+"""An endpoint that is behind sends this many messages, for this long, before others may follow."""
+
+SCANNED = 200
+"""The events that are looked at together for the next one that an endpoint asked for."""
+
+
+class Deliveries:
+    """Sends messages, and records how each attempt went."""
+
+    def __init__(
+        self,
+        database: Database,
+        sender: WebhookSender,
+        clock: Clock,
+        random: Random | None = None,
+    ) -> None:
+        self._database = database
+        self._sender = sender
+        self._clock = clock
+        self._random = random or SystemRandom()
+        self._key: Ed25519PrivateKey | None = None
+
+    async def take_turn(self, webhook: Webhook, lease: Lease) -> None:
+        """Send the next messages of an endpoint, one after the other, until one fails.
+
+        Raises:
+            LeaseLost: another process sends them.
+            DatabaseUnavailable: an attempt may have been made and not recorded.
+        """
+        end = self._clock() + TURN_MS
+        current: Webhook | None = webhook
+        for _ in range(TURN_MESSAGES):
+            if current is None or self._clock() >= end:
+                return
+            current = await self._step(current, lease)
+
+    async def test(self, webhook: Webhook) -> Delivery:
+        """Send a test message now."""
+        now = self._clock()
+        data = msgspec.json.encode({"webhook": webhook.id})
+        body = message_body("webhook.test", now, data)
+        return await self._send(webhook, Message(f"msg_{webhook.id}_test_{now}", body))
+
+    async def _step(self, webhook: Webhook, lease: Lease) -> Webhook | None:
+        """Send one message; returns the endpoint if another one can follow."""
+        if webhook.state == "pending":
+            return await self._attempt(webhook, _challenge(webhook, self._clock()), lease)
+        found = await events_after(self._database, webhook.delivered_up_to, SCANNED)
+        wanted = webhook.wanted
+        for event in found:
+            if wanted.matches(event):
+                body = message_body(event.type, event.at, event.body.encode())
+                message = Message(f"msg_{webhook.id}_{event.id}", body, event.id)
+                return await self._attempt(webhook, message, lease)
+        if found:
+            skipped = webhook._replace(delivered_up_to=found[-1].id)
+            return await self._save(webhook, skipped, None, lease)
+        return None
+
+    async def _attempt(self, webhook: Webhook, message: Message, lease: Lease) -> Webhook | None:
+        delivery = await self._send(webhook, message)
+        now = self._clock()
+        if delivery.failure is None:
+            after = webhook.after_success(message.event or 0, now)
+            return await self._save(webhook, after, delivery, lease)
+        after = webhook.after_failure(delivery.status, now, self._random)
+        fields = {"webhook": webhook.id, "failures": after.failures, "kind": delivery.failure}
+        log.warning("webhook not delivered", extra={**fields, "state": after.state})
+        await self._save(webhook, after, delivery, lease)
+        return None
+
+    async def _send(self, webhook: Webhook, message: Message) -> Delivery:
+        if self._key is None:
+            self._key = await signing_key(self._database)
+        started = self._clock()
+        fields = signed_fields(message, webhook.secret, self._key, started)
+        status, failure = None, None
+        try:
+            status, start = await self._sender.post(webhook.url, fields, message.body)
+        except UpstreamError as error:
+            failure = error.kind
+        else:
+            if not HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+                failure = "status"
+            elif message.challenge is not None and not answers(start, message.challenge):
+                failure = "wrong challenge"
+        return Delivery(
+            *(message.id, message.event, started, webhook.failures + 1),
+            *(status, failure, max(0, self._clock() - started)),
+        )
+
+    async def _save(
+        self, before: Webhook, after: Webhook, delivery: Delivery | None, lease: Lease
+    ) -> Webhook | None:
+        """Store the new state; None if the endpoint was changed or deleted meanwhile."""
+
+        async def work(tx: Transaction) -> Webhook | None:
+            await lease.fence(tx)
+            new = after
+            if before.state == "pending" and after.state == "active":
+                new = after._replace(delivered_up_to=await last_event(tx))
+            if not await save_webhook(tx, before, new, self._clock()):
+                return None
+            if delivery is not None:
+                await log_delivery(tx, before.id, delivery)
+            return new
+
+        return await self._database.write(work)
+
+
+def _challenge(webhook: Webhook, now: int) -> Message:
+    """A new challenge for each attempt; the endpoint answers it in its reply."""
+    challenge = token_urlsafe(24)
+    data = msgspec.json.encode({"challenge": challenge})
+    body = message_body("webhook.challenge", now, data)
+    return Message(f"msg_{webhook.id}_challenge_{now}", body, challenge=challenge)

@@ -1,0 +1,137 @@
+"""Webhooks as frozen records, and how attempts change them (pure)."""
+
+from random import Random
+from typing import Final, Literal, NamedTuple, Protocol
+from urllib.parse import urlsplit
+
+from barograph.errors import RequestError
+from barograph.events.query import EventFilter
+from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
+
+State = Literal["pending", "active", "failed", "disabled"]
+
+MAX_WEBHOOKS = 5
+"""The most of one mailbox, in any state."""
+
+PAUSES: Final = (
+    *(5 * SECOND, 30 * SECOND, 2 * MINUTE, 10 * MINUTE, 30 * MINUTE),
+    *(HOUR, 2 * HOUR, 4 * HOUR),
+)
+"""After the first failure, the second …; the last one repeats."""
+
+PATIENCE: Final = {"pending": HOUR, "active": DAY}
+"""For how long an endpoint may fail."""
+
+JITTER = 0.1
+GONE = 410
+
+
+class Webhook(NamedTuple):
+    """An endpoint, in the order of the query's columns."""
+
+    id: str
+    mailbox: str
+    url: str
+    types: str
+    symbols: str
+    secret: str
+    state: State
+    created_at: int
+    delivered_up_to: int
+    failures: int = 0
+    """Since the last success."""
+
+    failing_since: int | None = None
+    next_try_at: int = 0
+    last_delivery_at: int | None = None
+    why: str | None = None
+    """Why nothing is delivered any more."""
+
+    email: str | None = None
+    """The owner's; None while they have no valid key, which pauses deliveries."""
+
+    @property
+    def host(self) -> str:
+        """All of the address that may be shown: the rest can hold a secret."""
+        return urlsplit(self.url).hostname or ""
+
+    @property
+    def wanted(self) -> EventFilter:
+        """The events that it asked for."""
+        return EventFilter(frozenset(words(self.types)), frozenset(words(self.symbols)))
+
+    def after_success(self, position: int, now: int) -> "Webhook":
+        """The same endpoint after it accepted a message."""
+        return self._replace(
+            state="active",
+            delivered_up_to=position,
+            failures=0,
+            failing_since=None,
+            next_try_at=now,
+            # A challenge is no delivery.
+            last_delivery_at=now if self.state == "active" else None,
+        )
+
+    def after_failure(self, status: int | None, now: int, random: Random) -> "Webhook":
+        """The same endpoint after a failed attempt: retried later, or given up."""
+        since = now if self.failing_since is None else self.failing_since
+        failed = self._replace(failures=self.failures + 1, failing_since=since)
+        give_up_at = since + PATIENCE[self.state]
+        if status == GONE:
+            return failed._replace(state="disabled", why="the endpoint answered 410 Gone")
+        if now < give_up_at:
+            pause = PAUSES[min(self.failures, len(PAUSES) - 1)]
+            pause = round(pause * random.uniform(1 - JITTER, 1 + JITTER))
+            return failed._replace(next_try_at=min(now + pause, give_up_at))
+        if self.state == "pending":
+            return failed._replace(state="failed", why="the challenge was not answered in an hour")
+        return failed._replace(state="disabled", why="every attempt of a day failed")
+
+
+class Delivery(NamedTuple):
+    """One attempt, in the order of the query's columns. Never what the endpoint answered."""
+
+    message: str
+    event: int | None
+    at: int
+    attempt: int
+    status: int | None
+    failure: str | None
+    """The kind of failure, if the attempt failed."""
+
+    duration_ms: int
+
+
+class Reply(NamedTuple):
+    """An endpoint's answer."""
+
+    status: int
+    start: bytes
+    """The first bytes of its body."""
+
+
+class WebhookSender(Protocol):
+    """Sends requests to endpoints."""
+
+    async def post(self, url: str, fields: dict[str, str], body: bytes) -> Reply:
+        """Send one request and don't follow redirects.
+
+        Raises:
+            UpstreamError: there was no answer in time, or we don't connect to that address.
+        """
+
+
+class TooManyWebhooks(RequestError):
+    """The mailbox has as many webhooks as it may."""
+
+    status = 409
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"a mailbox may have {MAX_WEBHOOKS} webhooks, in any state; delete one first"
+        )
+
+
+def words(text: str) -> list[str]:
+    """The values of a list that is stored with commas."""
+    return text.split(",") if text else []

@@ -1,0 +1,104 @@
+"""`barograph webhooks`: listed, tested and disabled; and forgotten with their mailbox."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from click.testing import CliRunner, Result
+
+from barograph.cli.databases import require_kind
+from barograph.cli.keys import keys
+from barograph.cli.processes import db
+from barograph.cli.webhooks import webhooks
+from barograph.errors import BarographError, ConfigurationError
+from barograph.kit.database import Work
+from barograph.kit.sqlite import SQLiteDatabase
+from barograph.settings import Settings
+from barograph.webhooks.store import Registration, add_webhook
+from support.clock import HandClock
+
+T = TypeVar("T")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    assert CliRunner().invoke(db, ["upgrade", "--data", str(tmp_path)]).exit_code == 0
+    return tmp_path
+
+
+def run(folder: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(webhooks, [*arguments, "--data", str(folder)])
+
+
+def listed(folder: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(run(folder, "list", "--json").stdout)
+    return rows
+
+
+def write(folder: Path, work: Work[T]) -> T:
+    async def on_database() -> T:
+        database = SQLiteDatabase(folder / "barograph.sqlite3")
+        try:
+            return await database.write(work)
+        finally:
+            await database.close()
+
+    return asyncio.run(on_database())
+
+
+@pytest.fixture
+def webhook(folder: Path) -> str:
+    asked = Registration("https://127.0.0.1:1/secret-path", [], [])
+    email = ["create", "--email", "name@example.com", "--data", str(folder)]
+    assert CliRunner().invoke(keys, email).exit_code == 0
+    return write(folder, lambda tx: add_webhook(tx, "name@example.com", asked, HandClock()())).id
+
+
+def test_list_shows_the_host_and_no_secret(folder: Path, webhook: str) -> None:
+    [row] = listed(folder)
+    text = run(folder, "list").stdout
+
+    assert (row["id"], row["host"], row["state"]) == (webhook, "127.0.0.1", "pending")
+    assert webhook in text
+    for output in (text, json.dumps(row)):
+        assert "secret-path" not in output
+        assert "whsec" not in output
+
+
+def test_webhook_of_a_revoked_key_is_paused(folder: Path, webhook: str) -> None:
+    async def revoke(tx: Any) -> None:
+        await tx.execute("UPDATE api_keys SET revoked_at = 1")
+
+    write(folder, revoke)
+    assert listed(folder)[0]["state"] == "paused"
+
+
+def test_disabled_webhook_tells_why_and_its_owner_gets_a_mail(folder: Path, webhook: str) -> None:
+    assert run(folder, "disable", webhook, "--why", "abuse").exit_code == 0
+
+    assert (listed(folder)[0]["state"], listed(folder)[0]["why"]) == ("disabled", "abuse")
+    [(mail,)] = write(folder, lambda tx: tx.fetch("SELECT body FROM outbox"))
+    assert "Why: abuse" in mail
+    again = run(folder, "disable", webhook, "--why", "abuse")
+    assert isinstance(again.exception, BarographError)
+
+
+def test_test_prints_the_outcome_and_refuses_a_private_address(folder: Path, webhook: str) -> None:
+    failed = run(folder, "test", webhook).exception
+
+    assert "not delivered: private address" in str(failed)
+    assert "there is no webhook wh_no" in str(run(folder, "test", "wh_no").exception)
+
+
+def test_forgotten_mailbox_has_no_webhooks(folder: Path, webhook: str) -> None:
+    gone = ["forget", "--email", "name@example.com", "--yes", "--data", str(folder)]
+
+    assert "webhooks 1" in CliRunner().invoke(keys, gone).stdout
+    assert listed(folder) == []
+
+
+def test_live_instance_refuses_the_switch_for_local_webhooks(folder: Path) -> None:
+    with pytest.raises(ConfigurationError, match="BAROGRAPH_WEBHOOKS_ALLOW_LOCAL"):
+        require_kind(Settings(data=folder, webhooks_allow_local=True), "live")

@@ -1,0 +1,123 @@
+"""`/api/v1/webhooks`: owners of a key register, list and delete endpoints of their own."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.limits.rate_limits import WEBHOOKS, KeyRequired
+from barograph.webhooks.endpoints import WEBHOOK_KEY_PATH, WEBHOOKS_PATH
+from barograph.webhooks.signing import public_key_text
+from barograph.webhooks.store import signing_key
+from support.service import Answer, Service
+
+URL = "https://hooks.example/in?token=private"
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    service = Service(tmp_path)
+    yield service
+    service.close()
+
+
+def key_of(service: Service, email: str = "name@example.com") -> str:
+    return asyncio.run(service.keys.create(email)).key
+
+
+def register(service: Service, key: str, body: Any = None, **fields: str) -> Answer:
+    text = body if isinstance(body, str) else json.dumps({"url": URL} if body is None else body)
+    given = {"content_type": "application/json", "x_api_key": key, **fields}
+    return service.ask(WEBHOOKS_PATH, "POST", body=text, **given)
+
+
+def test_secret_is_shown_once_and_the_endpoint_waits_for_its_challenge(service: Service) -> None:
+    key = key_of(service)
+    made = register(service, key, {"url": URL, "types": ["regime.changed"], "symbols": ["btc"]})
+    new = made.json()
+    listed = service.ask(WEBHOOKS_PATH, x_api_key=key)
+    deliveries = service.ask(f"{WEBHOOKS_PATH}/{new['id']}/deliveries", x_api_key=key)
+
+    assert made.status == 201
+    assert list(new) == ["id", "url", "types", "symbols", "secret", "state", "created_at"]
+    assert (new["types"], new["symbols"], new["state"]) == (["regime.changed"], ["BTC"], "pending")
+    assert new["secret"].startswith("whsec_")
+    assert new["secret"] not in listed.body.decode()
+    [shown] = listed.json()["webhooks"]
+    unsent = {"last_delivery_at": None, "failures": 0, "failing_since": None, "why": None}
+    assert {"secret": new["secret"], **shown} == {**new, **unsent}
+    assert deliveries.json() == {"deliveries": []}
+    for answer in (made, listed, deliveries):
+        assert "no-store" in answer.headers["cache-control"]
+        assert "access-control-allow-origin" not in answer.headers
+
+
+def test_webhooks_belong_to_the_mailbox_and_are_invisible_to_others(service: Service) -> None:
+    first, other = key_of(service), key_of(service, "other@example.com")
+    webhook = register(service, first).json()["id"]
+    place = f"{WEBHOOKS_PATH}/{webhook}"
+
+    assert service.ask(WEBHOOKS_PATH, x_api_key=other).json() == {"webhooks": []}
+    assert service.ask(f"{place}/deliveries", x_api_key=other).status == 404
+    assert service.ask(place, "DELETE", x_api_key=other).status == 404
+    replaced = key_of(service)
+    assert len(service.ask(WEBHOOKS_PATH, x_api_key=replaced).json()["webhooks"]) == 1
+    gone = service.ask(place, "DELETE", x_api_key=replaced)
+    assert (gone.status, gone.body) == (204, b"")
+    assert service.ask(place, "DELETE", x_api_key=replaced).status == 404
+
+
+@pytest.mark.parametrize("fields", [{}, {"x_api_key": "bg_0_0"}])
+def test_no_or_a_wrong_key_gets_401_that_says_where_to_get_one(
+    service: Service, fields: dict[str, str]
+) -> None:
+    for method, path in (
+        *(("GET", WEBHOOKS_PATH), ("POST", WEBHOOKS_PATH)),
+        *(("DELETE", f"{WEBHOOKS_PATH}/wh_1"), ("GET", f"{WEBHOOKS_PATH}/wh_1/deliveries")),
+    ):
+        answer = service.ask(path, method, **fields)
+        assert (answer.status, answer.json()) == (401, {"error": KeyRequired.text})
+        assert answer.headers["www-authenticate"] == 'ApiKey header="X-API-Key"'
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *("", "[]", "{}", '{"url": 1}', f'{{"url": "{URL}", "url": "{URL}"}}', "\xff"),
+        *({"url": URL, "more": 1}, {"url": URL, "types": ["no.such"]}, {"url": URL, "types": "a"}),
+        *({"url": URL, "symbols": ["B-T"]}, {"url": URL, "symbols": ["A"] * 21}),
+        *({"url": "http://hooks.example/"}, {"url": "https://10.0.0.1/"}),
+    ],
+)
+def test_malformed_registration_gets_400_and_stores_nothing(service: Service, body: Any) -> None:
+    key = key_of(service)
+    answer = register(service, key, body)
+
+    assert answer.status == 400
+    assert list(answer.json()) == ["error"]
+    assert service.ask(WEBHOOKS_PATH, x_api_key=key).json() == {"webhooks": []}
+
+
+def test_registrations_are_limited_per_mailbox(service: Service) -> None:
+    key = key_of(service)
+    answers = [register(service, key) for _ in range(6)]
+    assert [each.status for each in answers] == [201] * 5 + [409]
+    assert "delete one first" in answers[-1].json()["error"]
+    for _ in range(WEBHOOKS.requests - 6):
+        register(service, key)
+    assert register(service, key).status == 429
+    assert register(service, key, content_type="text/plain").status == 415
+    assert register(service, key, f'{{"url": "{"a" * 20_000}"}}').status == 413
+
+
+def test_anyone_may_read_the_public_key(service: Service) -> None:
+    answer = service.ask(WEBHOOK_KEY_PATH)
+    own = asyncio.run(signing_key(service.database))
+
+    assert answer.status == 200
+    assert answer.json()["public_key"] == public_key_text(own)
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert service.ask(WEBHOOK_KEY_PATH, "HEAD").status == 200
