@@ -1,5 +1,6 @@
 """`/api/mcp`: the free endpoints as tools, in all revisions of the protocol."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,9 @@ import pytest
 from openapi_schema_validator import OAS31Validator
 
 from barograph.briefs.records import Brief
+from barograph.events.records import EVENT_TYPES, NewEvent
+from barograph.events.store import append_events
+from barograph.kit.timestamps import iso_timestamp
 from support.clock import START
 from support.markets import reading, shares
 from support.mcp_peer import CLIENT, FIELDS, HANDSHAKE, MODERN, PATH, Peer
@@ -22,10 +26,19 @@ TOOLS = {
     "get_signals": "/api/v1/signals",
     "get_guides": "/api/agent/guides",
     "get_status": "/api/status",
+    "get_events": "/api/v1/events?limit=20",
 }
 MARKET_TOOLS = ("get_market_state", "get_derivatives", "get_market")
-MOST_TOKENS = 2_000
+ADDED = {"as_of", "fundingIntervalHours", "fundingRatePct8h"}
+"""What `get_derivatives` and `get_market` tell beyond the body of their endpoint."""
+
+MOST_TOKENS = 2_500
 BYTES_A_TOKEN = 4
+EVENTS = [
+    NewEvent("feed.down", START, "1", {"venue": "bybit", "feed": "market"}),
+    NewEvent("regime.changed", START + 1, "2", {"symbol": "BTC", "label": "neutral"}),
+    NewEvent("feed.recovered", START + 2, "3", {"venue": "bybit", "feed": "market"}),
+]
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +46,8 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A fresh market that the tests here only read."""
     with fresh_service(tmp_path_factory.mktemp("market")) as service:
         service.keep_briefs(*(_brief(number) for number in range(20)))
+        asyncio.run(service.database.write(lambda tx: append_events(tx, EVENTS)))
+        service.refresh()
         yield service
 
 
@@ -181,6 +196,7 @@ def test_every_tool_has_a_title_a_description_and_schemas(peer: Peer) -> None:
         ("get_signals", ("unknown when stale", "120 calls per hour", "1,000", "error")),
         ("get_guides", ("Rarely changes",)),
         ("get_status", ("Current", "when another tool fails")),
+        ("get_events", ("oldest first", "error")),
     ],
 )
 def test_a_tool_describes_its_freshness_limits_and_failures(
@@ -204,9 +220,41 @@ def test_a_tool_answers_what_its_endpoint_answers(peer: Peer, tool: str, path: s
     result = peer.call(tool)
 
     assert result["isError"] is False
-    assert result["structuredContent"] == json.loads(body)
-    assert result["content"][0] == {"type": "text", "text": body.decode()}
+    added = ADDED if tool in {"get_derivatives", "get_market"} else set()
+    assert _without(added, result["structuredContent"]) == json.loads(body)
+    assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
     assert len(result["content"]) == (2 if tool == "get_signals" else 1)
+
+
+def test_a_perpetual_has_its_time_interval_and_rate_per_8_hours(peer: Peer) -> None:
+    one = peer.call("get_derivatives", {"symbol": "1000PEPE"})["structuredContent"]
+    snapshot = peer.call("get_market")["structuredContent"]
+
+    assert (one["fundingIntervalHours"], one["fundingRatePct8h"]) == (4, 0.01)
+    assert one["as_of"] == snapshot["as_of"] == iso_timestamp(START)
+    rates = [
+        (each["fundingIntervalHours"], each["fundingRatePct8h"]) for each in snapshot["assets"]
+    ]
+    assert rates == [(8, 0.01), (8, -0.0125), (8, 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ids"),
+    [
+        ({}, [1, 2, 3]),
+        ({"after": 1}, [2, 3]),
+        ({"after": 1.0, "limit": 1}, [2]),
+        ({"after": 3}, []),
+        ({"since": iso_timestamp(START + 2)}, [3]),
+        ({"type": ["feed.down", "feed.recovered"], "limit": None}, [1, 3]),
+    ],
+)
+def test_events_tell_what_changed_since(
+    peer: Peer, arguments: dict[str, Any], ids: list[int]
+) -> None:
+    told = peer.call("get_events", arguments)["structuredContent"]
+
+    assert [each["id"] for each in told["events"]] == ids
 
 
 @pytest.mark.parametrize("tool", TOOLS)
@@ -243,7 +291,7 @@ def test_a_symbol_is_understood_in_any_case(peer: Peer, symbol: str) -> None:
     result = peer.call("get_derivatives", {"symbol": symbol})
 
     endpoint = peer.service.ask(f"/api/agent/derivatives?symbol={symbol}")
-    assert result["structuredContent"] == endpoint.json()
+    assert _without(ADDED, result["structuredContent"]) == endpoint.json()
 
 
 def test_zero_stays_zero_and_null_stays_null(peer: Peer) -> None:
@@ -270,6 +318,10 @@ def test_zero_stays_zero_and_null_stays_null(peer: Peer) -> None:
             for symbol in ("", "A" * 16, "BTC-USD", "BTC\n", "\u00df", "\u0131", 1, ["BTC"])
         ),
         ("get_briefs", {"count": 3}, "get_briefs takes only limit"),
+        ("get_events", {"after": "2"}, "after must be an integer"),
+        ("get_events", {"type": "feed.down"}, "type must be an array"),
+        ("get_events", {"type": ["x"]}, f"unknown type; the types are {', '.join(EVENT_TYPES)}"),
+        ("get_events", {"after": 1, "since": "2026-11-14"}, "give after or since, not both"),
         ("get_market", {"symbol": "BTC"}, "get_market takes no arguments"),
     ],
 )
@@ -420,6 +472,15 @@ def _brief(number: int) -> Brief:
         inputs_digest="0" * 64,
         cooldown_key=f"test:{number}",
     )
+
+
+def _without(names: set[str], part: Any) -> Any:
+    """A body without these members, wherever they are."""
+    if isinstance(part, list):
+        return [_without(names, each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    return {name: _without(names, each) for name, each in part.items() if name not in names}
 
 
 def _keywords(schema: Any) -> set[str]:

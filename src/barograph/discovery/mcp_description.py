@@ -42,6 +42,7 @@ TOOL_NAMES = (
     "get_signals",
     "get_guides",
     "get_status",
+    "get_events",
 )
 """In the order of the tool list."""
 

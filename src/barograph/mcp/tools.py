@@ -11,17 +11,21 @@ from typing import Any, NamedTuple
 from barograph.briefs.documents import DEFAULT_BRIEFS, MAX_BRIEFS, MIN_BRIEFS, BriefList
 from barograph.discovery.mcp_description import ICON_PATH, TOOL_NAMES
 from barograph.errors import InvalidRequest
+from barograph.events.records import EVENT_TYPES
 from barograph.guides.documents import Guides
 from barograph.kit.wire import Schema, WireModel
-from barograph.markets.documents import Market, MarketState, PerpetualRecord
+from barograph.markets.documents import MarketState
 from barograph.markets.symbols import DEFAULT_SYMBOL, PATTERN, RULE, normalized
+from barograph.mcp.documents import Derivatives, Events, MarketSnapshot
 from barograph.signals.documents import PublicSignals
 from barograph.status.rules import ServiceStatus
 
-MARKET_STATE, DERIVATIVES, MARKET, BRIEFS, SIGNALS, GUIDES, STATUS = TOOL_NAMES
+MARKET_STATE, DERIVATIVES, MARKET, BRIEFS, SIGNALS, GUIDES, STATUS, EVENTS = TOOL_NAMES
 
-MAX_LIST_BYTES = 7_780
-"""With the envelope of each revision the list stays below 8,000 bytes, about 2,000 tokens."""
+MAX_LIST_BYTES = 9_480
+"""With the envelope of each revision the list stays below 9,700 bytes, about 2,425 tokens."""
+
+MAX_EVENTS = 50
 
 Arguments = Mapping[str, Any]
 
@@ -57,13 +61,11 @@ class Tool(NamedTuple):
         }
 
 
-_LIMIT: Schema = {
-    "type": "integer",
-    "minimum": MIN_BRIEFS,
-    "maximum": MAX_BRIEFS,
-    "default": DEFAULT_BRIEFS,
-    "description": "Clamped.",
-}
+def _limit(lowest: int, default: int, highest: int) -> Schema:
+    numbers = {"minimum": lowest, "maximum": highest, "default": default}
+    return {"type": "integer", **numbers, "description": "Clamped."}
+
+
 _SYMBOL: Schema = {
     "type": "string",
     "pattern": PATTERN,
@@ -84,7 +86,7 @@ TOOLS = (
         "Derivatives",
         "Price, funding, open interest, long accounts of one perpetual; available is false if "
         "unknown. Data is seconds old; an error if stale.",
-        PerpetualRecord,
+        Derivatives,
         {"symbol": _SYMBOL},
     ),
     Tool(
@@ -92,14 +94,14 @@ TOOLS = (
         "Market snapshot",
         "Price, funding, open interest, long accounts of BTC, ETH, SOL. Data is seconds old; an "
         "error if stale.",
-        Market,
+        MarketSnapshot,
     ),
     Tool(
         BRIEFS,
         "Briefs",
         "Short analyses of recorded data, newest first. An error if the database fails.",
         BriefList,
-        {"limit": _LIMIT},
+        {"limit": _limit(MIN_BRIEFS, DEFAULT_BRIEFS, MAX_BRIEFS)},
     ),
     Tool(
         SIGNALS,
@@ -119,6 +121,19 @@ TOOLS = (
         "Service status",
         "Current API health and feed age. Call it when another tool fails.",
         ServiceStatus,
+    ),
+    Tool(
+        EVENTS,
+        "Events",
+        "What changed, oldest first. Keep the last id and pass it as after next time. An error "
+        "if the database fails.",
+        Events,
+        {
+            "after": {"type": "integer", "default": 0, "description": "Events after this id."},
+            "since": {"type": "string", "description": "Or from this ISO time on."},
+            "type": {"type": "array", "items": {"enum": list(EVENT_TYPES)}},
+            "limit": _limit(1, 20, MAX_EVENTS),
+        },
     ),
 )
 BY_NAME = {tool.name: tool for tool in TOOLS}
@@ -145,19 +160,49 @@ def check_names(tool: Tool, given: Arguments) -> None:
         raise InvalidRequest(f"{tool.name} takes {takes}")
 
 
-def limit_of(given: Arguments) -> int:
-    """The `limit`, clamped to the range.
+def limit_of(tool: str, given: Arguments) -> int:
+    """The `limit` of a tool, clamped to its range.
 
     Raises:
         InvalidRequest: it is not an integer.
     """
-    limit = given.get("limit")
+    schema, limit = BY_NAME[tool].parameters["limit"], given.get("limit")
+    lowest, highest = schema["minimum"], schema["maximum"]
     if limit is None:
-        return DEFAULT_BRIEFS
-    is_whole = isinstance(limit, int) or (isinstance(limit, float) and limit.is_integer())
-    if isinstance(limit, bool) or not is_whole:
-        raise InvalidRequest(f"limit must be an integer from {MIN_BRIEFS} to {MAX_BRIEFS}")
-    return int(min(max(limit, MIN_BRIEFS), MAX_BRIEFS))
+        return int(schema["default"])
+    if not _is_integer(limit):
+        raise InvalidRequest(f"limit must be an integer from {lowest} to {highest}")
+    return int(min(max(limit, lowest), highest))
+
+
+def query_of(tool: str, given: Arguments) -> dict[str, str]:
+    """The arguments of a tool as the query of its endpoint, which checks the values.
+
+    Raises:
+        InvalidRequest: one has another type than its schema.
+    """
+    found = {
+        name: _text(name, schema["type"], given[name])
+        for name, schema in BY_NAME[tool].parameters.items()
+        if name != "limit" and given.get(name) is not None
+    }
+    return {**found, "limit": str(limit_of(tool, given))}
+
+
+def _text(name: str, kind: str, value: object) -> str:
+    if kind == "integer" and isinstance(value, int | float) and _is_integer(value):
+        return str(int(value))
+    if kind == "array" and isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return ",".join(value)
+    if kind == "string" and isinstance(value, str):
+        return value
+    article = "an" if kind[0] in "ai" else "a"
+    raise InvalidRequest(f"{name} must be {article} {kind}")
+
+
+def _is_integer(value: object) -> bool:
+    is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    return is_whole and not isinstance(value, bool)
 
 
 def symbol_of(given: Arguments) -> str:
@@ -179,29 +224,19 @@ _REFERENCE = "$ref"
 _DEFINITIONS = "$defs"
 # Objects stay open: clients cache the list, and a new member must not break them.
 _LEFT_OUT = frozenset(
-    {*("title", "description", "default", "additionalProperties", "exclusiveMinimum"), _DEFINITIONS}
+    {*("title", "description", "default", "additionalProperties", "exclusiveMinimum", "required")}
+    | {_DEFINITIONS}
 )
-_NULLABLE_NUMBER: Schema = {"anyOf": [{"type": "number"}, {"type": "null"}]}
-"""By far the most frequent long part of a schema."""
-
-_TO_NULLABLE_NUMBER: Schema = {_REFERENCE: f"#/{_DEFINITIONS}/n"}
 
 
 def output_schema(body: type[WireModel]) -> Schema:
-    """The schema of a body, in as few bytes as possible."""
+    """The schema of a body, in as few bytes as possible: only the top level lists what is required.
+
+    Every member of every object is always there.
+    """
     schema = body.model_json_schema(mode="serialization")
-    inlined = _compact(schema, schema.get(_DEFINITIONS, {}))
-    shared = {**_with_shared_number(inlined), _DEFINITIONS: {"n": _NULLABLE_NUMBER}}
-    return min(inlined, shared, key=lambda each: len(json.dumps(each)))
-
-
-def _with_shared_number(schema: Schema) -> Schema:
-    if schema == _NULLABLE_NUMBER:
-        return _TO_NULLABLE_NUMBER
-    return {
-        keyword: _with_shared_number(value) if isinstance(value, dict) else value
-        for keyword, value in schema.items()
-    }
+    compact = _compact(schema, schema.get(_DEFINITIONS, {}))
+    return {**compact, "required": schema["required"]}
 
 
 def _compact(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
@@ -218,8 +253,8 @@ def _compact(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
                 found[keyword] = {name: _compact(each, definitions) for name, each in value.items()}
             case "items":
                 found[keyword] = _compact(value, definitions)
-            case "anyOf":
-                found[keyword] = [_compact(each, definitions) for each in value]
+            case "anyOf":  # of this form are only members that may be null
+                found["type"] = [each["type"] for each in value]
             case _ if keyword not in _LEFT_OUT:
                 found[keyword] = value
     return found

@@ -30,7 +30,7 @@ from barograph.entitlements.purchases import (
 from barograph.entitlements.refusals import FeedEntry
 from barograph.entitlements.store import Entitlements
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
-from barograph.events.endpoints import EventsAnswer, event_routes
+from barograph.events.endpoints import EVENTS_PATH, EventsAnswer, event_routes
 from barograph.events.records import EVENTS
 from barograph.feed.endpoints import FeedParts, buying_routes, feed_routes
 from barograph.guides.documents import GUIDES_PATH, guides_document
@@ -181,15 +181,6 @@ class _Parts:
         self.history = _History(inputs, public.board, signed)
         self.subscribers = _Subscribers(inputs, callers)
         limiter, base_url = callers.limiter, inputs.settings.base_url
-        reads = tool_reads(
-            public.board,
-            markets=public.markets,
-            briefs=public.briefs,
-            signals=public.signals,
-            guides=public.guides,
-            status=public.status,
-        )
-        self.mcp = mcp_endpoint(ToolCalls(reads, limiter), limiter, base_url, inputs.clock)
         self.signals = signals_answer(public.board, public.signals, limiter)
         settings = inputs.settings
         # A `macro_source` says that other data is served under the publishers' names.
@@ -200,6 +191,17 @@ class _Parts:
         self.events = EventsAnswer(
             public.board, inputs.database, self.reads, VENUE, settings.exchange_source, base_url
         )
+        self.event_routes = event_routes(self.events)
+        reads = tool_reads(
+            public.board,
+            markets=public.markets,
+            briefs=public.briefs,
+            signals=public.signals,
+            guides=public.guides,
+            status=public.status,
+            events=self.event_routes.endpoint(EVENTS_PATH),
+        )
+        self.mcp = mcp_endpoint(ToolCalls(reads, limiter), limiter, base_url, inputs.clock)
         self.described = _described(base_url)
 
 
@@ -356,7 +358,7 @@ def _api_routers(parts: _Parts) -> list[Router]:
         feed_routes(access.feed, feed, seconds),
         status_routes(board, public.status),
         badge_routes(board, public.badges),
-        event_routes(parts.events),
+        parts.event_routes,
     ]
 
 

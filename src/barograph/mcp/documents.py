@@ -1,0 +1,91 @@
+"""Results of tools that have more, or less, than the body of an endpoint (pure).
+
+A client over HTTP reads the time in `Last-Modified`; a model never sees a header.
+"""
+
+from typing import Any
+
+import msgspec
+from pydantic import ConfigDict
+
+from barograph.kit.lists import ListBody, Next
+from barograph.kit.timestamps import iso_timestamp
+from barograph.kit.wire import Notice, WireModel
+from barograph.markets.documents import (
+    AssetSnapshot,
+    PerpetualRecord,
+    Source,
+    derivatives_document,
+    market_document,
+)
+from barograph.markets.view import MarketView
+
+
+class Derivatives(PerpetualRecord):
+    """One perpetual with its funding interval."""
+
+    fundingIntervalHours: float | None
+    fundingRatePct8h: float | None
+    as_of: str
+
+
+class MarketAsset(AssetSnapshot):
+    """One of BTC, ETH and SOL with its funding interval."""
+
+    fundingIntervalHours: float | None
+    fundingRatePct8h: float | None
+
+
+class MarketSnapshot(WireModel):
+    """BTC, ETH and SOL at `as_of`."""
+
+    source: Source
+    notice: Notice
+    assets: list[MarketAsset]
+    as_of: str
+
+
+class EventEntry(WireModel):
+    """One event; the members after `at` depend on its type."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: int
+    type: str
+    at: str
+
+
+class Events(ListBody):
+    """A page of the log; the schema of the arguments lists the types."""
+
+    events: list[EventEntry]
+    next: Next
+
+
+def derivatives_result(view: MarketView, symbol: str) -> bytes:
+    """The record of one perpetual."""
+    body = msgspec.json.decode(derivatives_document(view, symbol).body)
+    return msgspec.json.encode({**body, **_funding(view, symbol), **_time(view)})
+
+
+def market_result(view: MarketView) -> bytes:
+    """The snapshot of BTC, ETH and SOL.
+
+    Raises:
+        UpstreamUnavailable: none of the three is known.
+    """
+    body = msgspec.json.decode(market_document(view).body)
+    assets = [{**each, **_funding(view, each["symbol"])} for each in body["assets"]]
+    return msgspec.json.encode({**body, "assets": assets, **_time(view)})
+
+
+def _funding(view: MarketView, symbol: str) -> dict[str, Any]:
+    found = view.by_name.get(symbol)
+    return {
+        "fundingIntervalHours": None if found is None else found.funding_interval_hours,
+        "fundingRatePct8h": None if found is None else found.funding_8h_pct,
+    }
+
+
+def _time(view: MarketView) -> dict[str, Any]:
+    return {"as_of": iso_timestamp(view.perpetuals.as_of)}
