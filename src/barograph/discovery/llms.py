@@ -10,16 +10,19 @@ from urllib.parse import urlencode
 
 from barograph import NOTICE
 from barograph.discovery.files import GPT_PATH, LLMS_FULL_PATH, OPENAPI_PATH, SKILL_PATH
-from barograph.discovery.mcp_description import CATALOG_PATH, MCP_PATH, PROTOCOLS, TOOL_NAMES
-from barograph.discovery.operations import BADGES, DATA, HISTORY, KEYS, NOT_IN_SHORT
+from barograph.discovery.mcp_description import (
+    CARD_PATH,
+    CATALOG_PATH,
+    MCP_PATH,
+    PROTOCOLS,
+    TOOL_NAMES,
+)
+from barograph.discovery.operations import BADGES, DESCRIPTIONS, ENTITLED, MCP, PAID
 from barograph.entitlements.refusals import FEED_PATH, PRICING_PATH
 from barograph.kit.request_limits import MAX_BODY_BYTES
 from barograph.kit.wire import JSON_TYPE, Schema
 from barograph.limits import rate_limits
 from barograph.signals.documents import DOCS_PATH
-
-_SECTIONS = ("market", DATA, "signals", KEYS, "status", "briefs", "guides", "discovery", BADGES)
-"""The tags in `/llms.txt`, before MCP and the history."""
 
 _TWINS = {
     "getSeriesTable": "getSeries",
@@ -27,38 +30,54 @@ _TWINS = {
     "getHistoryEvents": "getHistory",
     "getHistoryEventsProof": "getHistoryProof",
 }
-"""Operations that `/llms.txt` lists in one line below another, with the same parameters."""
+"""Operations that `/llms.txt` names in the line of another, with the same parameters."""
+
+_NOTES = {
+    "getDerivatives": "`available` is false for an unknown symbol.",
+    "getMarketState": "With a citation to quote.",
+    "getEvents": "Pass the last `id` that you have seen as `after`.",
+    "getStatus": "Always 200; read `status`.",
+    "getHistory": "For the next page, pass `next` as `after`.",
+    "getHistoryProof": "`sequence`: the entry to prove; `from`: the size of an older tree.",
+    "getRecordBadge": "Continuity is unverified. It is not evidence of live-capital results or of "
+    "paid stance outcomes.",
+}
+"""What a reader of `/llms.txt` must know besides the summary of an operation."""
 
 _COMMON_ERRORS = {"405", "408", "413", "414"}
 """Errors that the beginning of both texts explains for every path."""
 
-_ERRORS_NOT_IN_SHORT = _COMMON_ERRORS | {"429", "500", "503"}
-_EXPLAINED = {"symbol", "X-API-Key"}
-"""Parameters that the beginning of `/llms.txt` explains."""
+_ERRORS_IN_SHORT = {"400", "401", "403", "404", "415", "502"}
+_ELSEWHERE = {ENTITLED, PAID, MCP, DESCRIPTIONS}
+"""Tags without a section of links to endpoints in `/llms.txt`."""
 
 _DEEPEST = 12
 _META = "io.modelcontextprotocol/"
 
 
 def llms_text(schema: Schema) -> str:
-    """The free endpoints, in short."""
+    """The free endpoints as lists of links, in the form of llmstxt.org."""
     base_url = _base_url(schema)
-    sections = [_section(schema, tag) for tag in _SECTIONS]
-    history = _section(schema, HISTORY)
-    return "\n".join([_beginning(base_url), *sections, _mcp(base_url), history, _end(base_url)])
+    names = [tag["name"] for tag in schema["tags"] if tag["name"] not in _ELSEWHERE]
+    sections = [_links(schema, name) for name in names]
+    return "\n".join([_beginning(base_url), *sections, _mcp_link(base_url), _end(base_url)])
 
 
 def llms_full_text(schema: Schema) -> str:
     """Every endpoint, with the members and an example of its body."""
     base_url, schemas = _base_url(schema), schema["components"]["schemas"]
     parts = [_beginning(base_url), _credentials(base_url)]
+    shown: dict[str, str] = {}
     for tag in schema["tags"]:
         parts.append(_heading(tag))
         for path, method, operation in _operations(schema, tag["name"]):
             example = f"- Example: {method} {base_url}{example_target(path, operation)}"
             lines = [*_inputs(operation), example, *_errors(operation, _COMMON_ERRORS)]
-            parts += [_entry(path, method, operation, lines), _body(operation, schemas)]
-    return "\n".join([*parts, _mcp(base_url), _end(base_url)])
+            parts += [
+                _entry(path, method, operation, lines),
+                _body(path, operation, schemas, shown),
+            ]
+    return "\n".join([*parts, _mcp_link(base_url), _end(base_url)])
 
 
 def _base_url(schema: Schema) -> str:
@@ -66,18 +85,50 @@ def _base_url(schema: Schema) -> str:
     return url
 
 
-def _section(schema: Schema, name: str) -> str:
-    found = list(_operations(schema, name))
-    tag = next(each for each in schema["tags"] if each["name"] == name)
+def _links(schema: Schema, tag: str) -> str:
+    found = list(_operations(schema, tag))
     entries = [
-        _short_entry(path, method, operation, _base_url(schema), _twins(operation, found))
+        _link(path, method, operation, _base_url(schema)) + _twins(operation, found)
         for path, method, operation in found
         if operation["operationId"] not in _TWINS
-        # Of a badge only the image: the section says how to get its JSON version.
-        and not (name == BADGES and operation["operationId"].endswith("Json"))
+        # Of a badge only the image: the beginning says how to get its JSON version.
+        and not (tag == BADGES and operation["operationId"].endswith("Json"))
     ]
-    title = f"## {name.capitalize()}\n"
-    return "\n".join([title, *entries] if len(entries) == 1 else [_heading(tag), *entries])
+    return "\n".join([f"## {tag.capitalize()}\n", *entries, ""])
+
+
+def _link(path: str, method: str, operation: Schema, base_url: str) -> str:
+    """A link to an example call of an endpoint, or to the description of one that isn't a GET."""
+    name, is_read = operation["operationId"], method == "GET"
+    given = [each for each in operation.get("parameters", ()) if each.get("name") != "style"]
+    operation = {**operation, "parameters": given}
+    target = example_target(path, operation) if is_read else f"{DOCS_PATH}#{name}"
+    parts = [f"{operation['summary'].removesuffix(', as an SVG image')}."]
+    parts += [_NOTES[each] for each in (name.removesuffix("Svg"),) if each in _NOTES]
+    parts += _short_inputs(operation)
+    return f"- [{path if is_read else f'{method} {path}'}]({base_url}{target}): {' '.join(parts)}"
+
+
+def _short_inputs(operation: Schema) -> Iterator[str]:
+    given = [each for each in operation["parameters"] if "name" in each]
+    if given:
+        names = (f"`{each['name']}`{_choices(each['schema'])}" for each in given)
+        yield f"Parameters: {', '.join(names)}."
+    for line in _inputs({**operation, "parameters": ()}):
+        yield f"{line.removeprefix('- ')}."
+    errors = [each for each in operation["responses"] if each in _ERRORS_IN_SHORT]
+    if errors:
+        yield f"Errors: {', '.join(errors)}."
+
+
+def _choices(schema: Schema) -> str:
+    """The values of a parameter, as far as they are limited."""
+    words = [str(each) for each in schema.get("enum", ())]
+    if "maximum" in schema:
+        words = [f"{schema['minimum']} to {schema['maximum']}"]
+    if "default" in schema:
+        words.append(f"default {schema['default']}")
+    return f" ({', '.join(words)})" if words else ""
 
 
 def _heading(tag: Schema) -> str:
@@ -91,35 +142,11 @@ def _operations(schema: Schema, tag: str) -> Iterator[tuple[str, str, Schema]]:
                 yield path, method.upper(), operation
 
 
-def _twins(operation: Schema, found: Sequence[tuple[str, str, Schema]]) -> list[str]:
-    return [
-        f"- Also: {method} {path}: {twin['summary']}"
-        for path, method, twin in found
+def _twins(operation: Schema, found: Sequence[tuple[str, str, Schema]]) -> str:
+    return "".join(
+        f" Also `{path}`: {twin['summary']}."
+        for path, _, twin in found
         if _TWINS.get(twin["operationId"]) == operation["operationId"]
-    ]
-
-
-def _short_entry(
-    path: str, method: str, operation: Schema, base_url: str, twins: Sequence[str]
-) -> str:
-    """An entry of `/llms.txt`, which has an example only if the path alone can't be called."""
-    parameters = [
-        each | {"description": ""} if each.get("name") in _EXPLAINED else each
-        for each in operation.get("parameters", ())
-        if each.get("name") != "style"
-    ]
-    text = operation["description"]
-    for sentence in NOT_IN_SHORT:
-        text = text.replace(sentence, "").strip()
-    summary = operation["summary"].removesuffix(", as an SVG image")
-    short = {**operation, "parameters": parameters, "description": text, "summary": summary}
-    target = example_target(path, short)
-    example = [f"- Example: {method} {base_url}{target}"] if target != path else []
-    return _entry(
-        path,
-        method,
-        short,
-        [*_inputs(short), *example, *twins, *_errors(short, _ERRORS_NOT_IN_SHORT)],
     )
 
 
@@ -177,18 +204,33 @@ def example_target(path: str, operation: Schema) -> str:
     return f"{path}?{urlencode(query)}" if query else path
 
 
-def _body(operation: Schema, schemas: Schema) -> str:
-    """The members of a success body and an example of it; nothing if it isn't JSON."""
+def _body(path: str, operation: Schema, schemas: Schema, shown: dict[str, str]) -> str:
+    """The members of a success body and an example of it; nothing if it isn't JSON.
+
+    `shown` has the path where the members of each schema are listed, because several endpoints have
+    the same body.
+    """
     status = next(each for each in operation["responses"] if each.startswith("2"))
-    body = operation["responses"][status]["content"].get(JSON_TYPE)
+    body = operation["responses"][status].get("content", {}).get(JSON_TYPE)
     if body is None:
         return ""
-    members = [
-        f"- `{path}` ({kind}){f': {text}' if text else ''}"
-        for path, kind, text in _members("", body["schema"], schemas, _DEEPEST)
-    ]
-    example = ["", "```json", _compact(body["example"]), "```"] if "example" in body else []
+    first = shown.setdefault(body["schema"].get("$ref", path), path)
+    if first == path:
+        members = [
+            f"- `{name}` ({kind}){f': {text}' if text else ''}"
+            for name, kind, text in _members("", body["schema"], schemas, _DEEPEST)
+        ]
+    else:
+        members = [f"The same members as {first}."]
+    example = ["", "```json", _compact(_cut(body["example"])), "```"] if "example" in body else []
     return "\n".join([f"Body of {status}:", "", *members, *example, ""])
+
+
+def _cut(part: object) -> object:
+    """An example with only the first entry of each list."""
+    if isinstance(part, dict):
+        return {name: _cut(each) for name, each in part.items()}
+    return [_cut(each) for each in part[:1]] if isinstance(part, list) else part
 
 
 def _members(
@@ -237,18 +279,21 @@ Free, no key needed. {NOTICE}
 
 Base address: {base_url}
 
-- Responses are UTF-8 JSON. `.csv` paths return CSV. Badges are SVG, with `style=flat` (default) \
-or `flat-square`.
-- Timestamps are ISO 8601 in UTC with milliseconds, except `nextFundingTime`: \
-milliseconds since the Unix epoch.
-- Zero is a value; null means unknown. Funding series are scaled to 8 hours.
-- A symbol is a base asset (BTC, 1000PEPE) or a full name (BTCUSDT) of a USDT perpetual, in upper \
-or lower case.
-- Free endpoints ignore unknown parameters. Send each known parameter at most once.
-- Pass on the notice, the source and the time, if there is one. A source that says \
-"simulated" is a demo. Non-commercial use of the data is free; attribution is appreciated.
+- Every link below is a working example call (GET). Responses are UTF-8 JSON; `.csv` paths return \
+CSV. Badges are SVG, with `style=flat` (default) or `flat-square`; replace `.svg` with `.json` for \
+the Shields version.
+- Times are ISO 8601 in UTC, except `nextFundingTime`: milliseconds since the Unix epoch. Zero is \
+a value; null means unknown. `fundingRatePct` is per funding interval, usually 8 or 4 hours; \
+series are per 8 hours.
+- A symbol is a base asset (BTC, 1000PEPE) or a full name (BTCUSDT) of a USDT perpetual, in any \
+case.
+- Lists under /api/v1 are `{{as_of, venue, source, notice, count, <list>, next}}`. Follow `next` \
+unchanged until it is null. `from` and `to` are dates, ISO times or Unix milliseconds; `to` is not \
+included. Unknown parameters are an error there; other free endpoints ignore them.
+- Pass on the notice, the source and the time. A source that says "simulated" is a demo. \
+Non-commercial use of the data is free; attribution is appreciated.
 
-## Limits
+Limits:
 
 - GET /api/v1/signals: {rate_limits.ANONYMOUS.requests:,} requests per hour without a key, \
 {rate_limits.PERSONAL.requests:,} with a personal key in `X-API-Key`. In `RateLimit`, \
@@ -259,17 +304,15 @@ or lower case.
 - MCP, per minute and caller: {rate_limits.TOOL_CALLS.requests:,} tool calls, then `isError`; \
 {rate_limits.MCP_POSTS.requests:,} requests, each of at most {MAX_BODY_BYTES // 1024} KiB, then \
 429. `get_signals` also counts against the signals limit.
-- Proofs and uncached `/data/`: {rate_limits.RENDERS.requests:,} per minute.
+- Proofs and uncached reads of recorded data: {rate_limits.RENDERS.requests:,} per minute.
 - Other free endpoints: no limit. Follow `Cache-Control`. Send the `ETag` in `If-None-Match` to \
 get 304 while it is current.
 
-## Errors
-
-The body is `{{"error": "<one sentence>"}}`. A badge shows the error as its text; MCP mostly \
+Errors are `{{"error": "<one sentence>"}}`. A badge shows the error as its text; MCP mostly \
 returns JSON-RPC errors. 400, 413, 414: correct the request. 401: invalid key; send none. \
-404: not found. 405: see `Allow`. 429, 503: wait `Retry-After` seconds, or 30 without it. \
-502: no fresh data; retry after a few seconds, and don't show older data as current. \
-500: retry later.
+404: no such thing; the sentence names what there is. 405: see `Allow`. 429, 503: wait \
+`Retry-After` seconds, or 30 without it. 502: no fresh data; retry after a few seconds, and don't \
+show older data as current. 500: retry later.
 """
 
 
@@ -292,21 +335,17 @@ of Feed again. The proof that paid for a stance gets the same version again.
 """
 
 
-def _mcp(base_url: str) -> str:
+def _mcp_link(base_url: str) -> str:
     meta = f'"_meta":{{"{_META}protocolVersion":"{PROTOCOLS[0]}","{_META}clientCapabilities":{{}}}}'
     return f"""## Model Context Protocol
 
-POST {base_url}{MCP_PATH} with `Content-Type: application/json`; no sessions. Tools: \
-{", ".join(TOOL_NAMES)}. Only `get_derivatives` (`symbol`) and `get_briefs` (`limit`) take \
-arguments.
-
-- {PROTOCOLS[0]}: header fields `MCP-Protocol-Version: {PROTOCOLS[0]}`, `Mcp-Method: tools/call` \
+- [Server card]({base_url}{CARD_PATH}): POST {base_url}{MCP_PATH} with `Content-Type: \
+application/json`; no sessions. Tools: {", ".join(TOOL_NAMES)}; `tools/list` has their arguments. \
+{PROTOCOLS[0]}: header fields `MCP-Protocol-Version: {PROTOCOLS[0]}`, `Mcp-Method: tools/call` \
 and `Mcp-Name: {TOOL_NAMES[0]}`; body \
 `{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{TOOL_NAMES[0]}",\
-"arguments":{{}},{meta}}}}}`
-- {", ".join(PROTOCOLS[1:])}: `initialize` first, or `tools/call` directly, without those fields \
-and `_meta`
-- A failed call is a result with `isError` that says why.
+"arguments":{{}},{meta}}}}}`. {", ".join(PROTOCOLS[1:])}: `initialize` first, or `tools/call` \
+directly, without those fields and `_meta`. A failed call is a result with `isError` that says why.
 """
 
 
