@@ -38,6 +38,7 @@ TOOL_NAMES = (
     "get_market_state",
     "get_derivatives",
     "get_market",
+    "list_perpetuals",
     "get_briefs",
     "get_signals",
     "get_guides",

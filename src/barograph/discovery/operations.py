@@ -69,8 +69,8 @@ TEXTS: Mapping[str, str] = {
     "getIndex": "Index of the free endpoints. Name, site, the endpoints under /api/agent and the "
     "address of the MCP server. Always available.",
     "getDerivatives": "Price, funding, open interest and positioning of one perpetual. "
-    "`fundingRatePct` is the rate per funding interval; /api/v1/perpetuals has the interval. For an "
-    "unknown symbol `available` is false and every number is null. The time of the data is in "
+    "`fundingRatePct` is the rate per funding interval; /api/v1/perpetuals has the interval. For "
+    "an unknown symbol `available` is false and every number is null. The time of the data is in "
     f"`Last-Modified`. {_UNAVAILABLE}",
     "getMarket": "Funding and price snapshot of BTC, ETH and SOL. Also open interest in USD and "
     "the share of long accounts. The data is a few seconds old; its time is in `Last-Modified`. "
@@ -113,6 +113,11 @@ TEXTS: Mapping[str, str] = {
     "still in progress.",
     "getLiquidationsTable": "The same as CSV. With a header. Intervals without coverage are empty "
     "cells.",
+    "getPerpetuals": "Every crypto perpetual in one call. Price, funding as stated, its interval "
+    "and the rate per 8 h, open interest, long accounts, 24-hour changes and liquidations, each "
+    "group with its time. `format=csv` gives a table.",
+    "getPerpetual": "One crypto perpetual with all of its numbers. Accepts names such as bitcoin "
+    "and PEPE; `symbol` in the response is the contract's own.",
     "getEvents": "The log of what changed, oldest first. Regime and signal changes, briefs, "
     "contracts listed and delisted, outages of the market feed, recorded stance versions (digests "
     "only). Ids have no gaps: pass the last id that you have seen as `after`.",

@@ -24,6 +24,10 @@ FundingRatePct = Annotated[
         "positive, longs pay shorts."
     ),
 ]
+NextFundingTime = Annotated[
+    int | None,
+    Field(description="When that rate is settled, in milliseconds since the Unix epoch."),
+]
 OpenInterestUsd = Annotated[
     float | None,
     Field(description="Open interest in USD, single-sided; null if the venue sent none."),
@@ -45,10 +49,7 @@ class PerpetualRecord(WireModel):
     available: bool
     lastPrice: LastPrice = None
     fundingRatePct: FundingRatePct = None
-    nextFundingTime: Annotated[
-        int | None,
-        Field(description="When that rate is settled, in milliseconds since the Unix epoch."),
-    ] = None
+    nextFundingTime: NextFundingTime = None
     openInterestUsd: OpenInterestUsd = None
     longAccountPct: LongAccountPct = None
 

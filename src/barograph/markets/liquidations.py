@@ -51,6 +51,10 @@ class LiquidationTotals(Struct, frozen=True):
     """When enough of 24 hours will be covered, if we miss nothing from `as_of` on; None if it is
     already."""
 
+    by_contract: dict[str, tuple[float, float]] | None = None
+    """Liquidated longs and shorts in USD, by contract; a contract without any is left out. None in
+    snapshots of earlier versions."""
+
     @property
     def heard_at(self) -> int | None:
         """When a stream was last connected; a first one counts as connected at the start."""
@@ -129,7 +133,18 @@ class LiquidationWindow:
             total_usd=total / _CENTS,
             long_pct=round(100 * longs / total, 2) if total else None,
             top_asset=max(assets, key=lambda asset: (assets[asset], asset)) if total else None,
+            by_contract=self._by_contract(),
         )
+
+    def _by_contract(self) -> dict[str, tuple[float, float]]:
+        return {
+            contract: (
+                self._cents.get((contract, "long"), 0) / _CENTS,
+                self._cents.get((contract, "short"), 0) / _CENTS,
+            )
+            for (contract, _), cents in self._cents.items()
+            if cents
+        }
 
     def between(self, start: int, end: int) -> dict[tuple[str, Side], float]:
         """What was liquidated between two whole minutes, in USD by contract and side."""

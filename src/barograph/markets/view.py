@@ -7,6 +7,7 @@ from barograph.board.feeds import Feed
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import (
     BackfillProgress,
+    DayAgo,
     ExchangeHealth,
     LongAccounts,
     LongAccountShares,
@@ -39,6 +40,7 @@ class MarketView(NamedTuple):
     """None when stale, or when we watched too little of the 24 hours."""
 
     regime: Regime | None
+    day_ago: DayAgo | None = None
 
     @property
     def until(self) -> int:
@@ -64,4 +66,5 @@ LIQUIDATIONS = Feed("liquidations", LiquidationTotals)
 REGIME = Feed("regime", Regime)
 EXCHANGE_HEALTH = Feed("exchange-health", ExchangeHealth)
 BACKFILL = Feed("backfill", BackfillProgress)
-FEEDS = (PERPETUALS, LONG_ACCOUNTS, LIQUIDATIONS, REGIME, EXCHANGE_HEALTH, BACKFILL)
+DAY_AGO = Feed("day-ago", DayAgo)
+FEEDS = (PERPETUALS, LONG_ACCOUNTS, LIQUIDATIONS, REGIME, EXCHANGE_HEALTH, BACKFILL, DAY_AGO)

@@ -21,7 +21,7 @@ from barograph.limits.rate_limits import TOOL_CALLS, RateLimiter, Usage, retry_s
 from barograph.markets.documents import MARKET_STATE_PATH, market_state_document
 from barograph.markets.reader import MarketReader
 from barograph.mcp import tools
-from barograph.mcp.documents import derivatives_result, market_result
+from barograph.mcp.documents import derivatives_result, market_result, perpetuals_result
 from barograph.mcp.tools import Arguments, Tool, check_names, limit_of, query_of, symbol_of
 from barograph.signals.endpoints import KEY_NOT_CHECKED
 from barograph.signals.reader import SignalsReader
@@ -46,6 +46,7 @@ def tool_reads(
     signals: SignalsReader,
     guides: Document,
     status: StatusReader,
+    perpetuals: Callable[[], Document],
     events: Endpoint,
 ) -> ToolReads:
     """The reads of all tools, made of the readers of the free endpoints."""
@@ -62,12 +63,18 @@ def tool_reads(
         symbol = symbol_of(given)
         return derivatives_result(markets.view(board, clock()), symbol)
 
+    def read_perpetuals(given: Arguments) -> bytes:
+        query = query_of(tools.PERPETUALS, given)
+        sort = query.get("sort", tools.DEFAULT_SORT)
+        return perpetuals_result(perpetuals().body, sort, int(query["limit"]))
+
     from_memory: Mapping[str, Callable[[Arguments], bytes]] = {
         tools.BRIEFS: lambda given: (
             briefs.document(board, limit_of(tools.BRIEFS, given), clock()).body
         ),
         tools.DERIVATIVES: read_derivatives,
         tools.MARKET: lambda _: market_result(markets.view(board, clock())),
+        tools.PERPETUALS: read_perpetuals,
         tools.MARKET_STATE: read_market_state,
         tools.GUIDES: lambda _: guides.body,
         tools.SIGNALS: lambda _: signals.document(board, clock()).body,

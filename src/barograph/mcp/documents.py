@@ -45,6 +45,35 @@ class MarketSnapshot(WireModel):
     as_of: str
 
 
+class PerpetualRow(WireModel):
+    """One perpetual, with the numbers that contracts are compared by."""
+
+    symbol: str
+    lastPrice: float
+    priceChange24hPct: float | None
+    fundingRatePct8h: float
+    fundingIntervalHours: float
+    openInterestUsd: float | None
+    openInterestChange24hPct: float | None
+    longAccountPct: float | None
+
+
+class PerpetualRows(WireModel):
+    """The first perpetuals in some order."""
+
+    as_of: str
+    source: str
+    notice: str
+    perpetuals: list[PerpetualRow]
+
+
+SORTS = {
+    "openInterest": "openInterestUsd",
+    "funding": "fundingRatePct8h",
+    "change": "priceChange24hPct",
+}
+
+
 class EventEntry(WireModel):
     """One event; the members after `at` depend on its type."""
 
@@ -77,6 +106,15 @@ def market_result(view: MarketView) -> bytes:
     body = msgspec.json.decode(market_document(view).body)
     assets = [{**each, **_funding(view, each["symbol"])} for each in body["assets"]]
     return msgspec.json.encode({**body, "assets": assets, **_time(view)})
+
+
+def perpetuals_result(body: bytes, sort: str, limit: int) -> bytes:
+    """The perpetuals with the largest values of either sign, of the body of their list."""
+    listed = msgspec.json.decode(body)
+    largest = sorted(listed["perpetuals"], key=lambda each: -abs(each[SORTS[sort]] or 0.0))
+    rows = [{name: each[name] for name in PerpetualRow.model_fields} for each in largest[:limit]]
+    head = {name: listed[name] for name in ("as_of", "source", "notice")}
+    return msgspec.json.encode({**head, "perpetuals": rows})
 
 
 def _funding(view: MarketView, symbol: str) -> dict[str, Any]:

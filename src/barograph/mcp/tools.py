@@ -16,16 +16,17 @@ from barograph.guides.documents import Guides
 from barograph.kit.wire import Schema, WireModel
 from barograph.markets.documents import MarketState
 from barograph.markets.symbols import DEFAULT_SYMBOL, PATTERN, RULE, normalized
-from barograph.mcp.documents import Derivatives, Events, MarketSnapshot
+from barograph.mcp.documents import SORTS, Derivatives, Events, MarketSnapshot, PerpetualRows
 from barograph.signals.documents import PublicSignals
 from barograph.status.rules import ServiceStatus
 
-MARKET_STATE, DERIVATIVES, MARKET, BRIEFS, SIGNALS, GUIDES, STATUS, EVENTS = TOOL_NAMES
+MARKET_STATE, DERIVATIVES, MARKET, PERPETUALS, BRIEFS, SIGNALS, GUIDES, STATUS, EVENTS = TOOL_NAMES
 
 MAX_LIST_BYTES = 9_480
 """With the envelope of each revision the list stays below 9,700 bytes, about 2,425 tokens."""
 
-MAX_EVENTS = 50
+MAX_ROWS, MAX_EVENTS = 100, 50
+DEFAULT_SORT = "openInterest"
 
 Arguments = Mapping[str, Any]
 
@@ -95,6 +96,17 @@ TOOLS = (
         "Price, funding, open interest, long accounts of BTC, ETH, SOL. Data is seconds old; an "
         "error if stale.",
         MarketSnapshot,
+    ),
+    Tool(
+        PERPETUALS,
+        "Perpetuals",
+        "The perpetuals with the largest open interest, funding or 24 h price change, up or down. "
+        "Data is seconds old; an error if stale.",
+        PerpetualRows,
+        {
+            "sort": {"enum": list(SORTS), "default": DEFAULT_SORT, "type": "string"},
+            "limit": _limit(1, 20, MAX_ROWS),
+        },
     ),
     Tool(
         BRIEFS,
@@ -176,24 +188,27 @@ def limit_of(tool: str, given: Arguments) -> int:
 
 
 def query_of(tool: str, given: Arguments) -> dict[str, str]:
-    """The arguments of a tool as the query of its endpoint, which checks the values.
+    """The arguments of a tool as the query of its endpoint, which checks most values.
 
     Raises:
-        InvalidRequest: one has another type than its schema.
+        InvalidRequest: one has another type than its schema, or is none of its words.
     """
     found = {
-        name: _text(name, schema["type"], given[name])
+        name: _text(name, schema, given[name])
         for name, schema in BY_NAME[tool].parameters.items()
         if name != "limit" and given.get(name) is not None
     }
     return {**found, "limit": str(limit_of(tool, given))}
 
 
-def _text(name: str, kind: str, value: object) -> str:
+def _text(name: str, schema: Schema, value: object) -> str:
+    kind = schema["type"]
     if kind == "integer" and isinstance(value, int | float) and _is_integer(value):
         return str(int(value))
     if kind == "array" and isinstance(value, list) and all(isinstance(each, str) for each in value):
         return ",".join(value)
+    if "enum" in schema and value not in schema["enum"]:
+        raise InvalidRequest(f"{name} must be one of {', '.join(schema['enum'])}")
     if kind == "string" and isinstance(value, str):
         return value
     article = "an" if kind[0] in "ai" else "a"
@@ -230,13 +245,9 @@ _LEFT_OUT = frozenset(
 
 
 def output_schema(body: type[WireModel]) -> Schema:
-    """The schema of a body, in as few bytes as possible: only the top level lists what is required.
-
-    Every member of every object is always there.
-    """
+    """The schema of a body, in as few bytes as possible. Every member is always there."""
     schema = body.model_json_schema(mode="serialization")
-    compact = _compact(schema, schema.get(_DEFINITIONS, {}))
-    return {**compact, "required": schema["required"]}
+    return _compact(schema, schema.get(_DEFINITIONS, {}))
 
 
 def _compact(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:

@@ -60,7 +60,7 @@ from barograph.limits.render_queue import RenderQueue
 from barograph.limits.rendered_reads import RenderedReads
 from barograph.macro.records import MACRO_HEALTH
 from barograph.markets.documents import hot_documents
-from barograph.markets.endpoints import market_routes
+from barograph.markets.endpoints import PerpetualsAnswer, market_routes, perpetual_routes
 from barograph.markets.reader import MarketReader, freshness_limits
 from barograph.markets.records import VENUE
 from barograph.markets.series import SeriesReader
@@ -191,6 +191,7 @@ class _Parts:
         self.events = EventsAnswer(
             public.board, inputs.database, self.reads, VENUE, settings.exchange_source, base_url
         )
+        self.perpetuals = PerpetualsAnswer(public.board, public.markets, base_url)
         self.event_routes = event_routes(self.events)
         reads = tool_reads(
             public.board,
@@ -199,6 +200,7 @@ class _Parts:
             signals=public.signals,
             guides=public.guides,
             status=public.status,
+            perpetuals=lambda: self.perpetuals.listed("json", {}),
             events=self.event_routes.endpoint(EVENTS_PATH),
         )
         self.mcp = mcp_endpoint(ToolCalls(reads, limiter), limiter, base_url, inputs.clock)
@@ -348,6 +350,7 @@ def _api_routers(parts: _Parts) -> list[Router]:
         discovery_routes(base_url, public.index, parts.described, clock, security_contact=contact),
         mcp_routes(parts.mcp),
         market_routes(board, public.markets),
+        perpetual_routes(parts.perpetuals),
         brief_routes(board, public.briefs),
         guide_routes(public.guides, clock),
         signals_routes(parts.signals),
