@@ -98,11 +98,12 @@ def _links(schema: Schema, tag: str) -> str:
 
 
 def _link(path: str, method: str, operation: Schema, base_url: str) -> str:
-    """A link to an example call of an endpoint, or to the description of one that isn't a GET."""
+    """A link to an example call of an endpoint, or to the description of one that doesn't open."""
     name, is_read = operation["operationId"], method == "GET"
+    opens = is_read and not operation["security"] and "stream" not in operation["tags"]
     given = [each for each in operation.get("parameters", ()) if each.get("name") != "style"]
     operation = {**operation, "parameters": given}
-    target = example_target(path, operation) if is_read else f"{DOCS_PATH}#{name}"
+    target = example_target(path, operation) if opens else f"{DOCS_PATH}#{name}"
     parts = [f"{operation['summary'].removesuffix(', as an SVG image')}."]
     parts += [_NOTES[each] for each in (name.removesuffix("Svg"),) if each in _NOTES]
     parts += _short_inputs(operation)

@@ -12,6 +12,9 @@ from barograph.discovery.llms import type_of
 
 Schema = dict[str, Any]
 
+API_KEY = "apiKey"
+"""The credential that is a personal key, as the OpenAPI document calls it."""
+
 COMMON_STATUSES = {"304", "405", "414"}
 """The same for every free endpoint, so the page describes them once."""
 
@@ -79,7 +82,7 @@ class DocumentedEndpoint(NamedTuple):
 
     def command(self, base_url: str) -> str:
         """The call with curl."""
-        words = ["curl"]
+        words = ["curl"] if self.method in {"GET", "POST"} else ["curl", "-X", self.method]
         if self.credentials:
             words.append(f"-H '{self.credentials[0]}'")
         if self.body is not None:
@@ -150,7 +153,7 @@ def _credentials(operation: Schema, schemes: Mapping[str, Schema]) -> Iterator[s
             if scheme["type"] == "http":
                 yield "Authorization: Bearer <ACCESS_TOKEN>"
             else:
-                yield f"{scheme['name']}: <PROOF>"
+                yield f"{scheme['name']}: <{'KEY' if name == API_KEY else 'PROOF'}>"
 
 
 def _parameters(operation: Schema, schemas: Schema) -> Iterator[Parameter]:
