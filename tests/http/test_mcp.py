@@ -28,6 +28,7 @@ TOOLS = {
     "get_guides": "/api/agent/guides",
     "get_status": "/api/status",
     "get_events": "/api/v1/events?limit=20",
+    "get_series": "/api/v1/series/funding?limit=200",
 }
 MARKET_TOOLS = ("get_market_state", "get_derivatives", "get_market", "list_perpetuals")
 ADDED = {"as_of", "fundingIntervalHours", "fundingRatePct8h"}
@@ -198,6 +199,7 @@ def test_every_tool_has_a_title_a_description_and_schemas(peer: Peer) -> None:
         ("get_guides", ("Rarely changes",)),
         ("get_status", ("Current", "when another tool fails")),
         ("get_events", ("oldest first", "error")),
+        ("get_series", ("oldest first", "null is a gap", "error")),
     ],
 )
 def test_a_tool_describes_its_freshness_limits_and_failures(
@@ -223,8 +225,12 @@ def test_a_tool_answers_what_its_endpoint_answers(peer: Peer, tool: str, path: s
     result = peer.call(tool)
 
     assert result["isError"] is False
-    added = ADDED if tool in {"get_derivatives", "get_market"} else set()
-    assert _without(added, result["structuredContent"]) == json.loads(body)
+    told, whole = result["structuredContent"], json.loads(body)
+    if tool in {"get_events", "get_series"}:
+        assert told == {name: whole[name] for name in told}
+    else:
+        added = ADDED if tool in {"get_derivatives", "get_market"} else set()
+        assert _without(added, told) == whole
     assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
     assert len(result["content"]) == (2 if tool == "get_signals" else 1)
 
@@ -239,6 +245,25 @@ def test_a_perpetual_has_its_time_interval_and_rate_per_8_hours(peer: Peer) -> N
         (each["fundingIntervalHours"], each["fundingRatePct8h"]) for each in snapshot["assets"]
     ]
     assert rates == [(8, 0.01), (8, -0.0125), (8, 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "target"),
+    [
+        ({"measure": "price", "symbol": "bitcoin"}, "price?symbol=bitcoin&limit=200"),
+        ({"measure": "regime", "limit": 999}, "regime?limit=200"),
+        ({"interval": "day", "from": "2026-11-01", "limit": 2}, "funding?interval=day&limit=2"),
+    ],
+)
+def test_a_series_is_read_as_from_its_endpoint(
+    peer: Peer, arguments: dict[str, Any], target: str
+) -> None:
+    start = f"&from={arguments['from']}" if "from" in arguments else ""
+    whole = peer.service.ask(f"/api/v1/series/{target}{start}").json()
+
+    told = peer.call("get_series", arguments)["structuredContent"]
+
+    assert (told["points"], told["unit"]) == (whole["points"], whole["unit"])
 
 
 @pytest.mark.parametrize(
@@ -271,6 +296,7 @@ def test_perpetuals_are_sorted_and_cut_to_what_a_model_needs(
         ({"after": 3}, []),
         ({"since": iso_timestamp(START + 2)}, [3]),
         ({"type": ["feed.down", "feed.recovered"], "limit": None}, [1, 3]),
+        ({"symbol": "btc,ETH"}, [2]),
     ],
 )
 def test_events_tell_what_changed_since(
@@ -343,6 +369,8 @@ def test_zero_stays_zero_and_null_stays_null(peer: Peer) -> None:
         ),
         ("get_briefs", {"count": 3}, "get_briefs takes only limit"),
         ("get_events", {"after": "2"}, "after must be an integer"),
+        ("get_series", {"symbol": 1}, "symbol must be a string"),
+        ("get_series", {"interval": "year"}, "interval must be one of minute, hour, 4h, day"),
         *(
             ("list_perpetuals", {"sort": each}, "sort must be one of openInterest, funding, change")
             for each in ("volume", 1, [])

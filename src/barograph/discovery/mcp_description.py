@@ -44,6 +44,7 @@ TOOL_NAMES = (
     "get_guides",
     "get_status",
     "get_events",
+    "get_series",
 )
 """In the order of the tool list."""
 

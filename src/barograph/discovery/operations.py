@@ -38,6 +38,7 @@ TAGS: Mapping[str, str] = {
     BADGES: "Live images, cached for ten minutes (one minute if a value is unknown). Replace "
     "`.svg` with `.json` for the JSON version.",
     "events": "One log of what changed, and everything that is pushed from it. Free.",
+    "series": "Everything that we recorded, for the whole retention, by pages. Free.",
     DATA: "The data behind the site's charts, for the last 1, 7, 30 or 60 days. Free.",
     HISTORY: "Digests, signed roots and proofs for the record of stances. Free. Without "
     "revealing the stances, which need Feed, they prove that nothing was changed. A leaf of a tree "
@@ -102,6 +103,9 @@ TEXTS: Mapping[str, str] = {
     f"changed. {_PROOF}",
     "getHistoryEventsProof": "Proofs that an event is in the history and that nothing older was "
     f"changed. {_PROOF}",
+    "getMeasureSeries": "Recorded history of any measure. Oldest first; follow `next` until it is "
+    "null. A gap is a point with the value null. Every point names its origin. Funding is scaled "
+    "to 8 hours, except settled-funding. A series begins with its first record.",
     "getSeries": "Recent history of one measure of one perpetual. At most 361 evenly spaced "
     "samples of one contract: price, funding per 8 hours, open interest or long accounts. "
     "`origin` says whether we measured a sample or took it from the exchange's own history. A "

@@ -3,11 +3,14 @@
 Every row ends with the source and the notice, so that they stay with the data.
 """
 
+import re
 from collections.abc import Iterable
 
 from barograph import NOTICE
 
 CSV = b"text/csv; charset=utf-8; header=present"
+
+_SPECIAL = re.compile(r'[",\r\n]')
 
 
 def table(header: str, rows: Iterable[str], source: str) -> bytes:
@@ -26,8 +29,10 @@ def table_rows(rows: Iterable[str], source: str) -> bytes:
     return "".join(f"{row}{ending}" for row in rows).encode()
 
 
-def cell(value: float | None) -> str:
-    """A number; empty for None."""
+def cell(value: str | float | None) -> str:
+    """A number or a text, which is quoted if it has to be; empty for None."""
+    if isinstance(value, str):
+        return quoted(value) if _SPECIAL.search(value) else value
     return "" if value is None else repr(value)
 
 

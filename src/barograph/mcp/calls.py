@@ -13,7 +13,6 @@ from starlette.responses import Response
 from barograph.board.board import Board
 from barograph.briefs.reader import BriefsReader
 from barograph.errors import RequestError
-from barograph.events.endpoints import EVENTS_PATH
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import Document
 from barograph.kit.http import DocumentResponse, Scope
@@ -21,8 +20,22 @@ from barograph.limits.rate_limits import TOOL_CALLS, RateLimiter, Usage, retry_s
 from barograph.markets.documents import MARKET_STATE_PATH, market_state_document
 from barograph.markets.reader import MarketReader
 from barograph.mcp import tools
-from barograph.mcp.documents import derivatives_result, market_result, perpetuals_result
-from barograph.mcp.tools import Arguments, Tool, check_names, limit_of, query_of, symbol_of
+from barograph.mcp.documents import (
+    derivatives_result,
+    market_result,
+    page_result,
+    perpetuals_result,
+)
+from barograph.mcp.tools import (
+    BY_NAME,
+    DEFAULT_MEASURE,
+    Arguments,
+    Tool,
+    check_names,
+    limit_of,
+    query_of,
+    symbol_of,
+)
 from barograph.signals.endpoints import KEY_NOT_CHECKED
 from barograph.signals.reader import SignalsReader
 from barograph.status.reader import StatusReader
@@ -48,6 +61,7 @@ def tool_reads(
     status: StatusReader,
     perpetuals: Callable[[], Document],
     events: Endpoint,
+    series: Endpoint,
 ) -> ToolReads:
     """The reads of all tools, made of the readers of the free endpoints."""
     clock = board.clock
@@ -82,7 +96,8 @@ def tool_reads(
     }
     return {
         **{name: _at_once(read) for name, read in from_memory.items()},
-        tools.EVENTS: _from_endpoint(tools.EVENTS, events, EVENTS_PATH),
+        tools.EVENTS: _from_endpoint(tools.EVENTS, events),
+        tools.SERIES: _from_endpoint(tools.SERIES, series),
     }
 
 
@@ -93,15 +108,16 @@ def _at_once(read: Callable[[Arguments], bytes]) -> ToolRead:
     return answer
 
 
-def _from_endpoint(tool: str, endpoint: Endpoint, path: str) -> ToolRead:
+def _from_endpoint(tool: str, endpoint: Endpoint) -> ToolRead:
     """Call an endpoint as a reader would, so that its checks, cache and limits apply."""
 
     async def answer(given: Arguments, scope: Scope) -> bytes:
-        query = urlencode(query_of(tool, given)).encode()
-        request = {**scope, "method": "GET", "path": path, "query_string": query}
-        response = await endpoint(Request(request))
+        query = query_of(tool, given)
+        inner = {"method": "GET", "path_params": {"measure": query.pop("measure", DEFAULT_MEASURE)}}
+        request = Request({**scope, **inner, "query_string": urlencode(query).encode()})
+        response = await endpoint(request)
         assert isinstance(response, DocumentResponse)
-        return response.document.body
+        return page_result(response.document.body, BY_NAME[tool].body)
 
     return answer
 

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 from pydantic import ConfigDict
 
-from barograph.kit.lists import ListBody, Next
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import Notice, WireModel
 from barograph.markets.documents import (
@@ -84,11 +83,36 @@ class EventEntry(WireModel):
     at: str
 
 
-class Events(ListBody):
-    """A page of the log; the schema of the arguments lists the types."""
+class Events(WireModel):
+    """A page of the log."""
 
+    as_of: str
+    source: str
+    notice: str
     events: list[EventEntry]
-    next: Next
+    next: str | None
+
+
+class Point(WireModel):
+    """One point of a series; it may have more members."""
+
+    model_config = ConfigDict(extra="allow")
+
+    at: str
+    value: Any
+    origin: str | None
+    watched: float | None
+
+
+class Series(WireModel):
+    """A page of a series."""
+
+    as_of: str
+    source: str
+    notice: str
+    unit: str
+    points: list[Point]
+    next: str | None
 
 
 def derivatives_result(view: MarketView, symbol: str) -> bytes:
@@ -115,6 +139,12 @@ def perpetuals_result(body: bytes, sort: str, limit: int) -> bytes:
     rows = [{name: each[name] for name in PerpetualRow.model_fields} for each in largest[:limit]]
     head = {name: listed[name] for name in ("as_of", "source", "notice")}
     return msgspec.json.encode({**head, "perpetuals": rows})
+
+
+def page_result(body: bytes, result: type[WireModel]) -> bytes:
+    """The members of a page that the result of its tool has."""
+    page = msgspec.json.decode(body)
+    return msgspec.json.encode({name: page[name] for name in result.model_fields})
 
 
 def _funding(view: MarketView, symbol: str) -> dict[str, Any]:

@@ -16,16 +16,27 @@ from barograph.guides.documents import Guides
 from barograph.kit.wire import Schema, WireModel
 from barograph.markets.documents import MarketState
 from barograph.markets.symbols import DEFAULT_SYMBOL, PATTERN, RULE, normalized
-from barograph.mcp.documents import SORTS, Derivatives, Events, MarketSnapshot, PerpetualRows
+from barograph.mcp.documents import (
+    SORTS,
+    Derivatives,
+    Events,
+    MarketSnapshot,
+    PerpetualRows,
+    Series,
+)
+from barograph.series.query import INTERVALS, MARKET_SERIES
 from barograph.signals.documents import PublicSignals
 from barograph.status.rules import ServiceStatus
 
-MARKET_STATE, DERIVATIVES, MARKET, PERPETUALS, BRIEFS, SIGNALS, GUIDES, STATUS, EVENTS = TOOL_NAMES
+MARKET_STATE, DERIVATIVES, MARKET, PERPETUALS, BRIEFS, SIGNALS, GUIDES, STATUS, EVENTS, SERIES = (
+    TOOL_NAMES
+)
 
 MAX_LIST_BYTES = 9_480
 """With the envelope of each revision the list stays below 9,700 bytes, about 2,425 tokens."""
 
-MAX_ROWS, MAX_EVENTS = 100, 50
+MAX_ROWS, MAX_EVENTS, MAX_POINTS = 100, 50, 200
+DEFAULT_MEASURE = "funding"
 DEFAULT_SORT = "openInterest"
 
 Arguments = Mapping[str, Any]
@@ -64,7 +75,7 @@ class Tool(NamedTuple):
 
 def _limit(lowest: int, default: int, highest: int) -> Schema:
     numbers = {"minimum": lowest, "maximum": highest, "default": default}
-    return {"type": "integer", **numbers, "description": "Clamped."}
+    return {"type": "integer", **numbers}
 
 
 _SYMBOL: Schema = {
@@ -144,7 +155,28 @@ TOOLS = (
             "after": {"type": "integer", "default": 0, "description": "Events after this id."},
             "since": {"type": "string", "description": "Or from this ISO time on."},
             "type": {"type": "array", "items": {"enum": list(EVENT_TYPES)}},
+            "symbol": {"type": "string", "description": "BTC, or several with commas."},
             "limit": _limit(1, 20, MAX_EVENTS),
+        },
+    ),
+    Tool(
+        SERIES,
+        "Series",
+        "Recorded history, oldest first; value null is a gap. To continue, pass the last at as "
+        "from. An error if the database fails.",
+        Series,
+        {
+            "measure": {
+                "type": "string",
+                "default": DEFAULT_MEASURE,
+                "description": f"{', '.join(MARKET_SERIES)} (with key), us10y …",
+            },
+            "symbol": {"type": "string", "description": "Default BTC."},
+            "key": {"type": "string"},
+            "from": {"type": "string", "description": "ISO time; default 7 days ago or more."},
+            "to": {"type": "string"},
+            "interval": {"type": "string", "enum": list(INTERVALS)},
+            "limit": _limit(1, MAX_POINTS, MAX_POINTS),
         },
     ),
 )
@@ -237,35 +269,34 @@ def symbol_of(given: Arguments) -> str:
 
 _REFERENCE = "$ref"
 _DEFINITIONS = "$defs"
-# Objects stay open: clients cache the list, and a new member must not break them.
-_LEFT_OUT = frozenset(
-    {*("title", "description", "default", "additionalProperties", "exclusiveMinimum", "required")}
-    | {_DEFINITIONS}
-)
 
 
 def output_schema(body: type[WireModel]) -> Schema:
-    """The schema of a body, in as few bytes as possible. Every member is always there."""
+    """The schema of a body, in as few bytes as possible: its members and those of list entries.
+
+    Every member is always there.
+    """
     schema = body.model_json_schema(mode="serialization")
-    return _compact(schema, schema.get(_DEFINITIONS, {}))
+    definitions = schema.get(_DEFINITIONS, {})
+    members = schema["properties"].items()
+    return {
+        "type": "object",
+        "properties": {name: _member(each, definitions) for name, each in members},
+    }
 
 
-def _compact(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
-    """The schema without texts, and with every reference replaced by its definition."""
+def _member(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
+    if "anyOf" in schema:  # of this form are only members that may be null
+        return {"type": [each["type"] for each in schema["anyOf"]]}
     if _REFERENCE in schema:
-        name = schema[_REFERENCE].removeprefix(f"#/{_DEFINITIONS}/")
-        return _compact(definitions[name], definitions)
-    if not schema.keys().isdisjoint({"enum", "const"}):  # the values imply the type
-        schema = {keyword: value for keyword, value in schema.items() if keyword != "type"}
-    found: Schema = {}
-    for keyword, value in schema.items():
-        match keyword:
-            case "properties":  # a property may have the name of a keyword
-                found[keyword] = {name: _compact(each, definitions) for name, each in value.items()}
-            case "items":
-                found[keyword] = _compact(value, definitions)
-            case "anyOf":  # of this form are only members that may be null
-                found["type"] = [each["type"] for each in value]
-            case _ if keyword not in _LEFT_OUT:
-                found[keyword] = value
-    return found
+        return {"type": _definition(schema, definitions)["type"]}
+    kept = {"type": schema["type"]} if "type" in schema else {}
+    if _REFERENCE in schema.get("items", {}):
+        members = _definition(schema["items"], definitions)["properties"].items()
+        entry = {name: _member(each, definitions) for name, each in members}
+        kept["items"] = {"type": "object", "properties": entry}
+    return kept
+
+
+def _definition(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
+    return definitions[schema[_REFERENCE].removeprefix(f"#/{_DEFINITIONS}/")]

@@ -58,6 +58,7 @@ from barograph.limits.fallback_store import FallbackStore, open_limit_store
 from barograph.limits.rate_limits import RateLimiter
 from barograph.limits.render_queue import RenderQueue
 from barograph.limits.rendered_reads import RenderedReads
+from barograph.limits.streamed_tables import StreamedTables
 from barograph.macro.records import MACRO_HEALTH
 from barograph.markets.documents import hot_documents
 from barograph.markets.endpoints import PerpetualsAnswer, market_routes, perpetual_routes
@@ -72,6 +73,7 @@ from barograph.mcp.tools import TOOLS
 from barograph.payments.checkout import Cashier
 from barograph.payments.journal import Journal
 from barograph.payments.records import Facilitator
+from barograph.series.endpoints import SERIES_FOLDER, SeriesAnswer, series_routes
 from barograph.settings import Settings
 from barograph.signals.endpoints import signals_answer, signals_before_routing, signals_routes
 from barograph.signals.reader import SignalsReader
@@ -99,6 +101,9 @@ DEPRECATIONS: Deprecations = {}
 
 CACHED_READS = 128
 """Rendered answers that a worker keeps for a minute; at most about 200 kB each."""
+
+CACHED_SERIES = 16
+"""Pages of series, at most about 0.5 MB each."""
 
 OWN_ROUTES = frozenset({CHECKPOINT_PATH})
 """Paths with a route of their own although a path template matches them too."""
@@ -188,11 +193,17 @@ class _Parts:
         self.pages = _pages(base_url, settings.exchange_source, uses_nyfed_rates)
         self.render_queue = RenderQueue(limiter, inputs.clock)
         self.reads = RenderedReads(self.render_queue, inputs.clock, CACHED_READS)
+        self.tables = StreamedTables(self.render_queue, limiter)
         self.events = EventsAnswer(
             public.board, inputs.database, self.reads, VENUE, settings.exchange_source, base_url
         )
         self.perpetuals = PerpetualsAnswer(public.board, public.markets, base_url)
         self.event_routes = event_routes(self.events)
+        series = SeriesAnswer(
+            public.board, inputs.database, public.markets, settings, load_pepper(settings)
+        )
+        series_reads = RenderedReads(self.render_queue, inputs.clock, CACHED_SERIES)
+        self.series_routes = series_routes(series, series_reads, self.tables)
         reads = tool_reads(
             public.board,
             markets=public.markets,
@@ -202,6 +213,7 @@ class _Parts:
             status=public.status,
             perpetuals=lambda: self.perpetuals.listed("json", {}),
             events=self.event_routes.endpoint(EVENTS_PATH),
+            series=self.series_routes.endpoint(f"{SERIES_FOLDER}{{measure}}"),
         )
         self.mcp = mcp_endpoint(ToolCalls(reads, limiter), limiter, base_url, inputs.clock)
         self.described = _described(base_url)
@@ -362,6 +374,7 @@ def _api_routers(parts: _Parts) -> list[Router]:
         status_routes(board, public.status),
         badge_routes(board, public.badges),
         parts.event_routes,
+        parts.series_routes,
     ]
 
 

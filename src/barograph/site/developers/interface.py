@@ -12,9 +12,6 @@ from barograph.discovery.llms import type_of
 
 Schema = dict[str, Any]
 
-API_KEY = "apiKey"
-"""The credential that is a personal key, as the OpenAPI document calls it."""
-
 COMMON_STATUSES = {"304", "405", "414"}
 """The same for every free endpoint, so the page describes them once."""
 
@@ -153,7 +150,7 @@ def _credentials(operation: Schema, schemes: Mapping[str, Schema]) -> Iterator[s
             if scheme["type"] == "http":
                 yield "Authorization: Bearer <ACCESS_TOKEN>"
             else:
-                yield f"{scheme['name']}: <{'KEY' if name == API_KEY else 'PROOF'}>"
+                yield f"{scheme['name']}: <{'KEY' if scheme['name'] == 'X-API-Key' else 'PROOF'}>"
 
 
 def _parameters(operation: Schema, schemas: Schema) -> Iterator[Parameter]:
