@@ -112,7 +112,9 @@ def test_llms_txt_names_every_free_endpoint_and_nothing_that_is_paid_for(
         shown = re.search(link, found) is not None or f" Also `{path}`: " in found
         # Descriptions and the Model Context Protocol have parts of their own.
         is_apart = operation["tags"] in (["descriptions"], ["mcp"])
-        assert shown == (is_free(operation) and not is_twin and not is_apart), path
+        is_for_all = is_free(operation) or operation["tags"] == ["webhooks"]
+        is_feed = operation["operationId"].endswith(("Atom", "Feed")) and is_apart
+        assert shown == (is_feed or (is_for_all and not is_twin and not is_apart)), path
 
 
 def test_every_address_in_llms_txt_works(market: Service) -> None:
@@ -192,16 +194,18 @@ def test_llms_full_txt_has_every_endpoint_with_the_members_and_an_example_of_its
 ) -> None:
     found = text(market.ask("/llms-full.txt"))
 
-    for path, operation in operations(description):
-        entry = found.partition(f" {path}\n")[2].partition("\n### ")[0]
+    every = [(path, *each) for path, item in description["paths"].items() for each in item.items()]
+    for path, method, operation in every:
+        entry = found.partition(f"### {method.upper()} {path}\n")[2].partition("\n### ")[0]
         assert operation["description"] in entry, path
         success = next(iter(operation["responses"].values()))
-        body = success["content"].get("application/json")
-        if body is not None:
+        body = success.get("content", {}).get("application/json")
+        # The files that describe the interface have formats of their own.
+        if body is not None and operation["tags"] != ["descriptions"]:
             (shown,) = re.findall(r"^```json\n(.*)\n```$", entry, re.MULTILINE)
             assert json.loads(shown) == _with_short_lists(body["example"])
             (twin,) = re.findall(r"^The same members as (\S+)\.$", entry, re.MULTILINE) or [path]
-            listed = found.partition(f" {twin}\n")[2].partition("\n### ")[0]
+            listed = found.partition(f"### GET {twin}\n")[2].partition("\n### ")[0] + entry
             for member in body["example"]:
                 assert f"- `{member}` (" in listed
     assert "- `assets[].fundingRatePct` (number or null): Rate of the contract's" in found

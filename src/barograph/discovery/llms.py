@@ -4,7 +4,7 @@ Both are written from the OpenAPI document. `/llms.txt` alone is enough to call 
 """
 
 import json
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -48,10 +48,16 @@ _COMMON_ERRORS = {"405", "408", "413", "414"}
 """Errors that the beginning of both texts explains for every path."""
 
 _ERRORS_IN_SHORT = {"400", "401", "403", "404", "415", "502"}
+_NOT_OPENED = {"streamEvents", "getLiquidationFile"}
+"""Reads whose example never ends, or may not exist on this instance."""
+
+_LEFT_OUT = {"style", "format", "cursor"}
+_EXPLAINED = {"from", "to", "venue"}
+"""Parameters that the beginning explains; the first ones are not listed again."""
+
 _ELSEWHERE = {ENTITLED, PAID, MCP, DESCRIPTIONS}
 """Tags without a section of links to endpoints in `/llms.txt`."""
 
-_DEEPEST = 12
 _META = "io.modelcontextprotocol/"
 
 
@@ -60,7 +66,9 @@ def llms_text(schema: Schema) -> str:
     base_url = _base_url(schema)
     names = [tag["name"] for tag in schema["tags"] if tag["name"] not in _ELSEWHERE]
     sections = [_links(schema, name) for name in names]
-    return "\n".join([_beginning(base_url), *sections, _mcp_link(base_url), _end(base_url)])
+    return "\n".join(
+        [_beginning(base_url), *sections, _mcp_link(base_url), _end(base_url, _feeds(schema))]
+    )
 
 
 def llms_full_text(schema: Schema) -> str:
@@ -97,12 +105,16 @@ def _links(schema: Schema, tag: str) -> str:
     return "\n".join([f"## {tag.capitalize()}\n", *entries, ""])
 
 
+def _feeds(schema: Schema) -> Iterator[str]:
+    for path, method, operation in _operations(schema, DESCRIPTIONS):
+        if operation["operationId"].endswith(("Atom", "Feed")):
+            yield _link(path, method, operation, _base_url(schema))
+
+
 def _link(path: str, method: str, operation: Schema, base_url: str) -> str:
     """A link to an example call of an endpoint, or to the description of one that doesn't open."""
     name, is_read = operation["operationId"], method == "GET"
-    opens = is_read and not operation["security"] and "stream" not in operation["tags"]
-    given = [each for each in operation.get("parameters", ()) if each.get("name") != "style"]
-    operation = {**operation, "parameters": given}
+    opens = is_read and not operation["security"] and name not in _NOT_OPENED
     target = example_target(path, operation) if opens else f"{DOCS_PATH}#{name}"
     parts = [f"{operation['summary'].removesuffix(', as an SVG image')}."]
     parts += [_NOTES[each] for each in (name.removesuffix("Svg"),) if each in _NOTES]
@@ -111,20 +123,22 @@ def _link(path: str, method: str, operation: Schema, base_url: str) -> str:
 
 
 def _short_inputs(operation: Schema) -> Iterator[str]:
-    given = [each for each in operation["parameters"] if "name" in each]
-    if given:
-        names = (f"`{each['name']}`{_choices(each['schema'])}" for each in given)
+    names = [f"`{each['name']}`{_choices(each)}" for each in operation["parameters"]]
+    if names:
         yield f"Parameters: {', '.join(names)}."
-    for line in _inputs({**operation, "parameters": ()}):
+    for line in _request_body(operation):
         yield f"{line.removeprefix('- ')}."
     errors = [each for each in operation["responses"] if each in _ERRORS_IN_SHORT]
     if errors:
         yield f"Errors: {', '.join(errors)}."
 
 
-def _choices(schema: Schema) -> str:
+def _choices(parameter: Schema) -> str:
     """The values of a parameter, as far as they are limited."""
+    schema = parameter["schema"]
     words = [str(each) for each in schema.get("enum", ())]
+    if parameter["name"] == "measure" and not words:
+        words = [parameter["description"].rstrip(".")]
     if "maximum" in schema:
         words = [f"{schema['minimum']} to {schema['maximum']}"]
     if "default" in schema:
@@ -140,7 +154,7 @@ def _operations(schema: Schema, tag: str) -> Iterator[tuple[str, str, Schema]]:
     for path, item in schema["paths"].items():
         for method, operation in item.items():
             if operation["tags"] == [tag]:
-                yield path, method.upper(), operation
+                yield path, method.upper(), {**operation, "parameters": _parameters(operation)}
 
 
 def _twins(operation: Schema, found: Sequence[tuple[str, str, Schema]]) -> str:
@@ -158,14 +172,23 @@ def _entry(path: str, method: str, operation: Schema, lines: Sequence[str]) -> s
 
 def _inputs(operation: Schema) -> list[str]:
     lines = []
-    for each in operation.get("parameters", ()):
-        if "name" in each:
-            text = f": {each['description']}" if each["description"] else ""
-            lines.append(f"- `{each['name']}` ({_parameter(each)}){text}")
-    if "requestBody" in operation:
-        body = operation["requestBody"]["content"][JSON_TYPE]["example"]
-        lines.append(f"- Body, as application/json: `{_compact(body)}`")
-    return lines
+    for each in operation["parameters"]:
+        is_explained = each["name"] in _EXPLAINED and each["schema"]["type"] == "string"
+        text = "" if is_explained else f": {each['description']}"
+        lines.append(f"- `{each['name']}` ({_parameter(each)}){text}")
+    return [*lines, *_request_body(operation)]
+
+
+def _parameters(operation: Schema) -> list[Schema]:
+    named = [each for each in operation.get("parameters", ()) if "name" in each]
+    return [each for each in named if each["name"] not in _LEFT_OUT]
+
+
+def _request_body(operation: Schema) -> list[str]:
+    if "requestBody" not in operation:
+        return []
+    body = operation["requestBody"]["content"][JSON_TYPE]["example"]
+    return [f"- Body, as application/json: `{_compact(body)}`"]
 
 
 def _parameter(parameter: Schema) -> str:
@@ -206,23 +229,22 @@ def example_target(path: str, operation: Schema) -> str:
 
 
 def _body(path: str, operation: Schema, schemas: Schema, shown: dict[str, str]) -> str:
-    """The members of a success body and an example of it; nothing if it isn't JSON.
+    """The members of a success body and an example of it, if it is JSON of our own.
 
-    `shown` has the path where the members of each schema are listed, because several endpoints have
-    the same body.
+    `shown` has the place where the members of each object are listed: several endpoints have the
+    same ones.
     """
     status = next(each for each in operation["responses"] if each.startswith("2"))
     body = operation["responses"][status].get("content", {}).get(JSON_TYPE)
-    if body is None:
+    if body is None or operation["tags"] == [DESCRIPTIONS]:
         return ""
-    first = shown.setdefault(body["schema"].get("$ref", path), path)
-    if first == path:
+    place = shown.setdefault(body["schema"].get("$ref", path), path)
+    members = [f"The same members as {place}."]
+    if place == path:
         members = [
             f"- `{name}` ({kind}){f': {text}' if text else ''}"
-            for name, kind, text in _members("", body["schema"], schemas, _DEEPEST)
+            for name, kind, text in _members(path, "", body["schema"], schemas, shown)
         ]
-    else:
-        members = [f"The same members as {first}."]
     example = ["", "```json", _compact(_cut(body["example"])), "```"] if "example" in body else []
     return "\n".join([f"Body of {status}:", "", *members, *example, ""])
 
@@ -235,18 +257,32 @@ def _cut(part: object) -> object:
 
 
 def _members(
-    path: str, schema: Schema, schemas: Schema, depth: int
+    path: str, within: str, schema: Schema, schemas: Schema, shown: dict[str, str]
 ) -> Iterator[tuple[str, str, str]]:
-    """Every member of a body: its path, its JSON type and its description."""
+    """Every member of a body: its name, its JSON type and its description."""
     schema = _resolved(schema, schemas)
     for choice in schema.get("anyOf", ()):
-        yield from _members(path, choice, schemas, depth)
+        yield from _members(path, within, choice, schemas, shown)
     if "items" in schema:
-        yield from _members(f"{path}[]", schema["items"], schemas, depth)
-    for name, member in schema.get("properties", {}).items() if depth else ():
-        inner = f"{path}.{name}" if path else name
-        yield inner, type_of(member, schemas), member.get("description", "")
-        yield from _members(inner, member, schemas, depth - 1)
+        yield from _members(path, f"{within}[]", schema["items"], schemas, shown)
+    for name, member in schema.get("properties", {}).items():
+        inner, kind = f"{within}.{name}" if within else name, type_of(member, schemas)
+        reference = _reference(member, schemas)
+        if reference in shown:
+            yield inner, f"{kind}, as {shown[reference]}", member.get("description", "")
+            continue
+        if reference is not None:
+            shown[reference] = f"`{inner}` of {path}"
+        yield inner, kind, member.get("description", "")
+        yield from _members(path, inner, member, schemas, shown)
+
+
+def _reference(member: Schema, schemas: Schema) -> str | None:
+    """The object that a member is, or is a list of."""
+    for part in (member, member.get("items", {}), *member.get("anyOf", ())):
+        if "$ref" in part and "properties" in _resolved(part, schemas):
+            return str(part["$ref"])
+    return None
 
 
 def type_of(schema: Schema, schemas: Schema) -> str:
@@ -280,17 +316,18 @@ Free, no key needed. {NOTICE}
 
 Base address: {base_url}
 
-- Every link below is a working example call (GET). Responses are UTF-8 JSON; `.csv` paths return \
-CSV. Badges are SVG, with `style=flat` (default) or `flat-square`; replace `.svg` with `.json` for \
-the Shields version.
+- Every link below works: most are example calls (GET), the others describe a call. Responses \
+are UTF-8 JSON; `.csv` paths return CSV. Badges are SVG, with `style=flat` (default) or \
+`flat-square`; replace `.svg` with `.json` for the Shields version.
 - Times are ISO 8601 in UTC, except `nextFundingTime`: milliseconds since the Unix epoch. Zero is \
 a value; null means unknown. `fundingRatePct` is per funding interval, usually 8 or 4 hours; \
 series are per 8 hours.
 - A symbol is a base asset (BTC, 1000PEPE) or a full name (BTCUSDT) of a USDT perpetual, in any \
 case.
 - Lists under /api/v1 are `{{as_of, venue, source, notice, count, <list>, next}}`. Follow `next` \
-unchanged until it is null. `from` and `to` are dates, ISO times or Unix milliseconds; `to` is not \
-included. Unknown parameters are an error there; other free endpoints ignore them.
+unchanged until it is null. `format=csv` gives CSV. `from` and `to` are dates, ISO times or Unix \
+milliseconds; `to` is not included. Unknown parameters are an error there; other free endpoints \
+ignore them.
 - Pass on the notice, the source and the time. A source that says "simulated" is a demo. \
 Non-commercial use of the data is free; attribution is appreciated.
 
@@ -350,14 +387,15 @@ directly, without those fields and `_meta`. A failed call is a result with `isEr
 """
 
 
-def _end(base_url: str) -> str:
-    return f"""## More
+def _end(base_url: str, feeds: Iterable[str] = ()) -> str:
+    links = f"""## More
 
 - [OpenAPI 3.1]({base_url}{OPENAPI_PATH}): every endpoint, body and error
-- [GPT actions]({base_url}{GPT_PATH}): OpenAPI for the same endpoints as the MCP tools
+- [GPT actions]({base_url}{GPT_PATH}): OpenAPI of the free JSON endpoints
 - [AI catalog]({base_url}{CATALOG_PATH}): how clients find the MCP server
 - [For developers]({base_url}{DOCS_PATH}): limits, badges, methods, keys, Feed and payment
 - [Prices]({base_url}{PRICING_PATH}): what is free and what Feed costs
 - [Skill]({base_url}{SKILL_PATH}): for agents that support skills
 - [Full text]({base_url}{LLMS_FULL_PATH}): all members, examples and subscriber endpoints
 """
+    return links + "".join(f"{each}\n" for each in feeds)
