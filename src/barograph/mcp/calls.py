@@ -20,7 +20,7 @@ from barograph.limits.rate_limits import TOOL_CALLS, RateLimiter, Usage, retry_s
 from barograph.markets.documents import MARKET_STATE_PATH, market_state_document
 from barograph.markets.reader import MarketReader
 from barograph.mcp import tools
-from barograph.mcp.documents import (
+from barograph.mcp.results import (
     derivatives_result,
     market_result,
     page_result,
@@ -29,6 +29,7 @@ from barograph.mcp.documents import (
 from barograph.mcp.tools import (
     BY_NAME,
     DEFAULT_MEASURE,
+    PERPETUAL,
     Arguments,
     Tool,
     check_names,
@@ -80,7 +81,7 @@ def tool_reads(
     def read_perpetuals(given: Arguments) -> bytes:
         query = query_of(tools.PERPETUALS, given)
         sort = query.get("sort", tools.DEFAULT_SORT)
-        return perpetuals_result(perpetuals().body, sort, int(query["limit"]))
+        return perpetuals_result(perpetuals().body, sort, int(query["limit"]), PERPETUAL)
 
     from_memory: Mapping[str, Callable[[Arguments], bytes]] = {
         tools.BRIEFS: lambda given: (
@@ -117,7 +118,7 @@ def _from_endpoint(tool: str, endpoint: Endpoint) -> ToolRead:
         request = Request({**scope, **inner, "query_string": urlencode(query).encode()})
         response = await endpoint(request)
         assert isinstance(response, DocumentResponse)
-        return page_result(response.document.body, BY_NAME[tool].body)
+        return page_result(response.document.body, BY_NAME[tool].output["properties"])
 
     return answer
 

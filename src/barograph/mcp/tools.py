@@ -14,15 +14,10 @@ from barograph.errors import InvalidRequest
 from barograph.events.records import EVENT_TYPES
 from barograph.guides.documents import Guides
 from barograph.kit.wire import Schema, WireModel
-from barograph.markets.documents import MarketState
+from barograph.markets.documents import AssetSnapshot, MarketState, PerpetualRecord
 from barograph.markets.symbols import DEFAULT_SYMBOL, PATTERN, RULE, normalized
-from barograph.mcp.documents import (
+from barograph.mcp.results import (
     SORTS,
-    Derivatives,
-    Events,
-    MarketSnapshot,
-    PerpetualRows,
-    Series,
 )
 from barograph.series.query import INTERVALS, MARKET_SERIES
 from barograph.signals.documents import PublicSignals
@@ -42,13 +37,42 @@ DEFAULT_SORT = "openInterest"
 Arguments = Mapping[str, Any]
 
 
+def _object(**members: Schema) -> Schema:
+    # Objects stay open: clients cache the list, and a new member must not break them.
+    return {"type": "object", "properties": members}
+
+
+def _entries(**members: Schema) -> Schema:
+    return {"type": "array", "items": _object(**members)}
+
+
+def _members(body: type[WireModel]) -> dict[str, Schema]:
+    """The types of a body's members and of list entries; every one of them is always there."""
+    schema = body.model_json_schema(mode="serialization")
+    definitions = schema.get("$defs", {})
+    return {name: _member(each, definitions) for name, each in schema["properties"].items()}
+
+
+def _member(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
+    if "anyOf" in schema:  # of this form are only members that may be null
+        return {"type": [each["type"] for each in schema["anyOf"]]}
+    if "$ref" in schema:
+        return {"type": "object"}
+    found = {"type": schema["type"]}
+    if "$ref" in schema.get("items", {}):
+        entry = definitions[schema["items"]["$ref"].rpartition("/")[2]]["properties"]
+        members = {name: _member(each, definitions) for name, each in entry.items()}
+        found["items"] = _object(**members)
+    return found
+
+
 class Tool(NamedTuple):
-    """A tool; `body` is the body of its endpoint."""
+    """A tool; `output` is the schema of its result, in as few bytes as possible."""
 
     name: str
     title: str
     description: str
-    body: type[WireModel]
+    output: Schema
     parameters: Mapping[str, Schema] = {}
 
     @property
@@ -67,7 +91,7 @@ class Tool(NamedTuple):
             "title": self.title,
             "description": self.description,
             "inputSchema": self.input_schema,
-            "outputSchema": output_schema(self.body),
+            "outputSchema": self.output,
             # Tools read recorded data only; read-only implies idempotent and not destructive.
             "annotations": {"readOnlyHint": True, "openWorldHint": False},
         }
@@ -85,20 +109,30 @@ _SYMBOL: Schema = {
     "description": "BTC or BTCUSDT, any case.",
 }
 
+_TEXT: Schema = {"type": "string"}
+_NUMBER: Schema = {"type": ["number", "null"]}
+_FUNDING = {"fundingIntervalHours": _NUMBER, "fundingRatePct8h": _NUMBER}
+_SOURCED = {"as_of": _TEXT, "source": _TEXT, "notice": _TEXT}
+_NEXT: dict[str, Schema] = {"next": {"type": ["string", "null"]}}
+_POINT = {"at": _TEXT, "value": {}, "origin": {"type": ["string", "null"]}, "watched": _NUMBER}
+_COMPARED = ("lastPrice", "openInterestUsd", "longAccountPct", *_FUNDING, "priceChange24hPct")
+PERPETUAL = {"symbol": _TEXT, **dict.fromkeys(_COMPARED, _NUMBER)}
+"""What a model needs to compare perpetuals."""
+
 TOOLS = (
     Tool(
         MARKET_STATE,
         "Market state",
         "BTC, ETH, SOL perpetuals, 24 h liquidations, funding regime, citation. Data is "
         "seconds old; an error if stale.",
-        MarketState,
+        _object(**_members(MarketState)),
     ),
     Tool(
         DERIVATIVES,
         "Derivatives",
         "Price, funding, open interest, long accounts of one perpetual; available is false if "
         "unknown. Data is seconds old; an error if stale.",
-        Derivatives,
+        _object(**_members(PerpetualRecord), **_FUNDING, as_of=_TEXT),
         {"symbol": _SYMBOL},
     ),
     Tool(
@@ -106,14 +140,14 @@ TOOLS = (
         "Market snapshot",
         "Price, funding, open interest, long accounts of BTC, ETH, SOL. Data is seconds old; an "
         "error if stale.",
-        MarketSnapshot,
+        _object(**_SOURCED, assets=_entries(**_members(AssetSnapshot), **_FUNDING)),
     ),
     Tool(
         PERPETUALS,
         "Perpetuals",
         "The perpetuals with the largest open interest, funding or 24 h price change, up or down. "
         "Data is seconds old; an error if stale.",
-        PerpetualRows,
+        _object(**_SOURCED, perpetuals=_entries(**PERPETUAL)),
         {
             "sort": {"enum": list(SORTS), "default": DEFAULT_SORT, "type": "string"},
             "limit": _limit(1, 20, MAX_ROWS),
@@ -123,7 +157,7 @@ TOOLS = (
         BRIEFS,
         "Briefs",
         "Short analyses of recorded data, newest first. An error if the database fails.",
-        BriefList,
+        _object(**_members(BriefList)),
         {"limit": _limit(MIN_BRIEFS, DEFAULT_BRIEFS, MAX_BRIEFS)},
     ),
     Tool(
@@ -131,26 +165,26 @@ TOOLS = (
         "Regime signals",
         "Label and value of each; unknown when stale. 120 calls per hour, 1,000 with an X-API-Key "
         "header, then an error.",
-        PublicSignals,
+        _object(**_members(PublicSignals)),
     ),
     Tool(
         GUIDES,
         "Guide catalog",
         "27 paid trading guides with prices in USD. Rarely changes.",
-        Guides,
+        _object(**_members(Guides)),
     ),
     Tool(
         STATUS,
         "Service status",
         "Current API health and feed age. Call it when another tool fails.",
-        ServiceStatus,
+        _object(**_members(ServiceStatus)),
     ),
     Tool(
         EVENTS,
         "Events",
         "What changed, oldest first. Keep the last id and pass it as after next time. An error "
         "if the database fails.",
-        Events,
+        _object(**_SOURCED, events=_entries(id={"type": "integer"}, type=_TEXT, at=_TEXT), **_NEXT),
         {
             "after": {"type": "integer", "default": 0, "description": "Events after this id."},
             "since": {"type": "string", "description": "Or from this ISO time on."},
@@ -164,7 +198,7 @@ TOOLS = (
         "Series",
         "Recorded history, oldest first; value null is a gap. To continue, pass the last at as "
         "from. An error if the database fails.",
-        Series,
+        _object(**_SOURCED, unit=_TEXT, points=_entries(**_POINT), **_NEXT),
         {
             "measure": {
                 "type": "string",
@@ -265,38 +299,3 @@ def symbol_of(given: Arguments) -> str:
     if found is None:
         raise InvalidRequest(f"{RULE}, such as BTC or BTCUSDT")
     return found
-
-
-_REFERENCE = "$ref"
-_DEFINITIONS = "$defs"
-
-
-def output_schema(body: type[WireModel]) -> Schema:
-    """The schema of a body, in as few bytes as possible: its members and those of list entries.
-
-    Every member is always there.
-    """
-    schema = body.model_json_schema(mode="serialization")
-    definitions = schema.get(_DEFINITIONS, {})
-    members = schema["properties"].items()
-    return {
-        "type": "object",
-        "properties": {name: _member(each, definitions) for name, each in members},
-    }
-
-
-def _member(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
-    if "anyOf" in schema:  # of this form are only members that may be null
-        return {"type": [each["type"] for each in schema["anyOf"]]}
-    if _REFERENCE in schema:
-        return {"type": _definition(schema, definitions)["type"]}
-    kept = {"type": schema["type"]} if "type" in schema else {}
-    if _REFERENCE in schema.get("items", {}):
-        members = _definition(schema["items"], definitions)["properties"].items()
-        entry = {name: _member(each, definitions) for name, each in members}
-        kept["items"] = {"type": "object", "properties": entry}
-    return kept
-
-
-def _definition(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
-    return definitions[schema[_REFERENCE].removeprefix(f"#/{_DEFINITIONS}/")]
