@@ -52,8 +52,7 @@ _NOT_OPENED = {"streamEvents", "getLiquidationFile"}
 """Reads whose example never ends, or may not exist on this instance."""
 
 _LEFT_OUT = {"style", "format", "cursor"}
-_EXPLAINED = {"from", "to", "venue"}
-"""Parameters that the beginning explains; the first ones are not listed again."""
+"""Parameters that only the beginning explains."""
 
 _ELSEWHERE = {ENTITLED, PAID, MCP, DESCRIPTIONS}
 """Tags without a section of links to endpoints in `/llms.txt`."""
@@ -171,12 +170,13 @@ def _entry(path: str, method: str, operation: Schema, lines: Sequence[str]) -> s
 
 
 def _inputs(operation: Schema) -> list[str]:
-    lines = []
-    for each in operation["parameters"]:
-        is_explained = each["name"] in _EXPLAINED and each["schema"]["type"] == "string"
-        text = "" if is_explained else f": {each['description']}"
-        lines.append(f"- `{each['name']}` ({_parameter(each)}){text}")
-    return [*lines, *_request_body(operation)]
+    return [
+        *(
+            f"- `{each['name']}` ({_parameter(each)}): {each['description']}"
+            for each in operation["parameters"]
+        ),
+        *_request_body(operation),
+    ]
 
 
 def _parameters(operation: Schema) -> list[Schema]:

@@ -226,7 +226,6 @@ def _lists(base_url: str) -> dict[str, str]:
     events = f"{base_url}/api/v1/events"
     return {
         "all_curl": f"curl --compressed '{base_url}/api/v1/perpetuals'",
-        "all_csv": f"curl --compressed '{base_url}/api/v1/perpetuals.csv'",
         "next_python": f"""\
 import json
 from urllib.request import urlopen
@@ -238,7 +237,6 @@ while address:
     points += page["points"]
     address = page["next"]
 print(len(points), points[-1]["at"], points[-1]["value"])""",
-        "events_curl": f"curl '{events}?after=0'",
         "stream_curl": f"curl -N '{events}/stream'",
         "stream_javascript": f"""\
 const events = new EventSource("{events}/stream?type=regime.changed");
