@@ -37,7 +37,8 @@ def find_contract(index: ContractIndex, text: str) -> Perpetual | None:
     name = text.upper() if text.isascii() else text  # upper() makes ASCII of some others
     found = _by_symbol(index, name)
     if found is None:
-        found = _by_symbol(index, NAMES.get(letters_of(name), ""))
+        letters = "".join(each for each in name if each.isalnum())
+        found = _by_symbol(index, NAMES.get(letters, ""))
     return found
 
 
@@ -60,11 +61,6 @@ def names_of(perpetual: Perpetual) -> list[str]:
     """The names of a contract's coin, in upper case without spaces and hyphens."""
     coin = _WITHOUT_MULTIPLIER.fullmatch(perpetual.base.upper())
     return [] if coin is None else _NAMES_BY_SYMBOL.get(coin[1], [])
-
-
-def letters_of(text: str) -> str:
-    """A name without spaces and hyphens."""
-    return "".join(each for each in text if each.isalnum())
 
 
 def _by_symbol(index: ContractIndex, name: str) -> Perpetual | None:

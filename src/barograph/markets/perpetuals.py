@@ -18,6 +18,7 @@ from barograph.markets.documents import (
     NextFundingTime,
     OpenInterestUsd,
     Source,
+    fresh_document,
 )
 from barograph.markets.records import VENUE, PastValues, Perpetual
 from barograph.markets.symbols import symbol_of
@@ -30,7 +31,6 @@ NEAR_A_DAY = HOUR // 2 + 5 * MINUTE
 
 AsOf = Annotated[str, Field(description="Time of the data.")]
 GroupAsOf = Annotated[str | None, Field(description="Time of the number before it.")]
-Venue = Annotated[str, Field(description="The exchange, such as `bybit`.")]
 Usd = Annotated[float | None, Field(description="Value of the liquidated positions, in USD.")]
 
 
@@ -46,9 +46,10 @@ class Liquidations24h(WireModel):
     as_of: Annotated[str | None, Field(description="End of the 24 hours.")] = None
 
 
-class PerpetualFacts(WireModel):
+class PerpetualEntry(WireModel):
     """The numbers of one perpetual, with the time of each group; null for what is unknown."""
 
+    venue: Annotated[str, Field(description="The exchange, such as `bybit`.")] = VENUE
     symbol: Annotated[str, Field(description="Base asset, such as `BTC` or `1000PEPE`.")]
     contract: Annotated[str, Field(description="Full name, such as `BTCUSDT`.")]
     lastPrice: Annotated[float, Field(description="Price of `priceKind`, in USDT.")]
@@ -60,7 +61,9 @@ class PerpetualFacts(WireModel):
     nextFundingTime: NextFundingTime
     funding_as_of: AsOf
     openInterestUsd: OpenInterestUsd
-    openInterestCoins: Annotated[float | None, Field(description="In coins, single-sided.")]
+    openInterestCoins: Annotated[
+        float | None, Field(description="Single-sided; of 1000PEPE in units of 1000 coins.")
+    ]
     open_interest_as_of: GroupAsOf
     longAccountPct: LongAccountPct
     long_accounts_as_of: GroupAsOf
@@ -77,22 +80,14 @@ class PerpetualFacts(WireModel):
     liquidations24h: Liquidations24h
 
 
-class _EntryHead(WireModel):
-    venue: Venue = VENUE
-
-
-class _BodyHead(WireModel):
+class _Head(WireModel):
     as_of: AsOf
-    venue: Venue = VENUE
+    venue: str
     source: Source
-    notice: Notice = NOTICE
+    notice: Notice
 
 
-class PerpetualEntry(PerpetualFacts, _EntryHead):
-    """One perpetual in the list."""
-
-
-class PerpetualBody(PerpetualFacts, _BodyHead):
+class PerpetualBody(PerpetualEntry, _Head):
     """One perpetual."""
 
 
@@ -105,9 +100,11 @@ class PerpetualList(ListBody):
 
 def perpetual_document(view: MarketView, perpetual: Perpetual) -> Document:
     """One perpetual as JSON."""
-    as_of = _text(view.perpetuals.as_of)
-    head = _BodyHead(as_of=as_of, source=view.perpetuals.source)
-    return _document(view, [perpetual], _joined(head, _facts(view, perpetual)))
+    as_of, source = _text(view.perpetuals.as_of), view.perpetuals.source
+    facts = _entry(view, perpetual).__dict__
+    body = PerpetualBody(as_of=as_of, source=source, notice=NOTICE, **facts)
+    share = view.share(perpetual.contract)
+    return fresh_document(view, body.encode(), [share], view.liquidations_until)
 
 
 def list_document(
@@ -118,24 +115,26 @@ def list_document(
     *,
     compress: bool = False,
 ) -> Document:
-    """Some perpetuals; `following` is the address of the next page."""
-    reading = view.perpetuals
-    facts = [_facts(view, each) for each in page]
+    """Some perpetuals as JSON or CSV; `following` is the address of the next page."""
+    reading, entries = view.perpetuals, [_entry(view, each) for each in page]
     if form == "csv":
-        body = table(_COLUMNS, map(_row, facts), reading.source)
-        return _document(view, page, body, CSV, compress=compress)
-    head = ListHead(reading.as_of, VENUE, reading.source, NOTICE)
-    entries = [_joined(_EntryHead(), each) for each in facts]
-    body = head.encode("perpetuals", entries, following)
-    return _document(view, page, body, compress=compress)
+        body, kind = table(_COLUMNS, map(_row, entries), reading.source), CSV
+    else:
+        head = ListHead(reading.as_of, VENUE, reading.source, NOTICE)
+        encoded = [each.encode() for each in entries]
+        body, kind = head.encode("perpetuals", encoded, following), JSON
+    shares = (view.share(each.contract) for each in page)
+    return fresh_document(
+        view, body, shares, view.liquidations_until, content_type=kind, compress=compress
+    )
 
 
-def _facts(view: MarketView, each: Perpetual) -> PerpetualFacts:
+def _entry(view: MarketView, each: Perpetual) -> PerpetualEntry:
     as_of, share = _text(view.perpetuals.as_of), view.share(each.contract)
     hour = _day_ago(view, each.contract)
     before = PastValues(0) if hour is None else hour
     has_interest = each.open_interest_usd is not None or each.open_interest_coins is not None
-    return PerpetualFacts(
+    return PerpetualEntry(
         symbol=symbol_of(view.by_name, each) or each.base,
         contract=each.contract,
         lastPrice=each.last_price,
@@ -186,42 +185,14 @@ def _liquidations(view: MarketView, contract: str) -> Liquidations24h:
     )
 
 
-def _joined(head: WireModel, facts: PerpetualFacts) -> bytes:
-    return b"%b,%b" % (head.encode()[:-1], facts.encode()[1:])
-
-
-def _row(facts: PerpetualFacts) -> str:
-    *values, liquidations = facts.__dict__.values()
+def _row(entry: PerpetualEntry) -> str:
+    *values, liquidations = entry.__dict__.values()
     _, *counted = liquidations.__dict__.values()
-    return ",".join(map(_cell, [VENUE, *values, *counted]))
+    return ",".join(map(_cell, [*values, *counted]))
 
 
 def _cell(value: str | float | None) -> str:
     return quoted(value) if isinstance(value, str) else cell(value)
-
-
-def _document(
-    view: MarketView,
-    shown: Sequence[Perpetual],
-    body: bytes,
-    content_type: bytes = JSON,
-    *,
-    compress: bool = False,
-) -> Document:
-    """A body that is valid until the first of its facts reaches its freshness limit."""
-    until = [view.until]
-    if view.liquidations is not None:
-        until.append(view.liquidations.as_of + view.limits.liquidations)
-    shares = (view.share(each.contract) for each in shown)
-    until += [each.sampled_at + view.limits.long_accounts for each in shares if each is not None]
-    return Document(
-        body,
-        since=view.now,
-        until=min(until),
-        modified=view.perpetuals.as_of,
-        content_type=content_type,
-        compress=compress,
-    )
 
 
 _COLUMNS = ",".join(

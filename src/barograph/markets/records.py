@@ -158,7 +158,7 @@ class Liquidation(Struct, frozen=True):
 
 
 class PastValues(Struct, frozen=True, array_like=True):
-    """What was recorded about one contract in the hour `at`; None for what is not known."""
+    """The record of one contract in the hour from `at`, in the units of `Perpetual`."""
 
     at: int
     last_price: float | None = None

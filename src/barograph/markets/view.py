@@ -47,6 +47,16 @@ class MarketView(NamedTuple):
         """When the market feed reaches its freshness limit."""
         return self.perpetuals.as_of + self.limits.perpetuals
 
+    @property
+    def liquidations_until(self) -> int:
+        """When the market feed or the liquidations reach their freshness limit."""
+        counted = self.liquidations
+        return (
+            self.until
+            if counted is None
+            else min(self.until, counted.as_of + self.limits.liquidations)
+        )
+
     def share(self, contract: str) -> LongAccounts | None:
         """The long-account share of a contract, if it is fresh."""
         share = self.shares.get(contract)

@@ -40,7 +40,7 @@ from barograph.limits.streamed_tables import (
 from barograph.macro.store import stored_series
 from barograph.markets.reader import MarketReader
 from barograph.markets.records import VENUE
-from barograph.markets.view import PERPETUALS, REGIME
+from barograph.markets.view import PERPETUALS
 from barograph.series.query import (
     DEFAULT_POINTS,
     INTERVALS,
@@ -56,7 +56,6 @@ from barograph.series.query import (
 from barograph.series.reader import SeriesPage, read_page
 from barograph.settings import Settings
 from barograph.signals.reader import FIGURES
-from barograph.signals.records import SIGNALS
 
 SERIES_FOLDER = "/api/v1/series/"
 
@@ -145,7 +144,8 @@ class SeriesAnswer:
         """
         rules = MARKET_SERIES.get(measure) or await self._macro_rules(measure)
         now = self._board.clock()
-        return series_query(measure, rules, given, self._retention, self._cursors, now)
+        retention, cursors = self._retention, self._cursors
+        return series_query(measure, rules, given, retention=retention, cursors=cursors, now=now)
 
     async def document(self, query: SeriesQuery, given: Mapping[str, str]) -> Document:
         """One page as JSON.
@@ -167,7 +167,7 @@ class SeriesAnswer:
             "interval_seconds": None if query.step is None else query.step // SECOND,
         }
         venue = None if query.is_macro else VENUE
-        head = ListHead(self._as_of(query, page), venue, self._source_of(query, page), NOTICE)
+        head = ListHead(self._as_of(page), venue, self._source_of(query, page), NOTICE)
         entries = [encode(dict(zip(rules.members, row, strict=True))) for row in page.rows]
         body = head.encode("points", entries, following, also)
         return Document(body, fields=[BY_FORM], compress=True)
@@ -189,12 +189,10 @@ class SeriesAnswer:
         now = self._board.clock()
         return await self._database.read(lambda tx: read_page(tx, query, contracts, now))
 
-    def _as_of(self, query: SeriesQuery, page: SeriesPage) -> int:
-        if page.as_of is not None:
-            return page.as_of
-        feeds = {"regime": REGIME, "signals": SIGNALS}
-        known = self._board.latest(feeds.get(query.measure, PERPETUALS))
-        return 0 if known is None else known.as_of
+    def _as_of(self, page: SeriesPage) -> int:
+        newest = self._board.latest(PERPETUALS)
+        known = 0 if newest is None else newest.as_of
+        return known if page.as_of is None else page.as_of
 
     def _source_of(self, query: SeriesQuery, page: SeriesPage) -> str:
         return page.source or (self._figures if query.is_macro else self._source)

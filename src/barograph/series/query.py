@@ -95,6 +95,7 @@ def series_query(
     measure: str,
     rules: MeasureRules,
     given: Mapping[str, str],
+    *,
     retention: Retention,
     cursors: Cursors,
     now: int,

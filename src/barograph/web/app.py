@@ -198,12 +198,11 @@ class _Parts:
             public.board, inputs.database, self.reads, VENUE, settings.exchange_source, base_url
         )
         self.perpetuals = PerpetualsAnswer(public.board, public.markets, base_url)
-        self.event_routes = event_routes(self.events)
-        series = SeriesAnswer(
+        self.series = SeriesAnswer(
             public.board, inputs.database, public.markets, settings, load_pepper(settings)
         )
-        series_reads = RenderedReads(self.render_queue, inputs.clock, CACHED_SERIES)
-        self.series_routes = series_routes(series, series_reads, self.tables)
+        self.series_reads = RenderedReads(self.render_queue, inputs.clock, CACHED_SERIES)
+        series = series_routes(self.series, self.series_reads, self.tables)
         reads = tool_reads(
             public.board,
             markets=public.markets,
@@ -212,8 +211,8 @@ class _Parts:
             guides=public.guides,
             status=public.status,
             perpetuals=lambda: self.perpetuals.listed("json", {}),
-            events=self.event_routes.endpoint(EVENTS_PATH),
-            series=self.series_routes.endpoint(f"{SERIES_FOLDER}{{measure}}"),
+            events=event_routes(self.events).endpoint(EVENTS_PATH),
+            series=series.endpoint(f"{SERIES_FOLDER}{{measure}}"),
         )
         self.mcp = mcp_endpoint(ToolCalls(reads, limiter), limiter, base_url, inputs.clock)
         self.described = _described(base_url)
@@ -373,8 +372,8 @@ def _api_routers(parts: _Parts) -> list[Router]:
         feed_routes(access.feed, feed, seconds),
         status_routes(board, public.status),
         badge_routes(board, public.badges),
-        parts.event_routes,
-        parts.series_routes,
+        event_routes(parts.events),
+        series_routes(parts.series, parts.series_reads, parts.tables),
     ]
 
 
