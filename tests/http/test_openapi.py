@@ -48,6 +48,7 @@ VERSION_1 = {
     "/api/v1/events": {"400", "404", "429", "503"},
     "/api/v1/perpetuals": {"400", "404", "502"},
     "/api/v1/perpetuals/{symbol}": {"400", "404", "502"},
+    "/api/v1/series/{measure}": {"400", "404", "429", "503"},
 }
 ENTITLED = {
     "/api/agents/material-change": {"400", "401", "402", "404", "405", "503"},
