@@ -372,8 +372,12 @@ def test_zero_stays_zero_and_null_stays_null(peer: Peer) -> None:
         ("get_series", {"symbol": 1}, "symbol must be a string"),
         ("get_series", {"interval": "year"}, "interval must be one of minute, hour, 4h, day"),
         *(
-            ("list_perpetuals", {"sort": each}, "sort must be one of openInterest, funding, change")
-            for each in ("volume", 1, [])
+            (
+                "list_perpetuals",
+                {"sort": wrong},
+                "sort must be one of openInterest, funding, change",
+            )
+            for wrong in ("volume", 1)
         ),
         ("get_events", {"type": "feed.down"}, "type must be an array"),
         ("get_events", {"type": ["x"]}, f"unknown type; the types are {', '.join(EVENT_TYPES)}"),

@@ -46,6 +46,20 @@ def _entries(**members: Schema) -> Schema:
     return {"type": "array", "items": _object(**members)}
 
 
+_NUMBER: Schema = {"$ref": "#/$defs/n"}
+"""A number or null, by far the most frequent long part of a schema.
+
+A list of types would be shorter, but some clients know only single types.
+"""
+
+
+def _nullable(*kinds: str) -> Schema:
+    return {"anyOf": [{"type": kind} for kind in (*kinds, "null")]}
+
+
+_DEFINITIONS = {"$defs": {"n": _nullable("number")}}
+
+
 def _members(body: type[WireModel]) -> dict[str, Schema]:
     """The types of a body's members and of list entries; every one of them is always there."""
     schema = body.model_json_schema(mode="serialization")
@@ -55,7 +69,8 @@ def _members(body: type[WireModel]) -> dict[str, Schema]:
 
 def _member(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
     if "anyOf" in schema:  # of this form are only members that may be null
-        return {"type": [each["type"] for each in schema["anyOf"]]}
+        kind = schema["anyOf"][0]["type"]
+        return _NUMBER if kind == "number" else _nullable(kind)
     if "$ref" in schema:
         return {"type": "object"}
     found = {"type": schema["type"]}
@@ -91,7 +106,7 @@ class Tool(NamedTuple):
             "title": self.title,
             "description": self.description,
             "inputSchema": self.input_schema,
-            "outputSchema": self.output,
+            "outputSchema": self.output | (_DEFINITIONS if "#/$defs" in str(self.output) else {}),
             # Tools read recorded data only; read-only implies idempotent and not destructive.
             "annotations": {"readOnlyHint": True, "openWorldHint": False},
         }
@@ -110,11 +125,15 @@ _SYMBOL: Schema = {
 }
 
 _TEXT: Schema = {"type": "string"}
-_NUMBER: Schema = {"type": ["number", "null"]}
 _FUNDING = {"fundingIntervalHours": _NUMBER, "fundingRatePct8h": _NUMBER}
 _SOURCED = {"as_of": _TEXT, "source": _TEXT, "notice": _TEXT}
-_NEXT: dict[str, Schema] = {"next": {"type": ["string", "null"]}}
-_POINT = {"at": _TEXT, "value": {}, "origin": {"type": ["string", "null"]}, "watched": _NUMBER}
+_NEXT = {"next": _nullable("string")}
+_POINT = {
+    "at": _TEXT,
+    "value": _nullable("number", "string"),
+    "origin": _nullable("string"),
+    "watched": _NUMBER,
+}
 _COMPARED = ("lastPrice", "openInterestUsd", "longAccountPct", *_FUNDING, "priceChange24hPct")
 PERPETUAL = {"symbol": _TEXT, **dict.fromkeys(_COMPARED, _NUMBER)}
 """What a model needs to compare perpetuals."""
