@@ -1,4 +1,4 @@
-"""The tools: one for each free endpoint (pure).
+"""The tools: one for each free endpoint that models need (pure).
 
 Names and arguments are part of the interface. Every client loads the whole list into its context,
 so texts and schemas are as short as possible.
@@ -16,9 +16,7 @@ from barograph.guides.documents import Guides
 from barograph.kit.wire import Schema, WireModel
 from barograph.markets.documents import AssetSnapshot, MarketState, PerpetualRecord
 from barograph.markets.symbols import DEFAULT_SYMBOL, PATTERN, RULE, normalized
-from barograph.mcp.results import (
-    SORTS,
-)
+from barograph.mcp.results import SORTS
 from barograph.series.query import INTERVALS, MARKET_SERIES
 from barograph.signals.documents import PublicSignals
 from barograph.status.rules import ServiceStatus
@@ -281,7 +279,7 @@ def query_of(tool: str, given: Arguments) -> dict[str, str]:
     found = {
         name: _text(name, schema, given[name])
         for name, schema in BY_NAME[tool].parameters.items()
-        if name != "limit" and given.get(name) is not None
+        if name != "limit" and given.get(name) not in (None, [])
     }
     return {**found, "limit": str(limit_of(tool, given))}
 
