@@ -33,7 +33,7 @@ def measure(plan: Plan, folder: Path) -> Section:
 
 
 def compare_with_bare(
-    service: Contender, target: str, file: Path, rounds: int, share: float | None
+    service: Contender, target: str, file: Path, rounds: int, share: float
 ) -> list[Figure]:
     """Compare one response with a bare application that sends the same bytes."""
     print(f"bare: {target}", file=sys.stderr)

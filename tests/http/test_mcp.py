@@ -288,23 +288,22 @@ def test_perpetuals_are_sorted_and_cut_to_what_a_model_needs(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "ids"),
+    ("arguments", "query"),
     [
-        ({}, [1, 2, 3]),
-        ({"after": 1}, [2, 3]),
-        ({"after": 1.0, "limit": 1}, [2]),
-        ({"after": 3}, []),
-        ({"since": iso_timestamp(START + 2)}, [3]),
-        ({"type": ["feed.down", "feed.recovered"], "limit": None}, [1, 3]),
-        ({"symbol": "btc,ETH", "type": []}, [2]),
+        ({}, "limit=20"),
+        ({"after": 1}, "after=1&limit=20"),
+        ({"after": 1.0, "limit": 1}, "after=1&limit=1"),
+        ({"since": iso_timestamp(START + 2)}, f"since={START + 2}"),
+        ({"type": ["feed.down", "feed.recovered"], "limit": None}, "type=feed.down,feed.recovered"),
+        ({"symbol": "btc,ETH", "type": []}, "symbol=BTC,ETH"),
     ],
 )
-def test_events_tell_what_changed_since(
-    peer: Peer, arguments: dict[str, Any], ids: list[int]
-) -> None:
+def test_events_tell_what_changed_since(peer: Peer, arguments: dict[str, Any], query: str) -> None:
+    whole = peer.service.ask(f"/api/v1/events?{query}").json()
+
     told = peer.call("get_events", arguments)["structuredContent"]
 
-    assert [each["id"] for each in told["events"]] == ids
+    assert told["events"] == whole["events"] != []
 
 
 @pytest.mark.parametrize("tool", TOOLS)

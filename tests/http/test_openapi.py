@@ -22,6 +22,7 @@ ERRORS = {
     "/api/agent/guides": {"500"},
     "/api/v1/signals": {"401", "429", "503"},
     "/api/status": set(),
+    "/api/v1/incidents": {"400", "404", "429", "503"},
 }
 KEYS_PATH = "/api/v1/keys"
 BADGES = {
@@ -43,6 +44,10 @@ DATA = {
     "/data/{symbol}/{measure}.csv": {"400", "404", "502", "503"},
     "/data/liquidations.json": {"400", "503"},
     "/data/liquidations.csv": {"400", "503"},
+    "/data/liquidations/{venue}/manifest.json": {"404", "503"},
+    "/data/liquidations/{venue}/{day}.csv.gz": {"400", "404", "503"},
+    "/api/v1/liquidations": {"400", "404", "503"},
+    "/api/v1/series/{measure}": {"400", "404", "503"},
 }
 VERSION_1 = {
     "/api/v1/events": {"400", "404", "429", "503"},
@@ -62,6 +67,9 @@ FILES = {
     *("/openapi.json", "/openapi-gpt.json", "/llms.txt", "/llms-full.txt", "/SKILL.md"),
     "/robots.txt",
     *("/.well-known/security.txt", "/.well-known/ai-catalog.json"),
+    *("/.well-known/api-catalog", "/.well-known/x402"),
+    *("/briefs/feed.atom", "/briefs/feed.json"),
+    *("/api/v1/events/feed.atom", "/api/v1/events/feed.json"),
     *("/.well-known/mcp/server-card.json", "/api/mcp/server-card", "/api/mcp/server.json"),
 }
 MCP = "/api/mcp"

@@ -137,10 +137,13 @@ class Document:
 
     def matches(self, if_none_match: bytes) -> bool:
         """Whether a client that sent this `If-None-Match` already has these bytes."""
-        if if_none_match.strip() == b"*":
-            return True
-        tags = (tag.strip() for tag in if_none_match.split(b","))
-        return any(tag.removeprefix(b"W/") == self.etag for tag in tags)
+        return names_tag(if_none_match, self.etag)
+
+
+def names_tag(if_none_match: bytes, etag: bytes) -> bool:
+    """Whether an `If-None-Match` names an ETag."""
+    tags = (tag.strip() for tag in if_none_match.split(b","))
+    return if_none_match.strip() == b"*" or any(tag.removeprefix(b"W/") == etag for tag in tags)
 
 
 def accepts_gzip(accept_encoding: bytes) -> bool:

@@ -11,7 +11,7 @@ from barograph.errors import InvalidRequest
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.lists import address, one_of, page_limit, require_known
-from barograph.kit.wire import operation, parameter
+from barograph.kit.wire import Schema, operation, parameter
 from barograph.markets.aliases import require_contract
 from barograph.markets.documents import (
     DERIVATIVES_PATH,
@@ -117,7 +117,7 @@ def perpetual_routes(answer: PerpetualsAnswer) -> ApiRouter:
             "getPerpetuals",
             PerpetualList,
             *_LIST_PARAMETERS,
-            responses={400: "Invalid parameter.", 404: "Unknown venue.", **_STALE},
+            responses={200: _TABLE, 400: "Invalid parameter.", 404: "Unknown venue.", **_STALE},
         ),
     )
     async def perpetuals(request: Request) -> DocumentResponse:
@@ -172,33 +172,16 @@ _SYMBOL = parameter(
     default=DEFAULT_SYMBOL,
     example="ETH",
 )
+_TABLE = {"content": {"text/csv": {"schema": {"type": "string"}}}}
+_NAME_RULE = "Base asset, full contract name, coin without multiplier (PEPE) or name (bitcoin)."
+_NAME = parameter("path", "symbol", _NAME_RULE, example="ETH")
 _VENUE = parameter("query", "venue", "The exchange. Default: the primary one.")
-_NAME = parameter(
-    "path",
-    "symbol",
-    "Base asset, full contract name, coin without multiplier (PEPE) or name (bitcoin).",
-    example="ETH",
-)
+_FORMS: Schema = {"enum": ["json", "csv"], "default": "json"}
+_LIMIT: Schema = {"type": "integer", "minimum": 1, "maximum": MAX_PAGE}
+_OFFSET: Schema = {"type": "integer", "minimum": 0, "default": 0}
 _LIST_PARAMETERS = (
     _VENUE,
-    parameter(
-        "query", "format", "Or append `.csv` to the path.", enum=("json", "csv"), default="json"
-    ),
-    parameter(
-        "query",
-        "limit",
-        "Entries per page. Without it, you get every perpetual of one reading in one response.",
-        type="integer",
-        minimum=1,
-        maximum=MAX_PAGE,
-    ),
-    parameter(
-        "query",
-        "offset",
-        "How many entries to skip. Each page shows the newest reading, so the order can change "
-        "between two pages.",
-        type="integer",
-        minimum=0,
-        default=0,
-    ),
+    parameter("query", "format", "Or append `.csv` to the path.", **_FORMS),
+    parameter("query", "limit", "Entries per page. Without it, you get the whole list.", **_LIMIT),
+    parameter("query", "offset", "Entries to skip. The order can change between pages.", **_OFFSET),
 )

@@ -70,6 +70,12 @@ class Tuning(Group):
         description="Timeout of one subscriber request, including identity and all reads. Past "
         "it, the service returns 503.",
     )
+    repository_url: HttpAddress = Field(
+        "",
+        description="Address of the source code that this instance runs, such as "
+        "`https://github.com/NAME/barograph`; published as `repository` in "
+        "`/api/mcp/server.json`. If empty, that file names no repository.",
+    )
     exchange_rest_url: HttpAddress = Field(
         "https://api.bybit.com",
         min_length=1,
@@ -151,7 +157,9 @@ class Tuning(Group):
         730, ge=60, description="Days to keep hourly readings of all contracts."
     )
     liquidation_history_days: int = Field(
-        90, ge=2, description="Days to keep individual liquidations."
+        90,
+        ge=2,
+        description="Days to keep individual liquidations. Their daily files are kept for good.",
     )
     signals_max_age_seconds: float = Field(
         150.0,
