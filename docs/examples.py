@@ -109,7 +109,7 @@ FREE = {
     },
     "getPerpetual": {
         "200": "/api/v1/perpetuals/ETH",
-        "400": "/api/v1/perpetuals/no-such",
+        "400": "/api/v1/perpetuals/ETH?no-such=1",
         "404": "/api/v1/perpetuals/NOSUCH",
     },
     "getMeasureSeries": {
@@ -421,7 +421,7 @@ def _shortened(body: Any) -> Any:  # noqa: ANN401
         entries = body.split("</entry>")
         return body if len(entries) == 1 else f"{entries[0]}</entry>{entries[-1]}"
     if "openapi" not in body:
-        return _with_short_lists(body) if "items" in body else body
+        return _with_short_lists(body) if body.keys() & {"items", "offers"} else body
     kept = ("openapi", "info", "servers")
     return {**{name: body[name] for name in kept}, "tags": [], "paths": {}, "components": {}}
 
