@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from barograph.briefs.records import Brief
 from barograph.events.records import EVENT_TYPES, NewEvent
 from barograph.events.store import append_events
 from barograph.kit.timestamps import iso_timestamp
+from barograph.mcp.tools import BY_NAME
+from barograph.series.query import INTERVALS, MARKET_SERIES
 from support.clock import START
 from support.markets import reading, shares
 from support.mcp_peer import CLIENT, FIELDS, HANDSHAKE, MODERN, PATH, Peer
@@ -208,6 +211,13 @@ def test_a_tool_describes_its_freshness_limits_and_failures(
     listed = {each["name"]: each["description"] for each in peer.result("tools/list")["tools"]}
 
     assert all(word in listed[tool] for word in words)
+
+
+def test_the_series_tool_names_every_measure_and_interval() -> None:
+    parameters = BY_NAME["get_series"].parameters
+
+    assert set(MARKET_SERIES) <= set(re.findall(r"[a-z-]+", parameters["measure"]["description"]))
+    assert parameters["interval"]["enum"] == list(INTERVALS)
 
 
 def test_the_instructions_name_the_limit_of_all_tools_together(market: Service) -> None:

@@ -17,7 +17,6 @@ from barograph.kit.wire import Schema, WireModel
 from barograph.markets.documents import AssetSnapshot, MarketState, PerpetualRecord
 from barograph.markets.symbols import DEFAULT_SYMBOL, PATTERN, RULE, normalized
 from barograph.mcp.results import SORTS
-from barograph.series.query import INTERVALS, MARKET_SERIES
 from barograph.signals.documents import PublicSignals
 from barograph.status.rules import ServiceStatus
 
@@ -220,13 +219,14 @@ TOOLS = (
             "measure": {
                 "type": "string",
                 "default": DEFAULT_MEASURE,
-                "description": f"{', '.join(MARKET_SERIES)} (with key), us10y …",
+                "description": "price, funding, open-interest, long-accounts, "
+                "settled-funding, liquidations, regime, signals (with key), us10y …",
             },
             "symbol": {"type": "string", "description": "Default BTC."},
             "key": {"type": "string"},
             "from": {"type": "string", "description": "ISO time; default 7 days ago or more."},
             "to": {"type": "string"},
-            "interval": {"type": "string", "enum": list(INTERVALS)},
+            "interval": {"type": "string", "enum": ["minute", "hour", "4h", "day"]},
             "limit": _limit(1, MAX_POINTS, MAX_POINTS),
         },
     ),
