@@ -8,7 +8,6 @@ from openapi_schema_validator import OAS31Validator
 from support.payments import PAYMENTS, HandFacilitator
 from support.subscribers import SubscriberService
 
-
 OPEN = {"EventRecord", "MeasurePoint"}
 """Bodies whose further members depend on the kind of entry."""
 

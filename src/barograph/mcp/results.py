@@ -22,7 +22,9 @@ SORTS = {
 def derivatives_result(view: MarketView, symbol: str) -> bytes:
     """The record of one perpetual."""
     body = msgspec.json.decode(derivatives_document(view, symbol).body)
-    return msgspec.json.encode({**body, **_funding(view, symbol), **_time(view)})
+    return msgspec.json.encode(
+        {**body, **_funding(view, symbol), "as_of": iso_timestamp(view.perpetuals.as_of)}
+    )
 
 
 def market_result(view: MarketView) -> bytes:
@@ -33,7 +35,9 @@ def market_result(view: MarketView) -> bytes:
     """
     body = msgspec.json.decode(market_document(view).body)
     assets = [{**each, **_funding(view, each["symbol"])} for each in body["assets"]]
-    return msgspec.json.encode({**body, "assets": assets, **_time(view)})
+    return msgspec.json.encode(
+        {**body, "assets": assets, "as_of": iso_timestamp(view.perpetuals.as_of)}
+    )
 
 
 def perpetuals_result(body: bytes, sort: str, limit: int, members: Iterable[str]) -> bytes:
@@ -57,7 +61,3 @@ def _funding(view: MarketView, symbol: str) -> dict[str, Any]:
         "fundingIntervalHours": None if found is None else found.funding_interval_hours,
         "fundingRatePct8h": None if found is None else found.funding_8h_pct,
     }
-
-
-def _time(view: MarketView) -> dict[str, Any]:
-    return {"as_of": iso_timestamp(view.perpetuals.as_of)}
