@@ -22,13 +22,19 @@ from barograph.discovery.mcp_description import MCP_PATH, PROTOCOLS
 from barograph.discovery.mcp_description import OPERATION_ID as CALL_MCP
 from barograph.discovery.openapi import BASE_ADDRESS
 from barograph.entitlements.refusals import FeedEntryClosed
-from barograph.errors import PrivateError, RecordUnavailable, RequestError, UpstreamUnavailable
+from barograph.errors import (
+    PrivateError,
+    RecordUnavailable,
+    RequestError,
+    TemporarilyUnavailable,
+    UpstreamUnavailable,
+)
 from barograph.feed.documents import FeedUnavailable
 from barograph.history.endpoints import HistoryUnavailable
 from barograph.keys.endpoints import AWAY
 from barograph.kit.timestamps import MINUTE, SECOND
 from barograph.kit.wire import JSON_TYPE
-from barograph.limits.rate_limits import MCP_POSTS, RENDERS, TooManyRequests, Usage
+from barograph.limits.rate_limits import MCP_POSTS, PERSONAL, RENDERS, TooManyRequests, Usage
 from barograph.material_change.query import ComparisonUnavailable
 from barograph.payments.refusals import (
     InvalidIdempotencyKey,
@@ -39,6 +45,7 @@ from barograph.payments.refusals import (
 from barograph.signals.endpoints import KEY_NOT_CHECKED
 from barograph.site.error_pages import UNREADABLE
 from barograph.stances.documents import StanceNotActive, StanceUnavailable
+from barograph.webhooks.records import MAX_WEBHOOKS
 
 FILE = Path(__file__).parents[1] / "src/barograph/discovery/examples.json"
 PORT = 8080
@@ -95,6 +102,49 @@ FREE = {
         "200": "/data/liquidations.csv?days=1",
         "400": "/data/liquidations.csv?days=2",
     },
+    "getPerpetuals": {
+        "200": "/api/v1/perpetuals?limit=1",
+        "400": "/api/v1/perpetuals?limit=0",
+        "404": "/api/v1/perpetuals?venue=no-such",
+    },
+    "getPerpetual": {
+        "200": "/api/v1/perpetuals/ETH",
+        "400": "/api/v1/perpetuals/ETH?no-such=1",
+        "404": "/api/v1/perpetuals/NOSUCH",
+    },
+    "getMeasureSeries": {
+        "200": "/api/v1/series/funding?symbol=BTC&limit=2",
+        "400": "/api/v1/series/funding?limit=0",
+        "404": "/api/v1/series/no-such",
+    },
+    "listLiquidations": {
+        "200": "/api/v1/liquidations?symbol=BTC&limit=2",
+        "400": "/api/v1/liquidations?limit=0",
+        "404": "/api/v1/liquidations?symbol=NOSUCH",
+    },
+    "listLiquidationFiles": {
+        "200": "/data/liquidations/bybit/manifest.json",
+        "404": "/data/liquidations/no-such/manifest.json",
+    },
+    "getLiquidationFile": {
+        "400": "/data/liquidations/bybit/yesterday.csv.gz",
+        "404": "/data/liquidations/no-such/2026-11-14.csv.gz",
+    },
+    "getEvents": {
+        "200": "/api/v1/events?after=0&limit=2",
+        "400": "/api/v1/events?after=x",
+        "404": "/api/v1/events?type=no-such",
+    },
+    "streamEvents": {
+        "400": "/api/v1/events/stream?after=x",
+        "404": "/api/v1/events/stream?type=no-such",
+    },
+    "getIncidents": {
+        "200": "/api/v1/incidents?limit=1",
+        "400": "/api/v1/incidents?limit=0",
+        "404": "/api/v1/incidents?check=no-such",
+    },
+    "getWebhookKey": {"200": "/api/v1/webhook-key"},
     "getHistoryCheckpoints": {"200": "/api/history/checkpoint"},
     "getHistory": {"200": "/api/history/rates-desk?limit=2", "404": "/api/history/no-such"},
     "getHistoryEvents": {
@@ -112,6 +162,19 @@ FREE = {
         "404": "/api/history/no-such/events/proof",
     },
 }
+LISTS = ("getSeries", "getLiquidations", "listLiquidationFiles", "getIncidents")
+"""Bodies whose lists are cut, because no parameter does it."""
+
+RENDERED = (
+    *("getMeasureSeries", "listLiquidations", "listLiquidationFiles", "getLiquidationFile"),
+    *("getEvents", "streamEvents", "getIncidents"),
+    *("getBriefsAtom", "getBriefsFeed", "getEventsAtom", "getEventsFeed"),
+)
+"""Reads of recorded data, with the 429 and 503 of renders."""
+
+WEBHOOKS = "/api/v1/webhooks"
+HOOK = {"url": "https://example.com/hook", "types": ["regime.changed"]}
+MOST_ENTRIES = 2
 BADGES = {
     "getRecordBadge": ("record", "?sinceDate=2025-01-31"),
     "getRegimeBadge": ("regime", ""),
@@ -156,7 +219,7 @@ class Demo(NamedTuple):
         text = answered.text
         if "csv" in answered.headers["content-type"]:
             return "".join(text.splitlines(keepends=True)[:4])
-        return text if target.partition("?")[0].endswith(".svg") else json.loads(text)
+        return text if "json" not in answered.headers["content-type"] else json.loads(text)
 
 
 @contextmanager
@@ -181,8 +244,12 @@ def free_answers(demo: Demo) -> Answers:
         name: {status: demo.answer(target, status) for status, target in targets.items()}
         for name, targets in FREE.items()
     }
-    for name in ("getSeries", "getLiquidations"):
-        answers[name]["200"]["points"] = answers[name]["200"]["points"][:3]
+    for name in LISTS:
+        answers[name]["200"] = _with_short_lists(answers[name]["200"])
+    (event, *_) = answers["getEvents"]["200"]["events"]
+    data = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
+    answers["streamEvents"]["200"] = f"id: {event['id']}\nevent: {event['type']}\ndata: {data}\n\n"
+    answers["getLiquidationFile"]["200"] = "The table, compressed by gzip."
     checkpoints = answers["getHistoryCheckpoints"]["200"]
     checkpoints["checkpoints"] = checkpoints["checkpoints"][:2]
     for name, (path, query) in BADGES.items():
@@ -237,6 +304,33 @@ def mcp_answers(demo: Demo) -> Answers:
     return {CALL_MCP: answers}
 
 
+def webhook_answers(demo: Demo) -> Answers:
+    """Responses for the owner of a personal key."""
+    key = {"X-API-Key": demo.run("keys", "create", "--email", "owner@example.com")}
+    new = demo.answer(WEBHOOKS, "201", "POST", body=HOOK, headers=key)
+    own = f"{WEBHOOKS}/{new['id']}"
+    unknown = f"{WEBHOOKS}/wh_0123456789abcdef"
+    refused = {"401": demo.answer(WEBHOOKS, "401")}
+    missing = {**refused, "404": demo.answer(f"{unknown}/deliveries", "404", headers=key)}
+    answers: Answers = {
+        "createWebhook": {
+            **refused,
+            "201": {**new, "secret": "whsec_bm90IGEgcmVhbCBzZWNyZXQgb2YgYSB3ZWJob29r"},
+            "400": demo.answer(WEBHOOKS, "400", "POST", body={}, headers=key),
+        },
+        "getWebhooks": {**refused, "200": demo.answer(WEBHOOKS, "200", headers=key)},
+        "getWebhookDeliveries": {
+            **missing,
+            "200": _with_short_lists(demo.answer(f"{own}/deliveries", "200", headers=key)),
+        },
+        "deleteWebhook": missing,
+    }
+    for _ in range(MAX_WEBHOOKS - 1):
+        demo.answer(WEBHOOKS, "201", "POST", body=HOOK, headers=key)
+    answers["createWebhook"]["409"] = demo.answer(WEBHOOKS, "409", "POST", body=HOOK, headers=key)
+    return answers
+
+
 def spent(demo: Demo) -> Answers:
     """Responses when a rate limit is reached."""
     while demo.client.get("/api/v1/signals").is_success:
@@ -288,6 +382,8 @@ def simulated_errors() -> Answers:
     spent = Usage(RENDERS, accepted=False, remaining=0, resets_in=17 * SECOND)
     unreadable = {"429": _said(TooManyRequests(spent)), "503": {"error": UNREADABLE}}
     reads = {"404": _said(StanceNotActive()), **used, "503": _said(StanceUnavailable())}
+    away = {"503": _said(TemporarilyUnavailable())}
+    busy = {"429": _said(TooManyRequests(Usage(PERSONAL, False, 0, 17 * SECOND))), **away}
     return {
         **{name: {"502": upstream} for name in ("getDerivatives", "getMarket", "getMarketState")},
         **{name: {"503": history} for name in FREE if "History" in name},
@@ -295,6 +391,11 @@ def simulated_errors() -> Answers:
         **dict.fromkeys(READS, reads),
         **{name: {"502": upstream, **unreadable} for name in ("getSeries", "getSeriesTable")},
         **dict.fromkeys(("getLiquidations", "getLiquidationsTable"), unreadable),
+        **{name: {"502": upstream} for name in ("getPerpetuals", "getPerpetual")},
+        **{name: {"429": unreadable["429"], **away} for name in RENDERED},
+        "getWebhookKey": away,
+        **dict.fromkeys(("createWebhook", "getWebhooks"), busy),
+        **dict.fromkeys(("getWebhookDeliveries", "deleteWebhook"), busy),
         "getBriefs": {"500": _said(RecordUnavailable())},
         "getGuides": {"500": {"error": "internal error"}},
         "getSignals": {"503": {"error": KEY_NOT_CHECKED}},
@@ -305,10 +406,22 @@ def simulated_errors() -> Answers:
     }
 
 
+def _with_short_lists(part: Any) -> Any:  # noqa: ANN401
+    if isinstance(part, dict):
+        return {name: _with_short_lists(each) for name, each in part.items()}
+    if isinstance(part, list):
+        return [_with_short_lists(each) for each in part[:MOST_ENTRIES]]
+    return part
+
+
 def _shortened(body: Any) -> Any:  # noqa: ANN401
     """The body without its long parts."""
-    if isinstance(body, str) or "openapi" not in body:
-        return body
+    if isinstance(body, str):
+        # Of an Atom feed only the first entry.
+        entries = body.split("</entry>")
+        return body if len(entries) == 1 else f"{entries[0]}</entry>{entries[-1]}"
+    if "openapi" not in body:
+        return _with_short_lists(body) if body.keys() & {"items", "offers"} else body
     kept = ("openapi", "info", "servers")
     return {**{name: body[name] for name in kept}, "tags": [], "paths": {}, "components": {}}
 
@@ -342,6 +455,7 @@ def main() -> None:
     """Write the file."""
     with TemporaryDirectory() as folder, started(Path(folder) / "demo") as demo:
         answers = free_answers(demo) | file_answers(demo) | mcp_answers(demo)
+        answers |= webhook_answers(demo)
         entitled, pair = entitled_answers(demo)
         for found in (entitled, spent(demo), simulated_errors()):
             for name, bodies in found.items():

@@ -35,7 +35,11 @@ CROSS_ORIGIN = "access-control-"
 RENDERED = {"data", "series"}
 FILE = DailyFile("2026-11-05", 0, 1, "ab" * 32, "[]")
 MARKET_READS = ("/api/agent/derivatives", "/api/agent/market", "/api/agent/market-state")
-DATED = {*MARKET_READS, "/api/agent/briefs", "/api/v1/signals", "/api/status", "/api/v1/incidents"}
+DATED = {
+    *MARKET_READS,
+    *("/api/agent/briefs", "/api/v1/signals", "/api/status", "/api/v1/incidents"),
+    *("/api/v1/perpetuals", "/api/v1/perpetuals/{symbol}"),
+}
 TEXTS = {"/llms.txt", "/llms-full.txt", "/robots.txt", "/.well-known/security.txt"}
 BRIEF = Brief(
     slug="a-brief",

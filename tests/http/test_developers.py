@@ -196,6 +196,15 @@ def test_the_page_tells_how_to_use_the_service(market: SiteService) -> None:
     assert "/keys" in page.targets
 
 
+def test_reads_of_the_page_can_be_copied_as_they_stand(market: SiteService) -> None:
+    page = developers(market.service)
+    described = market.service.ask("/openapi.json").json()["paths"]
+
+    for name in ("all-curl", "stream-curl", "stream-javascript", "webhook-curl"):
+        (target,) = re.findall(rf"{BASE_URL}(/api/v1/[\w/.-]+)", element(page, name))
+        assert target in described, name
+
+
 def test_programs_find_the_descriptions_from_the_page(market: SiteService) -> None:
     answer = market.ask("/developers")
     linked = re.findall(r'<(/[^>]+)>; rel="([\w-]+)"; type="([^"]+)"', answer.headers["link"])
@@ -352,13 +361,21 @@ def test_the_programs_run_as_they_stand(tmp_path: Path) -> None:
         page = developers(service)
         for target in ("/api/agent/derivatives?symbol=BTC", "/api/agent/market-state"):
             bodies[target] = service.ask(target).body
+        listed = "/api/v1/series/funding?symbol=BTC"
+        series = service.ask(listed).json()
+        # The first page ends early.
+        bodies[listed] = json.dumps({**series, "next": f"{base_url}/rest"}).encode()
+        bodies["/rest"] = json.dumps(series).encode()
+        followed = run(sys.executable, "-c", element(page, "next-python"))
         printed = [
             run(sys.executable, "-c", element(page, "first-python")),
             run(str(NODE), "--input-type=module", "-e", element(page, "first-javascript")),
             *run(sys.executable, "-c", element(page, "client-python")).splitlines(),
         ]
 
-    btc, state = (json.loads(body) for body in bodies.values())
+    last = series["points"][-1]
+    assert followed.split() == [str(2 * series["count"]), last["at"], str(last["value"])]
+    btc, state, *_ = (json.loads(body) for body in bodies.values())
     assert printed.pop() == state["regime"]["label"]
     for text in printed:
         price, funding, source = text.split(maxsplit=2)

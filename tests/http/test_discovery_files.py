@@ -110,26 +110,34 @@ def test_llms_txt_names_every_free_endpoint_and_nothing_that_is_paid_for(
 
     for path, operation in operations(description):
         is_twin = path.startswith("/badge/") and path.endswith(".json")
-        method = "POST" if operation["operationId"] == "registerKey" else "GET"
-        shown = f"### {method} {path}\n" in found or f"- Also: {method} {path}: " in found
+        link = rf"\n- \[([A-Z]+ )?{re.escape(path)}\]\({BASE_URL}"
+        shown = re.search(link, found) is not None or f" Also `{path}`: " in found
         # Descriptions and the Model Context Protocol have parts of their own.
         is_apart = operation["tags"] in (["descriptions"], ["mcp"])
-        assert shown == (is_free(operation) and not is_twin and not is_apart), path
+        is_for_all = is_free(operation) or operation["tags"] == ["webhooks"]
+        is_feed = operation["operationId"].endswith(("Atom", "Feed")) and is_apart
+        assert shown == (is_feed or (is_for_all and not is_twin and not is_apart)), path
 
 
 def test_every_address_in_llms_txt_works(market: Service) -> None:
     found = text(market.ask("/llms.txt"))
-    calls = EXAMPLE.findall(found) + [
-        (method, BASE_URL + path)
-        for method, path in re.findall(r"^### (GET|POST) (\S+)$", found, re.MULTILINE)
-        if "{" not in path
-    ]
+    addresses = re.findall(r"^- \[.+\]\((\S+)\): ", found, re.MULTILINE)
 
-    assert len(calls) >= 20
-    for method, address in calls:
-        answer = market.ask(address.removeprefix(BASE_URL), method)
-        # This service sends no mail, and says so.
-        assert answer.status == (200 if method == "GET" else 503), address
+    assert len(addresses) >= 28
+    for address in addresses:
+        target = address.removeprefix(BASE_URL).partition("#")[0]
+        assert market.ask(target).status == 200, address
+
+
+def test_llms_txt_has_a_list_of_links_and_nothing_else_below_each_heading(market: Service) -> None:
+    beginning, *sections = text(market.ask("/llms.txt")).split("\n## ")
+
+    assert "\n#" not in beginning
+    assert len(sections) > 10
+    for section in sections:
+        heading, blank, *lines = section.rstrip("\n").split("\n")
+        assert (heading != "", blank) == (True, "")
+        assert all(re.match(r"- \[[^\]]+\]\(https://\S+\): \S", line) for line in lines), lines
 
 
 def test_llms_txt_has_address_parameters_limits_errors_and_notice(market: Service) -> None:
@@ -138,23 +146,20 @@ def test_llms_txt_has_address_parameters_limits_errors_and_notice(market: Servic
     assert found.startswith("# Barograph\n\n> ")
     assert f"Base address: {BASE_URL}\n" in found
     assert NOTICE in found
-    assert "`limit` (query, optional, integer, from 1, to 50, default 15)" in found
+    assert "Parameters: `limit` (1 to 50, default 15)." in found
     assert "120 requests per hour without a key, 1,000 with a personal key in `X-API-Key`" in found
     assert '`{"error": "<one sentence>"}`' in found
-    assert "one of 1, 7, 30, 60, default 7" in found
-    assert "400 Invalid symbol or days; 404 Unknown symbol or measure; 502 No contract" in found
+    assert "`days` (1, 7, 30, 60, default 7). Errors: 400, 404, 502. Also `/data/" in found
     assert "Non-commercial use of the data is free" in found
     assert found.count("style") == 1
-    for address in re.findall(r"\]\((\S+)\)", found):
-        assert market.ask(address.removeprefix(BASE_URL)).status == 200
-    assert len(found) < 12_000
+    assert len(found) <= 12_000
 
 
 def test_llms_txt_names_every_tool_and_its_example_call_works(
     market: Service,
 ) -> None:
     found = text(market.ask("/llms.txt"))
-    told, body = re.findall(r"header fields (.+); body `(.+)`", found)[0]
+    told, body = re.findall(r"header fields (.+); body `(.+?)`", found)[0]
     fields = dict(each.split(": ") for each in re.findall(r"`([^`]+)`", told))
     message = json.loads(body)
     without_meta = {**message, "params": {"name": message["params"]["name"], "arguments": {}}}
@@ -162,7 +167,7 @@ def test_llms_txt_names_every_tool_and_its_example_call_works(
     newest = market.ask("/api/mcp", "POST", body=body, **SENT, **_as_keywords(fields))
     earlier = market.ask("/api/mcp", "POST", body=json.dumps(without_meta), **SENT)
 
-    assert f"Tools: {', '.join(tool.name for tool in TOOLS)}." in found
+    assert f"Tools: {', '.join(tool.name for tool in TOOLS)};" in found
     for answer in (newest, earlier):
         assert answer.status == 200
         assert answer.json()["result"]["structuredContent"]["source"]
@@ -191,19 +196,32 @@ def test_llms_full_txt_has_every_endpoint_with_the_members_and_an_example_of_its
 ) -> None:
     found = text(market.ask("/llms-full.txt"))
 
-    for path, operation in operations(description):
-        entry = found.partition(f" {path}\n")[2].partition("\n### ")[0]
+    every = [(path, *each) for path, item in description["paths"].items() for each in item.items()]
+    for path, method, operation in every:
+        entry = found.partition(f"### {method.upper()} {path}\n")[2].partition("\n### ")[0]
         assert operation["description"] in entry, path
         success = next(iter(operation["responses"].values()))
-        body = success["content"].get("application/json")
-        if body is not None:
+        body = success.get("content", {}).get("application/json")
+        # The files that describe the interface have formats of their own.
+        if body is not None and operation["tags"] != ["descriptions"]:
             (shown,) = re.findall(r"^```json\n(.*)\n```$", entry, re.MULTILINE)
-            assert json.loads(shown) == body["example"]
+            assert json.loads(shown) == _with_short_lists(body["example"])
+            (twin,) = re.findall(r"^The same members as (\S+)\.$", entry, re.MULTILINE) or [path]
+            listed = found.partition(f"### GET {twin}\n")[2].partition("\n### ")[0] + entry
             for member in body["example"]:
-                assert f"- `{member}` (" in entry
+                assert f"- `{member}` (" in listed
     assert "- `assets[].fundingRatePct` (number or null): Rate of the contract's" in found
     assert "- `leg.decision.label` (string, one of constructive, " in found
-    assert len(found) < 100_000
+    assert len(found) <= 100_000
+
+
+def _with_short_lists(part: Any) -> Any:
+    """An example with the first entry of each list."""
+    if isinstance(part, list):
+        return [_with_short_lists(each) for each in part[:1]]
+    if isinstance(part, dict):
+        return {name: _with_short_lists(each) for name, each in part.items()}
+    return part
 
 
 @pytest.mark.parametrize("path", ["/", "/api/agent", "/openapi.json"])

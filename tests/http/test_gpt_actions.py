@@ -15,6 +15,7 @@ from barograph.discovery.gpt_actions import gpt_schema
 from barograph.kit.timestamps import HOUR
 from support.clock import START
 from support.descriptions import operations
+from support.markets import BTC, changed, reading, shares
 from support.service import BASE_URL, Service, fresh_service
 
 MAX_OPERATIONS = 30
@@ -29,7 +30,18 @@ FREE_READS = {
     *("/api/agent", "/api/agent/briefs", "/api/agent/derivatives", "/api/agent/market"),
     *("/api/agent/market-state", "/api/agent/guides", "/api/v1/signals", "/api/status"),
 }
+LISTS = {
+    "/api/v1/perpetuals": "/api/v1/perpetuals?limit=100",
+    "/api/v1/perpetuals/{symbol}": "/api/v1/perpetuals/BTC",
+    "/api/v1/series/{measure}": "/api/v1/series/funding?limit=100",
+    "/api/v1/events": "/api/v1/events?limit=100",
+}
+"""Reads of many entries, with an example."""
+
 PRIVATE_WORDS = ("material-change", "material_change", "-stance", "x402", "feed/now", "bearer")
+
+
+_LONG_NAMES = ("BTC", *(f"1000000LONGNAME{number}" for number in range(110)))
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +69,8 @@ def test_the_spec_is_valid_openapi_3_1_at_one_address(spec: dict[str, Any]) -> N
 def test_the_spec_has_every_free_read_and_asks_for_no_credential(
     market: Service, spec: dict[str, Any]
 ) -> None:
-    assert set(spec["paths"]) == FREE_READS
+    assert set(spec["paths"]) >= FREE_READS | set(LISTS)
+    assert [path for path in spec["paths"] if path not in FREE_READS and "/v1/" not in path] == []
     assert all(list(item) == ["get"] for item in spec["paths"].values())
     assert not [1 for _, operation in operations(spec) if "security" in operation]
     assert not spec.keys() & {"security"}
@@ -66,16 +79,28 @@ def test_the_spec_has_every_free_read_and_asks_for_no_credential(
         each
         for _, operation in operations(spec)
         for each in operation.get("parameters", ())
-        if each["in"] != "query"
+        if each["in"] not in {"query", "path"}
     ]
-    for path in FREE_READS:
+    for path in (*FREE_READS, *LISTS.values()):
         assert market.ask(path).status == 200
+
+
+def test_every_limit_is_required_and_at_most_100(spec: dict[str, Any]) -> None:
+    limits = {
+        path: (each["required"], each["schema"]["maximum"] <= 100, "default" in each["schema"])
+        for path, operation in operations(spec)
+        for each in operation.get("parameters", ())
+        if each["name"] == "limit"
+    }
+
+    assert {path for path in LISTS if "{symbol}" not in path} < set(limits)
+    assert set(limits.values()) == {(True, True, False)}
 
 
 def test_the_spec_has_no_error_that_needs_a_key(spec: dict[str, Any]) -> None:
     found = {status for _, operation in operations(spec) for status in operation["responses"]}
 
-    assert found == {"200", "400", "429", "500", "502"}
+    assert found == {"200", "400", "404", "429", "500", "502"}
     assert list(spec["paths"]["/api/v1/signals"]["get"]["responses"]) == ["200", "429"]
 
 
@@ -116,20 +141,26 @@ def test_every_object_names_its_members_and_every_reference_leads_somewhere(
 def test_the_longest_responses_fit_the_limit_of_an_action(tmp_path: Path) -> None:
     with fresh_service(tmp_path) as service:
         service.keep_briefs(*(_longest_brief(number) for number in range(60)))
-        replies = {path: len(service.ask(f"{path}?limit=50").body.decode()) for path in FREE_READS}
+        contracts = (changed(BTC, contract=f"{name}USDT", base=name) for name in _LONG_NAMES)
+        service.publish(reading(contracts=tuple(contracts)), shares())
+        targets = [*(f"{path}?limit=50" for path in FREE_READS), *LISTS.values()]
+        replies = {target: len(service.ask(target).body.decode()) for target in targets}
 
-    assert replies["/api/agent/briefs"] > 60_000
+    assert replies["/api/agent/briefs?limit=50"] > 60_000
+    assert replies["/api/v1/perpetuals?limit=100"] > 60_000
     assert all(length < MAX_REPLY for length in replies.values()), replies
 
 
-@pytest.mark.parametrize("path", sorted(FREE_READS))
+@pytest.mark.parametrize(
+    ("path", "target"), [*((each, each) for each in sorted(FREE_READS)), *LISTS.items()]
+)
 def test_responses_match_the_schemas_of_the_spec(
-    market: Service, spec: dict[str, Any], path: str
+    market: Service, spec: dict[str, Any], path: str, target: str
 ) -> None:
     content = spec["paths"][path]["get"]["responses"]["200"]["content"]
     schema = {**content["application/json"]["schema"], "components": spec["components"]}
 
-    OAS31Validator(schema).validate(market.ask(path).json())
+    OAS31Validator(schema).validate(market.ask(target).json())
 
 
 def test_the_spec_is_made_from_the_whole_description_and_leaves_it_as_it_is(

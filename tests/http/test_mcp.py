@@ -1,6 +1,8 @@
 """`/api/mcp`: the free endpoints as tools, in all revisions of the protocol."""
 
+import asyncio
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,11 @@ import pytest
 from openapi_schema_validator import OAS31Validator
 
 from barograph.briefs.records import Brief
+from barograph.events.records import EVENT_TYPES, NewEvent
+from barograph.events.store import append_events
+from barograph.kit.timestamps import iso_timestamp
+from barograph.mcp.tools import BY_NAME
+from barograph.series.query import INTERVALS, MARKET_SERIES
 from support.clock import START
 from support.markets import reading, shares
 from support.mcp_peer import CLIENT, FIELDS, HANDSHAKE, MODERN, PATH, Peer
@@ -18,14 +25,25 @@ TOOLS = {
     "get_market_state": "/api/agent/market-state",
     "get_derivatives": "/api/agent/derivatives",
     "get_market": "/api/agent/market",
+    "list_perpetuals": "/api/v1/perpetuals",
     "get_briefs": "/api/agent/briefs",
     "get_signals": "/api/v1/signals",
     "get_guides": "/api/agent/guides",
     "get_status": "/api/status",
+    "get_events": "/api/v1/events?limit=20",
+    "get_series": "/api/v1/series/funding?limit=200",
 }
-MARKET_TOOLS = ("get_market_state", "get_derivatives", "get_market")
-MOST_TOKENS = 2_000
+MARKET_TOOLS = ("get_market_state", "get_derivatives", "get_market", "list_perpetuals")
+ADDED = {"as_of", "fundingIntervalHours", "fundingRatePct8h"}
+"""What `get_derivatives` and `get_market` tell beyond the body of their endpoint."""
+
+MOST_TOKENS = 2_500
 BYTES_A_TOKEN = 4
+EVENTS = [
+    NewEvent("feed.down", START, "1", {"venue": "bybit", "feed": "market"}),
+    NewEvent("regime.changed", START + 1, "2", {"symbol": "BTC", "label": "neutral"}),
+    NewEvent("feed.recovered", START + 2, "3", {"venue": "bybit", "feed": "market"}),
+]
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +51,8 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A fresh market that the tests here only read."""
     with fresh_service(tmp_path_factory.mktemp("market")) as service:
         service.keep_briefs(*(_brief(number) for number in range(20)))
+        asyncio.run(service.database.write(lambda tx: append_events(tx, EVENTS)))
+        service.refresh()
         yield service
 
 
@@ -181,6 +201,8 @@ def test_every_tool_has_a_title_a_description_and_schemas(peer: Peer) -> None:
         ("get_signals", ("unknown when stale", "120 calls per hour", "1,000", "error")),
         ("get_guides", ("Rarely changes",)),
         ("get_status", ("Current", "when another tool fails")),
+        ("get_events", ("oldest first", "error")),
+        ("get_series", ("oldest first", "null is a gap", "error")),
     ],
 )
 def test_a_tool_describes_its_freshness_limits_and_failures(
@@ -191,22 +213,107 @@ def test_a_tool_describes_its_freshness_limits_and_failures(
     assert all(word in listed[tool] for word in words)
 
 
+def test_the_series_tool_names_every_measure_and_interval() -> None:
+    parameters = BY_NAME["get_series"].parameters
+
+    assert set(MARKET_SERIES) <= set(re.findall(r"[a-z-]+", parameters["measure"]["description"]))
+    assert parameters["interval"]["enum"] == list(INTERVALS)
+
+
 def test_the_instructions_name_the_limit_of_all_tools_together(market: Service) -> None:
     told = Peer(market, MODERN).result("server/discover")["instructions"]
 
     assert "300 calls per minute and address, all tools together" in told
 
 
-@pytest.mark.parametrize(("tool", "path"), TOOLS.items())
+@pytest.mark.parametrize(
+    ("tool", "path"), [each for each in TOOLS.items() if each[0] != "list_perpetuals"]
+)
 def test_a_tool_answers_what_its_endpoint_answers(peer: Peer, tool: str, path: str) -> None:
     body = peer.service.ask(path).body
 
     result = peer.call(tool)
 
     assert result["isError"] is False
-    assert result["structuredContent"] == json.loads(body)
-    assert result["content"][0] == {"type": "text", "text": body.decode()}
+    told, whole = result["structuredContent"], json.loads(body)
+    if tool in {"get_events", "get_series"}:
+        assert told == {name: whole[name] for name in told}
+    else:
+        added = ADDED if tool in {"get_derivatives", "get_market"} else set()
+        assert _without(added, told) == whole
+    assert json.loads(result["content"][0]["text"]) == result["structuredContent"]
     assert len(result["content"]) == (2 if tool == "get_signals" else 1)
+
+
+def test_a_perpetual_has_its_time_interval_and_rate_per_8_hours(peer: Peer) -> None:
+    one = peer.call("get_derivatives", {"symbol": "1000PEPE"})["structuredContent"]
+    snapshot = peer.call("get_market")["structuredContent"]
+
+    assert (one["fundingIntervalHours"], one["fundingRatePct8h"]) == (4, 0.01)
+    assert one["as_of"] == snapshot["as_of"] == iso_timestamp(START)
+    rates = [
+        (each["fundingIntervalHours"], each["fundingRatePct8h"]) for each in snapshot["assets"]
+    ]
+    assert rates == [(8, 0.01), (8, -0.0125), (8, 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "target"),
+    [
+        ({"measure": "price", "symbol": "bitcoin"}, "price?symbol=bitcoin&limit=200"),
+        ({"measure": "regime", "limit": 999}, "regime?limit=200"),
+        ({"interval": "day", "from": "2026-11-01", "limit": 2}, "funding?interval=day&limit=2"),
+    ],
+)
+def test_a_series_is_read_as_from_its_endpoint(
+    peer: Peer, arguments: dict[str, Any], target: str
+) -> None:
+    start = f"&from={arguments['from']}" if "from" in arguments else ""
+    whole = peer.service.ask(f"/api/v1/series/{target}{start}").json()
+
+    told = peer.call("get_series", arguments, accept="text/csv, */*")["structuredContent"]
+
+    assert (told["points"], told["unit"]) == (whole["points"], whole["unit"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "symbols"),
+    [
+        ({}, ["BTC", "ETH", "1000PEPE", "SOL"]),
+        ({"sort": "openInterest", "limit": 2}, ["BTC", "ETH"]),
+        ({"sort": "funding", "limit": 3}, ["ETH", "BTC", "1000PEPE"]),
+        ({"limit": 10**30}, ["BTC", "ETH", "1000PEPE", "SOL"]),
+    ],
+)
+def test_perpetuals_are_sorted_and_cut_to_what_a_model_needs(
+    peer: Peer, arguments: dict[str, Any], symbols: list[str]
+) -> None:
+    told = peer.call("list_perpetuals", arguments)["structuredContent"]
+
+    assert [each["symbol"] for each in told["perpetuals"]] == symbols
+    whole = peer.service.ask("/api/v1/perpetuals").json()
+    known = {each["symbol"]: each for each in whole["perpetuals"]}
+    assert all(each.items() <= known[each["symbol"]].items() for each in told["perpetuals"])
+    assert told["as_of"] == whole["as_of"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "query"),
+    [
+        ({}, "limit=20"),
+        ({"after": 1}, "after=1&limit=20"),
+        ({"after": 1.0, "limit": 1}, "after=1&limit=1"),
+        ({"since": iso_timestamp(START + 2)}, f"since={START + 2}"),
+        ({"type": ["feed.down", "feed.recovered"], "limit": None}, "type=feed.down,feed.recovered"),
+        ({"symbol": "btc,ETH", "type": []}, "symbol=BTC,ETH"),
+    ],
+)
+def test_events_tell_what_changed_since(peer: Peer, arguments: dict[str, Any], query: str) -> None:
+    whole = peer.service.ask(f"/api/v1/events?{query}").json()
+
+    told = peer.call("get_events", arguments)["structuredContent"]
+
+    assert told["events"] == whole["events"] != []
 
 
 @pytest.mark.parametrize("tool", TOOLS)
@@ -218,7 +325,7 @@ def test_an_answer_is_as_the_tool_describes_it(peer: Peer, tool: str) -> None:
 
     OAS31Validator.check_schema(described)
     OAS31Validator(described).validate(answered)
-    assert set(described["required"]) == set(described["properties"]) == set(answered)
+    assert set(described["properties"]) == set(answered)
 
 
 @pytest.mark.parametrize(
@@ -243,7 +350,7 @@ def test_a_symbol_is_understood_in_any_case(peer: Peer, symbol: str) -> None:
     result = peer.call("get_derivatives", {"symbol": symbol})
 
     endpoint = peer.service.ask(f"/api/agent/derivatives?symbol={symbol}")
-    assert result["structuredContent"] == endpoint.json()
+    assert _without(ADDED, result["structuredContent"]) == endpoint.json()
 
 
 def test_zero_stays_zero_and_null_stays_null(peer: Peer) -> None:
@@ -270,6 +377,20 @@ def test_zero_stays_zero_and_null_stays_null(peer: Peer) -> None:
             for symbol in ("", "A" * 16, "BTC-USD", "BTC\n", "\u00df", "\u0131", 1, ["BTC"])
         ),
         ("get_briefs", {"count": 3}, "get_briefs takes only limit"),
+        ("get_events", {"after": "2"}, "after must be an integer"),
+        ("get_series", {"symbol": 1}, "symbol must be a string"),
+        ("get_series", {"interval": "year"}, "interval must be one of minute, hour, 4h, day"),
+        *(
+            (
+                "list_perpetuals",
+                {"sort": wrong},
+                "sort must be one of openInterest, funding, change",
+            )
+            for wrong in ("volume", 1)
+        ),
+        ("get_events", {"type": "feed.down"}, "type must be an array"),
+        ("get_events", {"type": ["x"]}, f"unknown type; the types are {', '.join(EVENT_TYPES)}"),
+        ("get_events", {"after": 1, "since": "2026-11-14"}, "give after or since, not both"),
         ("get_market", {"symbol": "BTC"}, "get_market takes no arguments"),
     ],
 )
@@ -420,6 +541,15 @@ def _brief(number: int) -> Brief:
         inputs_digest="0" * 64,
         cooldown_key=f"test:{number}",
     )
+
+
+def _without(names: set[str], part: Any) -> Any:
+    """A body without these members, wherever they are."""
+    if isinstance(part, list):
+        return [_without(names, each) for each in part]
+    if not isinstance(part, dict):
+        return part
+    return {name: _without(names, each) for name, each in part.items() if name not in names}
 
 
 def _keywords(schema: Any) -> set[str]:

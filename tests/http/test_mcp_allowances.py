@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from barograph.mcp.tools import TOOLS
 from support.mcp_peer import FIELDS, HANDSHAKE, MODERN, PATH, Peer
 from support.service import Service, fresh_service
 
@@ -109,7 +110,7 @@ def test_calls_are_counted_by_address_and_a_loop_is_stopped(service: Service) ->
     assert "too many requests" in peer.refusal("get_signals")
     assert left(service) == "119"
     assert Peer(service, MODERN, OTHER).call("get_guides")["isError"] is False
-    assert len(peer.result("tools/list")["tools"]) == 7
+    assert len(peer.result("tools/list")["tools"]) == len(TOOLS)
     assert service.ask("/api/agent/guides").status == 200
     service.clock.pass_seconds(60)
     assert peer.call("get_guides")["isError"] is False

@@ -59,6 +59,19 @@ class Peer(NamedTuple):
         return str(block["text"])
 
 
+def shared_members(told: Any, body: Any) -> bool:
+    """Whether a tool and an endpoint say the same, as far as both say it.
+
+    Two tools say more than their endpoint, and tools of lists say less, in another order.
+    """
+    if isinstance(told, dict) and isinstance(body, dict):
+        shared = told.keys() & body.keys()
+        return bool(shared) and all(shared_members(told[name], body[name]) for name in shared)
+    if isinstance(told, list) and isinstance(body, list):
+        return all(any(shared_members(each, other) for other in body) for each in told)
+    return bool(told == body)
+
+
 def _result(answer: Answer) -> dict[str, Any]:
     body = answer.json()
     assert (answer.status, body["jsonrpc"], body["id"]) == (200, "2.0", 7), body

@@ -27,7 +27,7 @@ def call(reads: ToolReads, name: str, **given: Any) -> CallOutcome:
     return asyncio.run(calls(reads).call(BY_NAME[name], given, SCOPE))
 
 
-def broken(*_: object) -> bytes:
+async def broken(*_: object) -> bytes:
     raise KeyError("a secret of the inside")
 
 
@@ -46,7 +46,7 @@ def test_an_unexpected_failure_is_logged_and_leaks_nothing(
 
 
 def test_arguments_are_parsed_like_those_of_the_endpoint() -> None:
-    assert limit_of({}) == 15
-    assert limit_of({"limit": 0}) == 1
+    assert limit_of("get_briefs", {}) == 15
+    assert limit_of("get_briefs", {"limit": 0}) == 1
     assert symbol_of({}) == "BTC"
     assert symbol_of({"symbol": "eth"}) == "ETH"

@@ -3,10 +3,14 @@
 from collections.abc import Iterator
 
 from barograph.discovery.operations import FREE_DESCRIPTION
-from barograph.kit.wire import Schema
+from barograph.kit.wire import JSON_TYPE, Schema
 
 TAGS = frozenset({"discovery", "market", "briefs", "guides", "signals", "status"})
-"""Free JSON endpoints. Badges and digests are left out."""
+LISTS = tuple(f"/api/v1/{name}" for name in ("perpetuals", "series", "liquidations", "events"))
+"""Free JSON endpoints, by tag and by path. Badges, files and digests are left out."""
+
+MAX_ENTRIES = 100
+"""A longer list would be longer than the reply of an action may be."""
 
 IMPOSSIBLE = frozenset({"401", "405", "414", "503"})
 """Statuses that no action gets, because it sends only described requests and no key."""
@@ -20,24 +24,33 @@ def gpt_schema(schema: Schema) -> Schema:
     paths = {
         path: {"get": _operation(item["get"])}
         for path, item in schema["paths"].items()
-        if "get" in item and TAGS.issuperset(item["get"]["tags"])
+        if "get" in item and _is_free_json(path, item["get"])
     }
     schemas = schema["components"]["schemas"]
     return {
         "openapi": schema["openapi"],
         "info": {**schema["info"], "description": FREE_DESCRIPTION},
         "servers": schema["servers"],
-        "tags": [each for each in schema["tags"] if each["name"] in TAGS],
+        "tags": [each for each in schema["tags"] if each["name"] in _tags(paths)],
         "paths": paths,
         "components": {"schemas": {name: schemas[name] for name in _used(paths, schemas)}},
     }
 
 
+def _is_free_json(path: str, operation: Schema) -> bool:
+    is_free = TAGS.issuperset(operation["tags"]) or path.startswith(LISTS)
+    return is_free and JSON_TYPE in operation["responses"]["200"]["content"]
+
+
+def _tags(paths: Schema) -> set[str]:
+    return {tag for item in paths.values() for tag in item["get"]["tags"]}
+
+
 def _operation(operation: Schema) -> Schema:
     parameters = [
-        {name: value for name, value in each.items() if name != "example"}
+        _parameter(each)
         for each in operation.get("parameters", ())
-        if each.get("in") == "query"
+        if each.get("in") in {"query", "path"} and each["name"] != "format"
     ]
     responses = {
         status: {"description": each["description"], "content": _content(each["content"])}
@@ -50,8 +63,18 @@ def _operation(operation: Schema) -> Schema:
     return {**kept, "responses": responses, "x-openai-isConsequential": False}
 
 
+def _parameter(given: Schema) -> Schema:
+    """A parameter without its example; `limit` is required, because a list may be long."""
+    kept = {name: value for name, value in given.items() if name != "example"}
+    if given["name"] != "limit":
+        return kept
+    schema = {name: value for name, value in given["schema"].items() if name != "default"}
+    highest = min(schema.get("maximum", MAX_ENTRIES), MAX_ENTRIES)
+    return {**kept, "required": True, "schema": {**schema, "maximum": highest}}
+
+
 def _content(content: Schema) -> Schema:
-    return {media: {"schema": each["schema"]} for media, each in content.items()}
+    return {JSON_TYPE: {"schema": content[JSON_TYPE]["schema"]}}
 
 
 def _used(paths: Schema, schemas: Schema) -> list[str]:

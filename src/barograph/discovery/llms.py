@@ -4,22 +4,25 @@ Both are written from the OpenAPI document. `/llms.txt` alone is enough to call 
 """
 
 import json
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
 from barograph import NOTICE
 from barograph.discovery.files import GPT_PATH, LLMS_FULL_PATH, OPENAPI_PATH, SKILL_PATH
-from barograph.discovery.mcp_description import CATALOG_PATH, MCP_PATH, PROTOCOLS, TOOL_NAMES
-from barograph.discovery.operations import BADGES, DATA, HISTORY, KEYS, NOT_IN_SHORT
+from barograph.discovery.mcp_description import (
+    CARD_PATH,
+    CATALOG_PATH,
+    MCP_PATH,
+    PROTOCOLS,
+    TOOL_NAMES,
+)
+from barograph.discovery.operations import BADGES, DESCRIPTIONS, ENTITLED, MCP, PAID
 from barograph.entitlements.refusals import FEED_PATH, PRICING_PATH
 from barograph.kit.request_limits import MAX_BODY_BYTES
 from barograph.kit.wire import JSON_TYPE, Schema
 from barograph.limits import rate_limits
 from barograph.signals.documents import DOCS_PATH
-
-_SECTIONS = ("market", DATA, "signals", KEYS, "status", "briefs", "guides", "discovery", BADGES)
-"""The tags in `/llms.txt`, before MCP and the history."""
 
 _TWINS = {
     "getSeriesTable": "getSeries",
@@ -27,38 +30,61 @@ _TWINS = {
     "getHistoryEvents": "getHistory",
     "getHistoryEventsProof": "getHistoryProof",
 }
-"""Operations that `/llms.txt` lists in one line below another, with the same parameters."""
+"""Operations that `/llms.txt` names in the line of another, with the same parameters."""
+
+_NOTES = {
+    "getDerivatives": "`available` is false for an unknown symbol.",
+    "getMarketState": "With a citation to quote.",
+    "getEvents": "Pass the last `id` that you have seen as `after`.",
+    "getStatus": "Always 200; read `status`.",
+    "getHistory": "For the next page, pass `next` as `after`.",
+    "getHistoryProof": "`sequence`: the entry to prove; `from`: the size of an older tree.",
+    "getRecordBadge": "Continuity is unverified. It is not evidence of live-capital results or of "
+    "paid stance outcomes.",
+}
+"""What a reader of `/llms.txt` must know besides the summary of an operation."""
 
 _COMMON_ERRORS = {"405", "408", "413", "414"}
 """Errors that the beginning of both texts explains for every path."""
 
-_ERRORS_NOT_IN_SHORT = _COMMON_ERRORS | {"429", "500", "503"}
-_EXPLAINED = {"symbol", "X-API-Key"}
-"""Parameters that the beginning of `/llms.txt` explains."""
+_ERRORS_IN_SHORT = {"400", "401", "403", "404", "415", "502"}
+_NOT_OPENED = {"streamEvents", "getLiquidationFile"}
+"""Reads whose example never ends, or may not exist on this instance."""
 
-_DEEPEST = 12
+_LEFT_OUT = {"style", "format", "cursor"}
+"""Parameters that only the beginning explains."""
+
+_ELSEWHERE = {ENTITLED, PAID, MCP, DESCRIPTIONS}
+"""Tags without a section of links to endpoints in `/llms.txt`."""
+
 _META = "io.modelcontextprotocol/"
 
 
 def llms_text(schema: Schema) -> str:
-    """The free endpoints, in short."""
+    """The free endpoints as lists of links, in the form of llmstxt.org."""
     base_url = _base_url(schema)
-    sections = [_section(schema, tag) for tag in _SECTIONS]
-    history = _section(schema, HISTORY)
-    return "\n".join([_beginning(base_url), *sections, _mcp(base_url), history, _end(base_url)])
+    names = [tag["name"] for tag in schema["tags"] if tag["name"] not in _ELSEWHERE]
+    sections = [_links(schema, name) for name in names]
+    return "\n".join(
+        [_beginning(base_url), *sections, _mcp_link(base_url), _end(base_url, _feeds(schema))]
+    )
 
 
 def llms_full_text(schema: Schema) -> str:
     """Every endpoint, with the members and an example of its body."""
     base_url, schemas = _base_url(schema), schema["components"]["schemas"]
     parts = [_beginning(base_url), _credentials(base_url)]
+    shown: dict[str, str] = {}
     for tag in schema["tags"]:
         parts.append(_heading(tag))
         for path, method, operation in _operations(schema, tag["name"]):
             example = f"- Example: {method} {base_url}{example_target(path, operation)}"
             lines = [*_inputs(operation), example, *_errors(operation, _COMMON_ERRORS)]
-            parts += [_entry(path, method, operation, lines), _body(operation, schemas)]
-    return "\n".join([*parts, _mcp(base_url), _end(base_url)])
+            parts += [
+                _entry(path, method, operation, lines),
+                _body(path, operation, schemas, shown),
+            ]
+    return "\n".join([*parts, _mcp_link(base_url), _end(base_url)])
 
 
 def _base_url(schema: Schema) -> str:
@@ -66,18 +92,57 @@ def _base_url(schema: Schema) -> str:
     return url
 
 
-def _section(schema: Schema, name: str) -> str:
-    found = list(_operations(schema, name))
-    tag = next(each for each in schema["tags"] if each["name"] == name)
+def _links(schema: Schema, tag: str) -> str:
+    found = list(_operations(schema, tag))
     entries = [
-        _short_entry(path, method, operation, _base_url(schema), _twins(operation, found))
+        _link(path, method, operation, _base_url(schema)) + _twins(operation, found)
         for path, method, operation in found
         if operation["operationId"] not in _TWINS
-        # Of a badge only the image: the section says how to get its JSON version.
-        and not (name == BADGES and operation["operationId"].endswith("Json"))
+        # Of a badge only the image: the beginning says how to get its JSON version.
+        and not (tag == BADGES and operation["operationId"].endswith("Json"))
     ]
-    title = f"## {name.capitalize()}\n"
-    return "\n".join([title, *entries] if len(entries) == 1 else [_heading(tag), *entries])
+    return "\n".join([f"## {tag.capitalize()}\n", *entries, ""])
+
+
+def _feeds(schema: Schema) -> Iterator[str]:
+    for path, method, operation in _operations(schema, DESCRIPTIONS):
+        if operation["operationId"].endswith(("Atom", "Feed")):
+            yield _link(path, method, operation, _base_url(schema))
+
+
+def _link(path: str, method: str, operation: Schema, base_url: str) -> str:
+    """A link to an example call of an endpoint, or to the description of one that doesn't open."""
+    name, is_read = operation["operationId"], method == "GET"
+    opens = is_read and not operation["security"] and name not in _NOT_OPENED
+    target = example_target(path, operation) if opens else f"{DOCS_PATH}#{name}"
+    parts = [f"{operation['summary'].removesuffix(', as an SVG image')}."]
+    parts += [_NOTES[each] for each in (name.removesuffix("Svg"),) if each in _NOTES]
+    parts += _short_inputs(operation)
+    return f"- [{path if is_read else f'{method} {path}'}]({base_url}{target}): {' '.join(parts)}"
+
+
+def _short_inputs(operation: Schema) -> Iterator[str]:
+    names = [f"`{each['name']}`{_choices(each)}" for each in operation["parameters"]]
+    if names:
+        yield f"Parameters: {', '.join(names)}."
+    for line in _request_body(operation):
+        yield f"{line.removeprefix('- ')}."
+    errors = [each for each in operation["responses"] if each in _ERRORS_IN_SHORT]
+    if errors:
+        yield f"Errors: {', '.join(errors)}."
+
+
+def _choices(parameter: Schema) -> str:
+    """The values of a parameter, as far as they are limited."""
+    schema = parameter["schema"]
+    words = [str(each) for each in schema.get("enum", ())]
+    if parameter["name"] == "measure" and not words:
+        words = [parameter["description"].rstrip(".")]
+    if "maximum" in schema:
+        words = [f"{schema['minimum']} to {schema['maximum']}"]
+    if "default" in schema:
+        words.append(f"default {schema['default']}")
+    return f" ({', '.join(words)})" if words else ""
 
 
 def _heading(tag: Schema) -> str:
@@ -88,38 +153,14 @@ def _operations(schema: Schema, tag: str) -> Iterator[tuple[str, str, Schema]]:
     for path, item in schema["paths"].items():
         for method, operation in item.items():
             if operation["tags"] == [tag]:
-                yield path, method.upper(), operation
+                yield path, method.upper(), {**operation, "parameters": _parameters(operation)}
 
 
-def _twins(operation: Schema, found: Sequence[tuple[str, str, Schema]]) -> list[str]:
-    return [
-        f"- Also: {method} {path}: {twin['summary']}"
-        for path, method, twin in found
+def _twins(operation: Schema, found: Sequence[tuple[str, str, Schema]]) -> str:
+    return "".join(
+        f" Also `{path}`: {twin['summary']}."
+        for path, _, twin in found
         if _TWINS.get(twin["operationId"]) == operation["operationId"]
-    ]
-
-
-def _short_entry(
-    path: str, method: str, operation: Schema, base_url: str, twins: Sequence[str]
-) -> str:
-    """An entry of `/llms.txt`, which has an example only if the path alone can't be called."""
-    parameters = [
-        each | {"description": ""} if each.get("name") in _EXPLAINED else each
-        for each in operation.get("parameters", ())
-        if each.get("name") != "style"
-    ]
-    text = operation["description"]
-    for sentence in NOT_IN_SHORT:
-        text = text.replace(sentence, "").strip()
-    summary = operation["summary"].removesuffix(", as an SVG image")
-    short = {**operation, "parameters": parameters, "description": text, "summary": summary}
-    target = example_target(path, short)
-    example = [f"- Example: {method} {base_url}{target}"] if target != path else []
-    return _entry(
-        path,
-        method,
-        short,
-        [*_inputs(short), *example, *twins, *_errors(short, _ERRORS_NOT_IN_SHORT)],
     )
 
 
@@ -129,15 +170,25 @@ def _entry(path: str, method: str, operation: Schema, lines: Sequence[str]) -> s
 
 
 def _inputs(operation: Schema) -> list[str]:
-    lines = []
-    for each in operation.get("parameters", ()):
-        if "name" in each:
-            text = f": {each['description']}" if each["description"] else ""
-            lines.append(f"- `{each['name']}` ({_parameter(each)}){text}")
-    if "requestBody" in operation:
-        body = operation["requestBody"]["content"][JSON_TYPE]["example"]
-        lines.append(f"- Body, as application/json: `{_compact(body)}`")
-    return lines
+    return [
+        *(
+            f"- `{each['name']}` ({_parameter(each)}): {each['description']}"
+            for each in operation["parameters"]
+        ),
+        *_request_body(operation),
+    ]
+
+
+def _parameters(operation: Schema) -> list[Schema]:
+    named = [each for each in operation.get("parameters", ()) if "name" in each]
+    return [each for each in named if each["name"] not in _LEFT_OUT]
+
+
+def _request_body(operation: Schema) -> list[str]:
+    if "requestBody" not in operation:
+        return []
+    body = operation["requestBody"]["content"][JSON_TYPE]["example"]
+    return [f"- Body, as application/json: `{_compact(body)}`"]
 
 
 def _parameter(parameter: Schema) -> str:
@@ -177,33 +228,61 @@ def example_target(path: str, operation: Schema) -> str:
     return f"{path}?{urlencode(query)}" if query else path
 
 
-def _body(operation: Schema, schemas: Schema) -> str:
-    """The members of a success body and an example of it; nothing if it isn't JSON."""
+def _body(path: str, operation: Schema, schemas: Schema, shown: dict[str, str]) -> str:
+    """The members of a success body and an example of it, if it is JSON of our own.
+
+    `shown` has the place where the members of each object are listed: several endpoints have the
+    same ones.
+    """
     status = next(each for each in operation["responses"] if each.startswith("2"))
     body = operation["responses"][status].get("content", {}).get(JSON_TYPE)
-    if body is None:
+    if body is None or operation["tags"] == [DESCRIPTIONS]:
         return ""
-    members = [
-        f"- `{path}` ({kind}){f': {text}' if text else ''}"
-        for path, kind, text in _members("", body["schema"], schemas, _DEEPEST)
-    ]
-    example = ["", "```json", _compact(body["example"]), "```"] if "example" in body else []
+    place = shown.setdefault(body["schema"].get("$ref", path), path)
+    members = [f"The same members as {place}."]
+    if place == path:
+        members = [
+            f"- `{name}` ({kind}){f': {text}' if text else ''}"
+            for name, kind, text in _members(path, "", body["schema"], schemas, shown)
+        ]
+    example = ["", "```json", _compact(_cut(body["example"])), "```"] if "example" in body else []
     return "\n".join([f"Body of {status}:", "", *members, *example, ""])
 
 
+def _cut(part: object) -> object:
+    """An example with only the first entry of each list."""
+    if isinstance(part, dict):
+        return {name: _cut(each) for name, each in part.items()}
+    return [_cut(each) for each in part[:1]] if isinstance(part, list) else part
+
+
 def _members(
-    path: str, schema: Schema, schemas: Schema, depth: int
+    path: str, within: str, schema: Schema, schemas: Schema, shown: dict[str, str]
 ) -> Iterator[tuple[str, str, str]]:
-    """Every member of a body: its path, its JSON type and its description."""
+    """Every member of a body: its name, its JSON type and its description."""
     schema = _resolved(schema, schemas)
     for choice in schema.get("anyOf", ()):
-        yield from _members(path, choice, schemas, depth)
+        yield from _members(path, within, choice, schemas, shown)
     if "items" in schema:
-        yield from _members(f"{path}[]", schema["items"], schemas, depth)
-    for name, member in schema.get("properties", {}).items() if depth else ():
-        inner = f"{path}.{name}" if path else name
-        yield inner, type_of(member, schemas), member.get("description", "")
-        yield from _members(inner, member, schemas, depth - 1)
+        yield from _members(path, f"{within}[]", schema["items"], schemas, shown)
+    for name, member in schema.get("properties", {}).items():
+        inner, kind = f"{within}.{name}" if within else name, type_of(member, schemas)
+        reference = _reference(member, schemas)
+        if reference in shown:
+            yield inner, f"{kind}, as {shown[reference]}", member.get("description", "")
+            continue
+        if reference is not None:
+            shown[reference] = f"`{inner}` of {path}"
+        yield inner, kind, member.get("description", "")
+        yield from _members(path, inner, member, schemas, shown)
+
+
+def _reference(member: Schema, schemas: Schema) -> str | None:
+    """The object that a member is, or is a list of."""
+    for part in (member, member.get("items", {}), *member.get("anyOf", ())):
+        if "$ref" in part and "properties" in _resolved(part, schemas):
+            return str(part["$ref"])
+    return None
 
 
 def type_of(schema: Schema, schemas: Schema) -> str:
@@ -237,18 +316,22 @@ Free, no key needed. {NOTICE}
 
 Base address: {base_url}
 
-- Responses are UTF-8 JSON. `.csv` paths return CSV. Badges are SVG, with `style=flat` (default) \
-or `flat-square`.
-- Timestamps are ISO 8601 in UTC with milliseconds, except `nextFundingTime`: \
-milliseconds since the Unix epoch.
-- Zero is a value; null means unknown. Funding series are scaled to 8 hours.
-- A symbol is a base asset (BTC, 1000PEPE) or a full name (BTCUSDT) of a USDT perpetual, in upper \
-or lower case.
-- Free endpoints ignore unknown parameters. Send each known parameter at most once.
-- Pass on the notice, the source and the time, if there is one. A source that says \
-"simulated" is a demo. Non-commercial use of the data is free; attribution is appreciated.
+- Every link below works: most are example calls (GET), the others describe a call. Responses \
+are UTF-8 JSON; `.csv` paths return CSV. Badges are SVG, with `style=flat` (default) or \
+`flat-square`; replace `.svg` with `.json` for the Shields version.
+- Times are ISO 8601 in UTC, except `nextFundingTime`: milliseconds since the Unix epoch. Zero is \
+a value; null means unknown. `fundingRatePct` is per funding interval, usually 8 or 4 hours; \
+series are per 8 hours.
+- A symbol is a base asset (BTC, 1000PEPE) or a full name (BTCUSDT) of a USDT perpetual, in any \
+case.
+- Lists under /api/v1 are `{{as_of, venue, source, notice, count, <list>, next}}`. Follow `next` \
+unchanged until it is null. `format=csv` gives CSV. `from` and `to` are dates, ISO times or Unix \
+milliseconds; `to` is not included. Unknown parameters are an error there; other free endpoints \
+ignore them.
+- Pass on the notice, the source and the time. A source that says "simulated" is a demo. \
+Non-commercial use of the data is free; attribution is appreciated.
 
-## Limits
+Limits:
 
 - GET /api/v1/signals: {rate_limits.ANONYMOUS.requests:,} requests per hour without a key, \
 {rate_limits.PERSONAL.requests:,} with a personal key in `X-API-Key`. In `RateLimit`, \
@@ -259,17 +342,15 @@ or lower case.
 - MCP, per minute and caller: {rate_limits.TOOL_CALLS.requests:,} tool calls, then `isError`; \
 {rate_limits.MCP_POSTS.requests:,} requests, each of at most {MAX_BODY_BYTES // 1024} KiB, then \
 429. `get_signals` also counts against the signals limit.
-- Proofs and uncached `/data/`: {rate_limits.RENDERS.requests:,} per minute.
+- Proofs and uncached reads of recorded data: {rate_limits.RENDERS.requests:,} per minute.
 - Other free endpoints: no limit. Follow `Cache-Control`. Send the `ETag` in `If-None-Match` to \
 get 304 while it is current.
 
-## Errors
-
-The body is `{{"error": "<one sentence>"}}`. A badge shows the error as its text; MCP mostly \
+Errors are `{{"error": "<one sentence>"}}`. A badge shows the error as its text; MCP mostly \
 returns JSON-RPC errors. 400, 413, 414: correct the request. 401: invalid key; send none. \
-404: not found. 405: see `Allow`. 429, 503: wait `Retry-After` seconds, or 30 without it. \
-502: no fresh data; retry after a few seconds, and don't show older data as current. \
-500: retry later.
+404: no such thing; the sentence names what there is. 405: see `Allow`. 429, 503: wait \
+`Retry-After` seconds, or 30 without it. 502: no fresh data; retry after a few seconds, and don't \
+show older data as current. 500: retry later.
 """
 
 
@@ -292,32 +373,29 @@ of Feed again. The proof that paid for a stance gets the same version again.
 """
 
 
-def _mcp(base_url: str) -> str:
+def _mcp_link(base_url: str) -> str:
     meta = f'"_meta":{{"{_META}protocolVersion":"{PROTOCOLS[0]}","{_META}clientCapabilities":{{}}}}'
     return f"""## Model Context Protocol
 
-POST {base_url}{MCP_PATH} with `Content-Type: application/json`; no sessions. Tools: \
-{", ".join(TOOL_NAMES)}. Only `get_derivatives` (`symbol`) and `get_briefs` (`limit`) take \
-arguments.
-
-- {PROTOCOLS[0]}: header fields `MCP-Protocol-Version: {PROTOCOLS[0]}`, `Mcp-Method: tools/call` \
+- [Server card]({base_url}{CARD_PATH}): POST {base_url}{MCP_PATH} with `Content-Type: \
+application/json`; no sessions. Tools: {", ".join(TOOL_NAMES)}; `tools/list` has their arguments. \
+{PROTOCOLS[0]}: header fields `MCP-Protocol-Version: {PROTOCOLS[0]}`, `Mcp-Method: tools/call` \
 and `Mcp-Name: {TOOL_NAMES[0]}`; body \
 `{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{TOOL_NAMES[0]}",\
-"arguments":{{}},{meta}}}}}`
-- {", ".join(PROTOCOLS[1:])}: `initialize` first, or `tools/call` directly, without those fields \
-and `_meta`
-- A failed call is a result with `isError` that says why.
+"arguments":{{}},{meta}}}}}`. {", ".join(PROTOCOLS[1:])}: `initialize` first, or `tools/call` \
+directly, without those fields and `_meta`. A failed call is a result with `isError` that says why.
 """
 
 
-def _end(base_url: str) -> str:
-    return f"""## More
+def _end(base_url: str, feeds: Iterable[str] = ()) -> str:
+    links = f"""## More
 
 - [OpenAPI 3.1]({base_url}{OPENAPI_PATH}): every endpoint, body and error
-- [GPT actions]({base_url}{GPT_PATH}): OpenAPI for the same endpoints as the MCP tools
+- [GPT actions]({base_url}{GPT_PATH}): OpenAPI of the free JSON endpoints
 - [AI catalog]({base_url}{CATALOG_PATH}): how clients find the MCP server
 - [For developers]({base_url}{DOCS_PATH}): limits, badges, methods, keys, Feed and payment
 - [Prices]({base_url}{PRICING_PATH}): what is free and what Feed costs
 - [Skill]({base_url}{SKILL_PATH}): for agents that support skills
 - [Full text]({base_url}{LLMS_FULL_PATH}): all members, examples and subscriber endpoints
 """
+    return links + "".join(f"{each}\n" for each in feeds)

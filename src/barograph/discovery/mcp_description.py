@@ -38,10 +38,13 @@ TOOL_NAMES = (
     "get_market_state",
     "get_derivatives",
     "get_market",
+    "list_perpetuals",
     "get_briefs",
     "get_signals",
     "get_guides",
     "get_status",
+    "get_events",
+    "get_series",
 )
 """In the order of the tool list."""
 

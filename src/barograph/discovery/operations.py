@@ -59,9 +59,6 @@ _RECOMPUTE = "Digests only. RFC 6962: a leaf is the SHA-256 of 0x00 and the dige
 _OF_A_DEMO = "The example has the log and key of a demo, not of this instance."
 _NEXT_PAGE = "For the next page, pass `next` as `after`."
 
-NOT_IN_SHORT = (_UNAVAILABLE, _OF_A_DEMO, _RECOMPUTE, _RETRY, _ALLOWS)
-"""Sentences that `/llms.txt` leaves out because it says the same elsewhere."""
-
 _STANCE = (
     "Free with Feed; otherwise each read is paid by x402 v2. A stance that has expired, was "
     "withdrawn or is not recorded is not for sale."
@@ -76,9 +73,9 @@ TEXTS: Mapping[str, str] = {
     "getIndex": "Index of the free endpoints. Name, site, the endpoints under /api/agent and the "
     "address of the MCP server. Always available.",
     "getDerivatives": "Price, funding, open interest and positioning of one perpetual. "
-    "`fundingRatePct` is the rate per funding interval, usually 8 or 4 hours; the funding badge "
-    "shows the interval. For an unknown symbol `available` is false and every number is null. The "
-    f"time of the data is in `Last-Modified`. {_UNAVAILABLE}",
+    "`fundingRatePct` is the rate per funding interval; /api/v1/perpetuals has the interval. For "
+    "an unknown symbol `available` is false and every number is null. The time of the data is in "
+    f"`Last-Modified`. {_UNAVAILABLE}",
     "getMarket": "Funding and price snapshot of BTC, ETH and SOL. Also open interest in USD and "
     "the share of long accounts. The data is a few seconds old; its time is in `Last-Modified`. "
     f"{_UNAVAILABLE}",
@@ -181,14 +178,14 @@ TEXTS: Mapping[str, str] = {
     "gets a JSON response. There are no sessions and no streams: GET and DELETE return 405. All "
     "revisions listed for `MCP-Protocol-Version` are supported. Protocol errors are JSON-RPC "
     "errors (status 200 before revision 2026-07-28, 400 or 404 since). Tool failures, including "
-    "an exceeded limit, are results with `isError`. The seven tools read free endpoints, and web "
+    "an exceeded limit, are results with `isError`. The tools read free endpoints, and web "
     f"pages from any origin may call them. Each IP address may send {MCP_POSTS.requests:,} "
     f"requests per minute, each of at most {MAX_BODY_BYTES // 1024} KiB.",
     "getOpenApi": "OpenAPI document. This description.",
-    "getGptActions": "OpenAPI document for GPT actions. The endpoints under /api/agent, signals "
-    "and status, within the limits of GPT actions. None of them needs a key.",
-    "getLlmsText": "The free endpoints, for language models. Every free endpoint with its "
-    "parameters, a working example address and its errors.",
+    "getGptActions": "OpenAPI document for GPT actions. The free JSON endpoints, within the limits "
+    "of GPT actions: every list requires a `limit`. None of them needs a key.",
+    "getLlmsText": "The free endpoints, for language models. Lists of links (llmstxt.org): every "
+    "free endpoint with its parameters, a working example address and its errors.",
     "getLlmsFullText": "The whole interface, for language models. Every endpoint with the members "
     "and an example of its body.",
     "getSkill": "A skill file for agents. What to read, how to interpret it and what to do on "

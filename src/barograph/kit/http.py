@@ -144,13 +144,13 @@ class DocumentResponse(Response):
 
     def __init__(self, document: Document, now: int, extra: Headers | None = None) -> None:
         super().__init__()
-        self._document = document
+        self.document = document
         self._now = now
         self._extra = extra
 
     async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
         """Send it."""
-        await send_document(self._document, scope, send, self._now, self._extra)
+        await send_document(self.document, scope, send, self._now, self._extra)
 
 
 class DelegatedResponse(Response):
@@ -207,6 +207,11 @@ class ApiRouter(Router):
     def delete(self, path: str, **description: object) -> Callable[[Endpoint], Endpoint]:
         """Answer DELETE."""
         return self._adding("DELETE", path, description)
+
+    def endpoint(self, path: str) -> Callable[[Request], Awaitable[Response]]:
+        """The endpoint at a path, for callers within this process."""
+        routes = (route for route in self.routes if isinstance(route, ApiRoute))
+        return next(route.endpoint for route in routes if route.path == self._prefix + path)
 
     def _adding(
         self, method: str, path: str, description: dict[str, Any]

@@ -117,7 +117,7 @@ def perpetual_routes(answer: PerpetualsAnswer) -> ApiRouter:
             "getPerpetuals",
             PerpetualList,
             *_LIST_PARAMETERS,
-            responses={200: _TABLE, 400: "Invalid parameter.", 404: "Unknown venue.", **_STALE},
+            responses={400: "Invalid parameter.", 404: "Unknown venue.", **_STALE},
         ),
     )
     async def perpetuals(request: Request) -> DocumentResponse:
@@ -172,7 +172,6 @@ _SYMBOL = parameter(
     default=DEFAULT_SYMBOL,
     example="ETH",
 )
-_TABLE = {"content": {"text/csv": {"schema": {"type": "string"}}}}
 _NAME_RULE = "Base asset, full contract name, coin without multiplier (PEPE) or name (bitcoin)."
 _NAME = parameter("path", "symbol", _NAME_RULE, example="ETH")
 _VENUE = parameter("query", "venue", "The exchange. Default: the primary one.")

@@ -1,31 +1,42 @@
 """Tool calls: charge the caller, read what the endpoint would return, and answer."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
 
 from barograph.board.board import Board
 from barograph.briefs.reader import BriefsReader
 from barograph.errors import RequestError
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import Document
-from barograph.kit.http import Scope
+from barograph.kit.http import DocumentResponse, Scope
 from barograph.limits.rate_limits import TOOL_CALLS, RateLimiter, Usage, retry_seconds
-from barograph.markets.documents import (
-    DERIVATIVES_PATH,
-    MARKET_PATH,
-    MARKET_STATE_PATH,
-    derivatives_document,
-    market_document,
-    market_state_document,
-)
+from barograph.markets.documents import MARKET_STATE_PATH, market_state_document
 from barograph.markets.reader import MarketReader
-from barograph.markets.view import MarketView
 from barograph.mcp import tools
-from barograph.mcp.tools import Arguments, Tool, check_names, limit_of, symbol_of
+from barograph.mcp.results import (
+    derivatives_result,
+    market_result,
+    page_result,
+    perpetuals_result,
+)
+from barograph.mcp.tools import (
+    BY_NAME,
+    DEFAULT_MEASURE,
+    PERPETUAL,
+    Arguments,
+    Tool,
+    check_names,
+    limit_of,
+    query_of,
+    symbol_of,
+)
 from barograph.signals.endpoints import KEY_NOT_CHECKED
 from barograph.signals.reader import SignalsReader
 from barograph.status.reader import StatusReader
@@ -34,8 +45,11 @@ log = logging.getLogger(__name__)
 
 INTERNAL = "internal error; try again shortly"
 
-ToolReads = Mapping[str, Callable[[Arguments], bytes]]
+ToolRead = Callable[[Arguments, Scope], Awaitable[bytes]]
+ToolReads = Mapping[str, ToolRead]
 """By tool name: the body that the endpoint would return now. They raise what it would raise."""
+
+Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def tool_reads(
@@ -46,31 +60,67 @@ def tool_reads(
     signals: SignalsReader,
     guides: Document,
     status: StatusReader,
+    perpetuals: Callable[[], Document],
+    events: Endpoint,
+    series: Endpoint,
 ) -> ToolReads:
     """The reads of all tools, made of the readers of the free endpoints."""
     clock = board.clock
 
-    def read_market(path: str, query: bytes, render: Callable[[MarketView], Document]) -> bytes:
+    def read_market_state(_: Arguments) -> bytes:
         now = clock()
-        document = board.hot.get((path, query))
+        document = board.hot.get((MARKET_STATE_PATH, b""))
         if document is None or not document.since <= now < document.until:
-            document = render(markets.view(board, now))
+            document = market_state_document(markets.view(board, now))
         return document.body
 
     def read_derivatives(given: Arguments) -> bytes:
         symbol = symbol_of(given)
-        query = b"symbol=" + symbol.encode()
-        return read_market(DERIVATIVES_PATH, query, lambda view: derivatives_document(view, symbol))
+        return derivatives_result(markets.view(board, clock()), symbol)
 
-    return {
-        tools.BRIEFS: lambda given: briefs.document(board, limit_of(given), clock()).body,
+    def read_perpetuals(given: Arguments) -> bytes:
+        query = query_of(tools.PERPETUALS, given)
+        sort = query.get("sort", tools.DEFAULT_SORT)
+        return perpetuals_result(perpetuals().body, sort, int(query["limit"]), PERPETUAL)
+
+    from_memory: Mapping[str, Callable[[Arguments], bytes]] = {
+        tools.BRIEFS: lambda given: (
+            briefs.document(board, limit_of(tools.BRIEFS, given), clock()).body
+        ),
         tools.DERIVATIVES: read_derivatives,
-        tools.MARKET: lambda _: read_market(MARKET_PATH, b"", market_document),
-        tools.MARKET_STATE: lambda _: read_market(MARKET_STATE_PATH, b"", market_state_document),
+        tools.MARKET: lambda _: market_result(markets.view(board, clock())),
+        tools.PERPETUALS: read_perpetuals,
+        tools.MARKET_STATE: read_market_state,
         tools.GUIDES: lambda _: guides.body,
         tools.SIGNALS: lambda _: signals.document(board, clock()).body,
         tools.STATUS: lambda _: status.status(board, clock()).encode(),
     }
+    return {
+        **{name: _at_once(read) for name, read in from_memory.items()},
+        tools.EVENTS: _from_endpoint(tools.EVENTS, events),
+        tools.SERIES: _from_endpoint(tools.SERIES, series),
+    }
+
+
+def _at_once(read: Callable[[Arguments], bytes]) -> ToolRead:
+    async def answer(given: Arguments, _: Scope) -> bytes:
+        return read(given)
+
+    return answer
+
+
+def _from_endpoint(tool: str, endpoint: Endpoint) -> ToolRead:
+    """Call an endpoint as a reader would, so that its checks, cache and limits apply."""
+
+    async def answer(given: Arguments, scope: Scope) -> bytes:
+        query = query_of(tool, given)
+        inner = {"method": "GET", "path_params": {"measure": query.pop("measure", DEFAULT_MEASURE)}}
+        request = Request({**scope, **inner, "query_string": urlencode(query).encode()})
+        response = await endpoint(request)
+        assert isinstance(response, DocumentResponse)
+        return page_result(response.document.body, BY_NAME[tool].output["properties"])
+
+    return answer
 
 
 class CallOutcome(NamedTuple):
@@ -105,7 +155,7 @@ class ToolCalls:
         left: tuple[str, ...] = ()
         if tool.name == tools.SIGNALS:
             left = (_left(await self._limiter.admit(scope)),)
-        text, body = _decoded(self._reads[tool.name](given))
+        text, body = _decoded(await self._reads[tool.name](given, scope))
         return CallOutcome((text, *left), body)
 
 

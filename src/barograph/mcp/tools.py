@@ -1,4 +1,4 @@
-"""The tools: one for each free endpoint (pure).
+"""The tools: one for each free endpoint that models need (pure).
 
 Names and arguments are part of the interface. Every client loads the whole list into its context,
 so texts and schemas are as short as possible.
@@ -11,28 +11,80 @@ from typing import Any, NamedTuple
 from barograph.briefs.documents import DEFAULT_BRIEFS, MAX_BRIEFS, MIN_BRIEFS, BriefList
 from barograph.discovery.mcp_description import ICON_PATH, TOOL_NAMES
 from barograph.errors import InvalidRequest
+from barograph.events.records import EVENT_TYPES
 from barograph.guides.documents import Guides
 from barograph.kit.wire import Schema, WireModel
-from barograph.markets.documents import Market, MarketState, PerpetualRecord
+from barograph.markets.documents import AssetSnapshot, MarketState, PerpetualRecord
 from barograph.markets.symbols import DEFAULT_SYMBOL, PATTERN, RULE, normalized
+from barograph.mcp.results import SORTS
 from barograph.signals.documents import PublicSignals
 from barograph.status.rules import ServiceStatus
 
-MARKET_STATE, DERIVATIVES, MARKET, BRIEFS, SIGNALS, GUIDES, STATUS = TOOL_NAMES
+MARKET_STATE, DERIVATIVES, MARKET, PERPETUALS, BRIEFS, SIGNALS, GUIDES, STATUS, EVENTS, SERIES = (
+    TOOL_NAMES
+)
 
-MAX_LIST_BYTES = 7_780
-"""With the envelope of each revision the list stays below 8,000 bytes, about 2,000 tokens."""
+MAX_LIST_BYTES = 9_480
+"""With the envelope of each revision the list stays below 9,700 bytes, about 2,425 tokens."""
+
+MAX_ROWS, MAX_EVENTS, MAX_POINTS = 100, 50, 200
+DEFAULT_MEASURE = "funding"
+DEFAULT_SORT = "openInterest"
 
 Arguments = Mapping[str, Any]
 
 
+def _object(**members: Schema) -> Schema:
+    # Objects stay open: clients cache the list, and a new member must not break them.
+    return {"type": "object", "properties": members}
+
+
+def _entries(**members: Schema) -> Schema:
+    return {"type": "array", "items": _object(**members)}
+
+
+_NUMBER: Schema = {"$ref": "#/$defs/n"}
+"""A number or null, by far the most frequent long part of a schema.
+
+A list of types would be shorter, but some clients know only single types.
+"""
+
+
+def _nullable(*kinds: str) -> Schema:
+    return {"anyOf": [{"type": kind} for kind in (*kinds, "null")]}
+
+
+_DEFINITIONS = {"$defs": {"n": _nullable("number")}}
+
+
+def _members(body: type[WireModel]) -> dict[str, Schema]:
+    """The types of a body's members and of list entries; every one of them is always there."""
+    schema = body.model_json_schema(mode="serialization")
+    definitions = schema.get("$defs", {})
+    return {name: _member(each, definitions) for name, each in schema["properties"].items()}
+
+
+def _member(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
+    if "anyOf" in schema:  # of this form are only members that may be null
+        kind = schema["anyOf"][0]["type"]
+        return _NUMBER if kind == "number" else _nullable(kind)
+    if "$ref" in schema:
+        return {"type": "object"}
+    found = {"type": schema["type"]}
+    if "$ref" in schema.get("items", {}):
+        entry = definitions[schema["items"]["$ref"].rpartition("/")[2]]["properties"]
+        members = {name: _member(each, definitions) for name, each in entry.items()}
+        found["items"] = _object(**members)
+    return found
+
+
 class Tool(NamedTuple):
-    """A tool; `body` is the body of its endpoint."""
+    """A tool; `output` is the schema of its result, in as few bytes as possible."""
 
     name: str
     title: str
     description: str
-    body: type[WireModel]
+    output: Schema
     parameters: Mapping[str, Schema] = {}
 
     @property
@@ -51,19 +103,17 @@ class Tool(NamedTuple):
             "title": self.title,
             "description": self.description,
             "inputSchema": self.input_schema,
-            "outputSchema": output_schema(self.body),
+            "outputSchema": self.output | (_DEFINITIONS if "#/$defs" in str(self.output) else {}),
             # Tools read recorded data only; read-only implies idempotent and not destructive.
             "annotations": {"readOnlyHint": True, "openWorldHint": False},
         }
 
 
-_LIMIT: Schema = {
-    "type": "integer",
-    "minimum": MIN_BRIEFS,
-    "maximum": MAX_BRIEFS,
-    "default": DEFAULT_BRIEFS,
-    "description": "Clamped.",
-}
+def _limit(lowest: int, default: int, highest: int) -> Schema:
+    numbers = {"minimum": lowest, "maximum": highest, "default": default}
+    return {"type": "integer", **numbers}
+
+
 _SYMBOL: Schema = {
     "type": "string",
     "pattern": PATTERN,
@@ -71,20 +121,34 @@ _SYMBOL: Schema = {
     "description": "BTC or BTCUSDT, any case.",
 }
 
+_TEXT: Schema = {"type": "string"}
+_FUNDING = {"fundingIntervalHours": _NUMBER, "fundingRatePct8h": _NUMBER}
+_SOURCED = {"as_of": _TEXT, "source": _TEXT, "notice": _TEXT}
+_NEXT = {"next": _nullable("string")}
+_POINT = {
+    "at": _TEXT,
+    "value": _nullable("number", "string"),
+    "origin": _nullable("string"),
+    "watched": _NUMBER,
+}
+_COMPARED = ("lastPrice", "openInterestUsd", "longAccountPct", *_FUNDING, "priceChange24hPct")
+PERPETUAL = {"symbol": _TEXT, **dict.fromkeys(_COMPARED, _NUMBER)}
+"""What a model needs to compare perpetuals."""
+
 TOOLS = (
     Tool(
         MARKET_STATE,
         "Market state",
         "BTC, ETH, SOL perpetuals, 24 h liquidations, funding regime, citation. Data is "
         "seconds old; an error if stale.",
-        MarketState,
+        _object(**_members(MarketState)),
     ),
     Tool(
         DERIVATIVES,
         "Derivatives",
         "Price, funding, open interest, long accounts of one perpetual; available is false if "
         "unknown. Data is seconds old; an error if stale.",
-        PerpetualRecord,
+        _object(**_members(PerpetualRecord), **_FUNDING, as_of=_TEXT),
         {"symbol": _SYMBOL},
     ),
     Tool(
@@ -92,33 +156,79 @@ TOOLS = (
         "Market snapshot",
         "Price, funding, open interest, long accounts of BTC, ETH, SOL. Data is seconds old; an "
         "error if stale.",
-        Market,
+        _object(**_SOURCED, assets=_entries(**_members(AssetSnapshot), **_FUNDING)),
+    ),
+    Tool(
+        PERPETUALS,
+        "Perpetuals",
+        "The perpetuals with the largest open interest, funding or 24 h price change, up or down. "
+        "Data is seconds old; an error if stale.",
+        _object(**_SOURCED, perpetuals=_entries(**PERPETUAL)),
+        {
+            "sort": {"enum": list(SORTS), "default": DEFAULT_SORT, "type": "string"},
+            "limit": _limit(1, 20, MAX_ROWS),
+        },
     ),
     Tool(
         BRIEFS,
         "Briefs",
         "Short analyses of recorded data, newest first. An error if the database fails.",
-        BriefList,
-        {"limit": _LIMIT},
+        _object(**_members(BriefList)),
+        {"limit": _limit(MIN_BRIEFS, DEFAULT_BRIEFS, MAX_BRIEFS)},
     ),
     Tool(
         SIGNALS,
         "Regime signals",
         "Label and value of each; unknown when stale. 120 calls per hour, 1,000 with an X-API-Key "
         "header, then an error.",
-        PublicSignals,
+        _object(**_members(PublicSignals)),
     ),
     Tool(
         GUIDES,
         "Guide catalog",
         "27 paid trading guides with prices in USD. Rarely changes.",
-        Guides,
+        _object(**_members(Guides)),
     ),
     Tool(
         STATUS,
         "Service status",
         "Current API health and feed age. Call it when another tool fails.",
-        ServiceStatus,
+        _object(**_members(ServiceStatus)),
+    ),
+    Tool(
+        EVENTS,
+        "Events",
+        "What changed, oldest first. Keep the last id and pass it as after next time. An error "
+        "if the database fails.",
+        _object(**_SOURCED, events=_entries(id={"type": "integer"}, type=_TEXT, at=_TEXT), **_NEXT),
+        {
+            "after": {"type": "integer", "default": 0, "description": "Events after this id."},
+            "since": {"type": "string", "description": "Or from this ISO time on."},
+            "type": {"type": "array", "items": {"enum": list(EVENT_TYPES)}},
+            "symbol": {"type": "string", "description": "BTC, or several with commas."},
+            "limit": _limit(1, 20, MAX_EVENTS),
+        },
+    ),
+    Tool(
+        SERIES,
+        "Series",
+        "Recorded history, oldest first; value null is a gap. To continue, pass the last at as "
+        "from. An error if the database fails.",
+        _object(**_SOURCED, unit=_TEXT, points=_entries(**_POINT), **_NEXT),
+        {
+            "measure": {
+                "type": "string",
+                "default": DEFAULT_MEASURE,
+                "description": "price, funding, open-interest, long-accounts, "
+                "settled-funding, liquidations, regime, signals (with key), us10y …",
+            },
+            "symbol": {"type": "string", "description": "Default BTC."},
+            "key": {"type": "string"},
+            "from": {"type": "string", "description": "ISO time; default 7 days ago or more."},
+            "to": {"type": "string"},
+            "interval": {"type": "string", "enum": ["minute", "hour", "4h", "day"]},
+            "limit": _limit(1, MAX_POINTS, MAX_POINTS),
+        },
     ),
 )
 BY_NAME = {tool.name: tool for tool in TOOLS}
@@ -145,19 +255,52 @@ def check_names(tool: Tool, given: Arguments) -> None:
         raise InvalidRequest(f"{tool.name} takes {takes}")
 
 
-def limit_of(given: Arguments) -> int:
-    """The `limit`, clamped to the range.
+def limit_of(tool: str, given: Arguments) -> int:
+    """The `limit` of a tool, clamped to its range.
 
     Raises:
         InvalidRequest: it is not an integer.
     """
-    limit = given.get("limit")
+    schema, limit = BY_NAME[tool].parameters["limit"], given.get("limit")
+    lowest, highest = schema["minimum"], schema["maximum"]
     if limit is None:
-        return DEFAULT_BRIEFS
-    is_whole = isinstance(limit, int) or (isinstance(limit, float) and limit.is_integer())
-    if isinstance(limit, bool) or not is_whole:
-        raise InvalidRequest(f"limit must be an integer from {MIN_BRIEFS} to {MAX_BRIEFS}")
-    return int(min(max(limit, MIN_BRIEFS), MAX_BRIEFS))
+        return int(schema["default"])
+    if not _is_integer(limit):
+        raise InvalidRequest(f"limit must be an integer from {lowest} to {highest}")
+    return int(min(max(limit, lowest), highest))
+
+
+def query_of(tool: str, given: Arguments) -> dict[str, str]:
+    """The arguments of a tool as the query of its endpoint, which checks most values.
+
+    Raises:
+        InvalidRequest: one has another type than its schema, or is none of its words.
+    """
+    found = {
+        name: _text(name, schema, given[name])
+        for name, schema in BY_NAME[tool].parameters.items()
+        if name != "limit" and given.get(name) not in (None, [])
+    }
+    return {**found, "limit": str(limit_of(tool, given))}
+
+
+def _text(name: str, schema: Schema, value: object) -> str:
+    kind = schema["type"]
+    if kind == "integer" and isinstance(value, int | float) and _is_integer(value):
+        return str(int(value))
+    if kind == "array" and isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return ",".join(value)
+    if "enum" in schema and value not in schema["enum"]:
+        raise InvalidRequest(f"{name} must be one of {', '.join(schema['enum'])}")
+    if kind == "string" and isinstance(value, str):
+        return value
+    article = "an" if kind[0] in "ai" else "a"
+    raise InvalidRequest(f"{name} must be {article} {kind}")
+
+
+def _is_integer(value: object) -> bool:
+    is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    return is_whole and not isinstance(value, bool)
 
 
 def symbol_of(given: Arguments) -> str:
@@ -172,54 +315,4 @@ def symbol_of(given: Arguments) -> str:
     found = normalized(symbol) if isinstance(symbol, str) else None
     if found is None:
         raise InvalidRequest(f"{RULE}, such as BTC or BTCUSDT")
-    return found
-
-
-_REFERENCE = "$ref"
-_DEFINITIONS = "$defs"
-# Objects stay open: clients cache the list, and a new member must not break them.
-_LEFT_OUT = frozenset(
-    {*("title", "description", "default", "additionalProperties", "exclusiveMinimum"), _DEFINITIONS}
-)
-_NULLABLE_NUMBER: Schema = {"anyOf": [{"type": "number"}, {"type": "null"}]}
-"""By far the most frequent long part of a schema."""
-
-_TO_NULLABLE_NUMBER: Schema = {_REFERENCE: f"#/{_DEFINITIONS}/n"}
-
-
-def output_schema(body: type[WireModel]) -> Schema:
-    """The schema of a body, in as few bytes as possible."""
-    schema = body.model_json_schema(mode="serialization")
-    inlined = _compact(schema, schema.get(_DEFINITIONS, {}))
-    shared = {**_with_shared_number(inlined), _DEFINITIONS: {"n": _NULLABLE_NUMBER}}
-    return min(inlined, shared, key=lambda each: len(json.dumps(each)))
-
-
-def _with_shared_number(schema: Schema) -> Schema:
-    if schema == _NULLABLE_NUMBER:
-        return _TO_NULLABLE_NUMBER
-    return {
-        keyword: _with_shared_number(value) if isinstance(value, dict) else value
-        for keyword, value in schema.items()
-    }
-
-
-def _compact(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
-    """The schema without texts, and with every reference replaced by its definition."""
-    if _REFERENCE in schema:
-        name = schema[_REFERENCE].removeprefix(f"#/{_DEFINITIONS}/")
-        return _compact(definitions[name], definitions)
-    if not schema.keys().isdisjoint({"enum", "const"}):  # the values imply the type
-        schema = {keyword: value for keyword, value in schema.items() if keyword != "type"}
-    found: Schema = {}
-    for keyword, value in schema.items():
-        match keyword:
-            case "properties":  # a property may have the name of a keyword
-                found[keyword] = {name: _compact(each, definitions) for name, each in value.items()}
-            case "items":
-                found[keyword] = _compact(value, definitions)
-            case "anyOf":
-                found[keyword] = [_compact(each, definitions) for each in value]
-            case _ if keyword not in _LEFT_OUT:
-                found[keyword] = value
     return found

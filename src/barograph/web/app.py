@@ -30,7 +30,7 @@ from barograph.entitlements.purchases import (
 from barograph.entitlements.refusals import FEED_PATH, FeedEntry
 from barograph.entitlements.store import Entitlements
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
-from barograph.events.endpoints import EventsAnswer, event_routes
+from barograph.events.endpoints import EVENTS_PATH, EventsAnswer, event_routes
 from barograph.events.records import EVENTS
 from barograph.feed.endpoints import FeedParts, buying_routes, feed_routes
 from barograph.guides.documents import GUIDES_PATH, guides_document
@@ -75,7 +75,7 @@ from barograph.mcp.tools import TOOLS
 from barograph.payments.checkout import Cashier
 from barograph.payments.journal import Journal
 from barograph.payments.records import Facilitator
-from barograph.series.endpoints import SeriesAnswer, series_routes
+from barograph.series.endpoints import SERIES_FOLDER, SeriesAnswer, series_routes
 from barograph.settings import Settings
 from barograph.signals.endpoints import signals_answer, signals_before_routing, signals_routes
 from barograph.signals.reader import SignalsReader
@@ -190,15 +190,6 @@ class _Parts:
         self.history = _History(inputs, public.board, signed)
         self.subscribers = _Subscribers(inputs, callers)
         limiter, base_url = callers.limiter, inputs.settings.base_url
-        reads = tool_reads(
-            public.board,
-            markets=public.markets,
-            briefs=public.briefs,
-            signals=public.signals,
-            guides=public.guides,
-            status=public.status,
-        )
-        self.mcp = mcp_endpoint(ToolCalls(reads, limiter), limiter, base_url, inputs.clock)
         self.signals = signals_answer(public.board, public.signals, limiter)
         settings = inputs.settings
         # A `macro_source` says that other data is served under the publishers' names.
@@ -218,6 +209,19 @@ class _Parts:
             public.board, inputs.database, public.markets, settings, callers.cursors
         )
         self.series_reads = RenderedReads(self.render_queue, inputs.clock, CACHED_SERIES)
+        series = series_routes(self.series, self.series_reads, self.tables)
+        reads = tool_reads(
+            public.board,
+            markets=public.markets,
+            briefs=public.briefs,
+            signals=public.signals,
+            guides=public.guides,
+            status=public.status,
+            perpetuals=lambda: self.perpetuals.listed("json", {}),
+            events=event_routes(self.events).endpoint(EVENTS_PATH),
+            series=series.endpoint(f"{SERIES_FOLDER}{{measure}}"),
+        )
+        self.mcp = mcp_endpoint(ToolCalls(reads, limiter), limiter, base_url, inputs.clock)
         self.described = _described(base_url, tuple(self.subscribers.prices.items()))
 
 

@@ -79,7 +79,7 @@ class DocumentedEndpoint(NamedTuple):
 
     def command(self, base_url: str) -> str:
         """The call with curl."""
-        words = ["curl"]
+        words = ["curl"] if self.method in {"GET", "POST"} else ["curl", "-X", self.method]
         if self.credentials:
             words.append(f"-H '{self.credentials[0]}'")
         if self.body is not None:

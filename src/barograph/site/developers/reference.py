@@ -38,6 +38,9 @@ from barograph.stances.documents import STANCE_PATHS
 SECTIONS = {
     "base-address": "At a glance",
     "first-call": "First call",
+    "everything": "Get everything in one call",
+    "next": "Follow next",
+    "push": "Be told",
     "endpoints": "Endpoints",
     "limits": "Limits",
     "get-a-key": "Get a key",
@@ -213,7 +216,35 @@ with Barograph("{base_url}") as client:
     btc = client.derivatives("BTC")
     print(btc.lastPrice, btc.fundingRatePct, btc.source)
     print(client.market_state().regime.label)""",
+        **_lists(base_url),
         "mcp_file": json.dumps({"mcpServers": {"barograph": server}}, indent=2),
+    }
+
+
+def _lists(base_url: str) -> dict[str, str]:
+    """How to read lists, and how to be told of changes."""
+    events = f"{base_url}/api/v1/events"
+    return {
+        "all_curl": f"curl --compressed '{base_url}/api/v1/perpetuals'",
+        "next_python": f"""\
+import json
+from urllib.request import urlopen
+
+points, address = [], "{base_url}/api/v1/series/funding?symbol={FIRST_SYMBOL}"
+while address:
+    with urlopen(address, timeout=30) as answer:
+        page = json.load(answer)
+    points += page["points"]
+    address = page["next"]
+print(len(points), points[-1]["at"], points[-1]["value"])""",
+        "stream_curl": f"curl -N '{events}/stream'",
+        "stream_javascript": f"""\
+const events = new EventSource("{events}/stream?type=regime.changed");
+events.addEventListener("regime.changed", (message) => console.log(JSON.parse(message.data)));""",
+        "webhook_curl": f"""\
+curl -H 'X-API-Key: <KEY>' -H 'Content-Type: application/json' \\
+  -d '{{"url": "https://example.com/hook", "types": ["regime.changed"]}}' \\
+  '{base_url}/api/v1/webhooks'""",
     }
 
 
@@ -239,6 +270,8 @@ RELEASES = (
             "Payments by x402 v2, each settled once",
             "The site: markets, charts with downloads, the record and the recorded status",
             "MCP, OpenAPI, GPT actions, documentation for agents and a Python client",
+            "Every perpetual in one call, series of every measure, liquidations, the log of events",
+            "Events by server-sent events, by webhooks and as feeds",
         ),
     ),
 )

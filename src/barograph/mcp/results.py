@@ -1,0 +1,63 @@
+"""Results of tools that have more, or less, than the body of an endpoint (pure).
+
+A client over HTTP reads the time in `Last-Modified`; a model never sees a header.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from barograph.kit.timestamps import iso_timestamp
+from barograph.markets.documents import derivatives_document, market_document
+from barograph.markets.view import MarketView
+
+SORTS = {
+    "openInterest": "openInterestUsd",
+    "funding": "fundingRatePct8h",
+    "change": "priceChange24hPct",
+}
+
+
+def derivatives_result(view: MarketView, symbol: str) -> bytes:
+    """The record of one perpetual."""
+    body = msgspec.json.decode(derivatives_document(view, symbol).body)
+    return msgspec.json.encode(
+        {**body, **_funding(view, symbol), "as_of": iso_timestamp(view.perpetuals.as_of)}
+    )
+
+
+def market_result(view: MarketView) -> bytes:
+    """The snapshot of BTC, ETH and SOL.
+
+    Raises:
+        UpstreamUnavailable: none of the three is known.
+    """
+    body = msgspec.json.decode(market_document(view).body)
+    assets = [{**each, **_funding(view, each["symbol"])} for each in body["assets"]]
+    return msgspec.json.encode(
+        {**body, "assets": assets, "as_of": iso_timestamp(view.perpetuals.as_of)}
+    )
+
+
+def perpetuals_result(body: bytes, sort: str, limit: int, members: Iterable[str]) -> bytes:
+    """These members of the perpetuals with the largest values of either sign."""
+    listed = msgspec.json.decode(body)
+    largest = sorted(listed["perpetuals"], key=lambda each: -abs(each[SORTS[sort]] or 0.0))
+    rows = [{name: each[name] for name in members} for each in largest[:limit]]
+    head = {name: listed[name] for name in ("as_of", "source", "notice")}
+    return msgspec.json.encode({**head, "perpetuals": rows})
+
+
+def page_result(body: bytes, members: Iterable[str]) -> bytes:
+    """These members of a page of a list."""
+    page = msgspec.json.decode(body)
+    return msgspec.json.encode({name: page[name] for name in members})
+
+
+def _funding(view: MarketView, symbol: str) -> dict[str, Any]:
+    found = view.by_name.get(symbol)
+    return {
+        "fundingIntervalHours": None if found is None else found.funding_interval_hours,
+        "fundingRatePct8h": None if found is None else found.funding_8h_pct,
+    }
