@@ -27,6 +27,7 @@ from barograph.discovery.operations import (
     LINKS,
     MCP,
     PAID,
+    STREAM,
     TAGS,
     text_of,
 )
@@ -42,7 +43,7 @@ PAYMENT_PROOF = "paymentProof"
 IF_NONE_MATCH = "If-None-Match"
 
 PRIVATE = {ENTITLED, PAID}
-NOT_READS = {*PRIVATE, KEYS, MCP}
+NOT_READS = {*PRIVATE, KEYS, MCP, STREAM}
 """Tags of operations that are not free reads."""
 
 SIGNALS = "signals"

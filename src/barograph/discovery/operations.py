@@ -18,6 +18,7 @@ KEYS = "keys"
 HISTORY = "history"
 DESCRIPTIONS = "descriptions"
 MCP = "mcp"
+STREAM = "stream"
 DATA = "data"
 
 FREE_DESCRIPTION = (
@@ -38,6 +39,7 @@ TAGS: Mapping[str, str] = {
     BADGES: "Live images, cached for ten minutes (one minute if a value is unknown). Replace "
     "`.svg` with `.json` for the JSON version.",
     "events": "One log of what changed, and everything that is pushed from it. Free.",
+    STREAM: "The same log, pushed as server-sent events. Free.",
     DATA: "The data behind the site's charts, for the last 1, 7, 30 or 60 days. Free.",
     HISTORY: "Digests, signed roots and proofs for the record of stances. Free. Without "
     "revealing the stances, which need Feed, they prove that nothing was changed. A leaf of a tree "
@@ -119,6 +121,9 @@ TEXTS: Mapping[str, str] = {
     "getEvents": "The log of what changed, oldest first. Regime and signal changes, briefs, "
     "contracts listed and delisted, outages of the market feed, recorded stance versions (digests "
     "only). Ids have no gaps: pass the last id that you have seen as `after`.",
+    "streamEvents": "The log of what changed, as server-sent events. `Last-Event-ID` or `after` "
+    "resumes without a gap or a repeat; otherwise the stream starts with the next event. It ends "
+    "after about an hour, or when the server restarts: reconnect.",
     "getFeedNow": "The newest stances, the market state and the newest briefs. Keep `leg_id`, "
     "`revision`, `history_digest` and `issued_at` of the durable stances; skip the others. Each "
     "stance has the address of its full version.",

@@ -36,7 +36,7 @@ PERCENT = ord("%")
 NO_BODY: Message = {"type": "http.response.body", "body": b"", "more_body": False}
 
 _BODY_FIELDS = (b"content-type", b"content-length", b"content-encoding")
-_PREFLIGHT_NAMES = b"X-API-Key, If-None-Match, Content-Type"
+_PREFLIGHT_NAMES = b"X-API-Key, If-None-Match, Content-Type, Last-Event-ID"
 _ORIGIN_FIELDS = frozenset({b"sec-fetch-site", b"origin", b"host"})
 # There is only one way to match, so that a long run of zeros causes no backtracking.
 _INTEGER = re.compile(r"([+-]?)0*(0|[1-9][0-9]*)", re.ASCII)
@@ -221,7 +221,9 @@ class HeadAndOptions:
         elif scope["method"] == "OPTIONS" and (allow := self._allowed(scope["path"])):
             await _send(send, 204, preflight_fields(allow, _PREFLIGHT_NAMES), b"")
         elif scope["method"] == "HEAD" and self._allowed(scope["path"]) == ALLOW:
-            await self._app({**scope, "method": "GET"}, receive, without_body(send))
+            await self._app(
+                {**scope, "method": "GET", "is_head": True}, receive, without_body(send)
+            )
         else:
             await self._app(scope, receive, send)
 

@@ -3,10 +3,13 @@
 Its defaults have traps; each line below that avoids one has a test in `tests/e2e/`.
 """
 
+import asyncio
 import logging
 import mmap
 import os
+import signal
 import sys
+from collections.abc import Callable
 from multiprocessing import parent_process
 from typing import Any
 
@@ -116,6 +119,17 @@ class WebServer(Server):  # type: ignore[misc, valid-type]
         super().signal_handler_interrupt(*args, **options)
 
 
+def call_at_stop(end_streams: Callable[[], None]) -> None:
+    """Call a function when this worker is told to stop, by the server or because of its memory.
+
+    Granian waits for open streams without telling them. Its own handler still runs: the event loop
+    calls handlers for the numbers in its wake-up pipe, which every signal is written to.
+    """
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: loop.call_soon_threadsafe(end_streams))
+
+
 class WorthLogging(logging.Filter):
     """Keeps Granian's warnings, and the reason why a worker was replaced."""
 
@@ -170,5 +184,6 @@ def _create_app(settings: Settings) -> ASGIApp:
         database,
         history,
         is_stopping=lambda: STOPPING[0] == 1,
+        call_at_stop=call_at_stop,
         metrics=Metrics() if settings.metrics_port else NO_METRICS,
     ).app

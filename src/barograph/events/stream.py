@@ -1,0 +1,270 @@
+"""`/api/v1/events/stream`: the log of what changed, as server-sent events.
+
+https://html.spec.whatwg.org/multipage/server-sent-events.html
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from barograph.board.board import Board
+from barograph.errors import InvalidRequest, RequestError, TemporarilyUnavailable
+from barograph.events.endpoints import EVENTS_PATH, FILTERS
+from barograph.events.query import EventFilter, event_id, filter_from
+from barograph.events.store import events_after
+from barograph.events.tail import EncodedEvent, EventTail, encode_event
+from barograph.kit.database import Database, DatabaseUnavailable
+from barograph.kit.disconnects import disconnecting
+from barograph.kit.documents import CORS, NO_STORE, NOSNIFF, Headers
+from barograph.kit.http import NO_BODY, ApiRouter, Receive, Scope, Send
+from barograph.kit.lists import one_of, require_known
+from barograph.kit.wire import operation, parameter
+from barograph.limits.rate_limits import RateLimiter
+from barograph.limits.render_queue import RenderQueue
+
+STREAM_PATH = f"{EVENTS_PATH}/stream"
+MAX_STREAMS = 5_000
+"""Open streams per worker."""
+
+MAX_PER_CALLER = 20
+"""Open streams per caller group and worker."""
+
+PAGE_EVENTS = 500
+"""Older events that are read from the database at a time."""
+
+SEND_SECONDS = 10
+"""How long a reader may take to accept a message."""
+
+LIFE_BEATS, SPREAD_BEATS = 200, 40
+"""A stream ends after 50 to 60 minutes: the server buffers what a stalled reader does not read."""
+
+OPENING = b"retry: 3000\n: connected\n"
+HEARTBEAT = b": heartbeat\n"
+RESTARTED = b": the log has no event with your Last-Event-ID; this starts with the next event\n"
+"""Comments are lines, not blocks: some clients take an empty block for an event."""
+
+
+class TooManyStreams(RequestError):
+    """The caller has too many open streams."""
+
+    status = 429
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"too many streams: one address may have {MAX_PER_CALLER} open; close one, or use one "
+            "stream for several types and symbols, with commas"
+        )
+
+
+class TooManyReaders(RequestError):
+    """This worker has no room for another stream."""
+
+    status = 503
+
+    def __init__(self) -> None:
+        super().__init__(f"too many open streams; try again shortly, or poll {EVENTS_PATH}")
+
+
+class EventStreams:
+    """The open streams of a worker."""
+
+    def __init__(
+        self, board: Board, database: Database, queue: RenderQueue, limiter: RateLimiter, venue: str
+    ) -> None:
+        self.tail = EventTail(board)
+        self._board = board
+        self._database = database
+        self._queue = queue
+        self._limiter = limiter
+        self.venue = venue
+        self._open: Counter[str] = Counter()
+        self._opened = 0
+
+    async def page(self, scope: Scope, last: int) -> Sequence[EncodedEvent]:
+        """The events after an id: from memory, or else the first ones from the database."""
+        recent = self.tail.after(last)
+        return await self.read(scope, last) if recent is None else recent
+
+    async def read(self, scope: Scope, last: int) -> Sequence[EncodedEvent]:
+        """Events from the database; streams at the same position share one read.
+
+        Raises:
+            TemporarilyUnavailable: the database can't be read.
+            TooManyRequests: the caller's render limit is reached.
+            RenderQueueFull: too many renders are waiting.
+        """
+
+        async def work() -> list[EncodedEvent]:
+            found = await events_after(self._database, last, PAGE_EVENTS)
+            return [encode_event(each) for each in found]
+
+        try:
+            return (await self._queue.render(scope, (STREAM_PATH, last), work))[0]
+        except DatabaseUnavailable as error:
+            raise TemporarilyUnavailable from error
+
+    @contextmanager
+    def place(self, scope: Scope) -> Iterator[int]:
+        """Take a place for a stream, and yield how many streams were opened before.
+
+        Raises:
+            TooManyStreams: the caller has too many.
+            TooManyReaders: the worker has too many.
+            TemporarilyUnavailable: the worker stops, or does not know the log yet.
+        """
+        caller = self._limiter.caller(scope)
+        if self.tail.is_closed or self._board.polled_at is None:
+            raise TemporarilyUnavailable
+        if self._open[caller] >= MAX_PER_CALLER:
+            raise TooManyStreams
+        if self._open.total() >= MAX_STREAMS:
+            raise TooManyReaders
+        self._open[caller] += 1
+        self._opened += 1
+        try:
+            yield self._opened
+        finally:
+            self._open[caller] -= 1
+            self._open += Counter()  # drops callers without a stream
+
+
+class _Position(NamedTuple):
+    """Where a stream begins, and the comment that says so if the reader asked for another place."""
+
+    last: int
+    comment: bytes = b""
+
+
+class _Stream(Response):
+    """One open stream."""
+
+    def __init__(self, streams: EventStreams, wanted: EventFilter, after: int | None) -> None:
+        super().__init__()
+        self._streams = streams
+        self._tail = streams.tail
+        self._wanted = wanted
+        self._after = after
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send events until the client disconnects, reads too slowly or the stream's life ends."""
+        with self._streams.place(scope) as number:
+            begin = await self._position(scope)
+            await self._streams.page(scope, begin.last)  # errors are sent before the first byte
+            await send({"type": "http.response.start", "status": 200, "headers": _FIELDS})
+            if scope.get("is_head"):
+                await send(NO_BODY)
+                return
+            async with disconnecting(receive) as gone:
+                # A client that reads nothing can't take the end either; the server disconnects it.
+                with suppress(TimeoutError, RequestError):
+                    until = self._tail.beats + LIFE_BEATS + number % SPREAD_BEATS
+                    await self._forward(scope, begin, gone, send, until)
+                    await _send_text(send, b"", more=False)
+
+    async def _position(self, scope: Scope) -> _Position:
+        newest = self._tail.newest
+        seen = [value for name, value in scope["headers"] if name == b"last-event-id"]
+        if seen and seen[0]:
+            with suppress(InvalidRequest):
+                last = event_id("Last-Event-ID", seen[0].decode("latin-1"))
+                if await self._has(scope, last):
+                    return _Position(last)
+            return _Position(newest, RESTARTED)
+        if self._after is None:
+            return _Position(newest)
+        if not await self._has(scope, self._after):
+            raise InvalidRequest(f"after is beyond the newest event, which has the id {newest}")
+        return _Position(self._after)
+
+    async def _has(self, scope: Scope, last: int) -> bool:
+        # Another worker may have seen an event that this one learns of with its next poll.
+        return last <= self._tail.newest or bool(await self._streams.read(scope, last - 1))
+
+    async def _forward(
+        self, scope: Scope, begin: _Position, gone: "asyncio.Future[bool]", send: Send, until: int
+    ) -> None:
+        tail, epoch, last = self._tail, self._tail.epoch, begin.last
+        text = OPENING + begin.comment
+        while tail.epoch == epoch and tail.beats < until and not gone.done():
+            beats, news = tail.beats, tail.news()  # before reading, so that nothing is missed
+            page = await self._streams.page(scope, last)
+            text += b"".join(each.encoded for each in page if self._wanted.matches(each.event))
+            if text:
+                await _send_text(send, text)
+            if page:
+                last = page[-1].event.id
+            else:
+                waiting: set[asyncio.Future[Any]] = {news, gone}
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            text = HEARTBEAT if tail.beats != beats else b""
+
+
+async def _send_text(send: Send, text: bytes, *, more: bool = True) -> None:
+    async with asyncio.timeout(SEND_SECONDS):
+        await send({"type": "http.response.body", "body": text, "more_body": more})
+
+
+def stream_routes(streams: EventStreams) -> ApiRouter:
+    """The route of the stream."""
+    router = ApiRouter(tags=["stream"])
+
+    @router.get(
+        STREAM_PATH,
+        **operation(
+            "streamEvents",
+            None,
+            *_PARAMETERS,
+            responses={
+                200: _DESCRIBED,
+                400: "Invalid parameter.",
+                404: "Unknown type or venue.",
+                429: "Too many streams, or limit reached.",
+                503: "Too many streams in all, or the database is unavailable.",
+            },
+        ),
+    )
+    async def stream(request: Request) -> Response:
+        given = require_known(request.query_params, _NAMES)
+        one_of(given, "venue", [streams.venue], streams.venue)
+        after = event_id("after", given["after"]) if "after" in given else None
+        return _Stream(streams, filter_from(given), after)
+
+    return router
+
+
+_FIELDS: Headers = [
+    (b"content-type", b"text/event-stream"),
+    NO_STORE,
+    (b"x-accel-buffering", b"no"),
+    NOSNIFF,
+    *CORS,
+]
+_NAMES = ("after", "type", "symbol", "venue")
+_PARAMETERS = (
+    parameter("query", "after", "Start after this id. Default: the newest event.", type="integer"),
+    *FILTERS,
+    parameter(
+        "header",
+        "Last-Event-ID",
+        "The id of the last event that you have seen; it wins over `after`. Browsers send it when "
+        "they reconnect.",
+    ),
+)
+_DESCRIBED = {
+    "description": "Events without end, each with `id`, `event` (its type) and `data` (JSON as in "
+    "`/api/v1/events`). A comment at least every 15 seconds. Reconnect when the stream ends.",
+    "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    "headers": {
+        "X-Accel-Buffering": {
+            "description": "Tells proxies not to buffer the stream.",
+            "required": True,
+            "schema": {"type": "string"},
+            "example": "no",
+        }
+    },
+}
