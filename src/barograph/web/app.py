@@ -124,13 +124,13 @@ def create_app(
     identity: IdentityProvider | None = None,
     facilitator: Facilitator | None = None,
     is_stopping: Callable[[], bool] = lambda: False,
-    call_at_stop: Callable[[Callable[[], None]], None] = lambda _: None,
+    at_start: Callable[[Callable[[], None]], None] = lambda _: None,
     metrics: Metrics = NO_METRICS,
 ) -> WebApp:
     """Put the web side together over the service's database and the history.
 
     `identity` and `facilitator` replace the ones that the settings name. `is_stopping` says whether
-    the server was told to stop, and `call_at_stop` registers what ends the worker's streams then.
+    the server was told to stop. `at_start` is called with the function that ends all streams.
     Without `metrics` nothing is measured.
 
     Raises:
@@ -143,7 +143,7 @@ def create_app(
     health = health_routes(board, is_stopping)
 
     def life(_: Starlette) -> AbstractAsyncContextManager[None]:
-        call_at_stop(parts.streams.tail.close)
+        at_start(parts.streams.tail.close)
         return lifespan(board, _tasks(parts), _closings(parts))
 
     routers = (*_api_routers(parts), *_page_routers(parts), health)
