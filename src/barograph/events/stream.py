@@ -7,7 +7,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,7 +20,7 @@ from barograph.events.store import events_after
 from barograph.events.tail import EncodedEvent, EventTail, encode_event
 from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.disconnects import disconnecting
-from barograph.kit.documents import CORS, NO_STORE, NOSNIFF, Headers
+from barograph.kit.documents import CORS, NO_STORE, NOSNIFF
 from barograph.kit.http import NO_BODY, ApiRouter, Receive, Scope, Send
 from barograph.kit.lists import one_of, require_known
 from barograph.kit.wire import operation, parameter
@@ -61,42 +61,56 @@ class TooManyStreams(RequestError):
         )
 
 
-class TooManyReaders(RequestError):
-    """This worker has no room for another stream."""
-
-    status = 503
-
-    def __init__(self) -> None:
-        super().__init__(f"too many open streams; try again shortly, or poll {EVENTS_PATH}")
-
-
 class EventStreams:
     """The open streams of a worker."""
 
     def __init__(
-        self, board: Board, database: Database, queue: RenderQueue, limiter: RateLimiter, venue: str
+        self, board: Board, database: Database, queue: RenderQueue, limiter: RateLimiter
     ) -> None:
         self.tail = EventTail(board)
         self._board = board
         self._database = database
         self._queue = queue
         self._limiter = limiter
-        self.venue = venue
         self._open: Counter[str] = Counter()
         self._opened = 0
 
     async def page(self, scope: Scope, last: int) -> Sequence[EncodedEvent]:
         """The events after an id: from memory, or else the first ones from the database."""
         recent = self.tail.after(last)
-        return await self.read(scope, last) if recent is None else recent
+        return await self._read(scope, last) if recent is None else recent
 
-    async def read(self, scope: Scope, last: int) -> Sequence[EncodedEvent]:
-        """Events from the database; streams at the same position share one read.
+    async def has(self, scope: Scope, last: int) -> bool:
+        """Whether there is an event with this id, or it is 0."""
+        # Another worker may have seen an event that this one learns of with its next poll.
+        return last <= self.tail.newest or bool(await self._read(scope, last - 1))
+
+    @contextmanager
+    def place(self, scope: Scope) -> Iterator[int]:
+        """Take a place for a stream, and yield how many beats it may live.
 
         Raises:
-            TemporarilyUnavailable: the database can't be read.
-            TooManyRequests: the caller's render limit is reached.
-            RenderQueueFull: too many renders are waiting.
+            TooManyStreams: the caller has too many.
+            TemporarilyUnavailable: the worker has too many, stops, or does not know the log yet.
+        """
+        caller = self._limiter.caller(scope)
+        is_full = self._open.total() >= MAX_STREAMS
+        if is_full or self.tail.is_closed or self._board.polled_at is None:
+            raise TemporarilyUnavailable
+        if self._open[caller] >= MAX_PER_CALLER:
+            raise TooManyStreams
+        self._open[caller] += 1
+        self._opened += 1
+        try:
+            yield LIFE_BEATS + self._opened % SPREAD_BEATS
+        finally:
+            self._open[caller] -= 1
+            self._open += Counter()  # drops callers without a stream
+
+    async def _read(self, scope: Scope, last: int) -> Sequence[EncodedEvent]:
+        """Events from the database, as one more render of the caller.
+
+        Streams at the same position share one read.
         """
 
         async def work() -> list[EncodedEvent]:
@@ -107,37 +121,6 @@ class EventStreams:
             return (await self._queue.render(scope, (STREAM_PATH, last), work))[0]
         except DatabaseUnavailable as error:
             raise TemporarilyUnavailable from error
-
-    @contextmanager
-    def place(self, scope: Scope) -> Iterator[int]:
-        """Take a place for a stream, and yield how many streams were opened before.
-
-        Raises:
-            TooManyStreams: the caller has too many.
-            TooManyReaders: the worker has too many.
-            TemporarilyUnavailable: the worker stops, or does not know the log yet.
-        """
-        caller = self._limiter.caller(scope)
-        if self.tail.is_closed or self._board.polled_at is None:
-            raise TemporarilyUnavailable
-        if self._open[caller] >= MAX_PER_CALLER:
-            raise TooManyStreams
-        if self._open.total() >= MAX_STREAMS:
-            raise TooManyReaders
-        self._open[caller] += 1
-        self._opened += 1
-        try:
-            yield self._opened
-        finally:
-            self._open[caller] -= 1
-            self._open += Counter()  # drops callers without a stream
-
-
-class _Position(NamedTuple):
-    """Where a stream begins, and the comment that says so if the reader asked for another place."""
-
-    last: int
-    comment: bytes = b""
 
 
 class _Stream(Response):
@@ -152,44 +135,45 @@ class _Stream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send events until the client disconnects, reads too slowly or the stream's life ends."""
-        with self._streams.place(scope) as number:
-            begin = await self._position(scope)
-            await self._streams.page(scope, begin.last)  # errors are sent before the first byte
+        with self._streams.place(scope) as beats:
+            last, comment = await self._position(scope)
+            await self._streams.page(scope, last)  # its errors go before the first byte
             await send({"type": "http.response.start", "status": 200, "headers": _FIELDS})
             if scope.get("is_head"):
                 await send(NO_BODY)
                 return
+            text, until = OPENING + comment, self._tail.beats + beats
             async with disconnecting(receive) as gone:
-                # A client that reads nothing can't take the end either; the server disconnects it.
                 with suppress(TimeoutError, RequestError):
-                    until = self._tail.beats + LIFE_BEATS + number % SPREAD_BEATS
-                    await self._forward(scope, begin, gone, send, until)
+                    await self._forward(scope, send, gone, last, text, until)
                     await _send_text(send, b"", more=False)
 
-    async def _position(self, scope: Scope) -> _Position:
+    async def _position(self, scope: Scope) -> tuple[int, bytes]:
+        """The id to start after, and a comment if the client asked for another one."""
         newest = self._tail.newest
-        seen = [value for name, value in scope["headers"] if name == b"last-event-id"]
-        if seen and seen[0]:
-            with suppress(InvalidRequest):
-                last = event_id("Last-Event-ID", seen[0].decode("latin-1"))
-                if await self._has(scope, last):
-                    return _Position(last)
-            return _Position(newest, RESTARTED)
+        for name, value in scope["headers"]:
+            if name == b"last-event-id" and value:
+                with suppress(InvalidRequest):
+                    last = event_id("Last-Event-ID", value.decode("latin-1"))
+                    if await self._streams.has(scope, last):
+                        return last, b""
+                return newest, RESTARTED
         if self._after is None:
-            return _Position(newest)
-        if not await self._has(scope, self._after):
+            return newest, b""
+        if not await self._streams.has(scope, self._after):
             raise InvalidRequest(f"after is beyond the newest event, which has the id {newest}")
-        return _Position(self._after)
-
-    async def _has(self, scope: Scope, last: int) -> bool:
-        # Another worker may have seen an event that this one learns of with its next poll.
-        return last <= self._tail.newest or bool(await self._streams.read(scope, last - 1))
+        return self._after, b""
 
     async def _forward(
-        self, scope: Scope, begin: _Position, gone: "asyncio.Future[bool]", send: Send, until: int
+        self,
+        scope: Scope,
+        send: Send,
+        gone: "asyncio.Future[bool]",
+        last: int,
+        text: bytes,
+        until: int,
     ) -> None:
-        tail, epoch, last = self._tail, self._tail.epoch, begin.last
-        text = OPENING + begin.comment
+        tail, epoch = self._tail, self._tail.epoch
         while tail.epoch == epoch and tail.beats < until and not gone.done():
             beats, news = tail.beats, tail.news()  # before reading, so that nothing is missed
             page = await self._streams.page(scope, last)
@@ -209,62 +193,38 @@ async def _send_text(send: Send, text: bytes, *, more: bool = True) -> None:
         await send({"type": "http.response.body", "body": text, "more_body": more})
 
 
-def stream_routes(streams: EventStreams) -> ApiRouter:
+def stream_routes(streams: EventStreams, venue: str) -> ApiRouter:
     """The route of the stream."""
     router = ApiRouter(tags=["stream"])
 
-    @router.get(
-        STREAM_PATH,
-        **operation(
-            "streamEvents",
-            None,
-            *_PARAMETERS,
-            responses={
-                200: _DESCRIBED,
-                400: "Invalid parameter.",
-                404: "Unknown type or venue.",
-                429: "Too many streams, or limit reached.",
-                503: "Too many streams in all, or the database is unavailable.",
-            },
-        ),
-    )
+    @router.get(STREAM_PATH, **operation("streamEvents", None, *_PARAMETERS, responses=_RESPONSES))
     async def stream(request: Request) -> Response:
-        given = require_known(request.query_params, _NAMES)
-        one_of(given, "venue", [streams.venue], streams.venue)
+        given = require_known(request.query_params, ("after", "type", "symbol", "venue"))
+        one_of(given, "venue", [venue], venue)
         after = event_id("after", given["after"]) if "after" in given else None
         return _Stream(streams, filter_from(given), after)
 
     return router
 
 
-_FIELDS: Headers = [
+_FIELDS = [
     (b"content-type", b"text/event-stream"),
-    NO_STORE,
     (b"x-accel-buffering", b"no"),
-    NOSNIFF,
-    *CORS,
+    *(NO_STORE, NOSNIFF, *CORS),
 ]
-_NAMES = ("after", "type", "symbol", "venue")
 _PARAMETERS = (
     parameter("query", "after", "Start after this id. Default: the newest event.", type="integer"),
     *FILTERS,
-    parameter(
-        "header",
-        "Last-Event-ID",
-        "The id of the last event that you have seen; it wins over `after`. Browsers send it when "
-        "they reconnect.",
-    ),
+    parameter("header", "Last-Event-ID", "The last id that you have seen. Wins over `after`."),
 )
-_DESCRIBED = {
-    "description": "Events without end, each with `id`, `event` (its type) and `data` (JSON as in "
-    "`/api/v1/events`). A comment at least every 15 seconds. Reconnect when the stream ends.",
-    "content": {"text/event-stream": {"schema": {"type": "string"}}},
-    "headers": {
-        "X-Accel-Buffering": {
-            "description": "Tells proxies not to buffer the stream.",
-            "required": True,
-            "schema": {"type": "string"},
-            "example": "no",
-        }
+_RESPONSES = {
+    200: {
+        "description": "Events without end, each with `id`, `event` (its type) and `data` (as in "
+        "`/api/v1/events`). A comment at least every 15 seconds.",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
     },
+    400: "Invalid parameter.",
+    404: "Unknown type or venue.",
+    429: "Too many streams, or limit reached.",
+    503: "Too many streams in all, or the database is unavailable.",
 }

@@ -208,9 +208,7 @@ class _Parts:
         self.events = EventsAnswer(
             public.board, inputs.database, self.reads, VENUE, settings.exchange_source, base_url
         )
-        self.streams = EventStreams(
-            public.board, inputs.database, self.render_queue, limiter, VENUE
-        )
+        self.streams = EventStreams(public.board, inputs.database, self.render_queue, limiter)
         self.described = _described(base_url)
 
 
@@ -368,7 +366,7 @@ def _api_routers(parts: _Parts) -> list[Router]:
         status_routes(board, public.status),
         badge_routes(board, public.badges),
         event_routes(parts.events),
-        stream_routes(parts.streams),
+        stream_routes(parts.streams, VENUE),
     ]
 
 
