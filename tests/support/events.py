@@ -50,7 +50,11 @@ class StreamReader:
         self._sent: asyncio.Queue[Message] = asyncio.Queue()
         self._received: asyncio.Queue[Message] = asyncio.Queue()
         self._received.put_nowait({"type": "http.request", "body": b"", "more_body": False})
-        self._task = asyncio.create_task(app(scope, self._received.get, self._sent.put))  # type: ignore[arg-type]
+
+        async def ask() -> None:
+            await app(scope, self._received.get, self._sent.put)
+
+        self._task = asyncio.create_task(ask())
 
     async def start(self) -> Message:
         """The beginning of the response."""

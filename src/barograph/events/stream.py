@@ -4,6 +4,7 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
 
 import asyncio
+from asyncio import Future
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -23,7 +24,7 @@ from barograph.kit.disconnects import disconnecting
 from barograph.kit.documents import CORS, NO_STORE, NOSNIFF
 from barograph.kit.http import NO_BODY, ApiRouter, Receive, Scope, Send
 from barograph.kit.lists import one_of, require_known
-from barograph.kit.wire import operation, parameter
+from barograph.kit.wire import Schema, operation, parameter
 from barograph.limits.rate_limits import RateLimiter
 from barograph.limits.render_queue import RenderQueue
 
@@ -136,44 +137,38 @@ class _Stream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send events until the client disconnects, reads too slowly or the stream's life ends."""
         with self._streams.place(scope) as beats:
-            last, comment = await self._position(scope)
-            await self._streams.page(scope, last)  # its errors go before the first byte
+            start = await self._position(scope)
+            await self._streams.page(scope, start[0])  # its errors go before the first byte
             await send({"type": "http.response.start", "status": 200, "headers": _FIELDS})
             if scope.get("is_head"):
                 await send(NO_BODY)
                 return
-            text, until = OPENING + comment, self._tail.beats + beats
+            until = self._tail.beats + beats
             async with disconnecting(receive) as gone:
                 with suppress(TimeoutError, RequestError):
-                    await self._forward(scope, send, gone, last, text, until)
+                    await self._forward(scope, send, gone, start, until)
                     await _send_text(send, b"", more=False)
 
     async def _position(self, scope: Scope) -> tuple[int, bytes]:
-        """The id to start after, and a comment if the client asked for another one."""
+        """The id to start after, and the first lines of the stream."""
         newest = self._tail.newest
         for name, value in scope["headers"]:
             if name == b"last-event-id" and value:
                 with suppress(InvalidRequest):
                     last = event_id("Last-Event-ID", value.decode("latin-1"))
                     if await self._streams.has(scope, last):
-                        return last, b""
-                return newest, RESTARTED
+                        return last, OPENING
+                return newest, OPENING + RESTARTED
         if self._after is None:
-            return newest, b""
+            return newest, OPENING
         if not await self._streams.has(scope, self._after):
             raise InvalidRequest(f"after is beyond the newest event, which has the id {newest}")
-        return self._after, b""
+        return self._after, OPENING
 
     async def _forward(
-        self,
-        scope: Scope,
-        send: Send,
-        gone: "asyncio.Future[bool]",
-        last: int,
-        text: bytes,
-        until: int,
+        self, scope: Scope, send: Send, gone: Future[bool], start: tuple[int, bytes], until: int
     ) -> None:
-        tail, epoch = self._tail, self._tail.epoch
+        tail, epoch, (last, text) = self._tail, self._tail.epoch, start
         while tail.epoch == epoch and tail.beats < until and not gone.done():
             beats, news = tail.beats, tail.news()  # before reading, so that nothing is missed
             page = await self._streams.page(scope, last)
@@ -183,7 +178,7 @@ class _Stream(Response):
             if page:
                 last = page[-1].event.id
             else:
-                waiting: set[asyncio.Future[Any]] = {news, gone}
+                waiting: set[Future[Any]] = {news, gone}
                 await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             text = HEARTBEAT if tail.beats != beats else b""
 
@@ -217,7 +212,7 @@ _PARAMETERS = (
     *FILTERS,
     parameter("header", "Last-Event-ID", "The last id that you have seen. Wins over `after`."),
 )
-_RESPONSES = {
+_RESPONSES: dict[int, str | Schema] = {
     200: {
         "description": "Events without end, each with `id`, `event` (its type) and `data` (as in "
         "`/api/v1/events`). A comment at least every 15 seconds.",
