@@ -121,9 +121,9 @@ TEXTS: Mapping[str, str] = {
     "getEvents": "The log of what changed, oldest first. Regime and signal changes, briefs, "
     "contracts listed and delisted, outages of the market feed, recorded stance versions (digests "
     "only). Ids have no gaps: pass the last id that you have seen as `after`.",
-    "streamEvents": "The log of what changed, as server-sent events. `Last-Event-ID` or `after` "
-    "resumes without a gap or a repeat; otherwise the stream starts with the next event. It ends "
-    "after about an hour, or when the server restarts: reconnect.",
+    "streamEvents": "The log of what changed, as server-sent events. Send the last id that you "
+    "have seen as `Last-Event-ID` to resume without a gap or a repeat; otherwise the stream starts "
+    "with the next event. It ends after an hour at most: reconnect.",
     "getFeedNow": "The newest stances, the market state and the newest briefs. Keep `leg_id`, "
     "`revision`, `history_digest` and `issued_at` of the durable stances; skip the others. Each "
     "stance has the address of its full version.",
