@@ -133,7 +133,12 @@ def prepare_worker(end_streams: Callable[[], None]) -> None:
     signal is also written to the event loop's wake-up pipe, where the loop's handlers read it.
     """
     loop = asyncio.get_running_loop()
-    loop.call_later(1, close_stalled_connections, STALLED_SECONDS)  # once Granian listens
+
+    def close_stalled() -> None:
+        if not close_stalled_connections(STALLED_SECONDS):
+            loop.call_later(0.1, close_stalled)  # Granian listens later
+
+    loop.call_soon(close_stalled)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: loop.call_soon_threadsafe(end_streams))
 
