@@ -20,7 +20,7 @@ from barograph.events.query import EventFilter, event_id, filter_from
 from barograph.events.store import events_after
 from barograph.events.tail import EncodedEvent, EventTail, encode_event
 from barograph.kit.database import Database, DatabaseUnavailable
-from barograph.kit.disconnects import disconnecting
+from barograph.kit.disconnects import next_disconnect
 from barograph.kit.documents import CORS, NO_STORE, NOSNIFF
 from barograph.kit.http import NO_BODY, ApiRouter, Receive, Scope, Send
 from barograph.kit.lists import one_of, require_known
@@ -55,12 +55,6 @@ class TooManyStreams(RequestError):
 
     status = 429
 
-    def __init__(self) -> None:
-        super().__init__(
-            f"too many streams: one address may have {MAX_PER_CALLER} open; close one, or use one "
-            "stream for several types and symbols, with commas"
-        )
-
 
 class EventStreams:
     """The open streams of a worker."""
@@ -69,10 +63,8 @@ class EventStreams:
         self, board: Board, database: Database, queue: RenderQueue, limiter: RateLimiter
     ) -> None:
         self.tail = EventTail(board)
-        self._board = board
-        self._database = database
-        self._queue = queue
-        self._limiter = limiter
+        self._board, self._database = board, database
+        self._queue, self._limiter = queue, limiter
         self._open: Counter[str] = Counter()
         self._opened = 0
 
@@ -99,7 +91,7 @@ class EventStreams:
         if is_full or self.tail.is_closed or self._board.polled_at is None:
             raise TemporarilyUnavailable
         if self._open[caller] >= MAX_PER_CALLER:
-            raise TooManyStreams
+            raise TooManyStreams(_TOO_MANY)
         self._open[caller] += 1
         self._opened += 1
         try:
@@ -109,10 +101,7 @@ class EventStreams:
             self._open += Counter()  # drops callers without a stream
 
     async def _read(self, scope: Scope, last: int) -> Sequence[EncodedEvent]:
-        """Events from the database, as one more render of the caller.
-
-        Streams at the same position share one read.
-        """
+        """Events from the database; streams at the same position share one read."""
 
         async def work() -> list[EncodedEvent]:
             found = await events_after(self._database, last, PAGE_EVENTS)
@@ -129,10 +118,8 @@ class _Stream(Response):
 
     def __init__(self, streams: EventStreams, wanted: EventFilter, after: int | None) -> None:
         super().__init__()
-        self._streams = streams
-        self._tail = streams.tail
-        self._wanted = wanted
-        self._after = after
+        self._streams, self._tail = streams, streams.tail
+        self._wanted, self._after = wanted, after
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send events until the client disconnects, reads too slowly or the stream's life ends."""
@@ -144,10 +131,14 @@ class _Stream(Response):
                 await send(NO_BODY)
                 return
             until = self._tail.beats + beats
-            async with disconnecting(receive) as gone:
-                with suppress(TimeoutError, RequestError):
-                    await self._forward(scope, send, gone, start, until)
-                    await _send_text(send, b"", more=False)
+            gone = asyncio.ensure_future(next_disconnect(receive))
+            try:
+                await self._forward(scope, send, gone, start, until)
+                await _send_text(send, b"", more=False)
+            except (TimeoutError, RequestError):
+                pass  # a client that reads nothing can't take the end either
+            finally:
+                gone.cancel()
 
     async def _position(self, scope: Scope) -> tuple[int, bytes]:
         """The id to start after, and the first lines of the stream."""
@@ -202,6 +193,10 @@ def stream_routes(streams: EventStreams, venue: str) -> ApiRouter:
     return router
 
 
+_TOO_MANY = (
+    f"too many streams: one address may have {MAX_PER_CALLER} open; close one, or use one stream "
+    "for several types and symbols, with commas"
+)
 _FIELDS = [
     (b"content-type", b"text/event-stream"),
     (b"x-accel-buffering", b"no"),

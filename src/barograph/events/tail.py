@@ -62,7 +62,8 @@ class EventTail:
     def close(self) -> None:
         """End all streams, because the worker stops."""
         self.is_closed = True
-        self._end_streams()
+        self.epoch += 1
+        self._wake()
 
     def _look(self) -> None:
         """Wake the streams if there is something to send."""
@@ -71,21 +72,13 @@ class EventTail:
         if is_beat:
             self._beat_at = now
             self.beats += 1
-        if known is not None and known.events is not self._published:
-            self._publish(known.events)
-        elif is_beat:
+        is_new = known is not None and known.events is not self._published
+        if known is not None and is_new:
+            newest, self._published = self.newest, known.events
+            self._recent = [encode_event(each) for each in known.events]
+            self.epoch += self.newest < newest  # a backup was restored, so ids will repeat
+        if is_new or is_beat:
             self._wake()
-
-    def _publish(self, events: Sequence[Event]) -> None:
-        newest, self._published = self.newest, events
-        self._recent = [encode_event(each) for each in events]
-        if self.newest < newest:  # a backup was restored, so ids will repeat
-            self._end_streams()
-        self._wake()
-
-    def _end_streams(self) -> None:
-        self.epoch += 1
-        self._wake()
 
     def _wake(self) -> None:
         if self._news is not None:

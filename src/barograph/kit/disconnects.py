@@ -14,30 +14,23 @@ async def watch_disconnect(receive: Receive) -> AsyncIterator[Callable[[], bool]
     Servers report a disconnect only to a pending `receive`. Polling it once without waiting, as a
     framework's `is_disconnected` does, returns the request itself and misses what follows.
     """
-    async with disconnecting(receive) as gone:
+    listening = asyncio.ensure_future(next_disconnect(receive))
 
-        def is_disconnected() -> bool:
-            if not gone.done():
-                return False
-            # If `receive` itself failed, the connection is gone.
-            return gone.cancelled() or gone.exception() is not None or gone.result()
+    def is_disconnected() -> bool:
+        if not listening.done():
+            return False
+        # If `receive` itself failed, the connection is gone.
+        return listening.cancelled() or listening.exception() is not None or listening.result()
 
-        yield is_disconnected
-
-
-@asynccontextmanager
-async def disconnecting(receive: Receive) -> AsyncIterator["asyncio.Future[bool]"]:
-    """Yield a future that ends with the client's next message, which says that it disconnected."""
-    listening = asyncio.ensure_future(_disconnects(receive))
     try:
-        yield listening
+        yield is_disconnected
     finally:
         listening.cancel()
         await asyncio.gather(listening, return_exceptions=True)
 
 
-async def _disconnects(receive: Receive) -> bool:
-    """Read the request to its end, and then wait for the next message."""
+async def next_disconnect(receive: Receive) -> bool:
+    """Read the request to its end, and then wait for the next message: whether it disconnects."""
     while (message := await receive())["type"] == "http.request":
         if not message.get("more_body", False):
             message = await receive()
