@@ -195,7 +195,12 @@ def test_changed_backup_is_refused_and_nothing_restored(backup: Path, tmp_path: 
 
 
 def test_older_backup_is_upgraded_and_newer_one_refused(backup: Path, tmp_path: Path) -> None:
-    older = ("DROP TABLE history_origin", "DELETE FROM schema_migrations WHERE number >= 17")
+    newer = ("history_origin", "events", "liquidation_files", "liquidation_file_parts")
+    older = (
+        *(f"DROP TABLE {table}" for table in newer),
+        "DROP INDEX liquidations_by_contract",
+        "DELETE FROM schema_migrations WHERE number >= 17",
+    )
     change(backup, "barograph.sqlite3", *older)
     succeed("restore", backup, tmp_path / "new")
     assert is_held(rows_of(tmp_path / "new"))

@@ -1,5 +1,6 @@
 """Every described operation sends exactly the header fields and bodies that it declares."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from barograph.briefs.records import Brief
 from barograph.discovery.mcp_description import PROTOCOLS
 from barograph.discovery.openapi import RATE_LIMIT
 from barograph.kit.timestamps import HOUR
+from barograph.markets.liquidation_files import DailyFile, store_file
 from barograph.web.app import OWN_ROUTES
 from support.clock import START
 from support.descriptions import closed, operations, shop
@@ -30,6 +32,8 @@ EVERYWHERE = {
 CROSS_ORIGIN = "access-control-"
 """Fields of every free read, described once in the text of the document."""
 
+RENDERED = {"data", "series"}
+FILE = DailyFile("2026-11-05", 0, 1, "ab" * 32, "[]")
 MARKET_READS = ("/api/agent/derivatives", "/api/agent/market", "/api/agent/market-state")
 DATED = {*MARKET_READS, "/api/agent/briefs", "/api/v1/signals", "/api/status"}
 TEXTS = {"/llms.txt", "/llms-full.txt", "/robots.txt", "/.well-known/security.txt"}
@@ -57,6 +61,7 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("described")
     with fresh_service(folder, security_contact=CONTACT) as service:
         service.keep_briefs(BRIEF)
+        asyncio.run(service.database.write(lambda tx: store_file(tx, FILE, b"a", START)))
         yield service
 
 
@@ -66,7 +71,8 @@ def description(market: Service) -> dict[str, Any]:
 
 
 def target(path: str) -> str:
-    return path.format(kind="rates-desk", symbol="BTC", key="funding-breadth", measure="funding")
+    names = {"kind": "rates-desk", "symbol": "BTC", "key": "funding-breadth", "measure": "funding"}
+    return path.format(**names, venue="bybit", day=FILE.day)
 
 
 def sent(answer: Answer) -> set[str]:
@@ -107,14 +113,14 @@ def test_free_reads_send_exactly_the_header_fields_that_are_declared(
             fields = {"if_none_match": "*"} if status == 304 else {}
             answer = market.ask(target(path), **fields)
             assert answer.status == status, path
-            is_counted = not path.startswith("/data/")  # downloads are where they are rendered
+            is_counted = not RENDERED & {*operation["tags"]}  # these are where they are rendered
             left_out = set() if is_counted else {each.lower() for each in RATE_LIMIT}
             assert sent(answer) - left_out == declared(operation, status) - left_out, path
             require_described(description, operation, answer)
             found[path] = sent(answer)
             is_public = answer.headers["cache-control"].startswith("public")
             assert not (is_public and "ratelimit" in answer.headers), path
-    assert len(found) == 38
+    assert len(found) == 43
     assert {path for path, fields in found.items() if "last-modified" in fields} == DATED
     assert {path for path, fields in found.items() if "link" in fields} == {
         "/api/agent",
@@ -128,7 +134,7 @@ def test_a_rendered_download_has_rate_limit_fields_and_a_cached_one_has_none(
     limits = {each.lower() for each in RATE_LIMIT}
     with fresh_service(tmp_path) as service:
         for path, operation in operations(description):
-            if path.startswith("/data/"):
+            if "data" in operation["tags"]:
                 rendered, kept = service.ask(target(path)), service.ask(target(path))
                 assert sent(rendered) == declared(operation, 200) == sent(kept) | limits
                 assert rendered.headers["cache-control"].startswith("private, max-age=5")
@@ -180,7 +186,7 @@ def test_a_wrong_method_on_a_free_path_is_the_declared_405(
             assert sent(answer) == declared(operation, 405) == {"allow", "cache-control"}
             require_described(description, operation, answer)
             looked_at += 1
-    assert looked_at == 38
+    assert looked_at == 43
 
 
 @pytest.mark.parametrize(

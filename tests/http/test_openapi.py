@@ -43,6 +43,9 @@ DATA = {
     "/data/{symbol}/{measure}.csv": {"400", "404", "502", "503"},
     "/data/liquidations.json": {"400", "503"},
     "/data/liquidations.csv": {"400", "503"},
+    "/data/liquidations/{venue}/manifest.json": {"404", "503"},
+    "/data/liquidations/{venue}/{day}.csv.gz": {"400", "404", "503"},
+    "/api/v1/liquidations": {"400", "404", "503"},
 }
 ENTITLED = {
     "/api/agents/material-change": {"400", "401", "402", "404", "405", "503"},

@@ -21,10 +21,6 @@ from barograph.kit.http import Scope
 from barograph.kit.timestamps import SECOND
 from barograph.limits.memory_store import MemoryStore
 from barograph.limits.rate_limits import RENDERS, RateLimit, RateLimiter, TooManyRequests, Usage
-from barograph.markets.reader import MarketReader, freshness_limits
-from barograph.markets.series import SeriesReader
-from barograph.markets.view import PERPETUALS
-from barograph.signals.reader import SignalsReader
 from barograph.limits.render_queue import (
     AT_ONCE,
     MAX_PENDING,
@@ -35,6 +31,10 @@ from barograph.limits.render_queue import (
     RenderQueue,
     RenderQueueFull,
 )
+from barograph.markets.reader import MarketReader, freshness_limits
+from barograph.markets.series import SeriesReader
+from barograph.markets.view import PERPETUALS
+from barograph.signals.reader import SignalsReader
 from barograph.site.responses import Page
 from barograph.site.series import ChartReader
 from barograph.site.site import RenderPage, Site

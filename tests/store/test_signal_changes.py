@@ -26,7 +26,7 @@ def read(
 ) -> Callable[[Callable[[Transaction], Coroutine[Any, Any, T]]], T]:
     async def fill(tx: Transaction) -> None:
         sql = "INSERT INTO signal_changes (key, at, label, value) VALUES ($1, $2, $3, $4)"
-        await tx.execute_many(sql, CHANGES)
+        await tx.execute_many(sql, [each[:4] for each in CHANGES])
 
     runner.run(database.write(fill))
     return lambda work: runner.run(database.read(work))

@@ -23,6 +23,8 @@ ROWS: dict[str, list[Row]] = {
     "liquidations": [("bybit", 1, "BTCUSDT", "long", 0.1, 70_000.5, "measured")],
     "watched_spans": [("bybit", 1, 2, "measured")],
     "regime_changes": [("bybit", 1, "Überhitzt ☃", None, "backfilled")],
+    "liquidation_files": [("bybit", "2026-11-14", 1, 2, 3, SHA, "[[1,2]]")],
+    "liquidation_file_parts": [("bybit", "2026-11-14", part, "QUJD" * 99) for part in (0, 1)],
     "liquidation_hours": [("bybit", 3_600_000, 1.5, 0, 99.9, "measured")],
     "settlements": [("bybit", "BTCUSDT", 8, 0.01, 8, 9, "measured")],
     "settlement_reports": [
@@ -33,6 +35,7 @@ ROWS: dict[str, list[Row]] = {
     "backfills": [("bybit", "BTCUSDT", 1, 2, 3)],
     "signal_changes": [("btc-etf", 1, "high", '{"a":1}')],
     "briefs": [("a-slug", 1, "c", "h", "BTC", "s", "line\nline", "src", "r", 1, 2, "{}", SHA, "k")],
+    "events": [(n, f"cause/{n}", "signal.changed", n, f'{{"id":{n}}}') for n in range(1, 13)],
     "observations": [("us10y", day, n, 4.0 + n, "t", 5) for n in (1, 2) for day in ("b", "a")],
     "registrations": [(SHA, "a@example.com", "a@example.com", 1, 2, None, "caller", 1)],
     "api_keys": [("key1", SHA, "a@example.com", "a@example.com", 2**53 + 1, None)],

@@ -112,7 +112,7 @@ class SiteService:
         for change in changes:
             self.service.execute(
                 "INSERT INTO signal_changes (key, at, label, value) VALUES ($1, $2, $3, $4)",
-                *change,
+                *change[:4],
             )
 
     def rename(self, old: str, new: str) -> None:

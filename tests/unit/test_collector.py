@@ -16,12 +16,14 @@ from barograph.board.feeds import Feed
 from barograph.collector.jobs import Job, MailJob
 from barograph.collector.leader import HOUSEKEEPING_SECONDS, Collector, collector_lease
 from barograph.errors import LeaseLost, Throttled, UnknownToUpstream, Unreachable, UpstreamError
+from barograph.events.records import EVENTS
 from barograph.keys.outbox import Mail, MailSender, put_mail
 from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Work
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY
 from barograph.markets.exchange import Exchange, LiquidationWatcher
+from barograph.markets.listings import LISTINGS
 from barograph.markets.records import (
     ExchangeHealth,
     Liquidation,
@@ -43,7 +45,10 @@ POLL = 5
 LIQUIDATION = Liquidation(START - 1_000, "BTCUSDT", "long", 2.0, 50_000.0)
 LATER = Liquidation(START - 500, "ETHUSDT", "short", 1.0, 3_000.0)
 NEW = changed(PEPE, contract="NEWUSDT", base="NEW")
-JUDGED = [SIGNALS.name, *(each.name for each in FEEDS if each is not BACKFILL)]
+JUDGED = [
+    *(SIGNALS.name, EVENTS.name, LISTINGS.name),
+    *(each.name for each in FEEDS if each is not BACKFILL),
+]
 """The feeds of a reading."""
 
 

@@ -13,6 +13,7 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.evidence import FundingSettlement, Outage
 from barograph.markets.judge import MarketConclusion, MarketJudge
 from barograph.markets.liquidations import LiquidationHour
+from barograph.markets.listings import LISTINGS
 from barograph.markets.records import (
     ExchangeHealth,
     Liquidation,
@@ -75,7 +76,7 @@ def test_a_reading_publishes_every_feed_once(judge: MarketJudge) -> None:
     conclusion = judge.conclude(reading())
 
     assert sorted(each.feed for each in conclusion.publications) == sorted(
-        feed.name for feed in FEEDS if feed is not BACKFILL
+        feed.name for feed in (*FEEDS, LISTINGS) if feed is not BACKFILL
     )
     assert published(conclusion, PERPETUALS) == reading()
     assert published(conclusion, EXCHANGE_HEALTH) == ExchangeHealth(START)
@@ -243,7 +244,7 @@ def test_only_a_change_of_the_regime_is_recorded(judge: MarketJudge) -> None:
         [RegimeChange(START, "neutral", 0.01)],
         [],
         [],
-        [RegimeChange(START + 10_000 + DWELL, "long-leaning", 0.021)],
+        [RegimeChange(START + 10_000 + DWELL, "long-leaning", 0.021, "neutral")],
         [],
     ]
 
@@ -261,7 +262,9 @@ def test_without_bitcoin_the_regime_is_unknown(judge: MarketJudge) -> None:
     conclusion = judge.conclude(reading(START + 5_000, (ETH, SOL)))
 
     assert published(conclusion, REGIME).label == "unknown"
-    assert list(conclusion.regime_changes)[-1:] == [RegimeChange(START + 5_000, "unknown", None)]
+    assert list(conclusion.regime_changes)[-1:] == [
+        RegimeChange(START + 5_000, "unknown", None, "neutral")
+    ]
 
 
 def test_without_a_dwell_the_regime_changes_at_once() -> None:
@@ -336,7 +339,7 @@ def test_the_row_count_is_everything_a_conclusion_writes(judge: MarketJudge) -> 
     first = stored(judge, judge.conclude(reading()))
     second = judge.conclude(reading(START + 5_000))
 
-    assert first.row_count == 5 + (3 + 4) + 2 + 1 + 1 + 1
+    assert first.row_count == 6 + (3 + 4) + 2 + 1 + 1 + 1 + 1
     assert second.row_count == 5
 
 

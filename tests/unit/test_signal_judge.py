@@ -67,7 +67,7 @@ def test_a_change_is_recorded_once_with_its_instant_and_its_value() -> None:
 
     assert conclusion is not None
     assert [tuple(each) for each in conclusion.changes] == [
-        (REGIME, START + MINUTE, "long-crowded", "+0.0100 % per 8 h")
+        (REGIME, START + MINUTE, "long-crowded", "+0.0100 % per 8 h", "neutral")
     ]
     assert changes(stored(judge, at(START + 2 * MINUTE, "long-crowded"))) == {}
 

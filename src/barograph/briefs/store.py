@@ -7,6 +7,7 @@ from typing import Any
 from barograph.board.board import publish
 from barograph.board.feeds import Feed, Publication
 from barograph.briefs.records import Brief, Briefs, BriefsPage, ListedBrief, Neighbours
+from barograph.events.records import NewEvent
 from barograph.kit.database import Queryable, Transaction, Value
 
 BRIEFS = Feed("briefs", Briefs)
@@ -23,6 +24,21 @@ async def record_briefs(tx: Transaction, briefs: Sequence[Brief]) -> None:
     await tx.execute_many(_INSERT, [_row(brief) for brief in briefs])
     newest = await tx.fetch(_NEWEST_LISTED, NEWEST)
     await publish(tx, [Publication.of(BRIEFS, Briefs(tuple(_listed(row) for row in newest)))])
+
+
+def brief_event(brief: Brief) -> NewEvent:
+    """A published brief."""
+    return NewEvent(
+        "brief.published",
+        brief.published_at,
+        brief.slug,
+        {
+            "slug": brief.slug,
+            "headline": brief.headline,
+            "category": brief.category,
+            "symbols": list(brief.coins),
+        },
+    )
 
 
 async def briefs_page(

@@ -49,7 +49,8 @@ def publish(file: Path, as_json: bool, data: Path | None) -> None:
     """
     from barograph.briefs.documents import BRIEF_PAGES
     from barograph.briefs.operator import InvalidBrief, parse_brief
-    from barograph.briefs.store import brief_by_slug, record_briefs
+    from barograph.briefs.store import brief_by_slug, brief_event, record_briefs
+    from barograph.events.store import append_events
     from barograph.kit.database import Transaction
 
     try:
@@ -63,6 +64,7 @@ def publish(file: Path, as_json: bool, data: Path | None) -> None:
         if await brief_by_slug(tx, brief.slug) is not None:
             return False
         await record_briefs(tx, [brief])
+        await append_events(tx, [brief_event(brief)])
         return True
 
     if not run_on_database(read_settings(data=data), lambda database: database.write(work)):

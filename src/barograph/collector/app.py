@@ -7,11 +7,13 @@ from functools import partial
 from barograph.collector.backfill import BackfillJob
 from barograph.collector.jobs import (
     Job,
+    LiquidationFilesJob,
     MacroJob,
     MailJob,
     ReconcileJob,
     SettlementJob,
     StanceJob,
+    VersionEventJob,
 )
 from barograph.collector.leader import Collector
 from barograph.collector.metrics import collector_gauges
@@ -28,6 +30,7 @@ from barograph.payments.reconcile import Reconciler
 from barograph.payments.records import Chain
 from barograph.settings import Settings
 from barograph.stances.issue import StanceIssuer
+from barograph.stances.version_events import VersionEvents
 from barograph.upstream.bybit import BybitExchange
 from barograph.upstream.chain import JsonRpcChain
 from barograph.upstream.etf import IssuerHoldings, OperatorFlows
@@ -72,7 +75,14 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
             ),
             SettlementJob(exchange, database, clock=clock),
             BackfillJob(exchange, database, clock=clock),
+            LiquidationFilesJob(
+                database,
+                source=settings.exchange_source,
+                history_days=settings.liquidation_history_days,
+                clock=clock,
+            ),
             StanceJob(StanceIssuer(settings, database, ledger, clock), ledger),
+            VersionEventJob(VersionEvents(database, ledger)),
         ]
         if mail is not None:
             jobs.append(MailJob(database, mail, clock=clock))

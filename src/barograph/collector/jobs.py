@@ -1,7 +1,7 @@
 """What the leading collector repeats besides measuring.
 
-Daily figures, settled funding, stances, unfinished payments and mails. A job logs what fails and
-tries again, so it never stops the measuring. Only a lost lease ends it.
+Daily figures, settled funding, files of liquidations, stances, unfinished payments and mails. A job
+logs what fails and tries again, so it never stops the measuring. Only a lost lease ends it.
 """
 
 import asyncio
@@ -31,11 +31,18 @@ from barograph.macro.records import (
 )
 from barograph.macro.store import record_figures
 from barograph.markets.exchange import SettlementHistory
+from barograph.markets.liquidation_files import (
+    FileTooLarge,
+    days_to_make,
+    make_file,
+    store_file,
+)
 from barograph.markets.settlements import bitcoin_contract
 from barograph.markets.store import record_settlement_reports
 from barograph.markets.view import PERPETUALS
 from barograph.payments.reconcile import Reconciler
 from barograph.stances.issue import StanceIssuer
+from barograph.stances.version_events import VersionEvents
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +51,11 @@ Sleep = Callable[[float], Awaitable[None]]
 
 SETTLEMENT_SECONDS = 60.0
 ISSUE_SECONDS = 15.0
+VERSION_SECONDS = 2.0
 RECONCILE_SECONDS = 60.0
 MAIL_SECONDS = 1.0
+FILE_SECONDS = 30.0
+FILES_PER_RUN = 5
 
 MAX_READINGS = 5_000
 """Limit of one transaction: every small write would wait for a huge one."""
@@ -204,6 +214,55 @@ class SettlementJob(Job):
             await self._database.write(work)
 
 
+class LiquidationFilesJob(Job):
+    """Makes the daily files of liquidations that are missing, a few per run."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        source: str,
+        history_days: int,
+        clock: Clock,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        super().__init__(FILE_SECONDS, sleep)
+        self._database = database
+        self._source = source
+        self._history_days = history_days
+        self._clock = clock
+        self._refused: set[int] = set()
+
+    async def __call__(self, lease: Lease) -> None:
+        """Run until the lease is lost; the first readings come before the archive."""
+        await self._sleep(self._seconds)
+        await super().__call__(lease)
+
+    async def run_once(self, lease: Lease) -> None:
+        """Make the oldest missing files."""
+        with logged("liquidation files not made"):
+            newest = await latest_snapshot(self._database, PERPETUALS)
+            listed = () if newest is None else newest.contracts
+            bases = {each.contract: each.base for each in listed}
+            days = await days_to_make(self._database, self._clock(), self._history_days)
+            for start in [day for day in days if day not in self._refused][:FILES_PER_RUN]:
+                await self._make(start, bases, lease)
+
+    async def _make(self, start: int, bases: dict[str, str], lease: Lease) -> None:
+        try:
+            made, body = await make_file(self._database, start, bases, self._source)
+        except FileTooLarge:
+            log.exception("liquidation file not made")
+            self._refused.add(start)
+            return
+
+        async def work(tx: Transaction) -> None:
+            await lease.fence(tx)
+            await store_file(tx, made, body, self._clock())
+
+        await self._database.write(work)
+
+
 class StanceJob(Job):
     """Issues a stance whenever its evidence has changed."""
 
@@ -235,6 +294,19 @@ class StanceJob(Job):
             log.critical("the history has a later leader than us; stances are not durable")
         else:
             self._announced = lease.token
+
+
+class VersionEventJob(Job):
+    """Adds recorded stance versions, also an operator's, to the log of events."""
+
+    def __init__(self, versions: VersionEvents, *, sleep: Sleep = asyncio.sleep) -> None:
+        super().__init__(VERSION_SECONDS, sleep)
+        self._versions = versions
+
+    async def run_once(self, lease: Lease) -> None:
+        """Announce what was recorded since the last time."""
+        with logged("stance versions not announced"):
+            await self._versions.announce(lease)
 
 
 class ReconcileJob(Job):

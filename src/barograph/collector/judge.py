@@ -9,9 +9,11 @@ from typing import NamedTuple
 
 from barograph.board.board import latest_snapshot
 from barograph.briefs.records import Brief
-from barograph.briefs.store import record_briefs
+from barograph.briefs.store import brief_event, record_briefs
 from barograph.briefs.writer import BriefWriter
 from barograph.errors import UpstreamError
+from barograph.events.records import NewEvent
+from barograph.events.store import append_events
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import MINUTE
@@ -23,7 +25,12 @@ from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
 from barograph.markets.regime import DWELL
 from barograph.markets.view import BACKFILL
 from barograph.settings import Settings
-from barograph.signals.judge import SignalConclusion, SignalJudge, record_signals
+from barograph.signals.judge import (
+    SignalConclusion,
+    SignalJudge,
+    record_signals,
+    signal_event,
+)
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +44,13 @@ class Conclusion(NamedTuple):
     market: MarketConclusion
     signals: SignalConclusion | None = None
     briefs: Sequence[Brief] = ()
+
+    @property
+    def events(self) -> list[NewEvent]:
+        """What it adds to the log of events."""
+        changes = () if self.signals is None else self.signals.changes
+        signals = [signal_event(each) for each in changes]
+        return [*self.market.events, *signals, *(brief_event(each) for each in self.briefs)]
 
     @property
     def row_count(self) -> int:
@@ -161,5 +175,7 @@ async def write_conclusions(
         await record_market(tx, [each.market for each in conclusions])
         await record_briefs(tx, [brief for each in conclusions for brief in each.briefs])
         await record_signals(tx, [each.signals for each in conclusions if each.signals is not None])
+        events = [event for each in conclusions for event in each.events]
+        await append_events(tx, sorted(events, key=lambda each: each.at))
 
     await database.write(work)

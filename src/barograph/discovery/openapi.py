@@ -188,7 +188,9 @@ def _of_reads(path: str, tags: set[str]) -> list[str]:
     if path in {INDEX_PATH, OPENAPI_PATH}:
         found.append("Link")
     if DATA in tags:
-        found += ["Content-Disposition", *RATE_LIMIT]
+        found.append("Content-Disposition")
+    if tags & {DATA, "series"}:
+        found += RATE_LIMIT
     return found
 
 

@@ -40,6 +40,7 @@ TAGS: Mapping[str, str] = {
     "`.svg` with `.json` for the JSON version.",
     "events": "One log of what changed, and everything that is pushed from it. Free.",
     STREAM: "The same log, pushed as server-sent events. Free.",
+    "series": "Everything that we recorded, for the whole retention, by pages. Free.",
     DATA: "The data behind the site's charts, for the last 1, 7, 30 or 60 days. Free.",
     HISTORY: "Digests, signed roots and proofs for the record of stances. Free. Without "
     "revealing the stances, which need Feed, they prove that nothing was changed. A leaf of a tree "
@@ -107,6 +108,9 @@ TEXTS: Mapping[str, str] = {
     f"changed. {_PROOF}",
     "getHistoryEventsProof": "Proofs that an event is in the history and that nothing older was "
     f"changed. {_PROOF}",
+    "getMeasureSeries": "Recorded history of any measure. Oldest first; follow `next` until it is "
+    "null. A gap is a point with the value null. Every point names its origin. Funding is scaled "
+    "to 8 hours, except settled-funding. A series begins with its first record.",
     "getSeries": "Recent history of one measure of one perpetual. At most 361 evenly spaced "
     "samples of one contract: price, funding per 8 hours, open interest or long accounts. "
     "`origin` says whether we measured a sample or took it from the exchange's own history. A "
@@ -118,6 +122,13 @@ TEXTS: Mapping[str, str] = {
     "still in progress.",
     "getLiquidationsTable": "The same as CSV. With a header. Intervals without coverage are empty "
     "cells.",
+    "listLiquidations": "Every recorded liquidation of a time range, oldest first. Time, contract, "
+    "side of the position, size, bankruptcy price and USD, with the spans that we really watched. "
+    "Follow `next` until it is null, or ask for CSV. For whole days use the daily files.",
+    "listLiquidationFiles": "The manifest of the daily files of liquidations. Each with its rows, "
+    "size, SHA-256 and watched spans. Files never change and are kept for good.",
+    "getLiquidationFile": "Every liquidation of one day as a compressed CSV file. Made shortly "
+    "after the UTC day is over. It never changes, and the manifest has its SHA-256.",
     "getEvents": "The log of what changed, oldest first. Regime and signal changes, briefs, "
     "contracts listed and delisted, outages of the market feed, recorded stance versions (digests "
     "only). Ids have no gaps: pass the last id that you have seen as `after`.",

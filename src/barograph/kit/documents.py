@@ -44,7 +44,6 @@ SLICE_BYTES = 64 * 1024
 """Longer bodies are sent in slices of this size, each after the client took the one before."""
 
 _ENCODED = (b"content-encoding", b"gzip")
-_BY_ENCODING = (b"vary", b"Accept-Encoding")
 _LIFE_SECONDS = FRESH_SECONDS + REVALIDATE_SECONDS + ROUNDING_SECONDS
 
 
@@ -84,7 +83,7 @@ class Document:
         """The durations of hot reads by status; the front door adds them if it measures."""
 
         if compress and len(body) >= WORTH_COMPRESSING:
-            fields = [*fields, _BY_ENCODING]
+            fields = _varying_by_encoding(fields)
             self.gzipped = Document(
                 # No timestamp, so that every worker produces the same bytes.
                 gzip.compress(body, 6, mtime=0),
@@ -138,10 +137,13 @@ class Document:
 
     def matches(self, if_none_match: bytes) -> bool:
         """Whether a client that sent this `If-None-Match` already has these bytes."""
-        if if_none_match.strip() == b"*":
-            return True
-        tags = (tag.strip() for tag in if_none_match.split(b","))
-        return any(tag.removeprefix(b"W/") == self.etag for tag in tags)
+        return names_tag(if_none_match, self.etag)
+
+
+def names_tag(if_none_match: bytes, etag: bytes) -> bool:
+    """Whether an `If-None-Match` names an ETag."""
+    tags = (tag.strip() for tag in if_none_match.split(b","))
+    return if_none_match.strip() == b"*" or any(tag.removeprefix(b"W/") == etag for tag in tags)
 
 
 def accepts_gzip(accept_encoding: bytes) -> bool:
@@ -151,6 +153,12 @@ def accepts_gzip(accept_encoding: bytes) -> bool:
         if coding.strip() == b"gzip":
             return weight.replace(b" ", b"").rstrip(b"0.") != b"q="
     return False
+
+
+def _varying_by_encoding(fields: Headers) -> Headers:
+    varies = [value for name, value in fields if name == b"vary"]
+    others = [field for field in fields if field[0] != b"vary"]
+    return [*others, (b"vary", b", ".join([*varies, b"Accept-Encoding"]))]
 
 
 def _begin(headers: Headers) -> Message:

@@ -221,9 +221,8 @@ class HeadAndOptions:
         elif scope["method"] == "OPTIONS" and (allow := self._allowed(scope["path"])):
             await _send(send, 204, preflight_fields(allow, _PREFLIGHT_NAMES), b"")
         elif scope["method"] == "HEAD" and self._allowed(scope["path"]) == ALLOW:
-            await self._app(
-                {**scope, "method": "GET", "is_head": True}, receive, without_body(send)
-            )
+            scope = {**scope, "method": "GET", "is_head": True}
+            await self._app(scope, receive, without_body(send))
         else:
             await self._app(scope, receive, send)
 

@@ -48,18 +48,28 @@ class ListHead(NamedTuple):
     """The values of those members."""
 
     as_of: int
-    venue: str
+    venue: str | None
     source: str
     notice: str
 
-    def encode(self, name: str, entries: Collection[bytes], following: str | None) -> bytes:
-        """A page of entries that are encoded already, under the name of the list."""
+    def encode(
+        self,
+        name: str,
+        entries: Collection[bytes],
+        following: str | None,
+        also: Mapping[str, object] | None = None,
+    ) -> bytes:
+        """A page of entries that are encoded already, under the name of the list.
+
+        `also` are other members before the list.
+        """
         head = {
             "as_of": iso_timestamp(self.as_of),
             "venue": self.venue,
             "source": self.source,
             "notice": self.notice,
             "count": len(entries),
+            **(also or {}),
         }
         return b'%b,"%b":[%b],"next":%b}' % (
             msgspec.json.encode(head)[:-1],

@@ -5,7 +5,7 @@ from itertools import groupby
 
 from msgspec.structs import astuple
 
-from barograph.kit.database import Row, Transaction
+from barograph.kit.database import Queryable, Row, Transaction
 from barograph.macro.records import (
     OPERATOR_AUM,
     OPERATOR_BTC,
@@ -90,6 +90,20 @@ async def as_known_at(tx: Transaction, series: str, at: int, days: int) -> list[
     return _in_order(await tx.fetch(_AS_KNOWN_AT, series, at, days))
 
 
+async def figures_between(
+    tx: Transaction, series: str, days: tuple[str, str], at: int, count: int
+) -> list[RecordedFigure]:
+    """The first `count` days of a series as known at an instant, up to, not including, a day."""
+    return [
+        RecordedFigure(*row) for row in await tx.fetch(_KNOWN_BETWEEN, series, at, *days, count)
+    ]
+
+
+async def stored_series(queryable: Queryable) -> list[str]:
+    """The names of all series with figures, in order."""
+    return [row[0] for row in await queryable.fetch(_NAMES)]
+
+
 async def etf_series(settings: Settings, look: SeriesLookup) -> EtfSeries:
     """The operator's figures if there is a file, otherwise the issuer's.
 
@@ -147,8 +161,18 @@ SELECT {_COLUMNS} FROM observations
 WHERE series = $1 AND revision = ({_NEWEST_REVISION})
 ORDER BY day DESC LIMIT $2
 """  # noqa: S608 - the names of our own columns
-_AS_KNOWN_AT = f"""
+_KNOWN_AT = f"""
 SELECT {_COLUMNS} FROM observations
 WHERE series = $1 AND revision = ({_NEWEST_REVISION} AND other.observed_at <= $2)
-ORDER BY day DESC LIMIT $3
 """  # noqa: S608 - the names of our own columns
+_AS_KNOWN_AT = f"{_KNOWN_AT} ORDER BY day DESC LIMIT $3"
+_KNOWN_BETWEEN = f"{_KNOWN_AT} AND day >= $3 AND day < $4 ORDER BY day LIMIT $5"
+# One step in the index per name, instead of a look at every row.
+_NAMES = """
+WITH RECURSIVE names (name) AS (
+    SELECT min(series) FROM observations
+    UNION ALL
+    SELECT (SELECT min(series) FROM observations WHERE series > name) FROM names
+    WHERE name IS NOT NULL)
+SELECT name FROM names WHERE name IS NOT NULL ORDER BY name
+"""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from barograph.board.board import latest_snapshot, publish
 from barograph.board.feeds import Publication
 from barograph.errors import UpstreamError
+from barograph.events.records import NewEvent
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import HOUR, MINUTE, SECOND
 from barograph.markets import store
@@ -21,6 +22,13 @@ from barograph.markets.evidence import (
     TrailingRecord,
 )
 from barograph.markets.liquidations import AHEAD, LiquidationHour, LiquidationTracker, Span
+from barograph.markets.listings import LISTINGS, Listings, next_listings
+from barograph.markets.market_events import (
+    listing_event,
+    outage_event,
+    recovery_event,
+    regime_event,
+)
 from barograph.markets.records import (
     MAJORS,
     ExchangeHealth,
@@ -55,13 +63,15 @@ class MarketConclusion(NamedTuple):
     regime_changes: Sequence[RegimeChange] = ()
     liquidation_hours: Sequence[LiquidationHour] = ()
     settlements: Sequence[FundingSettlement] = ()
+    events: Sequence[NewEvent] = ()
+    listings: Listings | None = None
     evidence: MarketEvidence | None = None
     """What signals and briefs judge by; None when there was no reading."""
 
     @property
     def row_count(self) -> int:
         """How many rows it writes."""
-        return sum(len(rows) for rows in self[:-1])
+        return sum(len(rows) for rows in self[:-2])
 
 
 class MarketJudge:
@@ -74,6 +84,12 @@ class MarketJudge:
         self._health = ExchangeHealth(as_of=0)
         self._bases: dict[str, str] = {}
         self._changes: list[RegimeChange] = []
+        self._events: list[NewEvent] = []
+        self._reported: Perpetuals | None = None
+        """The reading after which an outage began that is already among the events."""
+
+        self._listings: Listings | None = None
+        self._stored_listings: Listings | None = None
         self._shares: dict[str, LongAccounts] = {}
         self._liquidations = LiquidationTracker(settings.liquidations_min_coverage_pct)
         self._recorded: dict[Resolution, int] = {}
@@ -99,6 +115,7 @@ class MarketJudge:
         shares = await latest_snapshot(tx, LONG_ACCOUNTS)
         self._shares = {} if shares is None else dict(shares.shares)
         self._health = await latest_snapshot(tx, EXCHANGE_HEALTH) or self._health
+        self._listings = self._stored_listings = await latest_snapshot(tx, LISTINGS)
 
     async def load_trailing(self, tx: Transaction, now: int) -> None:
         """Load the record that rules compare with; hours may have been back-filled since."""
@@ -130,12 +147,23 @@ class MarketJudge:
             self._trailing.add_settlement(settlement)
         previous, self._regime = self._regime, self._judge_regime(reading)
         if previous is None or previous.label != self._regime.label:
-            change = RegimeChange(reading.as_of, self._regime.label, self._regime.funding_8h_pct)
+            label = None if previous is None else previous.label
+            change = RegimeChange(
+                reading.as_of, self._regime.label, self._regime.funding_8h_pct, label
+            )
             self._changes.append(change)
+            self._events.append(regime_event(change))
+        self._listings, listed = next_listings(self._listings, reading)
+        self._events += [listing_event(each) for each in listed]
         closed = self._liquidations.closed_hours(
             reading.as_of, self._trailing.newest_liquidation_hour
         )
         outage = None if now is None else self._outage(reading.as_of)
+        if outage is not None and self._reading is not None:
+            self._events += [
+                outage_event(self._reading, self._max_age),
+                recovery_event(self._reading, reading.as_of),
+            ]
         evidence = self._evidence(reading, (previous, self._regime), closed[-1:], outage)
         self._settled += evidence.settlements
         self._reading = reading
@@ -147,6 +175,7 @@ class MarketJudge:
                 Publication.of(LIQUIDATIONS, evidence.liquidations),
                 Publication.of(REGIME, self._regime),
                 Publication.of(EXCHANGE_HEALTH, self._health),
+                *self._changed_listings(),
             ],
             readings=self._due_rows(reading),
             liquidations=self._liquidations.unsaved,
@@ -154,6 +183,8 @@ class MarketJudge:
             regime_changes=list(self._changes),
             liquidation_hours=closed,
             settlements=list(self._settled),
+            events=list(self._events),
+            listings=self._listings,
             evidence=evidence,
         )
 
@@ -162,11 +193,15 @@ class MarketJudge:
         since = self._health.failing_since
         self._health = ExchangeHealth(at, error.kind, at if since is None else since)
         totals = self._liquidations.totals(at, self._bases)
+        last = self._reading
+        if last is not None and at - last.as_of >= self._max_age and last is not self._reported:
+            self._events.append(outage_event(last, self._max_age))
+            self._reported = last
         publications = [
             Publication.of(LIQUIDATIONS, totals),
             Publication.of(EXCHANGE_HEALTH, self._health),
         ]
-        return self.conclude_stop()._replace(publications=publications)
+        return self.conclude_stop()._replace(publications=publications, events=list(self._events))
 
     def conclude_stop(self) -> MarketConclusion:
         """Collect the liquidations since the last conclusion."""
@@ -181,6 +216,9 @@ class MarketJudge:
         self._liquidations.written(conclusion.liquidations, conclusion.watched)
         del self._changes[: len(conclusion.regime_changes)]
         del self._settled[: len(conclusion.settlements)]
+        del self._events[: len(conclusion.events)]
+        if conclusion.listings is not None:
+            self._stored_listings = conclusion.listings
         for settlement in conclusion.settlements:
             self._trailing.add_settlement(settlement)
         for hour in conclusion.liquidation_hours:
@@ -232,10 +270,18 @@ class MarketJudge:
 
     def _outage(self, at: int) -> Outage | None:
         """The time without readings before `at`, if it was longer than the freshness limit."""
-        limit = int(self._settings.feed_max_age_seconds * SECOND)
-        if self._reading is None or at - self._reading.as_of < limit:
+        if self._reading is None or at - self._reading.as_of < self._max_age:
             return None
         return Outage(self._reading.as_of, at, self._health.failure)
+
+    @property
+    def _max_age(self) -> int:
+        return int(self._settings.feed_max_age_seconds * SECOND)
+
+    def _changed_listings(self) -> list[Publication]:
+        if self._listings is None or self._listings is self._stored_listings:
+            return []
+        return [Publication.of(LISTINGS, self._listings)]
 
     def _add_to_trailing(self, row: ReadingRow) -> None:
         base = self._bases.get(row.contract)

@@ -2,8 +2,10 @@
 
 from barograph.board.board import Board
 from barograph.errors import UpstreamUnavailable
+from barograph.events.records import NewEvent
 from barograph.kit.timestamps import SECOND
 from barograph.markets.liquidations import LiquidationTotals
+from barograph.markets.market_events import outage_event
 from barograph.markets.records import Perpetuals
 from barograph.markets.regime import Regime
 from barograph.markets.symbols import ContractIndex, index_of
@@ -61,6 +63,14 @@ class MarketReader:
         """The contracts of the last reading, whatever its age; None before the first one."""
         perpetuals = board.latest(PERPETUALS)
         return None if perpetuals is None else self._index(perpetuals)
+
+    def outages(self, board: Board, now: int) -> list[NewEvent]:
+        """The outage of the market feed, if it is past its freshness limit.
+
+        A collector that stopped can't report it.
+        """
+        last, limit = board.latest(PERPETUALS), self._limits.perpetuals
+        return [] if last is None or now - last.as_of < limit else [outage_event(last, limit)]
 
     def _index(self, perpetuals: Perpetuals) -> ContractIndex:
         """Index each reading once, for all requests."""

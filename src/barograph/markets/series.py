@@ -11,7 +11,6 @@ from barograph.markets.liquidations import WatchedSpans
 from barograph.markets.records import VENUE
 from barograph.markets.regime import eight_hour_rate
 from barograph.markets.samples import (
-    COLUMN_HOURS,
     FINE_STEP,
     GRACE,
     NOT_RECORDED,
@@ -114,53 +113,94 @@ async def reading_series(
     some contracts have them, and a new record has few. Back-filled hours have no minutes.
     """
     step = STEPS[days]
-    points = await _points(tx, "hour", contract, measure, (now // step * step - days * DAY, step))
+    start = now // step * step - days * DAY
+    points = await recorded_points(tx, "hour", contract, measure, range(start, now + 1, step))
     if days == 1 and not any(each.is_backfilled for each in points.values()):
-        minutes = await _points(
-            tx, "minute", contract, measure, (now // FINE_STEP * FINE_STEP - DAY, FINE_STEP)
-        )
+        fine = range(now // FINE_STEP * FINE_STEP - DAY, now + 1, FINE_STEP)
+        minutes = await recorded_points(tx, "minute", contract, measure, fine)
         if minutes and 2 * len(minutes) * FINE_STEP >= len(points) * HOUR:
             step, points = FINE_STEP, minutes
     return Series(contract, measure, days, step, now, on_grid(points, days, step, now))
 
 
-async def liquidation_series(
-    tx: Transaction, days: int, now: int, min_watched_pct: float
-) -> LiquidationSeries:
-    """Liquidations of the last `days`, up to the newest recorded minute.
+class KnownLiquidations(NamedTuple):
+    """Up to when liquidations are known, and up to when whole hours are summed up."""
 
-    Hours are summed up a little after they end; until then we sum single liquidations.
-    """
-    length = COLUMN_HOURS[days] * HOUR
+    until: int
+    summed_until: int | None
+    watch: WatchedSpans
+    """Of the last day."""
+
+
+async def known_liquidations(tx: Transaction, now: int) -> KnownLiquidations:
+    """Up to when liquidations are known: the newest recorded minute."""
     watch = WatchedSpans(await recent_watched(tx, now))
     newest = await tx.fetch(_NEWEST_HOUR, VENUE, now)
     summed_until = newest[0][0] + HOUR if newest else None
-    until = known_until(now, watch.until, summed_until)
-    starts = column_starts(days, until)
+    return KnownLiquidations(known_until(now, watch.until, summed_until), summed_until, watch)
+
+
+async def liquidation_series(
+    tx: Transaction, days: int, now: int, min_watched_pct: float
+) -> LiquidationSeries:
+    """Liquidations of the last `days`, up to the newest recorded minute."""
+    known = await known_liquidations(tx, now)
+    starts = column_starts(days, known.until)
+    columns = await liquidation_columns(tx, known, starts, min_watched_pct)
+    since = await watched_since(tx)
+    begun = since if since is not None and since > starts[0] else None
+    return LiquidationSeries(days, starts.step, known.until, columns, begun)
+
+
+async def liquidation_columns(
+    tx: Transaction, known: KnownLiquidations, starts: range, min_watched_pct: float
+) -> tuple[LiquidationColumn, ...]:
+    """Liquidations of all contracts in columns, each as long as the step of their starts.
+
+    Hours are summed up a little after they end; until then we sum single liquidations.
+    """
+    length = starts.step
     rows = await tx.fetch(_COLUMNS, VENUE, starts[0], starts[-1] + length, length)
     found = {
         at: _Liquidated(at, longs, shorts, round(100 * watched_pct) * _HUNDREDTH)
         for at, longs, shorts, watched_pct in rows
     }
-    for hour in await _open_hours(tx, watch, summed_until, until):
+    for hour in await _open_hours(tx, known):
         at = hour.at // length * length
         found[at] = found.get(at, _Liquidated(at, 0.0, 0.0, 0)).plus(hour)
-    columns = (_column(at, found.get(at), length, min_watched_pct, until) for at in starts)
-    since = await _watched_since(tx)
-    begun = since if since is not None and since > starts[0] else None
-    return LiquidationSeries(days, length, until, tuple(columns), begun)
+    return tuple(_column(at, found.get(at), length, min_watched_pct, known.until) for at in starts)
 
 
-async def _watched_since(tx: Transaction) -> int | None:
+async def contract_liquidations(
+    tx: Transaction, contract: str, until: int, starts: range, min_watched_pct: float
+) -> tuple[LiquidationColumn, ...]:
+    """Liquidations of one contract in columns, from single liquidations known until `until`."""
+    length, end = starts.step, min(starts[-1] + starts.step, until)
+    spans = await tx.fetch(_SPANS, VENUE, starts[0], end)
+    watch = WatchedSpans((start, stop) for start, stop in spans)
+    rows = await tx.fetch(_CONTRACT_EVENTS, VENUE, contract, starts[0], end, length)
+    sums = {(at, side): usd for at, side, usd in rows}
+    found = (
+        _Liquidated(
+            at,
+            sums.get((at, "long"), 0.0),
+            sums.get((at, "short"), 0.0),
+            sum(last - first for first, last in watch.within(at, min(at + length, until))),
+        )
+        for at in starts
+    )
+    return tuple(_column(each.at, each, length, min_watched_pct, until) for each in found)
+
+
+async def watched_since(tx: Transaction) -> int | None:
     """When we first watched. The stored hours may be older than the stored spans."""
     rows = [*await tx.fetch(_FIRST_SPAN, VENUE), *await tx.fetch(_FIRST_WATCHED_HOUR, VENUE)]
     return min((row[0] for row in rows), default=None)
 
 
-async def _open_hours(
-    tx: Transaction, watch: WatchedSpans, summed_until: int | None, until: int
-) -> list[_Liquidated]:
+async def _open_hours(tx: Transaction, known: KnownLiquidations) -> list[_Liquidated]:
     """The hours that are not summed up yet: the current one, and one that has just ended."""
+    until, summed_until, watch = known
     running = (until - 1) // HOUR * HOUR
     hours = (running - HOUR, running) if until - running < GRACE else (running,)
     since = 0 if summed_until is None else summed_until
@@ -196,11 +236,18 @@ async def _regime_at(tx: Transaction, contract: str, instant: int) -> PastRegime
     return PastRegime(changes[0][0] if changes else None, rate, hour)
 
 
-async def _points(
-    tx: Transaction, resolution: Resolution, contract: str, measure: Measure, grid: tuple[int, int]
+async def first_reading(tx: Transaction, resolution: Resolution, contract: str) -> int | None:
+    """When the first reading of a contract was recorded."""
+    rows = await tx.fetch(_FIRST_READING, VENUE, resolution, contract)
+    return rows[0][0] if rows else None
+
+
+async def recorded_points(
+    tx: Transaction, resolution: Resolution, contract: str, measure: Measure, grid: range
 ) -> _Points:
-    """The recorded points at the instants of a grid, given by its start and step."""
-    rows = await tx.fetch(_READINGS, VENUE, resolution, contract, *grid)
+    """The recorded points at the instants of a grid, whose start is a multiple of its step."""
+    key = (VENUE, resolution, contract)
+    rows = await tx.fetch(_READINGS, *key, grid.start, grid.stop, grid.step)
     return {row[0]: _point(measure, row) for row in rows}
 
 
@@ -233,7 +280,11 @@ _READINGS = """
 SELECT at, last_price, funding_rate_pct, funding_interval_hours, open_interest_usd,
     long_account_pct, origin
 FROM readings
-WHERE venue = $1 AND resolution = $2 AND contract = $3 AND at >= $4 AND at % $5 = 0 ORDER BY at
+WHERE venue = $1 AND resolution = $2 AND contract = $3 AND at >= $4 AND at < $5 AND at % $6 = 0
+ORDER BY at
+"""
+_FIRST_READING = """
+SELECT at FROM readings WHERE venue = $1 AND resolution = $2 AND contract = $3 ORDER BY at LIMIT 1
 """
 _RATE = """
 SELECT funding_rate_pct, funding_interval_hours, origin FROM readings
@@ -249,6 +300,13 @@ SELECT at FROM liquidation_hours WHERE venue = $1 AND watched_pct > 0 ORDER BY a
 _EVENTS = """
 SELECT side, SUM(size * price) FROM liquidations
 WHERE venue = $1 AND at >= $2 AND at < $3 GROUP BY side
+"""
+_SPANS = """
+SELECT start_at, end_at FROM watched_spans WHERE venue = $1 AND end_at > $2 AND start_at < $3
+"""
+_CONTRACT_EVENTS = """
+SELECT at - at % $5, side, SUM(size * price) FROM liquidations
+WHERE venue = $1 AND contract = $2 AND at >= $3 AND at < $4 GROUP BY 1, 2
 """
 _COLUMNS = """
 SELECT at - at % $4, SUM(long_usd), SUM(short_usd), SUM(watched_pct) FROM liquidation_hours

@@ -39,6 +39,8 @@ class RegimeChange(NamedTuple):
     at: int
     label: str
     funding_8h_pct: float | None
+    previous: str | None = None
+    """The label before. The table doesn't store it."""
 
 
 async def record_rows(
@@ -61,7 +63,7 @@ async def record_rows(
         (_READING, readings),
         (_LIQUIDATION, [astuple(each) for each in liquidations]),
         (_SPAN, watched),
-        (_REGIME_CHANGE, regime_changes),
+        (_REGIME_CHANGE, [each[:3] for each in regime_changes]),
         (_LIQUIDATION_HOUR, liquidation_hours),
         (_SETTLEMENT, settlements),
     ):
@@ -161,6 +163,16 @@ async def newest_settlements(tx: Transaction, contract: str, count: int) -> list
     """The newest `count` settlements by our own readings, oldest first."""
     rows = await tx.fetch(_NEWEST_SETTLEMENTS, VENUE, contract, count)
     return [FundingSettlement(*row) for row in reversed(rows)]
+
+
+async def settlements_between(
+    tx: Transaction, contract: str, start: int, end: int, count: int
+) -> tuple[list[FundingSettlement], list[SettlementReport]]:
+    """Our own readings and the newest revisions of reports: the first `count` of each."""
+    key = (VENUE, contract, start, end, count)
+    own = await tx.fetch(_SETTLEMENTS_BETWEEN, *key)
+    reports = await tx.fetch(_REPORTS_BETWEEN, *key)
+    return [FundingSettlement(*row) for row in own], [SettlementReport(*row) for row in reports]
 
 
 async def _first(tx: Transaction, rate: SettledRate, read_at: int) -> SettlementReport:
@@ -285,5 +297,7 @@ WHERE venue = $1 AND contract = $2 AND revision = (
     WHERE other.venue = settlement_reports.venue
         AND other.contract = settlement_reports.contract AND other.at = settlement_reports.at)
 """
+_BETWEEN = "AND at >= $3 AND at < $4 ORDER BY at LIMIT $5"
+_SETTLEMENTS_BETWEEN, _REPORTS_BETWEEN = f"{_SETTLEMENTS} {_BETWEEN}", f"{_REPORTS} {_BETWEEN}"
 _REPORTS_SINCE = f"{_REPORTS} AND at >= $3"
 _NEWEST_REPORTS = f"{_REPORTS} ORDER BY at DESC LIMIT $3"

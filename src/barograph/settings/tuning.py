@@ -151,7 +151,9 @@ class Tuning(Group):
         730, ge=60, description="Days to keep hourly readings of all contracts."
     )
     liquidation_history_days: int = Field(
-        90, ge=2, description="Days to keep individual liquidations."
+        90,
+        ge=2,
+        description="Days to keep individual liquidations. Their daily files are kept for good.",
     )
     signals_max_age_seconds: float = Field(
         150.0,

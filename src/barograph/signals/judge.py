@@ -5,11 +5,12 @@ from typing import NamedTuple
 
 from barograph.board.board import latest_snapshot, publish
 from barograph.board.feeds import Publication
+from barograph.events.records import NewEvent
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import MINUTE
 from barograph.macro.evidence import MacroEvidence
 from barograph.markets.evidence import MarketEvidence
-from barograph.signals.methods import judge_all, judge_macro
+from barograph.signals.methods import METHODS, judge_all, judge_macro
 from barograph.signals.records import SIGNALS, SignalChange, Signals
 
 
@@ -90,7 +91,7 @@ class SignalJudge:
     def _changes(self, signals: Signals) -> list[SignalChange]:
         labels = self._labels
         return [
-            SignalChange(each.key, each.as_of, each.label, each.value)
+            SignalChange(each.key, each.as_of, each.label, each.value, labels.get(each.key))
             for each in signals.signals
             if each.label != labels.get(each.key)
         ]
@@ -102,8 +103,17 @@ def _is_same_minute(one: int | None, other: int) -> bool:
 
 async def record_signals(tx: Transaction, conclusions: Sequence[SignalConclusion]) -> None:
     """Record the changes and publish the newest signals."""
-    await tx.execute_many(_CHANGE, [change for each in conclusions for change in each.changes])
+    changes = [change for each in conclusions for change in each.changes]
+    await tx.execute_many(_CHANGE, [change[:4] for change in changes])
     await publish(tx, [Publication.of(SIGNALS, each.signals) for each in conclusions[-1:]])
+
+
+def signal_event(change: SignalChange) -> NewEvent:
+    """A new label of a signal."""
+    name = next(each.name for each in METHODS if each.key == change.key)
+    members = {"key": change.key, "name": name, "label": change.label, "value": change.value}
+    cause = f"{change.key}/{change.at}"
+    return NewEvent("signal.changed", change.at, cause, {**members, "previous": change.previous})
 
 
 _CHANGE = """

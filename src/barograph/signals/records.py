@@ -55,6 +55,8 @@ class SignalChange(NamedTuple):
     at: int
     label: str
     value: str
+    previous: str | None = None
+    """The label before. The table doesn't store it."""
 
 
 SIGNALS = Feed("signals", Signals)

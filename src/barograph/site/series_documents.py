@@ -7,6 +7,7 @@ from starlette.datastructures import QueryParams
 
 from barograph import NOTICE
 from barograph.errors import InvalidRequest
+from barograph.kit.csv_table import CSV, cell, table
 from barograph.kit.documents import JSON
 from barograph.kit.timestamps import SECOND, iso_timestamp
 from barograph.kit.wire import Notice, WireModel
@@ -28,7 +29,6 @@ LIQUIDATIONS = "liquidations"
 
 Form = Literal["json", "csv"]
 
-CSV = b"text/csv; charset=utf-8; header=present"
 INVALID_DAYS = f"days must be one of {', '.join(map(str, DAYS))}, given once"
 
 At = Annotated[str, Field(description="Time, a multiple of `interval_seconds`.")]
@@ -136,10 +136,11 @@ def series_document(series: Series, symbol: str, source: str, form: Form) -> Pag
     name = f"{symbol}-{series.measure}-{series.days}d"
     if form == "csv":
         rows = [
-            f"{iso_timestamp(each.at)},{_cell(each.value)},{_origin(each) or ''}"
+            f"{iso_timestamp(each.at)},{cell(each.value)},{_origin(each) or ''}"
             for each in series.points
         ]
-        return _table(name, f"at,{MEASURES[series.measure].column},origin", rows, source)
+        header = f"at,{MEASURES[series.measure].column},origin"
+        return _download(table(header, rows, source), CSV, f"{name}.csv")
     body = RecordedSeries(
         source=source,
         notice=NOTICE,
@@ -162,11 +163,12 @@ def liquidations_document(series: LiquidationSeries, source: str, form: Form) ->
     name = f"{LIQUIDATIONS}-{series.days}d"
     if form == "csv":
         rows = [
-            f"{iso_timestamp(each.at)},{_cell(each.long_usd)},{_cell(each.short_usd)},"
-            f"{_cell(each.watched_pct)},{'true' if each.partial else 'false'}"
+            f"{iso_timestamp(each.at)},{cell(each.long_usd)},{cell(each.short_usd)},"
+            f"{cell(each.watched_pct)},{'true' if each.partial else 'false'}"
             for each in series.columns
         ]
-        return _table(name, "at,long_usd,short_usd,watched_pct,partial", rows, source)
+        header = "at,long_usd,short_usd,watched_pct,partial"
+        return _download(table(header, rows, source), CSV, f"{name}.csv")
     body = RecordedLiquidations(
         source=source,
         notice=NOTICE,
@@ -187,21 +189,6 @@ def _origin(point: Point) -> Origin | None:
     if point.value is None:
         return None
     return "backfilled" if point.is_backfilled else "measured"
-
-
-def _cell(value: float | None) -> str:
-    return "" if value is None else repr(value)
-
-
-def _table(name: str, header: str, rows: list[str], source: str) -> Page:
-    """CSV by RFC 4180; every row ends with source and notice, so that they stay with the data."""
-    ending = f"{_quoted(source)},{_quoted(NOTICE)}"
-    lines = [f"{header},source,notice", *(f"{row},{ending}" for row in rows)]
-    return _download("".join(f"{line}\r\n" for line in lines).encode(), CSV, f"{name}.csv")
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"'
 
 
 def _download(body: bytes, content_type: bytes, filename: str) -> Page:

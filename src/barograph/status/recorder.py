@@ -11,6 +11,8 @@ from secrets import token_hex
 from typing import NamedTuple, Protocol
 
 from barograph.errors import LeaseLost
+from barograph.events.records import NewEvent
+from barograph.events.store import append_events
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.lease import Lease
@@ -76,11 +78,16 @@ class StatusRecorder:
         read: Callable[[int], ServiceStatus],
         probed: Sequence[Probed],
         *,
+        events: Callable[[int], Sequence[NewEvent]] = lambda _: (),
         clock: Clock,
         sleep: Sleep = asyncio.sleep,
         offset: float | None = None,
     ) -> None:
-        """Take the parts; `offset` is the second of the minute, random by default."""
+        """Take the parts; `offset` is the second of the minute, random by default.
+
+        `events` returns what to add to the log of events.
+        """
+        self._events = events
         self._database = database
         self._read = read
         self._probed = probed
@@ -146,13 +153,14 @@ class StatusRecorder:
             self._unwritten.clear()
             return
         self._keep_minute()
-        found = list(self._unwritten)
+        found, events = list(self._unwritten), self._events(self._clock())
 
         async def work(tx: Transaction) -> None:
             await self._lease.fence(tx)
             for minute in found:
                 is_late = minute is not found[-1]
                 await record_results(tx, minute.results, minute.at, is_late=is_late)
+            await append_events(tx, events)
 
         await self._database.write(work)
         self._unwritten.clear()

@@ -52,6 +52,7 @@ from barograph.kit.database import Database
 from barograph.kit.dependency_health import DependencyHealth, MonitoredDependency
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ASGIApp, HeadAndOptions, hardened
+from barograph.kit.lists import Cursors
 from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.request_limits import RequestLimits, limited
 from barograph.kit.request_times import RequestTimes, measured
@@ -59,9 +60,11 @@ from barograph.limits.fallback_store import FallbackStore, open_limit_store
 from barograph.limits.rate_limits import RateLimiter
 from barograph.limits.render_queue import RenderQueue
 from barograph.limits.rendered_reads import RenderedReads
+from barograph.limits.streamed_tables import StreamedTables
 from barograph.macro.records import MACRO_HEALTH
 from barograph.markets.documents import hot_documents
 from barograph.markets.endpoints import market_routes
+from barograph.markets.liquidation_endpoints import LiquidationReads, liquidation_routes
 from barograph.markets.reader import MarketReader, freshness_limits
 from barograph.markets.records import VENUE
 from barograph.markets.series import SeriesReader
@@ -73,6 +76,7 @@ from barograph.mcp.tools import TOOLS
 from barograph.payments.checkout import Cashier
 from barograph.payments.journal import Journal
 from barograph.payments.records import Facilitator
+from barograph.series.endpoints import SeriesAnswer, series_routes
 from barograph.settings import Settings
 from barograph.signals.endpoints import signals_answer, signals_before_routing, signals_routes
 from barograph.signals.reader import SignalsReader
@@ -100,6 +104,9 @@ DEPRECATIONS: Deprecations = {}
 
 CACHED_READS = 128
 """Rendered answers that a worker keeps for a minute; at most about 200 kB each."""
+
+CACHED_SERIES = 16
+"""Pages of series, at most about 0.5 MB each."""
 
 OWN_ROUTES = frozenset({CHECKPOINT_PATH})
 """Paths with a route of their own although a path template matches them too."""
@@ -205,10 +212,18 @@ class _Parts:
         self.pages = _pages(base_url, settings.exchange_source, uses_nyfed_rates)
         self.render_queue = RenderQueue(limiter, inputs.clock)
         self.reads = RenderedReads(self.render_queue, inputs.clock, CACHED_READS)
+        self.tables = StreamedTables(self.render_queue, limiter)
         self.events = EventsAnswer(
             public.board, inputs.database, self.reads, VENUE, settings.exchange_source, base_url
         )
         self.streams = EventStreams(public.board, inputs.database, self.render_queue, limiter)
+        self.series = SeriesAnswer(
+            public.board, inputs.database, public.markets, settings, load_pepper(settings)
+        )
+        self.liquidations = LiquidationReads(
+            public.board, inputs.database, public.markets, settings, callers.cursors
+        )
+        self.series_reads = RenderedReads(self.render_queue, inputs.clock, CACHED_SERIES)
         self.described = _described(base_url)
 
 
@@ -241,6 +256,7 @@ class _Callers:
             identity = identity_provider(settings, clock, metrics=metrics)
         self.provider = identity
         pepper = load_pepper(settings)
+        self.cursors = Cursors(pepper)
         keys = ApiKeys(database, pepper, clock)
         self.registrations: Registrations | None = None
         if settings.sends_mail:
@@ -367,6 +383,8 @@ def _api_routers(parts: _Parts) -> list[Router]:
         badge_routes(board, public.badges),
         event_routes(parts.events),
         stream_routes(parts.streams, VENUE),
+        series_routes(parts.series, parts.series_reads, parts.tables),
+        liquidation_routes(parts.liquidations, parts.series_reads, parts.tables),
     ]
 
 
@@ -422,6 +440,7 @@ def _tasks(parts: _Parts) -> list[Task]:
         parts.inputs.database,
         lambda now: status.status(board, now),
         [*watched, *shared, parts.history.logs],
+        events=partial(parts.public.markets.outages, board),
         clock=parts.inputs.clock,
     )
     return [board.follow, recorder.run, *_exporting(parts)]

@@ -33,6 +33,7 @@ from barograph.settings import Settings
 from barograph.stances.funding import KIND as FUNDING
 from barograph.stances.issue import StanceIssuer
 from barograph.stances.revise import revision_of
+from barograph.stances.version_events import VersionEvents
 from barograph.upstream.bybit import BybitExchange
 from barograph.upstream.etf import decode_history
 from barograph.upstream.files import FileClient
@@ -227,6 +228,7 @@ class StanceReplay:
         self._ledger = Ledger(history, self._clock)
         self._macro = MacroJob(sources, database, seconds=1, clock=self._clock)
         self._issuer = StanceIssuer(settings, database, self._ledger, self._clock)
+        self._versions = VersionEvents(database, self._ledger)
         self._files = files
         exchange = _DirectTransport(self._ask_exchange)
         self._exchange = BybitExchange(settings, clock=self._clock, transport=exchange)
@@ -254,6 +256,7 @@ class StanceReplay:
         self._begun = True
         await self._issuer.issue(self._lease)
         await self._revise_some()
+        await self._versions.announce(self._lease)
 
     async def _import_fund(self, tx: Transaction) -> None:
         await self._lease.fence(tx)

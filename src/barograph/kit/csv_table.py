@@ -1,0 +1,41 @@
+"""Tables as CSV by RFC 4180 (pure): a header, CRLF, an empty cell for no value.
+
+Every row ends with the source and the notice, so that they stay with the data.
+"""
+
+import re
+from collections.abc import Iterable
+
+from barograph import NOTICE
+
+CSV = b"text/csv; charset=utf-8; header=present"
+
+_SPECIAL = re.compile(r'[",\r\n]')
+
+
+def table(header: str, rows: Iterable[str], source: str) -> bytes:
+    """A whole table; the header and the rows are without source and notice."""
+    return table_header(header) + table_rows(rows, source)
+
+
+def table_header(header: str) -> bytes:
+    """The first line, for a table that is sent in parts."""
+    return f"{header},source,notice\r\n".encode()
+
+
+def table_rows(rows: Iterable[str], source: str) -> bytes:
+    """Some rows, for a table that is sent in parts."""
+    ending = f",{quoted(source)},{quoted(NOTICE)}\r\n"
+    return "".join(f"{row}{ending}" for row in rows).encode()
+
+
+def cell(value: str | float | None) -> str:
+    """A number or a text, which is quoted if it has to be; empty for None."""
+    if isinstance(value, str):
+        return quoted(value) if _SPECIAL.search(value) else value
+    return "" if value is None else repr(value)
+
+
+def quoted(text: str) -> str:
+    """Text as a cell, whatever it contains."""
+    return '"' + text.replace('"', '""') + '"'

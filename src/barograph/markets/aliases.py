@@ -1,0 +1,98 @@
+"""Finds a contract by what people call it: its symbol, its coin without the multiplier, or a name.
+
+Pure. `/api/agent/derivatives` doesn't use it: there an alias stays unavailable.
+"""
+
+import re
+from collections import defaultdict
+
+from barograph.markets.records import Perpetual
+from barograph.markets.symbols import ContractIndex
+
+_MULTIPLIERS = (*(str(10**zeros) for zeros in range(1, 10)), "1M")
+_WITHOUT_MULTIPLIER = re.compile(r"(?:10+|1M)?(.+?)(?:1000)?")
+
+NAMES = {
+    "BITCOIN": "BTC",
+    "ETHEREUM": "ETH",
+    "ETHER": "ETH",
+    "SOLANA": "SOL",
+    "RIPPLE": "XRP",
+    "DOGECOIN": "DOGE",
+    "CARDANO": "ADA",
+    "BINANCECOIN": "BNB",
+    "TRON": "TRX",
+    "AVALANCHE": "AVAX",
+    "CHAINLINK": "LINK",
+    "POLKADOT": "DOT",
+    "POLYGON": "POL",
+    "LITECOIN": "LTC",
+    "BITCOINCASH": "BCH",
+    "BITCOINSV": "BSV",
+    "STELLAR": "XLM",
+    "COSMOS": "ATOM",
+    "UNISWAP": "UNI",
+    "TONCOIN": "TON",
+    "SHIBA": "SHIB",
+    "SHIBAINU": "SHIB",
+    "NEARPROTOCOL": "NEAR",
+    "APTOS": "APT",
+    "ARBITRUM": "ARB",
+    "OPTIMISM": "OP",
+    "HYPERLIQUID": "HYPE",
+    "HEDERA": "HBAR",
+    "INTERNETCOMPUTER": "ICP",
+    "FILECOIN": "FIL",
+    "MONERO": "XMR",
+    "ZCASH": "ZEC",
+    "ETHEREUMCLASSIC": "ETC",
+    "ALGORAND": "ALGO",
+    "CELESTIA": "TIA",
+    "INJECTIVE": "INJ",
+    "MAKER": "MKR",
+    "DOGWIFHAT": "WIF",
+    "WORLDCOIN": "WLD",
+    "ETHENA": "ENA",
+    "JUPITER": "JUP",
+    "LIDO": "LDO",
+    "PUDGYPENGUINS": "PENGU",
+}
+"""Names of well-known coins, in upper case without spaces and hyphens."""
+
+
+def find_contract(index: ContractIndex, text: str) -> Perpetual | None:
+    """The contract that a text names, in any case; None if it names none.
+
+    An exact asset or full name wins, then a multiplier contract, then a coin's name.
+    """
+    name = text.upper() if text.isascii() else text  # upper() makes ASCII of some others
+    found = _by_symbol(index, name)
+    if found is None:
+        found = _by_symbol(index, NAMES.get(letters_of(name), ""))
+    return found
+
+
+def names_of(perpetual: Perpetual) -> list[str]:
+    """The names of a contract's coin, in upper case without spaces and hyphens."""
+    coin = _WITHOUT_MULTIPLIER.fullmatch(perpetual.base.upper())
+    return [] if coin is None else _NAMES_BY_SYMBOL.get(coin[1], [])
+
+
+def letters_of(text: str) -> str:
+    """A name without spaces and hyphens."""
+    return "".join(each for each in text if each.isalnum())
+
+
+def _by_symbol(index: ContractIndex, name: str) -> Perpetual | None:
+    if name in index:
+        return index[name]
+    if not name or name.startswith("0"):  # `0PEPE` is not 1000PEPE
+        return None
+    texts = [*(each + name for each in _MULTIPLIERS), f"{name}1000"]
+    found = [index[text] for text in texts if text in index]
+    return max(found, key=lambda each: each.open_interest_usd or 0.0, default=None)
+
+
+_NAMES_BY_SYMBOL: dict[str, list[str]] = defaultdict(list)
+for _name, _symbol in NAMES.items():
+    _NAMES_BY_SYMBOL[_symbol].append(_name)

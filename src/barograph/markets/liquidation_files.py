@@ -1,0 +1,148 @@
+"""One file per day with every recorded liquidation: CSV, compressed, made once.
+
+A file is the archive. It stays when the rows of its day are past their retention, and it stays as
+it is when an exchange reports a liquidation later. Its bytes are in the service's database, so that
+every host serves the same.
+"""
+
+import zlib
+from base64 import b64decode, b64encode
+from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import NamedTuple
+
+import msgspec
+
+from barograph.errors import BarographError
+from barograph.kit.csv_table import table_header, table_rows
+from barograph.kit.database import Database, Queryable, Transaction
+from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
+from barograph.markets.liquidation_records import (
+    COLUMNS,
+    Wanted,
+    as_cells,
+    before,
+    liquidations_after,
+    watched_between,
+)
+from barograph.markets.records import VENUE
+
+GRACE = 15 * MINUTE
+"""A day's file waits this long for liquidations that are reported late."""
+
+MAX_BYTES = 64 * 1024 * 1024
+ROWS_PER_READ = 500
+PART_BYTES = 6 * 1024
+"""A multiple of three, so that the Base64 of several parts can be decoded at once."""
+
+PARTS_PER_READ = 10
+GZIP_WITHOUT_TIME = 31
+
+
+class FileTooLarge(BarographError):
+    """A day has more liquidations than one file may hold."""
+
+
+class DailyFile(NamedTuple):
+    """A file without its bytes."""
+
+    day: str
+    row_count: int
+    byte_count: int
+    sha256: str
+    watched: str
+    """The watched spans as JSON: [[start, end], …] in milliseconds."""
+
+
+def day_name(start: int) -> str:
+    """The UTC day that begins at `start`, such as `2026-11-14`."""
+    return f"{datetime.fromtimestamp(start // SECOND, UTC):%Y-%m-%d}"
+
+
+async def days_to_make(queryable: Queryable, now: int, history_days: int) -> list[int]:
+    """The watched days, by their start, that are over and have no file; oldest first.
+
+    The collector stores liquidations together with watched spans. So a day is complete once a span
+    that ends after it is stored.
+    """
+    ((until,),) = await queryable.fetch(_WATCHED_UNTIL, VENUE)
+    # Rows of the oldest day may be deleted while we read it.
+    first = -((history_days * DAY - now - HOUR) // DAY) * DAY
+    last = min(until or 0, now - GRACE) // DAY * DAY
+    known = {day for (day,) in await queryable.fetch(_DAYS, VENUE)}
+    spans = await watched_between(queryable, first, last)
+    watched = {at for start, end in spans for at in range(start // DAY * DAY, end, DAY)}
+    return sorted(at for at in watched if day_name(at) not in known)
+
+
+async def make_file(
+    database: Database, start: int, bases: Mapping[str, str], source: str
+) -> tuple[DailyFile, bytes]:
+    """The file of the day from `start`; `bases` has the assets of listed contracts.
+
+    It reads the spans first: liquidations that are stored meanwhile only add to what they promise.
+
+    Raises:
+        FileTooLarge: the file would exceed `MAX_BYTES`.
+    """
+    watched = await watched_between(database, start, start + DAY)
+    packer = zlib.compressobj(wbits=GZIP_WITHOUT_TIME)
+    body = bytearray(packer.compress(table_header(COLUMNS)))
+    count, place, end = 0, before(start), start + DAY
+    while rows := await liquidations_after(database, place, end, Wanted(), ROWS_PER_READ):
+        count, place = count + len(rows), rows[-1]
+        body += packer.compress(table_rows((as_cells(row, bases) for row in rows), source))
+        if len(body) > MAX_BYTES:
+            raise FileTooLarge(f"{day_name(start)} has more than {MAX_BYTES:,} compressed bytes")
+    body += packer.flush()
+    spans = msgspec.json.encode(watched).decode()
+    made = DailyFile(day_name(start), count, len(body), sha256(body).hexdigest(), spans)
+    return made, bytes(body)
+
+
+async def store_file(tx: Transaction, made: DailyFile, body: bytes, now: int) -> None:
+    """Store a file; one that is there already stays as it is."""
+    if await tx.fetch(_FILE, VENUE, made.day):
+        return
+    await tx.execute(_ADD_FILE, VENUE, now, *made)
+    parts = [body[each : each + PART_BYTES] for each in range(0, len(body), PART_BYTES)]
+    texts = [b64encode(part).decode() for part in parts]
+    await tx.execute_many(_ADD_PART, [(VENUE, made.day, *each) for each in enumerate(texts)])
+
+
+async def all_files(queryable: Queryable) -> list[DailyFile]:
+    """Every file, oldest day first."""
+    return [DailyFile(*row) for row in await queryable.fetch(f"{_FILES} ORDER BY day", VENUE)]
+
+
+async def file_of(queryable: Queryable, day: str) -> DailyFile | None:
+    """The file of a day; None if there is none."""
+    return next((DailyFile(*row) for row in await queryable.fetch(_FILE, VENUE, day)), None)
+
+
+async def file_body(queryable: Queryable, file: DailyFile) -> AsyncIterator[bytes]:
+    """The bytes of a file, a few parts at a time."""
+    for first in range(0, -(-file.byte_count // PART_BYTES), PARTS_PER_READ):
+        last = first + PARTS_PER_READ
+        rows = await queryable.fetch(_PARTS, VENUE, file.day, first, last)
+        yield b64decode("".join(text for (text,) in rows))
+
+
+_WATCHED_UNTIL = "SELECT max(end_at) FROM watched_spans WHERE venue = $1"
+_DAYS = "SELECT day FROM liquidation_files WHERE venue = $1"
+_FILES = """
+SELECT day, row_count, byte_count, sha256, watched FROM liquidation_files WHERE venue = $1
+"""
+_FILE = f"{_FILES} AND day = $2"
+_ADD_FILE = """
+INSERT INTO liquidation_files (venue, made_at, day, row_count, byte_count, sha256, watched)
+VALUES ($1, $2, $3, $4, $5, $6, $7)
+"""
+_ADD_PART = """
+INSERT INTO liquidation_file_parts (venue, day, part, body) VALUES ($1, $2, $3, $4)
+"""
+_PARTS = """
+SELECT body FROM liquidation_file_parts
+WHERE venue = $1 AND day = $2 AND part >= $3 AND part < $4 ORDER BY part
+"""

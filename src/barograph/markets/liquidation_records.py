@@ -1,0 +1,127 @@
+"""Single liquidations by time, and the spans of time that were watched."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import Field
+
+from barograph.kit.csv_table import cell
+from barograph.kit.database import Queryable, Value
+from barograph.kit.timestamps import iso_timestamp
+from barograph.kit.wire import WireModel
+from barograph.markets.liquidations import Span, WatchedSpans
+from barograph.markets.records import VENUE, Side
+
+COLUMNS = "at,symbol,contract,venue,side,size,price,priceKind,usd"
+QUOTES = ("USDT", "USDC", "PERP", "USD")
+"""How the names of contracts end, after the base asset."""
+
+LiquidationRow = tuple[int, str, str, float, float]
+"""Time, contract, side, size and price: the order of the record, in which no two are equal."""
+
+
+class LiquidationRecord(WireModel):
+    """One liquidated position."""
+
+    at: Annotated[str, Field(description="When the exchange liquidated it.")]
+    symbol: Annotated[str, Field(description="The base asset, such as `BTC`.")]
+    contract: Annotated[str, Field(description="The contract's full name, such as `BTCUSDT`.")]
+    venue: Annotated[str, Field(description="The exchange, such as `bybit`.")]
+    side: Annotated[Side, Field(description="The side of the position, not of the closing order.")]
+    size: Annotated[float, Field(description="In coins of the base asset.")]
+    price: Annotated[float, Field(description="In USDT. `priceKind` says which price.")]
+    priceKind: Annotated[  # noqa: N815
+        Literal["bankruptcy"], Field(description="The price at which the margin was used up.")
+    ]
+    usd: Annotated[float, Field(description="Size times price in USD, rounded to cents.")]
+
+
+class WatchedSpan(WireModel):
+    """A span of time in which we missed no liquidation."""
+
+    since: Annotated[str, Field(alias="from")]
+    to: str
+
+
+class Wanted(NamedTuple):
+    """Which liquidations to read; None for all."""
+
+    contract: str | None = None
+    side: str | None = None
+
+
+def before(at: int) -> LiquidationRow:
+    """The place in the order before every liquidation of an instant."""
+    return at, "", "", 0.0, 0.0
+
+
+async def liquidations_after(
+    queryable: Queryable, place: LiquidationRow, end: int, wanted: Wanted, limit: int
+) -> list[LiquidationRow]:
+    """The first liquidations after a place in the order and before `end`."""
+    values: list[Value] = [VENUE, end, *place, limit]
+    sql = _AFTER
+    # No index begins with the side: as an expression it doesn't mislead SQLite's planner.
+    for column, value in (("contract", wanted.contract), ("side || ''", wanted.side)):
+        if value is not None:
+            values.append(value)
+            sql += f" AND {column} = ${len(values)}"
+    return [row[:5] for row in await queryable.fetch(f"{sql} {_IN_ORDER}", *values)]
+
+
+async def watched_between(queryable: Queryable, start: int, end: int) -> list[Span]:
+    """The watched parts of a span, merged."""
+    rows = await queryable.fetch(_SPANS, VENUE, end, start)
+    return WatchedSpans((first, last) for first, last in rows).within(start, end)
+
+
+async def recorded_contract(queryable: Queryable, symbol: str) -> str | None:
+    """The contract of a symbol or full name that may not be listed any more."""
+    for name in (symbol, *(symbol + quote for quote in QUOTES)):
+        if await queryable.fetch(_RECORDED, VENUE, name):
+            return name
+    return None
+
+
+def symbol_from(contract: str) -> str:
+    """The base asset by the contract's name, for one that is not listed any more."""
+    stems = (contract.removesuffix(quote) for quote in QUOTES)
+    return next((stem for stem in stems if stem not in {"", contract}), contract)
+
+
+def as_members(row: LiquidationRow, bases: Mapping[str, str]) -> dict[str, Any]:
+    """The members of a `LiquidationRecord`; `bases` has the assets of listed contracts."""
+    at, contract, side, size, price = row
+    return {
+        "at": iso_timestamp(at),
+        "symbol": bases.get(contract) or symbol_from(contract),
+        "contract": contract,
+        "venue": VENUE,
+        "side": side,
+        "size": size,
+        "price": price,
+        "priceKind": "bankruptcy",
+        "usd": round(size * price * 100) / 100,  # as in the sums of hours, so that they agree
+    }
+
+
+def as_cells(row: LiquidationRow, bases: Mapping[str, str]) -> str:
+    """The same as a row of CSV."""
+    return ",".join(map(cell, as_members(row, bases).values()))
+
+
+def as_spans(spans: list[Span]) -> list[dict[str, str]]:
+    """The members of `WatchedSpan`s."""
+    return [{"from": iso_timestamp(start), "to": iso_timestamp(end)} for start, end in spans]
+
+
+# `at >= $3` repeats what the comparison of rows says, in a form that both indexes serve.
+_AFTER = """
+SELECT at, contract, side, size, price FROM liquidations
+WHERE venue = $1 AND at < $2 AND at >= $3
+    AND (at, contract, side, size, price) > ($3, $4, $5, $6, $7)"""
+_IN_ORDER = "ORDER BY at, contract, side, size, price LIMIT $8"
+_SPANS = """
+SELECT start_at, end_at FROM watched_spans WHERE venue = $1 AND start_at < $2 AND end_at > $3
+"""
+_RECORDED = "SELECT 1 FROM liquidations WHERE venue = $1 AND contract = $2 LIMIT 1"

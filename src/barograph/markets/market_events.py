@@ -1,0 +1,49 @@
+"""What the log of events says about the market (pure)."""
+
+from barograph.events.records import NewEvent
+from barograph.markets.listings import ListingChange
+from barograph.markets.records import VENUE, Perpetuals
+from barograph.markets.store import RegimeChange
+
+MARKET_FEED = "market-feed"
+"""The feed by its name among the status checks."""
+
+
+def regime_event(change: RegimeChange) -> NewEvent:
+    """A new regime, with the rate that caused it."""
+    return NewEvent(
+        "regime.changed",
+        change.at,
+        f"{VENUE}/{change.at}",
+        {
+            "venue": VENUE,
+            "symbol": "BTC",
+            "label": change.label,
+            "previous": change.previous,
+            "fundingRatePct8h": change.funding_8h_pct,
+        },
+    )
+
+
+def listing_event(change: ListingChange) -> NewEvent:
+    """A contract that was listed or delisted."""
+    members = {"venue": VENUE, "symbol": change.base, "contract": change.contract}
+    cause = f"{VENUE}/{change.contract}/{change.at}"
+    return NewEvent(change.type, change.at, cause, {**members})
+
+
+def outage_event(last: Perpetuals, max_age: int) -> NewEvent:
+    """The market feed has passed its freshness limit since its last reading.
+
+    The collector and the web both notice it. The last reading identifies the outage, so that it is
+    recorded once.
+    """
+    return NewEvent("feed.down", last.as_of + max_age, f"{VENUE}/{last.as_of}", {**_FEED})
+
+
+def recovery_event(last: Perpetuals, at: int) -> NewEvent:
+    """The first reading after an outage that began after `last`."""
+    return NewEvent("feed.recovered", at, f"{VENUE}/{last.as_of}", {**_FEED})
+
+
+_FEED = {"venue": VENUE, "feed": MARKET_FEED}

@@ -1,0 +1,1 @@
+"""Recorded series of every measure, by pages or as one table."""

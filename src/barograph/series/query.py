@@ -1,0 +1,163 @@
+"""The measures of `/api/v1/series/{measure}` and their parameters (pure)."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from barograph.errors import InvalidRequest
+from barograph.kit.lists import Cursors, Window, instant, one_of, page_limit, window
+from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
+from barograph.markets.records import VENUE
+from barograph.markets.samples import MEASURES
+from barograph.markets.symbols import DEFAULT_SYMBOL
+from barograph.signals.methods import BY_KEY
+
+INTERVALS = {"minute": MINUTE, "hour": HOUR, "4h": 4 * HOUR, "day": DAY}
+DEFAULT_POINTS, MAX_POINTS = 500, 5_000
+PARAMETERS = (
+    *("venue", "symbol", "key", "from", "to", "interval", "as_of", "limit", "cursor", "format"),
+)
+
+_EVERY = ("from", "to", "limit", "cursor", "format")
+_GRID = ("venue", "symbol", "interval", *_EVERY)
+_FUND_UNITS = {"shares": "shares", "nav": "USD", "btc": "BTC", "aum": "USD", "flow": "USD"}
+
+
+class MeasureRules(NamedTuple):
+    """The unit of a measure, its parameters, and the members of its points."""
+
+    unit: str
+    default_days: int
+    parameters: tuple[str, ...]
+    extra: tuple[str, ...] = ()
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The names of the members of a point, which are also the columns of the table."""
+        return ("at", "value", "origin", "watched", *self.extra)
+
+
+MARKET_SERIES: Mapping[str, MeasureRules] = {
+    **{name: MeasureRules(labels.unit, 7, _GRID) for name, labels in MEASURES.items()},
+    "settled-funding": MeasureRules(
+        "% per interval", 30, ("venue", "symbol", *_EVERY), ("interval_hours", "rate_8h")
+    ),
+    "liquidations": MeasureRules("USD", 7, _GRID, ("long_usd", "short_usd")),
+    "regime": MeasureRules("label", 90, ("venue", *_EVERY), ("funding_8h_pct",)),
+    "signals": MeasureRules("label", 90, ("venue", "key", *_EVERY), ("text",)),
+}
+"""All but the daily figures, whose names are in the database."""
+
+
+def macro_rules(series: str) -> MeasureRules:
+    """The rules of a series of daily figures."""
+    unit = _FUND_UNITS[series.rpartition("-")[2]] if series.startswith("etf-") else "% per year"
+    return MeasureRules(unit, 365, ("as_of", *_EVERY), ("revision", "observed_at"))
+
+
+class Retention(NamedTuple):
+    """How many days of each are kept."""
+
+    minutes: int
+    hours: int
+    liquidations: int
+
+
+class SeriesQuery(NamedTuple):
+    """A series, the range of it that is asked for, and where to begin."""
+
+    measure: str
+    rules: MeasureRules
+    subject: str | None
+    """The symbol as given, or the key of a signal."""
+
+    span: Window
+    step: int | None
+    """Between two points, in milliseconds; None if they are not on a grid."""
+
+    known_at: int
+    limit: int
+    start: int
+
+    @property
+    def is_macro(self) -> bool:
+        """Whether it is a series of daily figures."""
+        return "as_of" in self.rules.parameters
+
+    def following(self, given: Mapping[str, str], at: int, cursors: Cursors) -> dict[str, str]:
+        """The parameters of the next page: the same range, whatever the time is by then."""
+        kept = {**given, "from": iso_timestamp(self.span.start), "to": iso_timestamp(self.span.end)}
+        if self.is_macro:
+            kept["as_of"] = iso_timestamp(self.known_at)
+        return {**kept, "cursor": cursors.make(_identity(self), str(at))}
+
+
+def series_query(
+    measure: str,
+    rules: MeasureRules,
+    given: Mapping[str, str],
+    *,
+    retention: Retention,
+    cursors: Cursors,
+    now: int,
+) -> SeriesQuery:
+    """Read the parameters of a measure.
+
+    Raises:
+        InvalidRequest: one is invalid or does not apply to the measure.
+        NotFound: the venue, the interval or the signal is unknown.
+    """
+    for name in given:
+        if name not in rules.parameters:
+            known = ", ".join(rules.parameters)
+            raise InvalidRequest(f"{name} does not apply to {measure}; its parameters are {known}")
+    one_of(given, "venue", [VENUE], VENUE)
+    step = _step(measure, rules, given)
+    days = _retained_days(measure, step, given, retention)
+    # Whole days. A day more while pages are followed, which may take a while.
+    oldest = 0 if days is None else (now // DAY - days - ("cursor" in given)) * DAY
+    span = window(given, now=now, oldest=oldest, default=rules.default_days * DAY)
+    limit = page_limit(given, default=DEFAULT_POINTS, highest=MAX_POINTS)
+    subject, known_at = _subject(rules, given), _known_at(given, now)
+    query = SeriesQuery(measure, rules, subject, span, step, known_at, limit, span.start)
+    if "cursor" not in given:
+        return query
+    return query._replace(start=int(cursors.read(_identity(query), given["cursor"])))
+
+
+def _step(measure: str, rules: MeasureRules, given: Mapping[str, str]) -> int | None:
+    if "interval" not in rules.parameters:
+        return None
+    step = INTERVALS[one_of(given, "interval", INTERVALS, "hour")]
+    if measure == "liquidations" and step == MINUTE:
+        raise InvalidRequest(
+            "liquidations have no interval=minute; /api/v1/liquidations lists each of them"
+        )
+    return step
+
+
+def _retained_days(
+    measure: str, step: int | None, given: Mapping[str, str], retention: Retention
+) -> int | None:
+    if measure in MEASURES:
+        return retention.minutes if step == MINUTE else retention.hours
+    return retention.liquidations if measure == "liquidations" and "symbol" in given else None
+
+
+def _subject(rules: MeasureRules, given: Mapping[str, str]) -> str | None:
+    if "key" in rules.parameters:
+        return one_of(given, "key", BY_KEY, next(iter(BY_KEY)))
+    default = None if "long_usd" in rules.extra else DEFAULT_SYMBOL
+    return given.get("symbol", default) if "symbol" in rules.parameters else None
+
+
+def _known_at(given: Mapping[str, str], now: int) -> int:
+    known_at = instant("as_of", given["as_of"]) if "as_of" in given else now
+    if known_at > now:
+        raise InvalidRequest(f"as_of must be in the past; it is {iso_timestamp(now)} now")
+    return known_at
+
+
+def _identity(query: SeriesQuery) -> str:
+    """What the cursors of a query are bound to."""
+    known_at = query.known_at if query.is_macro else None
+    return f"series {query.measure} {query.subject} {query.span} {query.step} {known_at}"

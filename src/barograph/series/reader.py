@@ -1,0 +1,234 @@
+"""Reads recorded series by pages: each page reads only its own range of keys."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, cast
+
+from barograph.errors import InvalidRequest, NotFound
+from barograph.kit.database import Transaction
+from barograph.kit.lists import instant
+from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
+from barograph.macro.records import source_with_notice
+from barograph.macro.store import figures_between
+from barograph.markets.aliases import find_contract
+from barograph.markets.records import MAJORS, VENUE
+from barograph.markets.regime import eight_hour_rate
+from barograph.markets.samples import GRACE, MEASURES, LiquidationColumn, Measure, Point
+from barograph.markets.series import (
+    contract_liquidations,
+    first_reading,
+    known_liquidations,
+    liquidation_columns,
+    recorded_points,
+    watched_since,
+)
+from barograph.markets.settlements import LATE_REPORT, SettledFunding, known_settlements
+from barograph.markets.store import Resolution, settlements_between
+from barograph.markets.symbols import ContractIndex, normalized
+from barograph.series.query import SeriesQuery
+
+MAX_SUMMED = 7 * DAY
+"""The longest time on one page for which single liquidations are summed up."""
+
+SeriesRow = tuple[str | float | None, ...]
+"""A point: time, value, origin, share watched, and the extra members of its measure."""
+
+
+class SeriesPage(NamedTuple):
+    """Points, oldest first, and where the next page begins; None after the last."""
+
+    rows: Sequence[SeriesRow] = ()
+    following: int | None = None
+    symbol: str | None = None
+    as_of: int | None = None
+    """Up to when the record is known, if this read tells."""
+
+    source: str | None = None
+    """If it is not the exchange."""
+
+
+class Subject(NamedTuple):
+    """The symbol and the contract that a page is about."""
+
+    symbol: str
+    contract: str
+
+
+async def read_page(
+    tx: Transaction, query: SeriesQuery, contracts: ContractIndex, now: int
+) -> SeriesPage:
+    """Read the page of a query.
+
+    Raises:
+        NotFound: the symbol is unknown, or has no such record.
+        InvalidRequest: it has no readings by the minute.
+    """
+    if query.measure in _CHANGES:
+        return await _changes(tx, query)
+    if "symbol" not in query.rules.parameters:
+        return await _figures(tx, query)
+    if query.subject is None:
+        return await _liquidations(tx, query, None, now)
+    subject = await _find(tx, query.subject, contracts)
+    if query.measure == "liquidations":
+        page = await _liquidations(tx, query, subject.contract, now)
+    elif query.measure in MEASURES:
+        page = await _readings(tx, query, subject, now)
+    else:
+        page = await _settlements(tx, query, subject, now)
+    return page._replace(symbol=subject.symbol)
+
+
+async def _find(tx: Transaction, symbol: str, contracts: ContractIndex) -> Subject:
+    """The contract of a symbol; one that is not listed any more has its record still."""
+    listed = find_contract(contracts, symbol)
+    if listed is not None:
+        return Subject(listed.base, listed.contract)
+    name = normalized(symbol) or ""
+    for contract in (name, f"{name}USDT"):
+        if await first_reading(tx, "hour", contract) is not None:
+            return Subject(contract.removesuffix("USDT"), contract)
+    raise NotFound("unknown symbol; /api/v1/perpetuals lists the symbols")
+
+
+def _grid(start: int, end: int, step: int, limit: int) -> tuple[range, int | None]:
+    """The instants of a page, and the first one of the next page."""
+    start = -(-start // step) * step
+    stop = min(end, start + limit * step)
+    return range(start, max(start, stop), step), stop if start < stop < end else None
+
+
+def _step(query: SeriesQuery) -> int:
+    return HOUR if query.step is None else query.step
+
+
+async def _readings(tx: Transaction, query: SeriesQuery, subject: Subject, now: int) -> SeriesPage:
+    resolution: Resolution = "minute" if query.step == MINUTE else "hour"
+    if resolution == "minute" and subject.symbol not in MAJORS:
+        raise InvalidRequest(
+            f"interval=minute is recorded for {', '.join(MAJORS)}; use interval=hour"
+        )
+    first = await first_reading(tx, resolution, subject.contract)
+    if first is None:
+        return SeriesPage()
+    # Begin with the first record, so that nobody follows pages without a value.
+    start, step = max(query.start, first), _step(query)
+    grid, following = _grid(start, query.span.end, step, query.limit)
+    measure = cast("Measure", query.measure)
+    found = await recorded_points(tx, resolution, subject.contract, measure, grid)
+    points = [found.get(at, Point(at, None)) for at in grid]
+    if points and points[-1].value is None and now - points[-1].at < GRACE:
+        points.pop()  # late, which is not a gap yet
+    return SeriesPage([_reading_row(each) for each in points], following)
+
+
+def _reading_row(point: Point) -> SeriesRow:
+    at = iso_timestamp(point.at)
+    if point.value is None:
+        return (at, None, None, 0.0)
+    origin, watched = ("backfilled", 0.0) if point.is_backfilled else ("measured", 1.0)
+    return (at, point.value, origin, watched)
+
+
+async def _liquidations(
+    tx: Transaction, query: SeriesQuery, contract: str | None, now: int
+) -> SeriesPage:
+    known, since = await known_liquidations(tx, now), await watched_since(tx)
+    step, end = _step(query), min(query.span.end, known.until)
+    limit = query.limit if contract is None else min(query.limit, MAX_SUMMED // step)
+    start = max(query.start, end if since is None else since // step * step)
+    grid, following = _grid(start, end, step, limit)
+    if not grid:
+        return SeriesPage(as_of=known.until)
+    if contract is None:
+        columns = await liquidation_columns(tx, known, grid, 0.0)
+    else:
+        columns = await contract_liquidations(tx, contract, known.until, grid, 0.0)
+    rows = [_liquidation_row(each, min(1.0, (known.until - each.at) / step)) for each in columns]
+    return SeriesPage(rows, following, as_of=known.until)
+
+
+def _liquidation_row(column: LiquidationColumn, elapsed: float) -> SeriesRow:
+    """The sums of one interval; `elapsed` is how much of it is over."""
+    at, watched = iso_timestamp(column.at), round(column.watched_pct / 100 * elapsed, 4)
+    if column.long_usd is None or column.short_usd is None:
+        return (at, None, None, 0.0, None, None)
+    total = round(column.long_usd + column.short_usd, 2)
+    return (at, total, "measured", watched, column.long_usd, column.short_usd)
+
+
+async def _settlements(
+    tx: Transaction, query: SeriesQuery, subject: Subject, now: int
+) -> SeriesPage:
+    if subject.symbol not in MAJORS:
+        raise NotFound(f"settled funding is recorded for {', '.join(MAJORS)}")
+    # The settlements around a page tell the intervals of its first and its last.
+    start, end = query.start - LATE_REPORT, query.span.end + LATE_REPORT
+    count = query.limit + 2 * LATE_REPORT // HOUR + 1
+    own, reports = await settlements_between(tx, subject.contract, start, end, count)
+    # Beyond the last row of a list that was cut off, a settlement's report may be missing.
+    cut = [each[-1].at for each in (own, reports) if len(each) == count]
+    stop = min([query.span.end, *cut])
+    found = known_settlements(own, reports, now)
+    within = [each for each in found if query.start <= each.at < stop]
+    rows = [_settlement_row(each) for each in within[: query.limit]]
+    if len(within) > query.limit:
+        return SeriesPage(rows, within[query.limit].at)
+    return SeriesPage(rows, stop if stop < query.span.end else None)
+
+
+def _settlement_row(settled: SettledFunding) -> SeriesRow:
+    rate_pct, hours = settled.funding_rate_pct, settled.funding_interval_hours
+    origin = "settled" if settled.is_reported else "measured"
+    watched = 0.0 if settled.is_backfilled else 1.0
+    return (
+        *(iso_timestamp(settled.at), rate_pct, origin, watched),
+        *(hours, eight_hour_rate(rate_pct, hours)),
+    )
+
+
+async def _changes(tx: Transaction, query: SeriesQuery) -> SeriesPage:
+    """The label at the start of the range, which may have begun before it, and each change."""
+    sql = _CHANGES[query.measure]
+    key, (start, end) = query.subject or VENUE, query.span
+    before = []
+    if query.start == start:
+        before = await tx.fetch(f"{sql} AND at <= $2 ORDER BY at DESC LIMIT 1", key, start)
+    count, after = query.limit - len(before), max(query.start, start + 1)
+    found = await tx.fetch(
+        f"{sql} AND at >= $2 AND at < $3 ORDER BY at LIMIT $4", key, after, end, count + 1
+    )
+    rows = [
+        (iso_timestamp(at), label, "measured", None, detail)
+        for at, label, detail in (*before, *found[:count])
+    ]
+    return SeriesPage(rows, found[count][0] if len(found) > count else None)
+
+
+async def _figures(tx: Transaction, query: SeriesQuery) -> SeriesPage:
+    days = (_day(query.start), _day(query.span.end))
+    found = await figures_between(tx, query.measure, days, query.known_at, query.limit + 1)
+    rows = [
+        (
+            *(f"{each.day}T00:00:00.000Z", each.value, "published", None),
+            *(each.revision, iso_timestamp(each.observed_at)),
+        )
+        for each in found[: query.limit]
+    ]
+    following = instant("day", found[-1].day) if len(found) > query.limit else None
+    source = _sources(each.source for each in found[: query.limit])
+    return SeriesPage(rows, following, as_of=query.known_at, source=source)
+
+
+def _day(at: int) -> str:
+    """The first day that begins at an instant or later."""
+    return iso_timestamp(-(-at // DAY) * DAY)[:10]
+
+
+def _sources(sources: Iterable[str]) -> str | None:
+    return "; ".join(source_with_notice(each) for each in sorted(set(sources))) or None
+
+
+_CHANGES = {
+    "regime": "SELECT at, label, funding_8h_pct FROM regime_changes WHERE venue = $1",
+    "signals": "SELECT at, label, value FROM signal_changes WHERE key = $1",
+}

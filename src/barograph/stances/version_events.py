@@ -1,0 +1,68 @@
+"""Copies recorded stance versions into the log of events: kind, sequence and digest only."""
+
+from barograph.events.records import NewEvent
+from barograph.events.store import append_events
+from barograph.history.ledger import Ledger
+from barograph.history.records import KINDS, DigestRow
+from barograph.kit.database import Database, Transaction
+from barograph.kit.lease import Lease
+
+VERSIONS_AT_ONCE = 500
+
+
+class VersionEvents:
+    """Announces versions once, although the history is another database.
+
+    The versions of a kind are numbered without gaps, so the number of announced ones says where to
+    go on. The unique cause of an event keeps a version from being announced twice.
+    """
+
+    def __init__(self, database: Database, ledger: Ledger) -> None:
+        self._database = database
+        self._ledger = ledger
+        self._announced: dict[str, int] = {}
+
+    async def announce(self, lease: Lease) -> None:
+        """Announce every version that is recorded by now.
+
+        Raises:
+            LeaseLost: another collector leads.
+            DatabaseUnavailable: nothing was announced.
+        """
+        while new := await self._new_versions():
+            events = [_event(kind, row) for kind, row in new]
+
+            async def work(tx: Transaction, events: list[NewEvent] = events) -> None:
+                await lease.fence(tx)
+                await append_events(tx, events)
+
+            await self._database.write(work)
+            self._announced |= {kind: row.sequence for kind, row in new}
+
+    async def _new_versions(self) -> list[tuple[str, DigestRow]]:
+        found: list[tuple[str, DigestRow]] = []
+        for kind in KINDS:
+            if kind not in self._announced:
+                ((count,),) = await self._database.fetch(_COUNT, *_causes_of(kind))
+                self._announced[kind] = count
+            after = self._announced[kind]
+            rows = await self._ledger.digests(kind, "versions", after, VERSIONS_AT_ONCE)
+            found += [(kind, row) for row in rows]
+        return sorted(found, key=lambda each: (each[1].at, each[1].sequence))
+
+
+def _event(kind: str, row: DigestRow) -> NewEvent:
+    return NewEvent(
+        "stance.recorded",
+        row.at,
+        f"{kind}/{row.sequence}",
+        {"kind": kind, "sequence": row.sequence, "history_digest": row.digest},
+    )
+
+
+def _causes_of(kind: str) -> tuple[str, str]:
+    """Every cause of the kind is between these two: `0` is the character after `/`."""
+    return f"stance.recorded/{kind}/", f"stance.recorded/{kind}0"
+
+
+_COUNT = "SELECT count(*) FROM events WHERE cause > $1 AND cause < $2"

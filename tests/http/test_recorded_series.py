@@ -1,0 +1,298 @@
+"""`/api/v1/series/{measure}`: the whole record, by pages and as tables."""
+
+import asyncio
+import csv
+import io
+from asyncio import Queue
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from barograph.errors import TemporarilyUnavailable
+from barograph.kit.database import DatabaseUnavailable, Transaction
+from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
+from barograph.limits.memory_store import MemoryStore
+from barograph.limits.rate_limits import RateLimiter
+from barograph.limits.render_queue import RenderQueue
+from barograph.limits.streamed_tables import PART_ROWS, StreamedTables, Table, TablePart
+from barograph.macro.records import NYFED, NYFED_NOTICE, SOFR, US10Y, Figure
+from barograph.macro.store import record_figures
+from barograph.markets.evidence import FundingSettlement
+from barograph.markets.liquidations import LiquidationHour
+from barograph.markets.records import Liquidation
+from barograph.markets.settlements import SettledRate
+from barograph.markets.store import (
+    ReadingRow,
+    RegimeChange,
+    record_rows,
+    record_settlement_reports,
+)
+from support.clock import START
+from support.databases import take_away
+from support.service import PEER, Answer, Service
+
+NOW_HOUR = START // HOUR * HOUR
+FIRST = NOW_HOUR - 1_500 * HOUR
+GAP = NOW_HOUR - 5 * HOUR
+TODAY = START // DAY * DAY
+
+
+def hour_row(contract: str, at: int, resolution: Any = "hour") -> ReadingRow:
+    return ReadingRow(resolution, contract, at, at / HOUR, 0.01, 4, 1e9, None)
+
+
+def write(service: Service, work: Any) -> None:
+    asyncio.run(service.database.write(work))
+
+
+@pytest.fixture
+def recorded(service: Service) -> Service:
+    """Two months of hours with a gap, the oldest 100 back-filled; and one of everything else."""
+
+    async def work(tx: Transaction) -> None:
+        hours = [hour_row("BTCUSDT", at) for at in range(FIRST, NOW_HOUR, HOUR) if at != GAP]
+        await record_rows(tx, readings=hours[:100], origin="backfilled")
+        await record_rows(
+            tx,
+            readings=[
+                *hours[100:],
+                hour_row("GONEUSDT", NOW_HOUR - 3 * HOUR),
+                hour_row("BTCUSDT", START - 2 * MINUTE, "minute"),
+            ],
+            regime_changes=[
+                RegimeChange(START - 100 * DAY, "neutral", 0.001),
+                RegimeChange(START - 2 * HOUR, "long-leaning", 0.02),
+            ],
+            liquidation_hours=[LiquidationHour(NOW_HOUR - 3 * HOUR, 7.5, 2.5, 40.0)],
+            liquidations=[
+                Liquidation(NOW_HOUR - HOUR + 5, "1000PEPEUSDT", "long", 100.0, 0.5),
+                Liquidation(NOW_HOUR - HOUR + 6, "BTCUSDT", "short", 1.0, 9.0),
+            ],
+            watched=[(NOW_HOUR - HOUR, NOW_HOUR - HOUR // 2)],
+            settlements=[FundingSettlement("BTCUSDT", NOW_HOUR - 8 * HOUR, 0.02, 8, START)],
+        )
+        rates = [SettledRate("BTCUSDT", NOW_HOUR - hours * HOUR, 0.01) for hours in (24, 16, 12)]
+        await record_settlement_reports(tx, rates, START)
+        days = [iso_timestamp(TODAY - back * DAY)[:10] for back in (5, 4, 3)]
+        await record_figures(tx, [Figure(US10Y, day, 4.0, "Treasury") for day in days], START - DAY)
+        await record_figures(tx, [Figure(US10Y, days[1], 4.5, "Treasury")], START - HOUR)
+        await record_figures(tx, [Figure(SOFR, days[0], 3.9, NYFED)], START - HOUR)
+
+    write(service, work)
+    service.clock.pass_seconds(1)
+    return service
+
+
+def pages(service: Service, target: str) -> Iterator[dict[str, Any]]:
+    """Every page, as a program follows `next`."""
+    following: str | None = target
+    while following is not None:
+        url = urlsplit(following)
+        answer = service.ask(f"{url.path}?{url.query}")
+        assert answer.status == 200, answer.body
+        page = answer.json()
+        yield page
+        following = page["next"]
+
+
+def points(service: Service, target: str) -> list[dict[str, Any]]:
+    return [point for page in pages(service, target) for point in page["points"]]
+
+
+def rows(answer: Answer) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(answer.body.decode(), newline=""), strict=True))
+
+
+def test_a_page_names_its_series_and_every_point_its_origin(recorded: Service) -> None:
+    page = recorded.ask(f"/api/v1/series/price?symbol=bitcoin&from={GAP}&limit=2").json()
+    assert {name: value for name, value in page.items() if name not in {"points", "next"}} == {
+        "as_of": iso_timestamp(START),
+        "venue": "bybit",
+        "source": "test venue",
+        "notice": "Information only, not financial advice.",
+        "count": 2,
+        "measure": "price",
+        "symbol": "BTC",
+        "unit": "USDT",
+        "interval_seconds": 3600,
+    }
+    assert list(page)[-2:] == ["points", "next"]
+    gap, measured = page["points"]
+    assert gap == {"at": iso_timestamp(GAP), "value": None, "origin": None, "watched": 0.0}
+    assert measured == {
+        "at": iso_timestamp(GAP + HOUR),
+        "value": (GAP + HOUR) / HOUR,
+        "origin": "measured",
+        "watched": 1.0,
+    }
+
+
+def test_following_next_gives_every_hour_since_the_first_record_once(recorded: Service) -> None:
+    target = f"/api/v1/series/funding?from={START - 700 * DAY}&limit=400"
+    found = []
+    for page in pages(recorded, target):
+        found += page["points"]
+        # The next hour is recorded while the pages are followed.
+        recorded.clock.pass_seconds(3_600)
+        late = [hour_row("BTCUSDT", recorded.clock.now // HOUR * HOUR)]
+        write(recorded, lambda tx, late=late: record_rows(tx, readings=late))
+    hours = [iso_timestamp(at) for at in range(FIRST, START, HOUR)]
+    assert [each["at"] for each in found] == hours
+    assert [each["origin"] for each in found[:101]] == ["backfilled"] * 100 + ["measured"]
+    assert [each["at"] for each in found if each["value"] is None] == [iso_timestamp(GAP)]
+
+
+def test_days_take_the_reading_at_midnight(recorded: Service) -> None:
+    found = points(recorded, f"/api/v1/series/price?from={TODAY - 2 * DAY}&interval=day")
+    assert [each["value"] for each in found] == [(TODAY - back * DAY) / HOUR for back in (2, 1, 0)]
+
+
+def test_minutes_exist_for_majors_only(recorded: Service) -> None:
+    found = points(recorded, "/api/v1/series/price?interval=minute")
+    assert [each["value"] for each in found] == [(START - 2 * MINUTE) / HOUR, None, 67_000.5]
+    answer = recorded.ask("/api/v1/series/price?interval=minute&symbol=1000PEPE")
+    assert (answer.status, "interval=hour" in answer.json()["error"]) == (400, True)
+
+
+def test_a_contract_that_is_not_listed_any_more_keeps_its_history(recorded: Service) -> None:
+    page = recorded.ask("/api/v1/series/price?symbol=gone").json()
+    assert (page["symbol"], page["points"][0]["at"]) == ("GONE", iso_timestamp(NOW_HOUR - 3 * HOUR))
+
+
+def test_liquidations_are_sums_with_the_share_that_was_watched(recorded: Service) -> None:
+    found = points(recorded, f"/api/v1/series/liquidations?from={NOW_HOUR - 3 * HOUR}")
+    assert found[0] == {
+        "at": iso_timestamp(NOW_HOUR - 3 * HOUR),
+        "value": 10.0,
+        "origin": "measured",
+        "watched": 0.4,
+        "long_usd": 7.5,
+        "short_usd": 2.5,
+    }
+    assert (found[1]["value"], found[1]["watched"]) == (None, 0.0)
+
+
+def test_liquidations_of_one_contract_are_summed_from_its_events(recorded: Service) -> None:
+    target = f"/api/v1/series/liquidations?symbol=pepe&from={NOW_HOUR - 2 * HOUR}&to={NOW_HOUR}"
+    _, hour = points(recorded, target)
+    assert (hour["value"], hour["long_usd"], hour["short_usd"]) == (50.0, 50.0, 0.0)
+    assert hour["watched"] == 1.0  # the fixture's day was watched
+
+
+def test_changes_begin_with_the_label_in_force(recorded: Service) -> None:
+    for limit in (1, 2, 3):
+        found = points(recorded, f"/api/v1/series/regime?from={START - DAY}&limit={limit}")
+        assert [each["value"] for each in found][:2] == ["neutral", "long-leaning"]
+        assert found[0]["at"] == iso_timestamp(START - 100 * DAY)
+    breadth = points(recorded, "/api/v1/series/signals?key=funding-breadth")
+    assert breadth[0].keys() == {"at", "value", "origin", "watched", "text"}
+
+
+def test_settled_funding_prefers_reports_and_states_intervals(recorded: Service) -> None:
+    for limit in (1, 500):
+        found = points(recorded, f"/api/v1/series/settled-funding?limit={limit}")
+        told = [(each["origin"], each["interval_hours"], each["rate_8h"]) for each in found]
+        assert told == [
+            ("settled", 8.0, 0.01),
+            ("settled", 8.0, 0.01),
+            ("settled", 4.0, 0.02),
+            ("measured", 8.0, 0.02),
+        ]
+    assert recorded.ask("/api/v1/series/settled-funding?symbol=1000PEPE").status == 404
+
+
+def test_daily_figures_are_as_they_were_known_then(recorded: Service) -> None:
+    now = points(recorded, "/api/v1/series/us10y?limit=1")
+    then = points(recorded, f"/api/v1/series/us10y?as_of={START - 2 * HOUR}")
+    assert [(each["value"], each["revision"]) for each in now] == [(4.0, 1), (4.5, 2), (4.0, 1)]
+    assert [each["value"] for each in then] == [4.0, 4.0, 4.0]
+    page = recorded.ask("/api/v1/series/sofr").json()
+    assert NYFED_NOTICE in page["source"]
+    assert (page["venue"], page["symbol"], page["points"][0]["origin"]) == (None, None, "published")
+
+
+BAD_REQUESTS = [
+    ("volume", 404, "us10y"),
+    ("price?symbol=NOSUCH", 404, "/api/v1/perpetuals"),
+    ("price?venue=other", 404, "bybit"),
+    ("price?interval=week", 404, "4h"),
+    ("signals?key=nothing", 404, "funding-breadth"),
+    ("regime?symbol=BTC", 400, "does not apply to regime"),
+    ("price?as_of=2026-01-01", 400, "does not apply to price"),
+    ("us10y?as_of=2100-01-01", 400, "past"),
+    ("price?from=2026-11-05&to=2026-11-04", 400, "before"),
+    ("price?from=2100-01-01", 400, "past"),
+    ("price?from=2020-01-01", 400, "retention"),
+    ("price?from=2026-09-01&interval=minute", 400, "retention"),
+    ("price?cursor=AAAA", 400, "cursor"),
+    ("price?limit=0", 400, "limit"),
+    ("price?format=xml", 400, "csv"),
+    ("price?format=csv&limit=5", 400, "pages"),
+    ("liquidations?interval=minute", 400, "/api/v1/liquidations"),
+]
+
+
+def test_a_bad_request_is_told_what_would_be_right(recorded: Service) -> None:
+    for target, status, hint in BAD_REQUESTS:
+        answer = recorded.ask(f"/api/v1/series/{target}")
+        assert (answer.status, hint in answer.json()["error"]) == (status, True), target
+
+
+def test_a_cursor_belongs_to_one_series(recorded: Service) -> None:
+    following = recorded.ask("/api/v1/series/price?limit=5").json()["next"]
+    foreign = following.removeprefix("https://barograph.example").replace("/price", "/funding")
+    assert recorded.ask(foreign).status == 400
+
+
+@pytest.mark.parametrize("target", ["/api/v1/series/price.csv", "/api/v1/series/price?format=csv"])
+def test_a_table_of_many_parts_holds_what_the_pages_hold(recorded: Service, target: str) -> None:
+    sign = "&" if "?" in target else "?"
+    answer = recorded.ask(f"{target}{sign}from={FIRST}")
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8; header=present"
+    assert "ratelimit" in answer.headers
+    found = rows(answer)
+    assert len(found) > PART_ROWS
+    assert list(found[0]) == ["at", "value", "origin", "watched", "source", "notice"]
+    told = [(each["at"], each["value"]) for each in found]
+    assert told == [
+        (each["at"], "" if each["value"] is None else repr(each["value"]))
+        for each in points(recorded, f"/api/v1/series/price?from={FIRST}")
+    ]
+
+
+def test_a_table_that_cannot_be_completed_never_ends(service: Service) -> None:
+    sent: list[Any] = []
+
+    async def read(at: int) -> TablePart[int]:
+        if at == 3:
+            raise DatabaseUnavailable("away")
+        return TablePart([f"{at}"], "test venue", at + 1)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def stream() -> None:
+        limiter = RateLimiter(MemoryStore(service.clock), service.keys.verify, ())
+        tables = StreamedTables(RenderQueue(limiter, service.clock), limiter)
+        scope = {"type": "http", "headers": [], "client": (PEER, 1)}
+        await tables.respond(Table("name", "at", 1, read))(scope, Queue().get, send)
+
+    with pytest.raises(TemporarilyUnavailable):
+        asyncio.run(stream())
+    assert [each.get("more_body") for each in sent] == [None, True, True]
+
+
+def test_a_series_is_unavailable_without_the_database(recorded: Service) -> None:
+    take_away(recorded.settings.database_path)
+    for target in ("price", "price.csv", "us10y"):
+        assert recorded.ask(f"/api/v1/series/{target}").status == 503
+
+
+def test_accept_asks_for_a_table_and_head_sends_no_row(recorded: Service) -> None:
+    answer = recorded.ask("/api/v1/series/signals?key=funding-breadth", accept="text/csv")
+    assert rows(answer)[0]["text"]
+    assert "Accept" in recorded.ask("/api/v1/series/price").headers["vary"]
+    head = recorded.ask("/api/v1/series/price.csv", "HEAD")
+    assert (head.status, head.body) == (200, b"")
