@@ -19,6 +19,12 @@ OPENING = "retry: 3000\n: connected\n"
 HEARTBEAT = ": heartbeat\n"
 
 
+@pytest.fixture
+def service(empty_service: Service) -> Service:
+    """A service whose log is empty."""
+    return empty_service
+
+
 async def happen(service: Service, *numbers: int) -> None:
     """Record events, and let the worker see them."""
     await add_events(service.database, [change(number) for number in numbers])
@@ -182,6 +188,7 @@ def test_a_log_that_goes_back_ends_the_streams(service: Service) -> None:
 
 
 def test_head_sends_the_fields_of_a_stream_and_ends(service: Service) -> None:
+    service.refresh()
     answer = service.ask(STREAM, "HEAD")
 
     assert (answer.status, answer.body) == (200, b"")

@@ -4,11 +4,9 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
 
 import asyncio
-from asyncio import Future
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -130,14 +128,18 @@ class _Stream(Response):
             if scope.get("is_head"):
                 await send(NO_BODY)
                 return
-            until = self._tail.beats + beats
-            gone = asyncio.ensure_future(next_disconnect(receive))
+            epoch, until = self._tail.epoch, self._tail.beats + beats
+            woken, gone = asyncio.Event(), asyncio.ensure_future(next_disconnect(receive))
+            gone.add_done_callback(lambda _: woken.set())
+            self._tail.streams.add(woken)
             try:
-                await self._forward(scope, send, gone, start, until)
+                while self._tail.epoch == epoch and self._tail.beats < until and not gone.done():
+                    start = await self._forward(scope, send, woken, start)
                 await _send_text(send, b"", more=False)
             except (TimeoutError, RequestError):
                 pass  # a client that reads nothing can't take the end either
             finally:
+                self._tail.streams.discard(woken)
                 gone.cancel()
 
     async def _position(self, scope: Scope) -> tuple[int, bytes]:
@@ -157,21 +159,20 @@ class _Stream(Response):
         return self._after, OPENING
 
     async def _forward(
-        self, scope: Scope, send: Send, gone: Future[bool], start: tuple[int, bytes], until: int
-    ) -> None:
-        tail, epoch, (last, text) = self._tail, self._tail.epoch, start
-        while tail.epoch == epoch and tail.beats < until and not gone.done():
-            beats, news = tail.beats, tail.news()  # before reading, so that nothing is missed
-            page = await self._streams.page(scope, last)
-            text += b"".join(each.encoded for each in page if self._wanted.matches(each.event))
-            if text:
-                await _send_text(send, text)
-            if page:
-                last = page[-1].event.id
-            else:
-                waiting: set[Future[Any]] = {news, gone}
-                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            text = HEARTBEAT if tail.beats != beats else b""
+        self, scope: Scope, send: Send, woken: asyncio.Event, start: tuple[int, bytes]
+    ) -> tuple[int, bytes]:
+        """Send what follows an id, after some text; return where to go on, once there is more."""
+        beats, (last, text) = self._tail.beats, start
+        woken.clear()  # before reading, so that nothing is missed
+        page = await self._streams.page(scope, last)
+        text += b"".join(each.encoded for each in page if self._wanted.matches(each.event))
+        if text:
+            await _send_text(send, text)
+        if page:
+            last = page[-1].event.id
+        else:
+            await woken.wait()
+        return last, HEARTBEAT if self._tail.beats != beats else b""
 
 
 async def _send_text(send: Send, text: bytes, *, more: bool = True) -> None:
@@ -212,6 +213,7 @@ _RESPONSES: dict[int, str | Schema] = {
         "description": "Events without end, each with `id`, `event` (its type) and `data` (as in "
         "`/api/v1/events`). A comment at least every 15 seconds.",
         "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        "headers": {"X-Accel-Buffering": {"schema": {"type": "string", "const": "no"}}},
     },
     400: "Invalid parameter.",
     404: "Unknown type or venue.",

@@ -11,6 +11,9 @@ from barograph.kit.timestamps import SECOND
 BEAT = 15 * SECOND
 """How often every stream sends at least a comment."""
 
+AT_ONCE, PAUSE_SECONDS = 20, 0.002
+"""How many streams are woken at a time: between them, the event loop answers other requests."""
+
 
 class EncodedEvent(NamedTuple):
     """An event, and the bytes that every stream sends for it."""
@@ -32,7 +35,9 @@ class EventTail:
         self._board = board
         self._published: Sequence[Event] = ()
         self._recent: Sequence[EncodedEvent] = ()
-        self._news: asyncio.Future[None] | None = None
+        self.streams: set[asyncio.Event] = set()
+        """Woken by the next event, by each heartbeat, and when all streams have to end."""
+
         self._beat_at = board.clock()
         self.beats = 0
         self.epoch = 0
@@ -53,17 +58,12 @@ class EventTail:
         start = last + 1 - self._recent[0].event.id  # ids have no gaps
         return self._recent[start:] if start >= 0 else None
 
-    def news(self) -> "asyncio.Future[None]":
-        """A future that ends with the next event, heartbeat or end of all streams."""
-        if self._news is None:
-            self._news = asyncio.get_running_loop().create_future()
-        return self._news
-
     def close(self) -> None:
         """End all streams, because the worker stops."""
         self.is_closed = True
         self.epoch += 1
-        self._wake()
+        for each in self.streams:
+            each.set()
 
     def _look(self) -> None:
         """Wake the streams if there is something to send."""
@@ -78,9 +78,10 @@ class EventTail:
             self._recent = [encode_event(each) for each in known.events]
             self.epoch += self.newest < newest  # a backup was restored, so ids will repeat
         if is_new or is_beat:
-            self._wake()
+            self._wake(list(self.streams))
 
-    def _wake(self) -> None:
-        if self._news is not None:
-            self._news.set_result(None)
-            self._news = None
+    def _wake(self, streams: Sequence[asyncio.Event]) -> None:
+        for each in streams[:AT_ONCE]:
+            each.set()
+        if rest := streams[AT_ONCE:]:
+            asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._wake, rest)
