@@ -122,13 +122,13 @@ class _Stream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send events until the client disconnects, reads too slowly or the stream's life ends."""
         with self._streams.place(scope) as beats:
+            epoch, until = self._tail.epoch, self._tail.beats + beats
             start = await self._position(scope)
             await self._streams.page(scope, start[0])  # its errors go before the first byte
             await send({"type": "http.response.start", "status": 200, "headers": _FIELDS})
             if scope.get("is_head"):
                 await send(NO_BODY)
                 return
-            epoch, until = self._tail.epoch, self._tail.beats + beats
             woken, gone = asyncio.Event(), asyncio.ensure_future(next_disconnect(receive))
             gone.add_done_callback(lambda _: woken.set())
             self._tail.streams.add(woken)
