@@ -25,28 +25,32 @@ def measure(plan: Plan, folder: Path) -> Section:
     with web_service(settings) as child:
         service = Contender(child, settings.port, COMPRESSED)
         for number, target in enumerate(TARGETS[: len(plan.targets)]):
-            figures += _compare(service, target, folder / f"page{number}", plan.rounds)
+            if ("content-encoding", "gzip") not in answer_of(service, target).headers:
+                raise BenchmarkFailed(f"{target} is not compressed")
+            file = folder / f"page{number}"
+            figures += compare_with_bare(service, target, file, plan.rounds, BARE_SHARE)
     return Section(TITLE, figures)
 
 
-def _compare(service: Contender, target: str, file: Path, rounds: int) -> list[Figure]:
-    print(f"pages: {target}", file=sys.stderr)
+def compare_with_bare(
+    service: Contender, target: str, file: Path, rounds: int, share: float
+) -> list[Figure]:
+    """Compare one response with a bare application that sends the same bytes."""
+    print(f"bare: {target}", file=sys.stderr)
     answer = answer_of(service, target)
-    if ("content-encoding", "gzip") not in answer.headers:
-        raise BenchmarkFailed(f"{target} is not compressed")
     store(file, target, answer)
     with ExitStack() as stack:
         bare, twin = (
-            Contender(*stack.enter_context(python_peer("bare", target, file)), COMPRESSED)
+            Contender(*stack.enter_context(python_peer("bare", target, file)), service.fields)
             for _ in range(2)
         )
         contenders = {"bare": bare, "service": service, "twin": twin}
         for name, contender in contenders.items():
             if answer_of(contender, target).body != answer.body:
-                raise BenchmarkFailed(f"{name} returns a different page for {target}")
+                raise BenchmarkFailed(f"{name} returns a different response to {target}")
         rates = alternate(contenders, target, rounds)
     return [
-        at_least(f"{target} / bare ASGI", ratios(rates, "service", "bare", "twin"), BARE_SHARE),
+        at_least(f"{target} / bare ASGI", ratios(rates, "service", "bare", "twin"), share),
         at_least("  A/A control: bare ASGI / bare ASGI", ratios(rates, "twin", "bare")),
         Figure("  bytes sent", f"{len(answer.body):,}"),
     ]

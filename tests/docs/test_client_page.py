@@ -1,25 +1,38 @@
 """The code of docs/client.md, run exactly as it is written there, on a real port."""
 
+import asyncio
+import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from inspect import isfunction
 from pathlib import Path
+from queue import Queue
+from subprocess import PIPE
 
 import pytest
 
+from barograph.events.records import NewEvent
+from barograph.events.store import append_events
+from barograph.kit.timestamps import DAY, iso_timestamp
+from barograph.markets.store import ReadingRow, record_rows
 from barograph_client import AsyncBarograph, Barograph, calls, errors
 from barograph_client import subscriber as events
 from barograph_client.clients import SECONDS, WHOLE
+from barograph_client.following import FIRST_PAUSE, LONGEST_PAUSE, SILENCE
 from barograph_client.reads import PATIENCE
+from support.clock import START
 from support.markets import reading, shares
 from support.readers import on_a_port
+from support.service import Answer
 from support.stances import FUNDING, RATES, proposal
 from support.subscribers import FEED_TOKEN, SubscriberService
 
 PAGE = (Path(__file__).parents[2] / "docs" / "client.md").read_text("utf-8")
-FREE, ASYNC, FOLLOWING = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+FREE, ASYNC, PERPETUALS, CHART, EVENTS, FOLLOWING = EXAMPLES
+UNBUFFERED = {**os.environ, "PYTHONUNBUFFERED": "1"}
 
 
 @pytest.fixture
@@ -61,6 +74,68 @@ def test_the_quickstart_without_blocking_prints_the_same_market(
     assert line.startswith("['BTC', 'ETH', 'SOL'] [")
 
 
+def test_all_perpetuals_a_chart_and_all_events_take_ten_lines_each() -> None:
+    for program in (PERPETUALS, CHART, EVENTS):
+        assert len([line for line in program.splitlines() if line]) <= 10
+
+
+@pytest.mark.thorough
+def test_the_perpetuals_are_printed(service: SubscriberService, tmp_path: Path) -> None:
+    head, first, *others, alias = run(PERPETUALS, service, tmp_path)
+    assert head.endswith(f"bybit {len(others) + 1}")
+    assert first == "BTC 67000.5 0.01 5000000000.0"
+    assert alias == "1000PEPE"
+
+
+@pytest.mark.thorough
+def test_the_chart_s_points_and_the_watched_spans_are_printed(
+    service: SubscriberService, tmp_path: Path
+) -> None:
+    at = START // DAY * DAY
+    row = ReadingRow("hour", "ETHUSDT", at, 1.0, 0.0, 8, 2.5, None)
+    asyncio.run(service.database.write(lambda tx: record_rows(tx, readings=[row])))
+    point, *_, liquidations = run(CHART, service, tmp_path)
+    assert point == f"{iso_timestamp(at)} 2.5 measured 1.0"
+    assert liquidations.startswith("(Span(from_=")
+
+
+@pytest.mark.thorough
+def test_the_follower_s_program_goes_on_where_it_was_stopped(
+    service: SubscriberService, tmp_path: Path
+) -> None:
+    streams: Queue[str] = Queue()
+
+    def ask(target: str, **headers: str) -> Answer:
+        if "/stream?" not in target:
+            return service.ask(target, **headers)
+        streams.put(target)  # the program has handled every event; this server can't stream
+        return Answer(200, [(b"content-type", b"text/event-stream")], b": connected\n")
+
+    def follow() -> list[str]:
+        """What the program prints until it waits for news."""
+        with on_a_port(ask) as address:
+            program = [sys.executable, "-c", EVENTS.replace("http://127.0.0.1:8080", address)]
+            with subprocess.Popen(program, cwd=tmp_path, stdout=PIPE, env=UNBUFFERED) as running:
+                assert streams.get(timeout=60).endswith(f"?after={record(0)}")
+                running.kill()
+                return [line.decode() for line in running.communicate()[0].splitlines()]
+
+    def record(count: int) -> int:
+        """Append events and return the id of the newest one."""
+        seen = len(service.rows("SELECT id FROM events"))
+        new = [NewEvent("feed.down", START, f"{seen + each}", {}) for each in range(count)]
+        asyncio.run(service.database.write(lambda tx: append_events(tx, new)))
+        service.refresh()
+        return seen + count
+
+    assert len(follow()) == record(0)
+    newest = record(2)
+    assert [line.split()[:2] for line in follow()] == [
+        [f"{newest - 1}", "feed.down"],
+        [f"{newest}", "feed.down"],
+    ]
+
+
 def test_the_subscriber_s_program_keeps_and_then_compares(
     service: SubscriberService, tmp_path: Path
 ) -> None:
@@ -83,7 +158,8 @@ def test_the_page_names_every_method_and_event() -> None:
         if isfunction(each) and each.__module__ == calls.__name__ and not name.startswith("_")
     }
     assert methods <= vars(Barograph).keys() & vars(AsyncBarograph).keys()
-    assert len(methods) == 11
+    assert len(methods) == 17
+    methods |= {"pages", "follow"}
     assert {name for name in methods if f"`{name}`" not in PAGE} == set()
     for event in events.Event.__args__:
         assert f"| `{event.__name__}` |" in PAGE
@@ -99,3 +175,6 @@ def test_the_page_s_errors_and_figures_are_the_client_s() -> None:
     assert (SECONDS, WHOLE) == (10.0, 3)
     assert "fails after 10 seconds without a byte (`timeout`), or when" in PAGE
     assert "the body takes three times as long" in PAGE
+    assert (SILENCE, FIRST_PAUSE, LONGEST_PAUSE) == (45.0, 3.0, 60.0)
+    assert "is silent for 45 seconds or breaks, `follow` waits 3 seconds," in PAGE
+    assert "doubles the wait after each failure, up to 60 seconds" in PAGE

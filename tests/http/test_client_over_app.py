@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -11,10 +12,13 @@ from msgspec.structs import replace
 
 from barograph.board.board import publish
 from barograph.board.feeds import Publication
+from barograph.events.records import NewEvent
+from barograph.events.store import append_events
 from barograph.history.records import KINDS, NOT_RECORDED, CurrentStance, Stances, Version
 from barograph.kit.database import Transaction
-from barograph.kit.timestamps import iso_timestamp
-from barograph.markets.records import Perpetuals
+from barograph.kit.timestamps import HOUR, iso_timestamp
+from barograph.markets.records import Liquidation, Perpetuals
+from barograph.markets.store import ReadingRow, record_rows
 from barograph.stances.reader import STANCES, recorded_stance
 from barograph_client import Patience, ReferenceFile
 from barograph_client import calls as every_call
@@ -32,10 +36,11 @@ from barograph_client.errors import (
 )
 from barograph_client.records import Derivatives, Presence, RecordedDecisions, Reference
 from barograph_client.subscriber import Compared, Kept, Later, NotComparable, Skipped, Stopped
+from support.clock import START
 from support.markets import BTC
 from support.payments import FEED, HandFacilitator, header, payload, proof
 from support.readers import InProcess, Reader, result
-from support.service import Service
+from support.service import BASE_URL, Service
 from support.stances import FUNDING, RATES, proposal
 from support.subscribers import FEED_TOKEN, PLAIN_TOKEN, RESERVE_TOKEN, SubscriberService
 
@@ -48,7 +53,16 @@ FREE = {
     "guides": "/api/agent/guides",
     "signals": "/api/v1/signals",
     "status": "/api/status",
+    "perpetuals": "/api/v1/perpetuals",
 }
+LISTS: dict[str, tuple[list[str], dict[str, Any]]] = {
+    "series": (["open-interest"], {"symbol": "eth", "start": START - 8 * HOUR, "limit": 3}),
+    "liquidations": ([], {"start": datetime.fromtimestamp(START / 1_000 - 90, UTC), "limit": 2}),
+    "events": ([], {"after": 0, "types": ["feed.down", "feed.recovered"]}),
+    "incidents": ([], {"check": "market-feed"}),
+}
+ENTRIES = {"series": (3, 8), "liquidations": (2, 3), "events": (3, 230), "incidents": (1, 1)}
+"""Pages and entries."""
 
 
 @pytest.fixture(params=["sync", "async"])
@@ -98,6 +112,29 @@ def test_free_reads_lose_nothing_of_the_answers(reader: Reader, service: Service
         found = reader.read(name)
         assert isinstance(found, get_args(get_type_hints(getattr(every_call, name))["return"])[0])
         assert json.loads(json.dumps(to_builtins(found))) == service.ask(target).json()
+
+
+def test_lists_are_read_to_the_end_and_lose_nothing(reader: Reader, service: Service) -> None:
+    fill_lists(service)
+    for name, (arguments, named) in LISTS.items():
+        wanted = getattr(every_call, name)(*arguments, **named)
+        bodies, target = [], wanted.first.target
+        while target:
+            bodies.append(service.ask(target).json())
+            target = (bodies[-1]["next"] or "").removeprefix(BASE_URL)
+        pages = reader.first(999, "pages", wanted)
+        assert json.loads(json.dumps(to_builtins(tuple(pages)))) == bodies
+        entries = [entry for page in pages for entry in wanted.entries(page)]
+        assert reader.first(999, name, *arguments, **named) == entries
+        assert (len(pages), len(entries)) == ENTRIES[name]
+
+
+def test_an_alias_finds_its_perpetual(reader: Reader, service: Service) -> None:
+    found = reader.read("perpetual", "pepe")
+    assert found.symbol == "1000PEPE"
+    assert to_builtins(found) == service.ask("/api/v1/perpetuals/1000PEPE").json()
+    with pytest.raises(NotFound, match="/api/v1/perpetuals"):
+        reader.read("perpetual", "nosuch")
 
 
 def test_zero_and_null_come_through(reader: Reader, service: Service) -> None:
@@ -381,6 +418,24 @@ def reference(version: Version) -> Reference:
     return Reference(
         version.leg_id, version.revision, version.history_digest, iso_timestamp(version.issued_at)
     )
+
+
+def fill_lists(service: Service) -> None:
+    async def work(tx: Transaction) -> None:
+        hours = range(START // HOUR * HOUR - 7 * HOUR, START, HOUR)
+        await record_rows(
+            tx,
+            readings=[ReadingRow("hour", "ETHUSDT", at, 1.0, 0.0, 8, 0.0, None) for at in hours],
+            liquidations=[Liquidation(START - at, "BTCUSDT", "long", 0.1, 2.0) for at in range(3)],
+        )
+        down = [NewEvent("feed.down", START, f"{cause}", {"feed": "a"}) for cause in range(230)]
+        await append_events(tx, down)
+
+    asyncio.run(service.database.write(work))
+    incident = "('market-feed', ?, NULL, 'down', 'late', NULL, NULL, 0)"
+    service.execute(f"INSERT INTO status_incidents VALUES {incident}", START - HOUR)
+    service.clock.pass_seconds(1)
+    service.refresh()
 
 
 def publish_stance(service: SubscriberService, stance: CurrentStance) -> None:

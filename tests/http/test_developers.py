@@ -197,7 +197,9 @@ def test_the_page_tells_how_to_use_the_service(market: SiteService) -> None:
 def test_programs_find_the_descriptions_from_the_page(market: SiteService) -> None:
     answer = market.ask("/developers")
     linked = re.findall(r'<(/[^>]+)>; rel="([\w-]+)"; type="([^"]+)"', answer.headers["link"])
-    in_page = re.findall(r'<link rel="(service-[\w-]+)" type="([^"]+)" href="([^"]+)"', answer.text)
+    in_page = re.findall(
+        r'<link rel="((?:service|api)-\w+)" type="([^"]+)" href="([^"]+)"', answer.text
+    )
 
     assert {path for path, _, _ in linked} == {path for _, _, path in in_page} | {"/developers"}
     for relation, content_type, path in in_page:

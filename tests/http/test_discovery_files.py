@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from barograph import NOTICE
 from barograph.mcp.tools import TOOLS
 from support.clock import START
-from support.descriptions import operations
+from support.descriptions import operations, shop
 from support.markets import reading, shares
 from support.service import BASE_URL, Answer, Service, fresh_service
 from support.stances import proposal
@@ -23,14 +24,15 @@ CONTACT = "mailto:security@example.com"
 SECURITY = "/.well-known/security.txt"
 LINK = re.compile(r'<([^>]+)>; rel="([^"]+)"; type="([^"]+)"')
 SENT = {"host": BASE_URL.removeprefix("https://"), "content_type": "application/json"}
-REGISTERED_BY_RFC_8631 = {"service-desc", "service-doc", "service-meta", "status"}
+REGISTERED = {"service-desc", "service-doc", "service-meta", "status", "api-catalog"}
 EXAMPLE = re.compile(r"^- Example: (GET|POST) (\S+)$", re.MULTILINE)
 LINKS = (
     '<{0}/openapi.json>; rel="service-desc"; type="application/json", '
     '<{0}/openapi-gpt.json>; rel="service-desc"; type="application/json"; title="GPT actions", '
     '<{0}/developers>; rel="service-doc"; type="text/html", '
     '<{0}/llms.txt>; rel="service-doc"; type="text/plain", '
-    '<{0}/api/mcp/server-card>; rel="service-meta"; type="application/mcp-server-card+json"'
+    '<{0}/api/mcp/server-card>; rel="service-meta"; type="application/mcp-server-card+json", '
+    '<{0}/.well-known/api-catalog>; rel="api-catalog"; type="application/linkset+json"'
 )
 
 
@@ -219,12 +221,60 @@ def test_roots_link_to_description_and_documentation(
 def test_every_link_leads_to_a_file_of_the_type_that_it_names(market: Service, root: str) -> None:
     links = LINK.findall(market.ask(root).headers["link"])
 
-    assert len(links) == 5
+    assert len(links) == 6
     for address, relation, media_type in links:
         answer = market.ask(address.removeprefix(BASE_URL))
         assert answer.status == 200, address
         assert answer.headers["content-type"].partition(";")[0] == media_type, address
-        assert relation in REGISTERED_BY_RFC_8631
+        assert relation in REGISTERED
+
+
+def test_the_api_catalog_links_each_api_to_its_descriptions_and_status(market: Service) -> None:
+    answer = market.ask("/.well-known/api-catalog")
+    items, *apis = answer.json()["linkset"]
+
+    assert answer.headers["content-type"] == (
+        'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"'
+    )
+    assert market.ask("/.well-known/api-catalog", "HEAD").headers["link"] == LINKS.format(BASE_URL)
+    assert items["anchor"] == f"{BASE_URL}/.well-known/api-catalog"
+    assert [each["href"] for each in items["item"]] == [each["anchor"] for each in apis]
+    for api in apis:
+        assert api.keys() - {"anchor"} <= REGISTERED
+        for link in (link for relation in api.keys() - {"anchor"} for link in api[relation]):
+            found = market.ask(link["href"].removeprefix(BASE_URL))
+            assert found.status == 200
+            assert found.headers["content-type"].partition(";")[0] == link["type"]
+
+
+def test_the_list_of_what_is_sold_says_what_each_402_says(tmp_path: Path) -> None:
+    service = shop(tmp_path)
+    service.issue_all()
+    sold = service.ask("/.well-known/x402").json()
+    paths = service.ask("/openapi.json").json()["paths"]
+    decimals = service.settings.x402_asset_decimals
+    priced = {path for path, each in paths.items() if "x-payment-info" in each.get("get", {})}
+
+    assert (sold["version"], sold["x402Version"]) == (1, 2)
+    assert priced == {url.removeprefix(BASE_URL) for url in sold["resources"]}
+    for url, offer in zip(sold["resources"], sold["offers"], strict=True):
+        refused = service.ask(url.removeprefix(BASE_URL), offer["method"])
+        terms = refused.json()
+        [accepted] = terms["accepts"]
+        told = paths[url.removeprefix(BASE_URL)]["get"]["x-payment-info"]
+        assert (refused.status, offer["resource"]) == (402, terms["resource"])
+        assert offer["accepts"] == [accepted]
+        assert Decimal(told["price"]["amount"]).scaleb(decimals) == Decimal(accepted["amount"])
+        assert (told["price"]["mode"], told["protocols"]) == ("fixed", [{"x402": {}}])
+    service.close()
+
+
+def test_an_instance_that_sells_nothing_says_so(market: Service) -> None:
+    sold = market.ask("/.well-known/x402").json()
+
+    assert (sold["resources"], sold["offers"]) == ([], [])
+    assert sold["instructions"] == "This instance sells nothing by x402."
+    assert "x-payment-info" not in market.ask("/openapi.json").body.decode()
 
 
 def test_every_link_uses_another_base_address(tmp_path: Path) -> None:

@@ -24,11 +24,15 @@ MARKET_READS = [
     *MARKET_PATHS,
     *(f"/api/agent/derivatives?symbol={each.base}" for each in MARKET),
 ]
+LAZY = [f"/api/v1/perpetuals{each}" for each in ("", ".csv", "?format=csv", "/BTC", "/1000PEPE")]
+"""Market reads that the first request renders."""
+
 STANDING = ["/api/agent", "/api/agent/guides"]
 PAGES = [
     *("/", "/?days=30", "/markets", "/markets/BTC", "/signals", "/briefs", "/guides", "/record"),
     *("/guides/record-keeping", "/signals/funding-breadth", "/developers", "/docs", "/pricing"),
     *("/status", "/static/site.css"),
+    *LAZY,
 ]
 BADGES = [
     f"/badge/{name}.{form}{query}"
@@ -176,7 +180,7 @@ def test_a_long_body_goes_out_in_slices_with_and_without_the_front_door(
         assert ask(app, asked, "HEAD").fields == answer.fields
 
 
-@pytest.mark.parametrize("asked", SOME_HOT)
+@pytest.mark.parametrize("asked", [*SOME_HOT, *LAZY])
 def test_front_door_and_routes_give_one_answer_at_every_age(aging: Service, asked: str) -> None:
     for age_ms in (0, 1, 14_999, 15_000, 15_001, 20_500, 29_000, 29_001, 29_999):
         aging.clock.now = START + age_ms
@@ -194,9 +198,9 @@ def test_front_door_and_routes_agree_however_old_everything_is(
 ) -> None:
     aging.clock.pass_seconds(age_s)
 
-    given = {asked: both(aging, asked).status for asked in HOT}
+    given = {asked: both(aging, asked).status for asked in (*HOT, *LAZY)}
 
-    for asked in MARKET_READS:
+    for asked in (*MARKET_READS, *LAZY):
         assert given[asked] == 502
     for asked in BRIEFS:
         assert given[asked] == (200 if age_s < 60 else 500)
@@ -204,7 +208,7 @@ def test_front_door_and_routes_agree_however_old_everything_is(
         assert given[asked] == 200
 
 
-@pytest.mark.parametrize("asked", SOME_HOT)
+@pytest.mark.parametrize("asked", [*SOME_HOT, *LAZY])
 def test_other_methods_pass_the_front_door_by(market: Service, asked: str) -> None:
     assert both(market, asked, "OPTIONS").status == 204
     assert both(market, asked, "POST").status == 405
@@ -234,7 +238,7 @@ def test_front_door_and_routes_agree_while_one_part_after_the_other_reaches_its_
         bodies = set()
         for age_ms in (0, 9_999, 10_000, 10_001, 19_999, 20_000, 29_999, 30_000):
             service.clock.now = START + age_ms
-            for asked in SOME_HOT:
+            for asked in (*SOME_HOT, *LAZY):
                 both(service, asked)
             bodies.add(service.ask("/api/agent/market-state").body)
 

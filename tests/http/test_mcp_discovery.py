@@ -79,6 +79,14 @@ def test_card_and_registry_entry_match_their_schemas(market: Service, path: str)
     assert (header["name"], header["isRequired"], header["isSecret"]) == ("X-API-Key", False, True)
 
 
+def test_the_registry_entry_names_the_repository_if_the_operator_set_it(tmp_path: Path) -> None:
+    url = "https://github.com/name/barograph"
+    with fresh_service(tmp_path, repository_url=url) as service:
+        found = service.ask(REGISTRY).json()
+
+    assert found["repository"] == {"url": url, "source": "github"}
+
+
 def test_the_registry_entry_says_the_same_as_the_card(market: Service) -> None:
     def common(found: dict[str, Any]) -> dict[str, Any]:
         del found["$schema"]

@@ -23,6 +23,7 @@ ERRORS = {
     "/api/agent/guides": {"500"},
     "/api/v1/signals": {"401", "429", "503"},
     "/api/status": set(),
+    "/api/v1/incidents": {"400", "404", "429", "503"},
 }
 KEYS_PATH = "/api/v1/keys"
 BADGES = {
@@ -47,6 +48,12 @@ DATA = {
     "/data/liquidations/{venue}/manifest.json": {"404", "503"},
     "/data/liquidations/{venue}/{day}.csv.gz": {"400", "404", "503"},
     "/api/v1/liquidations": {"400", "404", "503"},
+    "/api/v1/series/{measure}": {"400", "404", "503"},
+}
+VERSION_1 = {
+    "/api/v1/events": {"400", "404", "429", "503"},
+    "/api/v1/perpetuals": {"400", "404", "502"},
+    "/api/v1/perpetuals/{symbol}": {"400", "404", "502"},
 }
 ENTITLED = {
     "/api/agents/material-change": {"400", "401", "402", "404", "405", "503"},
@@ -60,6 +67,9 @@ FILES = {
     *("/openapi.json", "/openapi-gpt.json", "/llms.txt", "/llms-full.txt", "/SKILL.md"),
     "/robots.txt",
     *("/.well-known/security.txt", "/.well-known/ai-catalog.json"),
+    *("/.well-known/api-catalog", "/.well-known/x402"),
+    *("/briefs/feed.atom", "/briefs/feed.json"),
+    *("/api/v1/events/feed.atom", "/api/v1/events/feed.json"),
     *("/.well-known/mcp/server-card.json", "/api/mcp/server-card", "/api/mcp/server.json"),
 }
 MCP = "/api/mcp"
@@ -123,7 +133,7 @@ def test_every_endpoint_is_described_and_only_a_registration_and_mcp_are_no_get(
     description: dict[str, Any],
 ) -> None:
     badges = {f"{name}.{form}" for name in BADGES for form in ("svg", "json")}
-    reads = {*ERRORS, STREAM, *badges, *HISTORY, *DATA, *ENTITLED, BUYING, *FILES}
+    reads = {*ERRORS, STREAM, *badges, *HISTORY, *DATA, *VERSION_1, *ENTITLED, BUYING, *FILES}
 
     assert {path: list(item) for path, item in description["paths"].items()} == {
         **{path: ["get"] for path in reads},

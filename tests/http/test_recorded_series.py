@@ -294,5 +294,6 @@ def test_accept_asks_for_a_table_and_head_sends_no_row(recorded: Service) -> Non
     answer = recorded.ask("/api/v1/series/signals?key=funding-breadth", accept="text/csv")
     assert rows(answer)[0]["text"]
     assert "Accept" in recorded.ask("/api/v1/series/price").headers["vary"]
-    head = recorded.ask("/api/v1/series/price.csv", "HEAD")
+    head = recorded.ask("/api/v1/series/price.csv?symbol=bit-coin", "HEAD")
     assert (head.status, head.body) == (200, b"")
+    assert head.headers["content-disposition"].endswith('-bit-coin-price.csv"')

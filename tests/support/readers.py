@@ -2,10 +2,11 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from inspect import iscoroutine
+from itertools import islice
 from typing import Any
 
 import httpx2
@@ -66,6 +67,11 @@ class Reader:
         """Call a method of the client."""
         return result(getattr(self.client, name)(*arguments))
 
+    def first(self, count: int, name: str, *arguments: Any, **named: Any) -> list[Any]:
+        """The first entries of what a method iterates over."""
+        found = getattr(self.client, name)(*arguments, **named)
+        return asyncio.run(first_of(found, count)) if self.is_async else [*islice(found, count)]
+
     def subscriber(self, store: ReferenceFile, *kinds: str) -> Subscriber | AsyncSubscriber:
         if isinstance(self.client, AsyncBarograph):
             return AsyncSubscriber(self.client, store, kinds or None)
@@ -78,6 +84,17 @@ class Reader:
 def result(given: Any) -> Any:
     """The result of a method, awaited if necessary."""
     return asyncio.run(given) if iscoroutine(given) else given
+
+
+async def first_of(found: AsyncGenerator[Any], count: int) -> list[Any]:
+    """The first entries of an asynchronous iterator."""
+    entries: list[Any] = []
+    async with aclosing(found):
+        async for entry in found:
+            entries.append(entry)
+            if len(entries) == count:
+                break
+    return entries
 
 
 @contextmanager

@@ -6,11 +6,18 @@ from typing import Any
 
 import pytest
 
+from barograph.events.endpoints import EventList
 from barograph.markets.documents import PerpetualRecord
+from barograph.markets.liquidation_endpoints import LiquidationList
+from barograph.markets.liquidation_records import LiquidationRecord
+from barograph.markets.perpetuals import PerpetualBody, PerpetualList
 from barograph.material_change.documents import Comparison as ComparisonBody
+from barograph.series.endpoints import MeasureSeries
+from barograph.series.query import MARKET_SERIES, macro_rules
+from barograph.status.incident_endpoint import IncidentBody, IncidentList
 from barograph.status.rules import ServiceStatus as StatusBody
 from barograph_client import records
-from barograph_client.decode import UNSET, decode_json
+from barograph_client.decode import UNSET, decode_json, to_builtins
 from barograph_client.records import Assessment, Comparison, Derivatives, Guide, Reference, Stance
 
 BASE = {"source": "venue", "notice": "Information only.", "symbol": "BTC", "available": True}
@@ -101,9 +108,29 @@ def test_a_body_of_another_schema_is_not_read(answer: type[Any], name: str) -> N
         (records.Derivatives, PerpetualRecord),
         (records.Status, StatusBody),
         (records.Comparison, ComparisonBody),
+        (records.Perpetual, PerpetualBody),
+        (records.Perpetuals, PerpetualList),
+        (records.SeriesPage, MeasureSeries),
+        (records.Liquidation, LiquidationRecord),
+        (records.LiquidationPage, LiquidationList),
+        (records.EventPage, EventList),
+        (records.Incident, IncidentBody),
+        (records.IncidentPage, IncidentList),
     ],
 )
 def test_records_have_the_members_of_the_bodies(record: type[Any], body: type[Any]) -> None:
     """The client shares no code with the service, so here they are held together."""
     schema = body.model_json_schema(mode="serialization", by_alias=True)
     assert set(schema["properties"]) == {each.name for each in fields(record)}
+
+
+def test_a_point_has_the_members_of_every_measure() -> None:
+    measures = [*MARKET_SERIES.values(), macro_rules("us10y")]
+    members = {name for rules in measures for name in rules.members}
+    assert members == {each.name for each in fields(records.Point)}
+
+
+def test_a_span_has_the_service_s_own_names() -> None:
+    span = {"from": "2026-11-14", "to": "2026-11-15"}
+    found = read(records.Span, span)
+    assert (found.from_, to_builtins(found)) == ("2026-11-14", span)

@@ -50,7 +50,7 @@ def application() -> Starlette:
     ("target", "method"), [("/old", "GET"), ("/old?status=502", "GET"), ("/old", "POST")]
 )
 def test_a_deprecated_route_sends_both_dates_and_a_link(target: str, method: str) -> None:
-    app = announce_deprecations(application(), {"/old": LEAVING})
+    app = announce_deprecations(application(), {"/old": LEAVING}, {})
 
     headers = ask(app, target, method).headers
 
@@ -101,7 +101,7 @@ def test_a_path_with_its_own_route_is_deprecated_only_by_name() -> None:
 
 
 def test_a_deprecated_template_is_deprecated_in_openapi() -> None:
-    schema: dict[str, Any] = openapi_schema(application(), BASE_URL, {TEMPLATE: LEAVING})
+    schema: dict[str, Any] = openapi_schema(application(), BASE_URL, {TEMPLATE: LEAVING}, {})
 
     assert [path for path, each in operations(schema) if each.get("deprecated")] == [TEMPLATE]
 
@@ -119,7 +119,7 @@ def test_without_a_deprecation_the_application_is_unchanged() -> None:
 
 
 def test_a_deprecated_route_is_deprecated_in_openapi() -> None:
-    schema: dict[str, Any] = openapi_schema(application(), BASE_URL, {"/old": LEAVING})
+    schema: dict[str, Any] = openapi_schema(application(), BASE_URL, {"/old": LEAVING}, {})
 
     assert [path for path, each in operations(schema) if each.get("deprecated")] == ["/old"]
 

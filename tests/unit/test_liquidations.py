@@ -157,7 +157,7 @@ def test_a_hundred_thousand_liquidations_come_and_go_to_the_cent() -> None:
 
 def test_an_empty_window_is_zero_dollars_and_names_no_share_and_no_asset() -> None:
     assert totals(LiquidationWindow()) == LiquidationTotals(
-        START, 100.0, 0.0, None, None, START, watching_since=START - DAY
+        START, 100.0, 0.0, None, None, START, watching_since=START - DAY, by_contract={}
     )
 
 
@@ -167,7 +167,7 @@ def test_a_window_that_emptied_again_is_like_an_empty_one() -> None:
     later = START + DAY + 1
 
     assert totals(window, later) == LiquidationTotals(
-        later, 100.0, 0.0, None, None, later, watching_since=later - DAY
+        later, 100.0, 0.0, None, None, later, watching_since=later - DAY, by_contract={}
     )
 
 

@@ -24,6 +24,7 @@ from barograph.markets.records import (
 from barograph.markets.store import RegimeChange
 from barograph.markets.view import (
     BACKFILL,
+    DAY_AGO,
     EXCHANGE_HEALTH,
     FEEDS,
     LIQUIDATIONS,
@@ -76,7 +77,7 @@ def test_a_reading_publishes_every_feed_once(judge: MarketJudge) -> None:
     conclusion = judge.conclude(reading())
 
     assert sorted(each.feed for each in conclusion.publications) == sorted(
-        feed.name for feed in (*FEEDS, LISTINGS) if feed is not BACKFILL
+        feed.name for feed in (*FEEDS, LISTINGS) if feed not in {BACKFILL, DAY_AGO}
     )
     assert published(conclusion, PERPETUALS) == reading()
     assert published(conclusion, EXCHANGE_HEALTH) == ExchangeHealth(START)

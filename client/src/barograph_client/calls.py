@@ -3,29 +3,50 @@
 Both clients have a method for each function here and send the request that it describes.
 """
 
+from collections.abc import Callable, Collection
+from datetime import date
 from typing import Generic, Literal, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
+from barograph_client.errors import InvalidAnswer
 from barograph_client.records import (
     Briefs,
     Comparison,
     Derivatives,
+    EventPage,
     FeedNow,
     Guides,
+    Incident,
+    IncidentPage,
     Index,
+    Liquidation,
+    LiquidationPage,
+    ListPage,
+    LogEvent,
     Market,
     MarketState,
+    Perpetual,
+    Perpetuals,
+    Point,
     Reference,
+    SeriesPage,
     Signals,
     Stance,
     Status,
 )
 
 T = TypeVar("T")
+E = TypeVar("E")
+PageT = TypeVar("PageT", bound=ListPage)
+
+Words = Collection[str]
+Time = str | int | date | None
+"""A time as the service takes it, Unix milliseconds, a date, or a datetime with a zone."""
 
 Credential = Literal["none", "key", "feed", "token"]
 """Which credential a request carries: none, the API key, token or proof, or the token only."""
 
+LONGEST_TARGET = 8_000
 STANCE_PATHS = {
     "btc-etf-stance": "/api/x402/btc-etf-stance",
     "rates-desk": "/api/x402/rates-desk",
@@ -41,11 +62,35 @@ class Call(NamedTuple, Generic[T]):
 
     answer: type[T]
     credential: Credential = "none"
+    is_page: bool = False
+    """Whether it is one page of many: the client doesn't cache it."""
 
     @property
     def is_private(self) -> bool:
         """Whether the answer is private: the client then neither caches nor retries it."""
         return self.credential in {"feed", "token"}
+
+    def at(self, address: str | None) -> "Call[T] | None":
+        """The same read at the address of the next page; None if there is none.
+
+        Only the query of the address counts, so that no other host is ever asked.
+
+        Raises:
+            InvalidAnswer: it is no address, or that of the same page again.
+        """
+        if address is None:
+            return None
+        target = f"{self.target.partition('?')[0]}?{address.partition('?')[2]}"
+        if target == self.target or len(target) > LONGEST_TARGET or not target.isprintable():
+            raise InvalidAnswer("the address of the next page is not usable")
+        return self._replace(target=target)
+
+
+class ListCall(NamedTuple, Generic[PageT, E]):
+    """A list that the service sends by pages."""
+
+    first: Call[PageT]
+    entries: Callable[[PageT], tuple[E, ...]]
 
 
 def index() -> Call[Index]:
@@ -88,6 +133,64 @@ def status() -> Call[Status]:
     return Call("/api/status", Status)
 
 
+def perpetuals() -> Call[Perpetuals]:
+    """Every perpetual with price, funding, open interest and 24-hour changes."""
+    return Call("/api/v1/perpetuals", Perpetuals)
+
+
+def perpetual(symbol: str) -> Call[Perpetual]:
+    """One perpetual; `PEPE` and `bitcoin` find `1000PEPE` and `BTC`."""
+    return Call(f"/api/v1/perpetuals/{quote(symbol, safe='')}", Perpetual)
+
+
+def series(
+    measure: str,
+    *,
+    symbol: str | None = None,
+    key: str | None = None,
+    start: Time = None,
+    end: Time = None,
+    interval: str | None = None,
+    as_of: Time = None,
+    limit: int | None = None,
+) -> ListCall[SeriesPage, Point]:
+    """The points of a measure, oldest first, `limit` per request."""
+    given = {"symbol": symbol, "key": key, "interval": interval, "as_of": as_of, "limit": limit}
+    target = _target(f"/api/v1/series/{quote(measure, safe='')}", from_=start, to=end, **given)
+    return ListCall(Call(target, SeriesPage, is_page=True), lambda page: page.points)
+
+
+def liquidations(
+    *,
+    symbol: str | None = None,
+    side: str | None = None,
+    start: Time = None,
+    end: Time = None,
+    limit: int | None = None,
+) -> ListCall[LiquidationPage, Liquidation]:
+    """Every recorded liquidation, oldest first, by default of the last 24 hours."""
+    given = {"symbol": symbol, "side": side, "limit": limit}
+    target = _target("/api/v1/liquidations", from_=start, to=end, **given)
+    return ListCall(Call(target, LiquidationPage, is_page=True), lambda page: page.liquidations)
+
+
+def events(
+    after: int | None = None, *, since: Time = None, types: Words = (), symbols: Words = ()
+) -> ListCall[EventPage, LogEvent]:
+    """What changed, oldest first: after the event with this id, or since a time."""
+    given = {"type": _listed(types), "symbol": _listed(symbols)}
+    target = _target("/api/v1/events", after=after, since=since, **given)
+    return ListCall(Call(target, EventPage, is_page=True), lambda page: page.events)
+
+
+def incidents(
+    *, check: str | None = None, start: Time = None, end: Time = None
+) -> ListCall[IncidentPage, Incident]:
+    """When a part of the service was not ok, newest first, by default in the last 90 days."""
+    target = _target("/api/v1/incidents", check=check, from_=start, to=end)
+    return ListCall(Call(target, IncidentPage, is_page=True), lambda page: page.incidents)
+
+
 def feed_now() -> Call[FeedNow]:
     """The stance tape, the market state and the newest briefs, with Feed."""
     return Call("/api/feed/now", FeedNow, "feed")
@@ -121,6 +224,14 @@ def material_change(kind: str, before: Reference, after: Reference) -> Call[Comp
     return Call(target, Comparison, "feed")
 
 
-def _target(path: str, **query: str | int | None) -> str:
-    given = {name: value for name, value in query.items() if value is not None}
+def _listed(words: Words) -> str | None:
+    return (words if isinstance(words, str) else ",".join(words)) or None
+
+
+def _target(path: str, **query: Time) -> str:
+    given = {
+        name.rstrip("_"): value.isoformat() if isinstance(value, date) else value
+        for name, value in query.items()
+        if value is not None
+    }
     return f"{path}?{urlencode(given, quote_via=quote, safe='')}" if given else path

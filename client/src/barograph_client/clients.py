@@ -2,19 +2,23 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import aclosing
 from inspect import signature
 from ipaddress import ip_address
 from time import monotonic
+from types import GenericAlias
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, get_type_hints
 from urllib.parse import urlsplit
 
 import httpx2
 
 from barograph_client import calls
-from barograph_client.calls import Call
-from barograph_client.errors import Unreachable
+from barograph_client.calls import Call, E, ListCall, PageT, Words
+from barograph_client.errors import ClientError, Unreachable
+from barograph_client.following import SILENCE, Following
 from barograph_client.reads import (
+    OK,
     PATIENCE,
     Clock,
     Credentials,
@@ -26,6 +30,7 @@ from barograph_client.reads import (
     Steps,
     system_clock,
 )
+from barograph_client.records import LogEvent
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -57,13 +62,32 @@ def _awaited(
     return _described(method, call)
 
 
-def _described(method: M, call: Callable[..., Call[Any]]) -> M:
+def _listed(
+    call: Callable[P, ListCall[PageT, E]],
+) -> "Callable[Concatenate[Barograph, P], Iterator[E]]":
+    def method(client: "Barograph", /, *args: P.args, **kwargs: P.kwargs) -> Iterator[E]:
+        return client.entries(call(*args, **kwargs))
+
+    return _described(method, call, Iterator)
+
+
+def _listed_async(
+    call: Callable[P, ListCall[PageT, E]],
+) -> "Callable[Concatenate[AsyncBarograph, P], AsyncIterator[E]]":
+    def method(client: "AsyncBarograph", /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[E]:
+        return client.entries(call(*args, **kwargs))
+
+    return _described(method, call, AsyncIterator)
+
+
+def _described(method: M, call: Callable[..., Any], iterator: type | None = None) -> M:
     """Give a method the name, docstring and signature of its call, for `help`."""
+    *_, answer = get_type_hints(call)["return"].__args__
     client, *_ = signature(method).parameters.values()
     shown = signature(call)
     shown = shown.replace(
         parameters=[client, *shown.parameters.values()],
-        return_annotation=get_type_hints(call)["return"].__args__[0],
+        return_annotation=answer if iterator is None else GenericAlias(iterator, answer),
     )
     described = {"__name__": call.__name__, "__doc__": call.__doc__, "__signature__": shown}
     for name, value in described.items():
@@ -111,9 +135,59 @@ class Barograph:
     guides = _sent(calls.guides)
     signals = _sent(calls.signals)
     status = _sent(calls.status)
+    perpetuals = _sent(calls.perpetuals)
+    perpetual = _sent(calls.perpetual)
+    series = _listed(calls.series)
+    liquidations = _listed(calls.liquidations)
+    events = _listed(calls.events)
+    incidents = _listed(calls.incidents)
     feed_now = _sent(calls.feed_now)
     stance = _sent(calls.stance)
     material_change = _sent(calls.material_change)
+
+    def pages(self, wanted: ListCall[PageT, Any]) -> Iterator[PageT]:
+        """The pages of a list, such as `calls.liquidations()`; each is requested in its turn."""
+        call: Call[PageT] | None = wanted.first
+        while call is not None:
+            page = self.run(self.reader.read(call))
+            yield page
+            call = call.at(page.next)
+
+    def entries(self, wanted: ListCall[PageT, E]) -> Iterator[E]:
+        """The entries of all pages of a list."""
+        for page in self.pages(wanted):
+            yield from wanted.entries(page)
+
+    def follow(self, after: int, *, types: Words = (), symbols: Words = ()) -> Iterator[LogEvent]:
+        """Each event after this id once, in order, as it happens; 0 is the beginning of the log.
+
+        It reads what you missed, then the stream, and starts over when the connection breaks. It
+        ends when the client is closed.
+
+        Raises:
+            ClientError: the service refuses, such as an id that isn't in its log, or this is no
+                Barograph service. Retrying won't help.
+        """
+        place = Following(self.reader.base_url, after, types, symbols)
+        while not self._http.is_closed:
+            failure: Exception | None = None
+            try:
+                yield from self._connected(place)
+            except (ClientError, httpx2.RequestError, RuntimeError) as error:
+                failure = error
+            if not self._http.is_closed:
+                self._sleep(place.pause(failure))
+
+    def _connected(self, place: Following) -> Iterator[LogEvent]:
+        """What was missed, then what the stream sends until it ends."""
+        yield from filter(place.advance, self.entries(place.missed()))
+        url, headers = place.connect()
+        with self._http.stream("GET", url, headers=headers, timeout=SILENCE) as response:
+            if response.status_code != OK:
+                raise self.reader.refusal(self._whole(response))
+            place.opened(response.headers)
+            for chunk in response.iter_raw():
+                yield from place.take(chunk)
 
     def run(self, steps: Steps[T]) -> T:
         """Carry out the steps of a read and return its result."""
@@ -130,12 +204,15 @@ class Barograph:
                 continue
             try:
                 with self._http.stream("GET", step.url, headers=dict(step.headers)) as response:
-                    body = _Body(response, self._answer_seconds)
-                    for chunk in response.iter_bytes():
-                        body.take(chunk)
-                reply = _reply(response, body)
+                    reply = self._whole(response)
             except httpx2.RequestError as error:
                 reply = _unreachable(error)
+
+    def _whole(self, response: httpx2.Response) -> HttpReply:
+        body = _Body(response, self._answer_seconds)
+        for chunk in response.iter_bytes():
+            body.take(chunk)
+        return _reply(response, body)
 
     def close(self) -> None:
         """Close the connections."""
@@ -182,9 +259,59 @@ class AsyncBarograph:
     guides = _awaited(calls.guides)
     signals = _awaited(calls.signals)
     status = _awaited(calls.status)
+    perpetuals = _awaited(calls.perpetuals)
+    perpetual = _awaited(calls.perpetual)
+    series = _listed_async(calls.series)
+    liquidations = _listed_async(calls.liquidations)
+    events = _listed_async(calls.events)
+    incidents = _listed_async(calls.incidents)
     feed_now = _awaited(calls.feed_now)
     stance = _awaited(calls.stance)
     material_change = _awaited(calls.material_change)
+
+    async def pages(self, wanted: ListCall[PageT, Any]) -> AsyncIterator[PageT]:
+        """The same as `Barograph.pages`, for `async for`."""
+        call: Call[PageT] | None = wanted.first
+        while call is not None:
+            page = await self.run(self.reader.read(call))
+            yield page
+            call = call.at(page.next)
+
+    async def entries(self, wanted: ListCall[PageT, E]) -> AsyncIterator[E]:
+        """The entries of all pages of a list."""
+        async for page in self.pages(wanted):
+            for entry in wanted.entries(page):
+                yield entry
+
+    async def follow(
+        self, after: int, *, types: Words = (), symbols: Words = ()
+    ) -> AsyncGenerator[LogEvent]:
+        """The same as `Barograph.follow`, for `async for`."""
+        place = Following(self.reader.base_url, after, types, symbols)
+        while not self._http.is_closed:
+            failure: Exception | None = None
+            try:
+                async with aclosing(self._connected(place)) as events:
+                    async for event in events:
+                        yield event
+            except (ClientError, httpx2.RequestError, RuntimeError) as error:
+                failure = error
+            if not self._http.is_closed:
+                await self._sleep(place.pause(failure))
+
+    async def _connected(self, place: Following) -> AsyncGenerator[LogEvent]:
+        async for event in self.entries(place.missed()):
+            if place.advance(event):
+                yield event
+        url, headers = place.connect()
+        asked = self._http.stream("GET", url, headers=headers, timeout=SILENCE)
+        async with asked as response:
+            if response.status_code != OK:
+                raise self.reader.refusal(await self._whole(response))
+            place.opened(response.headers)
+            async for chunk in response.aiter_raw():
+                for event in place.take(chunk):
+                    yield event
 
     async def run(self, steps: Steps[T]) -> T:
         """Carry out the steps of a read and return its result."""
@@ -202,12 +329,15 @@ class AsyncBarograph:
             try:
                 asked = self._http.stream("GET", step.url, headers=dict(step.headers))
                 async with asked as response:
-                    body = _Body(response, self._answer_seconds)
-                    async for chunk in response.aiter_bytes():
-                        body.take(chunk)
-                reply = _reply(response, body)
+                    reply = await self._whole(response)
             except httpx2.RequestError as error:
                 reply = _unreachable(error)
+
+    async def _whole(self, response: httpx2.Response) -> HttpReply:
+        body = _Body(response, self._answer_seconds)
+        async for chunk in response.aiter_bytes():
+            body.take(chunk)
+        return _reply(response, body)
 
     async def close(self) -> None:
         """Close the connections."""

@@ -80,7 +80,9 @@ def to_builtins(value: Any) -> Any:
         event = getattr(value, "event", None)
         tag = {} if event is None else {"event": event}
         return tag | {
-            name: to_builtins(each) for name, each in members.items() if each is not UNSET
+            name.rstrip("_"): to_builtins(each)
+            for name, each in members.items()
+            if each is not UNSET
         }
     if isinstance(value, Mapping):
         return {name: to_builtins(each) for name, each in value.items()}
@@ -147,9 +149,10 @@ def _decode_record(answer: type[Any], value: Any, where: str) -> Any:
     hints: dict[str, Any] = _hints(answer)  # type: ignore[arg-type]  # a class is hashable
     found = {}
     for field in fields(answer):
-        place = f"{where}.{field.name}" if where else field.name
-        if field.name in value:
-            found[field.name] = _decode(hints[field.name], value[field.name], place)
+        name = field.name.rstrip("_")  # a Python keyword, such as `from_`
+        place = f"{where}.{name}" if where else name
+        if name in value:
+            found[field.name] = _decode(hints[field.name], value[name], place)
         elif field.default is MISSING:
             raise ValueError(f"{place} is missing")
     return answer(**found)

@@ -150,7 +150,7 @@ class Reader:
             raise ValueError("the base address is not a valid URL") from error
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ValueError("the base address must start with http:// or https:// and name a host")
-        self._base_url = base_url.rstrip("/")
+        self.base_url = base_url.rstrip("/")
         self._credentials = credentials
         self._patience = patience
         self._clock = clock
@@ -165,7 +165,7 @@ class Reader:
         tries, waited = 1, 0.0
         while True:
             kept = self._kept.get(call.target)
-            reply = yield Get(self._base_url + call.target, self._headers(call, kept))
+            reply = yield Get(self.base_url + call.target, self._headers(call, kept))
             try:
                 return self._judge(call, kept, reply)
             except (RateLimited, Unavailable) as refusal:
@@ -174,6 +174,10 @@ class Reader:
                     raise
             yield Pause(pause)
             tries, waited = tries + 1, waited + pause
+
+    def refusal(self, reply: HttpReply) -> Refused:
+        """The error that a response stands for."""
+        return _refusal(reply, self._clock())
 
     def _headers(self, call: Call[Any], kept: _Kept | None) -> dict[str, str]:
         headers = {"Accept": "application/json", **_shown(self._credentials, call)}
@@ -188,7 +192,7 @@ class Reader:
             answer: T = kept.answer
             return answer
         if reply.status >= FIRST_ERROR:
-            raise _refusal(reply, self._clock())
+            raise self.refusal(reply)
         if reply.status != OK:
             raise InvalidAnswer(f"unexpected status {reply.status}")
         return self._accept(call, reply)
@@ -200,7 +204,7 @@ class Reader:
             raise InvalidAnswer(f"not a {call.answer.__name__}: {error}") from error
         etag = reply.headers.get("etag")
         is_lasting = "no-store" not in reply.headers.get("cache-control", "")
-        if etag is not None and is_lasting and not call.is_private:
+        if etag is not None and is_lasting and not call.is_private and not call.is_page:
             self._keep(call.target, _Kept(etag, answer))
         return answer
 

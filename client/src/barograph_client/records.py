@@ -415,3 +415,200 @@ class Comparison:
     compared_at: str
     assessment: Assessment
     notice: str
+
+
+@record
+class ListPage:
+    """One page of a list."""
+
+    as_of: str
+    venue: str | None
+    source: str
+    notice: str
+    count: int
+    next: str | None
+    """The address of the next page; None on the last one."""
+
+
+@record
+class Span:
+    """A span of time; `from_` is the service's `from`."""
+
+    from_: str
+    to: str
+
+
+@record
+class Liquidations24h:
+    """Liquidations of one perpetual in the last 24 hours; None if we watched too little of them."""
+
+    available: bool
+    longUsd: Number = UNSET
+    shortUsd: Number = UNSET
+    watchedPct: Number = UNSET
+    as_of: Text = UNSET
+
+
+@record
+class Perpetual:
+    """One perpetual; None for every number that is unknown."""
+
+    symbol: str
+    contract: str
+    venue: str
+    as_of: str | UnsetType = UNSET
+    """Sent with a single perpetual only, as are `source` and `notice`."""
+
+    source: str | UnsetType = UNSET
+    notice: str | UnsetType = UNSET
+    lastPrice: Number = UNSET
+    priceKind: Text = UNSET
+    price_as_of: Text = UNSET
+    fundingRatePct: Number = UNSET
+    fundingIntervalHours: Number = UNSET
+    fundingRatePct8h: Number = UNSET
+    nextFundingTime: Integer = UNSET
+    funding_as_of: Text = UNSET
+    openInterestUsd: Number = UNSET
+    openInterestCoins: Number = UNSET
+    open_interest_as_of: Text = UNSET
+    longAccountPct: Number = UNSET
+    long_accounts_as_of: Text = UNSET
+    priceChange24hPct: Number = UNSET
+    openInterestChange24hPct: Number = UNSET
+    openInterestCoinsChange24hPct: Number = UNSET
+    changes_from: Text = UNSET
+    liquidations24h: Liquidations24h | UnsetType | None = UNSET
+
+
+@record
+class Perpetuals(ListPage):
+    """Every perpetual of a venue."""
+
+    perpetuals: tuple[Perpetual, ...]
+
+
+@record
+class Point:
+    """One point of a series. The members after `watched` depend on the measure."""
+
+    at: str
+    value: float | str | None
+    origin: Text = UNSET
+    watched: Number = UNSET
+    long_usd: Number = UNSET
+    short_usd: Number = UNSET
+    interval_hours: Number = UNSET
+    rate_8h: Number = UNSET
+    funding_8h_pct: Number = UNSET
+    text: Text = UNSET
+    revision: Integer = UNSET
+    observed_at: Text = UNSET
+
+
+@record
+class SeriesPage(ListPage):
+    """Points of a series, oldest first."""
+
+    points: tuple[Point, ...]
+    measure: Text = UNSET
+    symbol: Text = UNSET
+    unit: Text = UNSET
+    interval_seconds: Integer = UNSET
+
+
+@record
+class Liquidation:
+    """One liquidation; `side` is that of the position."""
+
+    at: str
+    symbol: str
+    contract: str
+    venue: str
+    side: str
+    size: float
+    price: float
+    priceKind: str
+    usd: float
+
+
+@record
+class LiquidationPage(ListPage):
+    """Liquidations, oldest first, and the spans of the page that we watched."""
+
+    liquidations: tuple[Liquidation, ...]
+    watched: tuple[Span, ...]
+
+
+@record
+class LogEvent:
+    """Something that changed. The members after `at` depend on the type."""
+
+    id: int
+    type: str
+    at: str
+    venue: Text = UNSET
+    symbol: Text = UNSET
+    symbols: tuple[str, ...] | UnsetType = UNSET
+    contract: Text = UNSET
+    feed: Text = UNSET
+    key: Text = UNSET
+    name: Text = UNSET
+    label: Text = UNSET
+    previous: Text = UNSET
+    value: Text = UNSET
+    fundingRatePct8h: Number = UNSET
+    slug: Text = UNSET
+    headline: Text = UNSET
+    category: Text = UNSET
+    kind: Text = UNSET
+    sequence: Integer = UNSET
+    history_digest: Text = UNSET
+
+
+@record
+class EventPage(ListPage):
+    """Events, oldest first."""
+
+    events: tuple[LogEvent, ...]
+
+
+@record
+class Incident:
+    """A time in which a part of the service was not ok."""
+
+    name: str
+    started_at: str
+    ended_at: str | None
+    worst: str
+    detail: str
+    unwatched_from: Text = UNSET
+    unwatched_until: Text = UNSET
+    unwatched_seconds: Number = UNSET
+
+
+@record
+class CheckCount:
+    """The minutes of an hour or a day in each condition."""
+
+    at: str
+    ok: int
+    degraded: int
+    down: int
+
+
+@record
+class CheckHistory:
+    """The results of one check, oldest first."""
+
+    name: str
+    hours: tuple[CheckCount, ...]
+    days: tuple[CheckCount, ...]
+
+
+@record
+class IncidentPage(ListPage):
+    """Incidents, newest first, and the results of each check."""
+
+    incidents: tuple[Incident, ...]
+    checks: tuple[CheckHistory, ...]

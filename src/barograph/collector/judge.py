@@ -83,7 +83,7 @@ class Judge:
         await database.read(work)
 
     async def refresh(self, database: Database, now: int) -> None:
-        """Read the daily figures again, once per minute, and hours that were back-filled since.
+        """Read again, once per minute: daily figures, the hour a day ago, hours back-filled since.
 
         While they can't be read, the last ones count until they are too old.
         """
@@ -92,6 +92,7 @@ class Judge:
 
         async def work(tx: Transaction) -> None:
             self._macro = await known_figures(tx, self._settings, now)
+            await self._market.load_day_ago(tx, now)
             filled_at = await _majors_filled_at(tx)
             if filled_at != self._filled_at:
                 await self._market.load_trailing(tx, now)

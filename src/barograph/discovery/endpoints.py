@@ -2,7 +2,7 @@
 
 import json
 from asyncio import to_thread
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from starlette.applications import Starlette
@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from barograph.discovery import files
+from barograph.discovery.catalogs import API_CATALOG_TYPE, api_catalog, x402_catalog
 from barograph.discovery.deprecation import Deprecations
 from barograph.discovery.gpt_actions import gpt_schema
 from barograph.discovery.index import Index
@@ -31,6 +32,7 @@ from barograph.kit.clock import Clock
 from barograph.kit.documents import JSON, Document, Headers
 from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.wire import Schema, operation
+from barograph.settings import Settings
 
 TEXT = b"text/plain; charset=utf-8"
 MARKDOWN = b"text/markdown; charset=utf-8"
@@ -59,9 +61,11 @@ class Descriptions:
         return self._made
 
 
-def descriptions(app: Starlette, base_url: str, deprecations: Deprecations) -> Documents:
+def descriptions(
+    app: Starlette, base_url: str, deprecations: Deprecations, prices: Mapping[str, str]
+) -> Documents:
     """Render every description of an application's interface."""
-    schema = openapi_schema(app, base_url, deprecations)
+    schema = openapi_schema(app, base_url, deprecations, prices)
     return {
         files.OPENAPI_PATH: _text(_encoded(schema), JSON, files.service_links(base_url)),
         files.GPT_PATH: _text(_encoded(gpt_schema(schema)), JSON),
@@ -71,16 +75,19 @@ def descriptions(app: Starlette, base_url: str, deprecations: Deprecations) -> D
 
 
 def discovery_routes(
-    base_url: str,
+    settings: Settings,
     index: Document,
     described: Descriptions,
     clock: Clock,
-    *,
-    security_contact: str = "",
+    offers: Sequence[bytes],
 ) -> ApiRouter:
-    """The routes of everything that describes the service."""
+    """The routes of everything that describes the service; `offers` are the 402 bodies."""
     router = ApiRouter(tags=["discovery"])
-    documents = _files(base_url)
+    base_url, contact = settings.base_url, settings.security_contact
+    documents = {
+        **_files(base_url, settings.repository_url),
+        files.X402_PATH: _card(x402_catalog(offers), JSON),
+    }
 
     @router.get(files.INDEX_PATH, **operation("getIndex", Index))
     async def read_index(_: Request) -> DocumentResponse:
@@ -100,29 +107,32 @@ def discovery_routes(
 
     @router.get(files.SECURITY_PATH)
     async def read_security(_: Request) -> DocumentResponse:
-        if not security_contact:
+        if not contact:
             raise HTTPException(404)
         now = clock()
-        return DocumentResponse(_text(files.security_text(security_contact, base_url, now)), now)
+        return DocumentResponse(_text(files.security_text(contact, base_url, now)), now)
 
     return router
 
 
-def _files(base_url: str) -> Documents:
-    """The files that depend on the base address alone."""
+def _files(base_url: str, repository_url: str) -> Documents:
+    """The files that depend on these addresses alone."""
     card = _card(server_card(base_url), CARD_TYPE.encode())
     return {
         files.SKILL_PATH: _text(files.skill_text(base_url), MARKDOWN),
         files.ROBOTS_PATH: _text(files.robots_text(base_url)),
         CARD_PATH: card,
         FORMER_CARD_PATH: card,
-        REGISTRY_PATH: _card(registry_entry(base_url), JSON),
+        REGISTRY_PATH: _card(registry_entry(base_url, repository_url), JSON),
         CATALOG_PATH: _card(ai_catalog(base_url), CATALOG_TYPE.encode()),
+        files.API_CATALOG_PATH: _card(
+            api_catalog(base_url), API_CATALOG_TYPE.encode(), files.service_links(base_url)
+        ),
     }
 
 
-def _card(body: bytes, content_type: bytes) -> Document:
-    return Document(body, content_type=content_type, cache_control=KEEP_CARD)
+def _card(body: bytes, content_type: bytes, fields: Headers | None = None) -> Document:
+    return Document(body, content_type=content_type, cache_control=KEEP_CARD, fields=fields)
 
 
 def _encoded(schema: Schema) -> str:

@@ -1,8 +1,10 @@
 """The files that programs look for: paths, contents and OpenAPI operations (pure)."""
 
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import NamedTuple
 
+from barograph.briefs.documents import BRIEF_PAGES
 from barograph.discovery.mcp_description import (
     CARD_PATH,
     CARD_TYPE,
@@ -26,9 +28,24 @@ LLMS_FULL_PATH = "/llms-full.txt"
 SKILL_PATH = "/SKILL.md"
 ROBOTS_PATH = "/robots.txt"
 SECURITY_PATH = "/.well-known/security.txt"
+API_CATALOG_PATH = "/.well-known/api-catalog"
+X402_PATH = "/.well-known/x402"
+BRIEFS_FEED = f"{BRIEF_PAGES}feed"
+EVENTS_FEED = "/api/v1/events/feed"
 
 TEXT_TYPE = "text/plain"
 MARKDOWN_TYPE = "text/markdown"
+ATOM_TYPE = "application/atom+xml"
+JSON_FEED_TYPE = "application/feed+json"
+LINKSET_TYPE = "application/linkset+json"
+
+FEEDS = {
+    f"{BRIEFS_FEED}.atom": (ATOM_TYPE, "briefs"),
+    f"{BRIEFS_FEED}.json": (JSON_FEED_TYPE, "briefs"),
+    f"{EVENTS_FEED}.atom": (ATOM_TYPE, "events"),
+    f"{EVENTS_FEED}.json": (JSON_FEED_TYPE, "events"),
+}
+"""Media types and contents by path."""
 
 
 def service_links(prefix: str) -> Headers:
@@ -39,6 +56,7 @@ def service_links(prefix: str) -> Headers:
         f'<{prefix}{DOCS_PATH}>; rel="service-doc"; type="text/html"',
         f'<{prefix}{LLMS_PATH}>; rel="service-doc"; type="text/plain"',
         f'<{prefix}{CARD_PATH}>; rel="service-meta"; type="{CARD_TYPE}"',
+        f'<{prefix}{API_CATALOG_PATH}>; rel="api-catalog"; type="{LINKSET_TYPE}"',
     )
     return [(b"link", ", ".join(links).encode())]
 
@@ -88,15 +106,14 @@ class File(NamedTuple):
     operation_id: str
     media_type: str
     schema: Schema
-    is_optional: bool = False
-    """Whether some instances don't have it."""
+    errors: Mapping[str, str] = {}
+    """Descriptions by status."""
 
     def operation(self) -> Schema:
         """The OpenAPI operation."""
         content = {self.media_type: {"schema": self.schema}}
         responses = {"200": {"description": "The file.", "content": content}}
-        if self.is_optional:
-            responses["404"] = refusal("This instance has none.")
+        responses |= {status: refusal(text) for status, text in self.errors.items()}
         return {"tags": [DESCRIPTIONS], "operationId": self.operation_id, "responses": responses}
 
 
@@ -131,9 +148,27 @@ _SERVER = _object(
     icons=_list_of(_object(src=_ADDRESS, mimeType=_STRING)),
     remotes=_list_of(_REMOTE),
 )
+_SERVER["properties"]["repository"] = _object(url=_ADDRESS, source=_STRING)
 _CATALOG = _object(
     specVersion=_STRING, entries=_list_of(_object(identifier=_STRING, type=_STRING, url=_ADDRESS))
 )
+_LINKSET = _object(linkset=_list_of(_object(anchor=_ADDRESS)))
+_OFFER = _object(
+    method=_STRING,
+    resource=_object(url=_ADDRESS, description=_STRING, mimeType=_STRING),
+    accepts=_list_of({"type": "object", "description": "As in the 402."}),
+)
+_X402 = _object(
+    version={"type": "integer"},
+    x402Version={"type": "integer"},
+    resources=_list_of(_ADDRESS),
+    offers=_list_of(_OFFER),
+    instructions=_STRING,
+)
+_ITEM = _object(id=_ADDRESS, url=_ADDRESS, title=_STRING, content_html=_STRING)
+_FEED = _object(version=_ADDRESS, title=_STRING, description=_STRING, items=_list_of(_ITEM))
+_OPTIONAL = {"404": "This instance has none."}
+_RENDERED = {"429": "Limit of renders reached.", "503": "The database is unavailable."}
 
 FILES = (
     File(OPENAPI_PATH, "getOpenApi", JSON_TYPE, _OPENAPI),
@@ -142,11 +177,19 @@ FILES = (
     File(LLMS_FULL_PATH, "getLlmsFullText", TEXT_TYPE, _STRING),
     File(SKILL_PATH, "getSkill", MARKDOWN_TYPE, _STRING),
     File(ROBOTS_PATH, "getRobots", TEXT_TYPE, _STRING),
-    File(SECURITY_PATH, "getSecurityContact", TEXT_TYPE, _STRING, is_optional=True),
+    File(SECURITY_PATH, "getSecurityContact", TEXT_TYPE, _STRING, _OPTIONAL),
     File(CATALOG_PATH, "getAiCatalog", CATALOG_TYPE, _CATALOG),
     File(CARD_PATH, "getMcpServerCard", CARD_TYPE, _SERVER),
     File(FORMER_CARD_PATH, "getFormerMcpServerCard", CARD_TYPE, _SERVER),
     File(REGISTRY_PATH, "getMcpRegistryEntry", JSON_TYPE, _SERVER),
+    File(API_CATALOG_PATH, "getApiCatalog", LINKSET_TYPE, _LINKSET),
+    File(X402_PATH, "getX402Resources", JSON_TYPE, _X402),
+    *(
+        File(path, f"get{name.title()}Atom", media_type, _STRING, _RENDERED)
+        if media_type == ATOM_TYPE
+        else File(path, f"get{name.title()}Feed", media_type, _FEED, _RENDERED)
+        for path, (media_type, name) in FEEDS.items()
+    ),
 )
 
 DISCOVERY_PATHS = (INDEX_PATH, *(file.path for file in FILES))

@@ -67,10 +67,15 @@ def server_card(base_url: str) -> bytes:
     return _encode({"$schema": _CARD_SCHEMA, **_identity(base_url), "remotes": [remote]})
 
 
-def registry_entry(base_url: str) -> bytes:
+def registry_entry(base_url: str, repository_url: str = "") -> bytes:
     """The `server.json` that an operator submits to the MCP registry."""
-    remotes = [_remote(base_url)]
-    return _encode({"$schema": _REGISTRY_SCHEMA, **_identity(base_url), "remotes": remotes})
+    entry = {"$schema": _REGISTRY_SCHEMA, **_identity(base_url), "remotes": [_remote(base_url)]}
+    if repository_url:
+        # The registry's names of hosts: `github` for github.com.
+        host = urlsplit(repository_url).hostname or ""
+        source = host.rpartition(".")[0].rpartition(".")[2] or host
+        entry["repository"] = {"url": repository_url, "source": source}
+    return _encode(entry)
 
 
 def ai_catalog(base_url: str) -> bytes:

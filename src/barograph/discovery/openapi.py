@@ -6,6 +6,7 @@ texts, header fields, conditional requests, credentials, links and examples, and
 """
 
 import json
+from collections.abc import Mapping
 from copy import deepcopy
 from functools import partial
 from importlib.resources import files
@@ -17,7 +18,7 @@ from starlette.applications import Starlette
 
 from barograph.briefs.documents import BRIEF_PAGES
 from barograph.discovery.deprecation import Deprecations
-from barograph.discovery.files import FILES, INDEX_PATH, OPENAPI_PATH
+from barograph.discovery.files import API_CATALOG_PATH, FILES, INDEX_PATH, OPENAPI_PATH
 from barograph.discovery.mcp_description import MCP_PATH, SCHEMAS, mcp_operation
 from barograph.discovery.operations import (
     DATA,
@@ -57,8 +58,10 @@ DEMO_ADDRESS = "https://demo.example"
 """The base address of briefs and guides in examples: this instance has others."""
 
 
-def openapi_schema(app: Starlette, base_url: str, deprecations: Deprecations) -> Schema:
-    """Describe the interface of the instance at `base_url`."""
+def openapi_schema(
+    app: Starlette, base_url: str, deprecations: Deprecations, prices: Mapping[str, str]
+) -> Schema:
+    """Describe the interface of the instance at `base_url`; `prices` are in USD by paid path."""
     docs = f"{base_url}{DOCS_PATH}"
     schema = get_openapi(
         title="Barograph",
@@ -91,6 +94,9 @@ def openapi_schema(app: Starlette, base_url: str, deprecations: Deprecations) ->
             _add_examples(operation, examples)
             if path in deprecations:
                 operation["deprecated"] = True
+            if path in prices:
+                price = {"mode": "fixed", "currency": "USD", "amount": prices[path]}
+                operation["x-payment-info"] = {"price": price, "protocols": [{"x402": {}}]}
     return schema
 
 
@@ -183,9 +189,9 @@ def _of_reads(path: str, tags: set[str]) -> list[str]:
     found = ["Cache-Control", "ETag"]
     if tags & DATED:
         found.append("Last-Modified")
-    if SIGNALS in tags or path.endswith("/proof"):
+    if SIGNALS in tags or path.endswith(("/proof", "/incidents")):
         found += RATE_LIMIT
-    if path in {INDEX_PATH, OPENAPI_PATH}:
+    if path in {INDEX_PATH, OPENAPI_PATH, API_CATALOG_PATH}:
         found.append("Link")
     if DATA in tags:
         found.append("Content-Disposition")

@@ -129,12 +129,20 @@ TEXTS: Mapping[str, str] = {
     "size, SHA-256 and watched spans. Files never change and are kept for good.",
     "getLiquidationFile": "Every liquidation of one day as a compressed CSV file. Made shortly "
     "after the UTC day is over. It never changes, and the manifest has its SHA-256.",
+    "getPerpetuals": "Every crypto perpetual in one call. Price, funding as stated, its interval "
+    "and the rate per 8 h, open interest, long accounts, 24-hour changes and liquidations, each "
+    "group with its time. `format=csv` gives a table.",
+    "getPerpetual": "One crypto perpetual with all of its numbers. Accepts names such as bitcoin "
+    "and PEPE; `symbol` in the response is the contract's own.",
     "getEvents": "The log of what changed, oldest first. Regime and signal changes, briefs, "
     "contracts listed and delisted, outages of the market feed, recorded stance versions (digests "
     "only). Ids have no gaps: pass the last id that you have seen as `after`.",
     "streamEvents": "The log of what changed, as server-sent events. Send the last id that you "
     "have seen as `Last-Event-ID` to resume without a gap or a repeat; otherwise the stream starts "
     "with the next event. It ends after an hour at most: reconnect.",
+    "getIncidents": "Incidents and recorded checks, newest first. When which part was degraded or "
+    "down, and the minutes of each hour and day in each condition. Kept for 90 days. Unlike other "
+    "lists, the newest incident comes first, as on the status page.",
     "getFeedNow": "The newest stances, the market state and the newest briefs. Keep `leg_id`, "
     "`revision`, `history_digest` and `issued_at` of the durable stances; skip the others. Each "
     "stance has the address of its full version.",
@@ -186,6 +194,15 @@ TEXTS: Mapping[str, str] = {
     "/api/mcp/server-card.",
     "getMcpRegistryEntry": "The MCP registry entry. The `server.json` that an operator submits to "
     "the MCP registry.",
+    "getApiCatalog": "The API catalog. RFC 9727: the APIs with their descriptions, documentation "
+    "and status.",
+    "getX402Resources": "What this instance sells by x402. Every paid endpoint with its terms, as "
+    "in its 402. The lists are empty if it sells nothing.",
+    "getBriefsAtom": "The newest 50 briefs as an Atom feed. RFC 4287, newest first.",
+    "getBriefsFeed": "The newest 50 briefs as a JSON Feed. Version 1.1, newest first.",
+    "getEventsAtom": "The newest 50 events as an Atom feed. RFC 4287, newest first.",
+    "getEventsFeed": "The newest 50 events as a JSON Feed. Version 1.1, newest first. To miss no "
+    "event, read /api/v1/events instead.",
 }
 
 FORMS = {"Svg": ", as an SVG image", "Json": ", for the Shields endpoint badge"}

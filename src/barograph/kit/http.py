@@ -153,6 +153,18 @@ class DocumentResponse(Response):
         await send_document(self._document, scope, send, self._now, self._extra)
 
 
+class DelegatedResponse(Response):
+    """Lets another ASGI application respond."""
+
+    def __init__(self, answer: ASGIApp) -> None:
+        super().__init__()
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let it respond."""
+        await self._answer(scope, receive, send)
+
+
 Endpoint = TypeVar("Endpoint", bound=Callable[[Request], Awaitable[Response]])
 
 

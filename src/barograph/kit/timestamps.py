@@ -12,7 +12,8 @@ DAY = 24 * HOUR
 def iso_timestamp(at: int) -> str:
     """Format milliseconds as `YYYY-MM-DDTHH:MM:SS.mmmZ`."""
     moment = datetime.fromtimestamp(at // SECOND, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{at % SECOND:03d}Z"
+    # Cut, because a format such as %Y is several times as slow.
+    return f"{moment.isoformat()[:19]}.{at % SECOND:03d}Z"
 
 
 def http_date(at: int) -> str:

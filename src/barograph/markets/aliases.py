@@ -6,57 +6,26 @@ Pure. `/api/agent/derivatives` doesn't use it: there an alias stays unavailable.
 import re
 from collections import defaultdict
 
+from barograph.errors import InvalidRequest, NotFound
 from barograph.markets.records import Perpetual
 from barograph.markets.symbols import ContractIndex
 
+MAX_NAME = 30
+
+_NAME = re.compile(rf"[\w-]{{1,{MAX_NAME}}}")
 _MULTIPLIERS = (*(str(10**zeros) for zeros in range(1, 10)), "1M")
 _WITHOUT_MULTIPLIER = re.compile(r"(?:10+|1M)?(.+?)(?:1000)?")
 
-NAMES = {
-    "BITCOIN": "BTC",
-    "ETHEREUM": "ETH",
-    "ETHER": "ETH",
-    "SOLANA": "SOL",
-    "RIPPLE": "XRP",
-    "DOGECOIN": "DOGE",
-    "CARDANO": "ADA",
-    "BINANCECOIN": "BNB",
-    "TRON": "TRX",
-    "AVALANCHE": "AVAX",
-    "CHAINLINK": "LINK",
-    "POLKADOT": "DOT",
-    "POLYGON": "POL",
-    "LITECOIN": "LTC",
-    "BITCOINCASH": "BCH",
-    "BITCOINSV": "BSV",
-    "STELLAR": "XLM",
-    "COSMOS": "ATOM",
-    "UNISWAP": "UNI",
-    "TONCOIN": "TON",
-    "SHIBA": "SHIB",
-    "SHIBAINU": "SHIB",
-    "NEARPROTOCOL": "NEAR",
-    "APTOS": "APT",
-    "ARBITRUM": "ARB",
-    "OPTIMISM": "OP",
-    "HYPERLIQUID": "HYPE",
-    "HEDERA": "HBAR",
-    "INTERNETCOMPUTER": "ICP",
-    "FILECOIN": "FIL",
-    "MONERO": "XMR",
-    "ZCASH": "ZEC",
-    "ETHEREUMCLASSIC": "ETC",
-    "ALGORAND": "ALGO",
-    "CELESTIA": "TIA",
-    "INJECTIVE": "INJ",
-    "MAKER": "MKR",
-    "DOGWIFHAT": "WIF",
-    "WORLDCOIN": "WLD",
-    "ETHENA": "ENA",
-    "JUPITER": "JUP",
-    "LIDO": "LDO",
-    "PUDGYPENGUINS": "PENGU",
-}
+_PAIRS = (
+    "BITCOIN=BTC ETHEREUM=ETH ETHER=ETH SOLANA=SOL RIPPLE=XRP DOGECOIN=DOGE CARDANO=ADA "
+    "BINANCECOIN=BNB TRON=TRX AVALANCHE=AVAX CHAINLINK=LINK POLKADOT=DOT POLYGON=POL "
+    "LITECOIN=LTC BITCOINCASH=BCH BITCOINSV=BSV STELLAR=XLM COSMOS=ATOM UNISWAP=UNI TONCOIN=TON "
+    "SHIBA=SHIB SHIBAINU=SHIB NEARPROTOCOL=NEAR APTOS=APT ARBITRUM=ARB OPTIMISM=OP "
+    "HYPERLIQUID=HYPE HEDERA=HBAR INTERNETCOMPUTER=ICP FILECOIN=FIL MONERO=XMR ZCASH=ZEC "
+    "ETHEREUMCLASSIC=ETC ALGORAND=ALGO CELESTIA=TIA INJECTIVE=INJ MAKER=MKR DOGWIFHAT=WIF "
+    "WORLDCOIN=WLD ETHENA=ENA JUPITER=JUP LIDO=LDO PUDGYPENGUINS=PENGU"
+)
+NAMES = dict(pair.split("=") for pair in _PAIRS.split())
 """Names of well-known coins, in upper case without spaces and hyphens."""
 
 
@@ -68,7 +37,23 @@ def find_contract(index: ContractIndex, text: str) -> Perpetual | None:
     name = text.upper() if text.isascii() else text  # upper() makes ASCII of some others
     found = _by_symbol(index, name)
     if found is None:
-        found = _by_symbol(index, NAMES.get(letters_of(name), ""))
+        letters = "".join(each for each in name if each.isalnum())
+        found = _by_symbol(index, NAMES.get(letters, ""))
+    return found
+
+
+def require_contract(index: ContractIndex, text: str) -> Perpetual:
+    """The contract that a request names.
+
+    Raises:
+        InvalidRequest: the text can't name any.
+        NotFound: it names none of these.
+    """
+    if not _NAME.fullmatch(text):
+        raise InvalidRequest(f"symbol must be 1 to {MAX_NAME} letters, digits, hyphens or _")
+    found = find_contract(index, text)
+    if found is None:
+        raise NotFound("unknown symbol; /api/v1/perpetuals lists every symbol")
     return found
 
 
@@ -76,11 +61,6 @@ def names_of(perpetual: Perpetual) -> list[str]:
     """The names of a contract's coin, in upper case without spaces and hyphens."""
     coin = _WITHOUT_MULTIPLIER.fullmatch(perpetual.base.upper())
     return [] if coin is None else _NAMES_BY_SYMBOL.get(coin[1], [])
-
-
-def letters_of(text: str) -> str:
-    """A name without spaces and hyphens."""
-    return "".join(each for each in text if each.isalnum())
 
 
 def _by_symbol(index: ContractIndex, name: str) -> Perpetual | None:

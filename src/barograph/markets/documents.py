@@ -1,12 +1,13 @@
 """Renders the market documents from a view of the market (pure)."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 from pydantic import Field
 
 from barograph import NOTICE
 from barograph.errors import UpstreamUnavailable
-from barograph.kit.documents import Document, HotKey
+from barograph.kit.documents import JSON, Document, HotKey
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import Notice, WireModel
 from barograph.markets.records import MAJORS, LongAccounts, Perpetual
@@ -23,6 +24,10 @@ FundingRatePct = Annotated[
         description="Rate of the contract's current funding interval, in percent. If it is "
         "positive, longs pay shorts."
     ),
+]
+NextFundingTime = Annotated[
+    int | None,
+    Field(description="When that rate is settled, in milliseconds since the Unix epoch."),
 ]
 OpenInterestUsd = Annotated[
     float | None,
@@ -45,10 +50,7 @@ class PerpetualRecord(WireModel):
     available: bool
     lastPrice: LastPrice = None
     fundingRatePct: FundingRatePct = None
-    nextFundingTime: Annotated[
-        int | None,
-        Field(description="When that rate is settled, in milliseconds since the Unix epoch."),
-    ] = None
+    nextFundingTime: NextFundingTime = None
     openInterestUsd: OpenInterestUsd = None
     longAccountPct: LongAccountPct = None
 
@@ -138,7 +140,7 @@ def derivatives_document(view: MarketView, symbol: str) -> Document:
     if perpetual is not None:
         fields["nextFundingTime"] = perpetual.next_funding_time
     shares = [] if perpetual is None else [view.share(perpetual.contract)]
-    return _document(view, PerpetualRecord.model_validate(fields), shares)
+    return fresh_document(view, PerpetualRecord.model_validate(fields).encode(), shares)
 
 
 def market_document(view: MarketView) -> Document:
@@ -149,7 +151,7 @@ def market_document(view: MarketView) -> Document:
     """
     assets = [AssetSnapshot.model_validate(fields) for fields in _asset_fields(view)]
     body = Market(source=view.perpetuals.source, notice=NOTICE, assets=assets)
-    return _document(view, body, _major_shares(view))
+    return fresh_document(view, body.encode(), _major_shares(view))
 
 
 def market_state_document(view: MarketView) -> Document:
@@ -172,12 +174,10 @@ def market_state_document(view: MarketView) -> Document:
         liq24h=_liq24h(view),
         regime=_regime(view),
     )
-    until = view.until
-    if view.liquidations is not None:
-        until = min(until, view.liquidations.as_of + view.limits.liquidations)
+    until = view.liquidations_until
     if view.regime is not None:
         until = min(until, view.regime.as_of + view.limits.perpetuals)
-    return _document(view, body, _major_shares(view), until)
+    return fresh_document(view, body.encode(), _major_shares(view), until)
 
 
 def citation(source: str, as_of: int) -> str:
@@ -234,12 +234,25 @@ def _regime(view: MarketView) -> RegimeState:
     return RegimeState(label=view.regime.label, basis=BASIS, note=describe(view.regime))
 
 
-def _document(
-    view: MarketView, body: WireModel, shares: list[LongAccounts | None], until: int | None = None
+def fresh_document(
+    view: MarketView,
+    body: bytes,
+    shares: Iterable[LongAccounts | None],
+    until: int | None = None,
+    *,
+    content_type: bytes = JSON,
+    compress: bool = False,
 ) -> Document:
-    """Encode a body that is valid until the first of its facts reaches its freshness limit."""
+    """A body that is valid until the first of its facts reaches its freshness limit."""
     until = view.until if until is None else until
     for share in shares:
         if share is not None:
             until = min(until, share.sampled_at + view.limits.long_accounts)
-    return Document(body.encode(), since=view.now, until=until, modified=view.perpetuals.as_of)
+    return Document(
+        body,
+        since=view.now,
+        until=until,
+        modified=view.perpetuals.as_of,
+        content_type=content_type,
+        compress=compress,
+    )

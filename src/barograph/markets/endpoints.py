@@ -1,10 +1,18 @@
 """The free market endpoints."""
 
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
 from starlette.requests import Request
 
 from barograph.board.board import Board
+from barograph.errors import InvalidRequest
+from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ApiRouter, DocumentResponse
-from barograph.kit.wire import operation, parameter
+from barograph.kit.lists import address, one_of, page_limit, require_known
+from barograph.kit.wire import Schema, operation, parameter
+from barograph.markets.aliases import require_contract
 from barograph.markets.documents import (
     DERIVATIVES_PATH,
     MARKET_PATH,
@@ -16,8 +24,17 @@ from barograph.markets.documents import (
     market_document,
     market_state_document,
 )
+from barograph.markets.perpetuals import (
+    MAX_PAGE,
+    PERPETUALS_PATH,
+    PerpetualBody,
+    PerpetualList,
+    list_document,
+    perpetual_document,
+)
 from barograph.markets.reader import MarketReader
-from barograph.markets.symbols import DEFAULT_SYMBOL, PATTERN, symbol_from_query
+from barograph.markets.records import VENUE, majors_first
+from barograph.markets.symbols import DEFAULT_SYMBOL, PATTERN, symbol_from_query, symbol_of
 
 
 def market_routes(board: Board, reader: MarketReader) -> ApiRouter:
@@ -48,6 +65,104 @@ def market_routes(board: Board, reader: MarketReader) -> ApiRouter:
     return router
 
 
+class PerpetualsAnswer(NamedTuple):
+    """What answers about perpetuals are made from.
+
+    The first request after a change renders a document, and the board keeps it for the others. If
+    each publication rendered all of them, every worker would spend about 40 ms on it.
+    """
+
+    board: Board
+    reader: MarketReader
+    base_url: str
+
+    def listed(self, form: str, given: Mapping[str, str]) -> Document:
+        """The list, or the page that `limit` and `offset` name; raises as `MarketReader.view`."""
+        limit = page_limit(given, default=MAX_PAGE, highest=MAX_PAGE)
+        offset = _offset(given)
+        view = self.reader.view(self.board, self.board.clock())
+        contracts = majors_first(view.perpetuals)
+        if "limit" not in given and "offset" not in given:
+            render = partial(list_document, view, contracts, form, compress=True)
+            return self._kept(view.now, _HOT[form], render)
+        following = {**given, "limit": str(limit), "offset": str(offset + limit)}
+        is_last = offset + limit >= len(contracts)
+        to = None if is_last else address(self.base_url, PERPETUALS_PATH, following)
+        return list_document(view, contracts[offset : offset + limit], form, to)
+
+    def one(self, text: str) -> Document:
+        """One perpetual; raises as `MarketReader.view` and `require_contract`."""
+        view = self.reader.view(self.board, self.board.clock())
+        found = require_contract(view.by_name, text)
+        is_canonical = text == symbol_of(view.by_name, found)
+        keys = [(f"{PERPETUALS_PATH}/{text}", b"")] if is_canonical else []
+        return self._kept(view.now, keys, partial(perpetual_document, view, found))
+
+    def _kept(self, now: int, keys: Sequence[HotKey], render: Callable[[], Document]) -> Document:
+        kept = self.board.hot.get(keys[0]) if keys else None
+        if kept is None or not kept.since <= now < kept.until:
+            kept = render()
+            self.board.hot |= dict.fromkeys(keys, kept)
+        return kept
+
+
+def perpetual_routes(answer: PerpetualsAnswer) -> ApiRouter:
+    """The routes of `/api/v1/perpetuals`."""
+    router = ApiRouter(tags=["market"])
+
+    @router.get(f"{PERPETUALS_PATH}.csv")
+    @router.get(
+        PERPETUALS_PATH,
+        **operation(
+            "getPerpetuals",
+            PerpetualList,
+            *_LIST_PARAMETERS,
+            responses={200: _TABLE, 400: "Invalid parameter.", 404: "Unknown venue.", **_STALE},
+        ),
+    )
+    async def perpetuals(request: Request) -> DocumentResponse:
+        given = require_known(request.query_params, ("venue", "format", "limit", "offset"))
+        one_of(given, "venue", (VENUE,), VENUE)
+        document = answer.listed(_form(given, request.scope["path"]), given)
+        return DocumentResponse(document, answer.board.clock())
+
+    @router.get(
+        f"{PERPETUALS_PATH}/{{symbol}}",
+        **operation(
+            "getPerpetual",
+            PerpetualBody,
+            _NAME,
+            _VENUE,
+            responses={400: "Invalid symbol.", 404: "Unknown symbol or venue.", **_STALE},
+        ),
+    )
+    async def perpetual(request: Request) -> DocumentResponse:
+        one_of(require_known(request.query_params, ("venue",)), "venue", (VENUE,), VENUE)
+        document = answer.one(request.path_params["symbol"])
+        return DocumentResponse(document, answer.board.clock())
+
+    return router
+
+
+def _form(given: Mapping[str, str], path: str) -> str:
+    form = given.get("format", "csv" if path.endswith(".csv") else "json")
+    if form not in _HOT:
+        raise InvalidRequest("format must be json or csv")
+    return form
+
+
+def _offset(given: Mapping[str, str]) -> int:
+    text = given.get("offset", "0")
+    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
+        raise InvalidRequest("offset must be an integer from 0; follow `next` unchanged")
+    return int(text)
+
+
+_MAX_DIGITS = 6
+_HOT: Mapping[str, Sequence[HotKey]] = {
+    "json": [(PERPETUALS_PATH, b"")],
+    "csv": [(f"{PERPETUALS_PATH}.csv", b""), (PERPETUALS_PATH, b"format=csv")],
+}
 _STALE = {502: "No fresh market data."}
 _SYMBOL = parameter(
     "query",
@@ -56,4 +171,17 @@ _SYMBOL = parameter(
     pattern=PATTERN,
     default=DEFAULT_SYMBOL,
     example="ETH",
+)
+_TABLE = {"content": {"text/csv": {"schema": {"type": "string"}}}}
+_NAME_RULE = "Base asset, full contract name, coin without multiplier (PEPE) or name (bitcoin)."
+_NAME = parameter("path", "symbol", _NAME_RULE, example="ETH")
+_VENUE = parameter("query", "venue", "The exchange. Default: the primary one.")
+_FORMS: Schema = {"enum": ["json", "csv"], "default": "json"}
+_LIMIT: Schema = {"type": "integer", "minimum": 1, "maximum": MAX_PAGE}
+_OFFSET: Schema = {"type": "integer", "minimum": 0, "default": 0}
+_LIST_PARAMETERS = (
+    _VENUE,
+    parameter("query", "format", "Or append `.csv` to the path.", **_FORMS),
+    parameter("query", "limit", "Entries per page. Without it, you get the whole list.", **_LIMIT),
+    parameter("query", "offset", "Entries to skip. The order can change between pages.", **_OFFSET),
 )

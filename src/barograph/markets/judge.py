@@ -31,6 +31,7 @@ from barograph.markets.market_events import (
 )
 from barograph.markets.records import (
     MAJORS,
+    DayAgo,
     ExchangeHealth,
     Liquidation,
     LongAccounts,
@@ -43,6 +44,7 @@ from barograph.markets.regime import DWELL, Regime, next_regime
 from barograph.markets.settlements import SettlementDetector
 from barograph.markets.store import ReadingRow, RegimeChange, Resolution
 from barograph.markets.view import (
+    DAY_AGO,
     EXCHANGE_HEALTH,
     LIQUIDATIONS,
     LONG_ACCOUNTS,
@@ -97,6 +99,8 @@ class MarketJudge:
         self._detector = SettlementDetector()
         self._settled: list[FundingSettlement] = []
         self._trailing = TrailingRecord()
+        self._day_ago: DayAgo | None = None
+        self._published_day_ago: DayAgo | None = None
 
     async def load(self, tx: Transaction, now: int) -> None:
         """Load the state that an earlier collector left."""
@@ -111,6 +115,7 @@ class MarketJudge:
         self._bases = {} if self._reading is None else _bases(self._reading)
         self._detector = SettlementDetector(self._reading)
         await self.load_trailing(tx, now)
+        await self.load_day_ago(tx, now)
         self._regime = await latest_snapshot(tx, REGIME)
         shares = await latest_snapshot(tx, LONG_ACCOUNTS)
         self._shares = {} if shares is None else dict(shares.shares)
@@ -120,6 +125,10 @@ class MarketJudge:
     async def load_trailing(self, tx: Transaction, now: int) -> None:
         """Load the record that rules compare with; hours may have been back-filled since."""
         self._trailing = await store.recent_record(tx, _majors_of(self._bases), now)
+
+    async def load_day_ago(self, tx: Transaction, now: int) -> None:
+        """Load the hour that 24-hour changes compare with; it may have been back-filled since."""
+        self._day_ago = await store.day_before(tx, now)
 
     def sampled(self, share: LongAccounts) -> None:
         """Take a long-account share."""
@@ -176,6 +185,7 @@ class MarketJudge:
                 Publication.of(REGIME, self._regime),
                 Publication.of(EXCHANGE_HEALTH, self._health),
                 *self._changed_listings(),
+                *self._new_day_ago(),
             ],
             readings=self._due_rows(reading),
             liquidations=self._liquidations.unsaved,
@@ -223,6 +233,8 @@ class MarketJudge:
             self._trailing.add_settlement(settlement)
         for hour in conclusion.liquidation_hours:
             self._trailing.add_liquidation_hour(hour)
+        if any(each.feed == DAY_AGO.name for each in conclusion.publications):
+            self._published_day_ago = self._day_ago
         for row in conclusion.readings:
             self._recorded[row.resolution] = row.at
             self._add_to_trailing(row)
@@ -299,6 +311,11 @@ class MarketJudge:
         """The shares of live contracts; drops those of delisted ones."""
         self._shares = {name: share for name, share in self._shares.items() if name in live}
         return LongAccountShares(self._shares)
+
+    def _new_day_ago(self) -> list[Publication]:
+        if self._day_ago is None or self._day_ago == self._published_day_ago:
+            return []
+        return [Publication.of(DAY_AGO, self._day_ago)]
 
     def _due_rows(self, reading: Perpetuals) -> list[ReadingRow]:
         minute = reading.as_of // MINUTE * MINUTE

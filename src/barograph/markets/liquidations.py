@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import ceil
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -50,6 +50,10 @@ class LiquidationTotals(Struct, frozen=True):
     covered_at: int | None = None
     """When enough of 24 hours will be covered, if we miss nothing from `as_of` on; None if it is
     already."""
+
+    by_contract: dict[str, tuple[float, float]] | None = None
+    """Liquidated longs and shorts in USD, by contract; a contract without any is left out. None in
+    snapshots of earlier versions."""
 
     @property
     def heard_at(self) -> int | None:
@@ -129,7 +133,14 @@ class LiquidationWindow:
             total_usd=total / _CENTS,
             long_pct=round(100 * longs / total, 2) if total else None,
             top_asset=max(assets, key=lambda asset: (assets[asset], asset)) if total else None,
+            by_contract={
+                name: self._sides(name) for (name, _), cents in self._cents.items() if cents
+            },
         )
+
+    def _sides(self, contract: str) -> tuple[float, float]:
+        longs, shorts = (self._cents.get((contract, side), 0) for side in get_args(Side))
+        return longs / _CENTS, shorts / _CENTS
 
     def between(self, start: int, end: int) -> dict[tuple[str, Side], float]:
         """What was liquidated between two whole minutes, in USD by contract and side."""

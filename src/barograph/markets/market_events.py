@@ -1,4 +1,4 @@
-"""What the log of events says about the market (pure)."""
+"""What the log of events says about the market."""
 
 from barograph.events.records import NewEvent
 from barograph.markets.listings import ListingChange

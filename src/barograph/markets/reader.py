@@ -10,6 +10,7 @@ from barograph.markets.records import Perpetuals
 from barograph.markets.regime import Regime
 from barograph.markets.symbols import ContractIndex, index_of
 from barograph.markets.view import (
+    DAY_AGO,
     LIQUIDATIONS,
     LONG_ACCOUNTS,
     PERPETUALS,
@@ -57,6 +58,7 @@ class MarketReader:
             shares={} if shares is None else shares.shares,
             liquidations=self._liquidations(board, now),
             regime=self._regime(board, now),
+            day_ago=board.latest(DAY_AGO),
         )
 
     def contracts(self, board: Board) -> ContractIndex | None:

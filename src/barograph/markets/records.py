@@ -157,6 +157,22 @@ class Liquidation(Struct, frozen=True):
         return self.size * self.price
 
 
+class PastValues(Struct, frozen=True, array_like=True):
+    """The record of one contract in the hour from `at`, in the units of `Perpetual`."""
+
+    at: int
+    last_price: float | None = None
+    open_interest_usd: float | None = None
+    open_interest_coins: float | None = None
+
+
+class DayAgo(Struct, frozen=True):
+    """The recorded hour that is nearest to 24 hours ago, which 24-hour changes compare with."""
+
+    contracts: dict[str, PastValues]
+    """By the contract's full name; without those that have no reading of that hour."""
+
+
 class ExchangeHealth(Struct, frozen=True):
     """How the last attempt to read the exchange went; also the collector's heartbeat."""
 

@@ -9,7 +9,7 @@ from barograph.kit.database import Transaction
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.evidence import TRAILING, FundingSettlement, Hour, TrailingRecord
 from barograph.markets.liquidations import LiquidationHour, Span
-from barograph.markets.records import VENUE, Liquidation, Origin
+from barograph.markets.records import VENUE, DayAgo, Liquidation, Origin, PastValues
 from barograph.markets.settlements import LATE_REPORT, SettledRate, SettlementReport
 from barograph.settings import Settings
 
@@ -97,6 +97,13 @@ async def recent_liquidations(tx: Transaction, now: int) -> list[Liquidation]:
 async def recent_watched(tx: Transaction, now: int) -> list[Span]:
     """The spans that reach into the last 24 hours."""
     return [(row[0], row[1]) for row in await tx.fetch(_RECENT_SPANS, VENUE, now - DAY)]
+
+
+async def day_before(tx: Transaction, now: int) -> DayAgo:
+    """The recorded hour that is nearest to 24 hours ago."""
+    at = (now - DAY + HOUR // 2) // HOUR * HOUR
+    rows = await tx.fetch(_ONE_HOUR, VENUE, at)
+    return DayAgo({contract: PastValues(*values) for contract, *values in rows})
 
 
 async def forget_old(tx: Transaction, settings: Settings, now: int) -> None:
@@ -233,6 +240,10 @@ SELECT at, last_price, open_interest_usd, long_account_pct, open_interest_coins,
     origin = 'backfilled'
 FROM readings WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at >= $3 AND at <= $4
 ORDER BY at
+"""
+_ONE_HOUR = """
+SELECT contract, at, last_price, open_interest_usd, open_interest_coins
+FROM readings WHERE venue = $1 AND resolution = 'hour' AND at = $2
 """
 _SETTLEMENTS = """
 SELECT contract, at, funding_rate_pct, funding_interval_hours, read_at FROM settlements

@@ -58,12 +58,6 @@ def index_of(reading: Perpetuals) -> ContractIndex:
     return by_contract | {each.base.upper(): each for each in later_first}
 
 
-def contract_of(index: ContractIndex, symbol: str) -> Perpetual | None:
-    """The contract of a symbol in any case; None if it is not a symbol or not listed."""
-    name = normalized(symbol)
-    return None if name is None else index.get(name)
-
-
 def symbol_of(index: ContractIndex, perpetual: Perpetual) -> str | None:
     """The symbol of a contract's page; None if no symbol can name it.
 

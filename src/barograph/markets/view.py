@@ -7,6 +7,7 @@ from barograph.board.feeds import Feed
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import (
     BackfillProgress,
+    DayAgo,
     ExchangeHealth,
     LongAccounts,
     LongAccountShares,
@@ -39,11 +40,22 @@ class MarketView(NamedTuple):
     """None when stale, or when we watched too little of the 24 hours."""
 
     regime: Regime | None
+    day_ago: DayAgo | None = None
 
     @property
     def until(self) -> int:
         """When the market feed reaches its freshness limit."""
         return self.perpetuals.as_of + self.limits.perpetuals
+
+    @property
+    def liquidations_until(self) -> int:
+        """When the market feed or the liquidations reach their freshness limit."""
+        counted = self.liquidations
+        return (
+            self.until
+            if counted is None
+            else min(self.until, counted.as_of + self.limits.liquidations)
+        )
 
     def share(self, contract: str) -> LongAccounts | None:
         """The long-account share of a contract, if it is fresh."""
@@ -64,4 +76,5 @@ LIQUIDATIONS = Feed("liquidations", LiquidationTotals)
 REGIME = Feed("regime", Regime)
 EXCHANGE_HEALTH = Feed("exchange-health", ExchangeHealth)
 BACKFILL = Feed("backfill", BackfillProgress)
-FEEDS = (PERPETUALS, LONG_ACCOUNTS, LIQUIDATIONS, REGIME, EXCHANGE_HEALTH, BACKFILL)
+DAY_AGO = Feed("day-ago", DayAgo)
+FEEDS = (PERPETUALS, LONG_ACCOUNTS, LIQUIDATIONS, REGIME, EXCHANGE_HEALTH, BACKFILL, DAY_AGO)

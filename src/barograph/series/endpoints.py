@@ -27,7 +27,7 @@ from barograph.kit.lists import (
     time_parameters,
 )
 from barograph.kit.timestamps import SECOND
-from barograph.kit.wire import WireModel, operation, parameter
+from barograph.kit.wire import Schema, WireModel, operation, parameter
 from barograph.limits.rendered_reads import RenderedReads
 from barograph.limits.streamed_tables import (
     BY_FORM,
@@ -48,7 +48,6 @@ from barograph.series.query import (
     MAX_POINTS,
     PARAMETERS,
     MeasureRules,
-    Retention,
     SeriesQuery,
     macro_rules,
     series_query,
@@ -59,52 +58,37 @@ from barograph.signals.reader import FIGURES
 
 SERIES_FOLDER = "/api/v1/series/"
 
+Origin = Literal["measured", "backfilled", "settled", "published"]
+
+_ORIGIN = (
+    "`measured` by this service, `backfilled` from the exchange's own history, `settled` as the "
+    "exchange reports it, or `published` by a publisher of daily figures."
+)
+_WATCHED = (
+    "The share of the interval that we watched ourselves; 0 for what we know only from the "
+    "exchange's history. Null for changes and daily figures."
+)
+
 
 class MeasurePoint(WireModel):
     """One point. The members after `watched` depend on the measure."""
 
     model_config = ConfigDict(extra="allow")
 
-    at: Annotated[
-        str,
-        Field(description="The instant of a reading, or the start of an interval or of a day."),
-    ]
-    value: Annotated[
-        float | str | None,
-        Field(description="A number, or the label of a regime or signal. Null is a gap."),
-    ]
-    origin: Annotated[
-        Literal["measured", "backfilled", "settled", "published"] | None,
-        Field(
-            description="`measured` by this service, `backfilled` from the exchange's own history, "
-            "`settled` as the exchange reports it, or `published` by a publisher of daily figures."
-        ),
-    ]
-    watched: Annotated[
-        float | None,
-        Field(
-            ge=0,
-            le=1,
-            description="The share of the interval that we watched ourselves; 0 for what we know "
-            "only from the exchange's history. Null for changes and daily figures.",
-        ),
-    ]
+    at: Annotated[str, Field(description="Instant, or start of the interval or day.")]
+    value: Annotated[float | str | None, Field(description="Number or label. Null is a gap.")]
+    origin: Annotated[Origin | None, Field(description=_ORIGIN)]
+    watched: Annotated[float | None, Field(ge=0, le=1, description=_WATCHED)]
 
 
 class MeasureSeries(ListBody):
     """A recorded series, oldest point first."""
 
-    venue: Annotated[  # type: ignore[assignment]
-        str | None, Field(description="The exchange; null for daily figures.")
-    ]
+    venue: Annotated[str | None, Field(description="Null for daily figures.")]  # type: ignore[assignment]
     measure: str
-    symbol: Annotated[
-        str | None, Field(description="The asset, or the key of a signal; null for all contracts.")
-    ]
+    symbol: Annotated[str | None, Field(description="The asset, or the key of a signal.")]
     unit: Annotated[str, Field(description="The unit of every value.")]
-    interval_seconds: Annotated[
-        int | None, Field(description="Seconds between two points; null without a grid.")
-    ]
+    interval_seconds: Annotated[int | None, Field(description="Null without a grid.")]
     points: list[MeasurePoint]
     next: Next
 
@@ -123,52 +107,34 @@ class SeriesAnswer:
         self._board = board
         self._database = database
         self._markets = markets
-        self._source = settings.exchange_source
-        self._figures = settings.macro_source or FIGURES
-        self._base_url = settings.base_url
+        self._settings = settings
         self._cursors = Cursors(secret)
-        self._retention = Retention(
-            settings.minute_history_days,
-            settings.hour_history_days,
-            settings.liquidation_history_days,
-        )
         self._stored: MinuteCache[None, list[str]] = MinuteCache(board.clock, 1)
 
     async def query(self, measure: str, given: Mapping[str, str]) -> SeriesQuery:
-        """Read the parameters.
-
-        Raises:
-            InvalidRequest: one is invalid.
-            NotFound: a name is unknown.
-            TemporarilyUnavailable: the database can't be read.
-        """
+        """Read the parameters; also raises TemporarilyUnavailable if the database can't be read."""
         rules = MARKET_SERIES.get(measure) or await self._macro_rules(measure)
         now = self._board.clock()
-        retention, cursors = self._retention, self._cursors
-        return series_query(measure, rules, given, retention=retention, cursors=cursors, now=now)
+        settings, cursors = self._settings, self._cursors
+        return series_query(measure, rules, given, settings=settings, cursors=cursors, now=now)
 
     async def document(self, query: SeriesQuery, given: Mapping[str, str]) -> Document:
-        """One page as JSON.
-
-        Raises:
-            NotFound: the symbol is unknown, or has no such record.
-            DatabaseUnavailable: the database can't be read.
-        """
+        """One page as JSON; raises as `read_page` does, or DatabaseUnavailable."""
         page = await self._page(query)
-        rules, path = query.rules, f"{SERIES_FOLDER}{query.measure}"
         following = None
         if page.following is not None:
             kept = query.following(given, page.following, self._cursors)
-            following = address(self._base_url, path, kept)
+            path = f"{SERIES_FOLDER}{query.measure}"
+            following = address(self._settings.base_url, path, kept)
         also = {
             "measure": query.measure,
             "symbol": page.symbol or query.subject,
-            "unit": rules.unit,
-            "interval_seconds": None if query.step is None else query.step // SECOND,
+            "unit": query.rules.unit,
+            "interval_seconds": query.step // SECOND if query.has_grid else None,
         }
         venue = None if query.is_macro else VENUE
         head = ListHead(self._as_of(page), venue, self._source_of(query, page), NOTICE)
-        entries = [encode(dict(zip(rules.members, row, strict=True))) for row in page.rows]
+        entries = [encode(dict(zip(query.rules.members, row, strict=True))) for row in page.rows]
         body = head.encode("points", entries, following, also)
         return Document(body, fields=[BY_FORM], compress=True)
 
@@ -180,7 +146,7 @@ class SeriesAnswer:
             rows = [",".join(map(cell, row)) for row in page.rows]
             return TablePart(rows, self._source_of(query, page), page.following)
 
-        name = "-".join(filter(None, (query.subject, query.measure)))
+        name = f"{query.subject or 'all'}-{query.measure}"
         return Table(name, ",".join(query.rules.members), query.start, read)
 
     async def _page(self, query: SeriesQuery) -> SeriesPage:
@@ -195,25 +161,22 @@ class SeriesAnswer:
         return known if page.as_of is None else page.as_of
 
     def _source_of(self, query: SeriesQuery, page: SeriesPage) -> str:
-        return page.source or (self._figures if query.is_macro else self._source)
+        figures = self._settings.macro_source or FIGURES
+        return page.source or (figures if query.is_macro else self._settings.exchange_source)
 
     async def _macro_rules(self, measure: str) -> MeasureRules:
-        try:
-            stored = await self._macro_series()
-        except DatabaseUnavailable as error:
-            raise TemporarilyUnavailable from error
+        stored = self._stored.get(None)
+        if stored is None:
+            minute = self._stored.minute
+            try:
+                stored = await stored_series(self._database)
+            except DatabaseUnavailable as error:
+                raise TemporarilyUnavailable from error
+            self._stored.put(None, minute, stored)
         if measure not in stored:
             names = ", ".join([*MARKET_SERIES, *stored])
             raise NotFound(f"unknown measure; the measures are {names}")
         return macro_rules(measure)
-
-    async def _macro_series(self) -> list[str]:
-        stored = self._stored.get(None)
-        if stored is None:
-            minute = self._stored.minute
-            stored = await stored_series(self._database)
-            self._stored.put(None, minute, stored)
-        return stored
 
 
 def series_routes(answer: SeriesAnswer, reads: RenderedReads, tables: StreamedTables) -> ApiRouter:
@@ -244,47 +207,20 @@ _ERRORS = {
     429: "Limit reached.",
     503: "The database is unavailable or too many reads are waiting.",
 }
+_MEASURES = f"{', '.join(MARKET_SERIES)}, or daily figures such as us10y, sofr or etf-ibit-aum."
+_LIMIT: Schema = {"minimum": 1, "maximum": MAX_POINTS, "default": DEFAULT_POINTS}
+_SYMBOL = "Base asset, full contract name or alias. Default: BTC; all contracts for liquidations."
+_INTERVAL = "For readings and liquidations. `minute` exists for BTC, ETH and SOL."
+_FORMS: Schema = {"enum": ["json", "csv"], "default": "json"}
 _PARAMETERS = (
-    parameter(
-        "path",
-        "measure",
-        f"One of {', '.join(MARKET_SERIES)}, or a series of daily figures, such as us10y, sofr or "
-        "etf-ibit-aum.",
-        example="funding",
-    ),
-    parameter(
-        "query",
-        "symbol",
-        "Base asset, full contract name or alias. Default: BTC, and all "
-        "contracts for liquidations.",
-        example="BTC",
-    ),
-    parameter("query", "key", "The key of a signal, for signals only."),
+    parameter("path", "measure", f"One of {_MEASURES}", example="funding"),
+    parameter("query", "symbol", _SYMBOL, example="BTC"),
+    parameter("query", "key", "The key of a signal. Default: btc-funding-regime."),
     parameter("query", "venue", "The exchange. Default: the primary one."),
     *time_parameters("7 to 365 days, by measure,"),
-    parameter(
-        "query",
-        "interval",
-        "For readings and liquidations. `minute` exists for BTC, ETH and SOL.",
-        enum=list(INTERVALS),
-        default="hour",
-    ),
+    parameter("query", "interval", _INTERVAL, enum=list(INTERVALS), default="hour"),
     parameter("query", "as_of", f"Daily figures as they were known then: {TIME_RULE}."),
-    parameter(
-        "query",
-        "limit",
-        "Points per page.",
-        type="integer",
-        minimum=1,
-        maximum=MAX_POINTS,
-        default=DEFAULT_POINTS,
-    ),
+    parameter("query", "limit", "Points per page.", type="integer", **_LIMIT),
     parameter("query", "cursor", "Set by `next`."),
-    parameter(
-        "query",
-        "format",
-        "`csv` sends the whole range as one table.",
-        enum=["json", "csv"],
-        default="json",
-    ),
+    parameter("query", "format", "`csv` sends the whole range as one table.", **_FORMS),
 )

@@ -1,4 +1,4 @@
-"""The measures of `/api/v1/series/{measure}` and their parameters (pure)."""
+"""The measures of `/api/v1/series/{measure}` and their parameters."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -9,6 +9,7 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.markets.records import VENUE
 from barograph.markets.samples import MEASURES
 from barograph.markets.symbols import DEFAULT_SYMBOL
+from barograph.settings import Settings
 from barograph.signals.methods import BY_KEY
 
 INTERVALS = {"minute": MINUTE, "hour": HOUR, "4h": 4 * HOUR, "day": DAY}
@@ -54,14 +55,6 @@ def macro_rules(series: str) -> MeasureRules:
     return MeasureRules(unit, 365, ("as_of", *_EVERY), ("revision", "observed_at"))
 
 
-class Retention(NamedTuple):
-    """How many days of each are kept."""
-
-    minutes: int
-    hours: int
-    liquidations: int
-
-
 class SeriesQuery(NamedTuple):
     """A series, the range of it that is asked for, and where to begin."""
 
@@ -71,12 +64,17 @@ class SeriesQuery(NamedTuple):
     """The symbol as given, or the key of a signal."""
 
     span: Window
-    step: int | None
-    """Between two points, in milliseconds; None if they are not on a grid."""
+    step: int
+    """Between two points on a grid, in milliseconds."""
 
     known_at: int
     limit: int
     start: int
+
+    @property
+    def has_grid(self) -> bool:
+        """Whether its points are at equal distances."""
+        return "interval" in self.rules.parameters
 
     @property
     def is_macro(self) -> bool:
@@ -96,7 +94,7 @@ def series_query(
     rules: MeasureRules,
     given: Mapping[str, str],
     *,
-    retention: Retention,
+    settings: Settings,
     cursors: Cursors,
     now: int,
 ) -> SeriesQuery:
@@ -111,8 +109,8 @@ def series_query(
             known = ", ".join(rules.parameters)
             raise InvalidRequest(f"{name} does not apply to {measure}; its parameters are {known}")
     one_of(given, "venue", [VENUE], VENUE)
-    step = _step(measure, rules, given)
-    days = _retained_days(measure, step, given, retention)
+    step = _step(measure, given)
+    days = _retained_days(measure, step, given, settings)
     # Whole days. A day more while pages are followed, which may take a while.
     oldest = 0 if days is None else (now // DAY - days - ("cursor" in given)) * DAY
     span = window(given, now=now, oldest=oldest, default=rules.default_days * DAY)
@@ -124,9 +122,7 @@ def series_query(
     return query._replace(start=int(cursors.read(_identity(query), given["cursor"])))
 
 
-def _step(measure: str, rules: MeasureRules, given: Mapping[str, str]) -> int | None:
-    if "interval" not in rules.parameters:
-        return None
+def _step(measure: str, given: Mapping[str, str]) -> int:
     step = INTERVALS[one_of(given, "interval", INTERVALS, "hour")]
     if measure == "liquidations" and step == MINUTE:
         raise InvalidRequest(
@@ -136,11 +132,12 @@ def _step(measure: str, rules: MeasureRules, given: Mapping[str, str]) -> int | 
 
 
 def _retained_days(
-    measure: str, step: int | None, given: Mapping[str, str], retention: Retention
+    measure: str, step: int, given: Mapping[str, str], settings: Settings
 ) -> int | None:
     if measure in MEASURES:
-        return retention.minutes if step == MINUTE else retention.hours
-    return retention.liquidations if measure == "liquidations" and "symbol" in given else None
+        return settings.minute_history_days if step == MINUTE else settings.hour_history_days
+    is_by_contract = measure == "liquidations" and "symbol" in given
+    return settings.liquidation_history_days if is_by_contract else None
 
 
 def _subject(rules: MeasureRules, given: Mapping[str, str]) -> str | None:

@@ -97,10 +97,6 @@ def _grid(start: int, end: int, step: int, limit: int) -> tuple[range, int | Non
     return range(start, max(start, stop), step), stop if start < stop < end else None
 
 
-def _step(query: SeriesQuery) -> int:
-    return HOUR if query.step is None else query.step
-
-
 async def _readings(tx: Transaction, query: SeriesQuery, subject: Subject, now: int) -> SeriesPage:
     resolution: Resolution = "minute" if query.step == MINUTE else "hour"
     if resolution == "minute" and subject.symbol not in MAJORS:
@@ -111,8 +107,8 @@ async def _readings(tx: Transaction, query: SeriesQuery, subject: Subject, now: 
     if first is None:
         return SeriesPage()
     # Begin with the first record, so that nobody follows pages without a value.
-    start, step = max(query.start, first), _step(query)
-    grid, following = _grid(start, query.span.end, step, query.limit)
+    start = max(query.start, first)
+    grid, following = _grid(start, query.span.end, query.step, query.limit)
     measure = cast("Measure", query.measure)
     found = await recorded_points(tx, resolution, subject.contract, measure, grid)
     points = [found.get(at, Point(at, None)) for at in grid]
@@ -133,7 +129,7 @@ async def _liquidations(
     tx: Transaction, query: SeriesQuery, contract: str | None, now: int
 ) -> SeriesPage:
     known, since = await known_liquidations(tx, now), await watched_since(tx)
-    step, end = _step(query), min(query.span.end, known.until)
+    step, end = query.step, min(query.span.end, known.until)
     limit = query.limit if contract is None else min(query.limit, MAX_SUMMED // step)
     start = max(query.start, end if since is None else since // step * step)
     grid, following = _grid(start, end, step, limit)

@@ -70,6 +70,12 @@ class Tuning(Group):
         description="Timeout of one subscriber request, including identity and all reads. Past "
         "it, the service returns 503.",
     )
+    repository_url: HttpAddress = Field(
+        "",
+        description="Address of the source code that this instance runs, such as "
+        "`https://github.com/NAME/barograph`; published as `repository` in "
+        "`/api/mcp/server.json`. If empty, that file names no repository.",
+    )
     exchange_rest_url: HttpAddress = Field(
         "https://api.bybit.com",
         min_length=1,

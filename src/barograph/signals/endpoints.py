@@ -15,6 +15,7 @@ from barograph.kit.http import (
     READS,
     ApiRouter,
     ASGIApp,
+    DelegatedResponse,
     Receive,
     Scope,
     Send,
@@ -87,20 +88,9 @@ def signals_routes(answer: ASGIApp) -> ApiRouter:
 
     @router.get(SIGNALS_PATH, **operation("getSignals", PublicSignals, _KEY, responses=_ANSWERS))
     async def signals(_: Request) -> Response:
-        return _DelegatedResponse(answer)
+        return DelegatedResponse(answer)
 
     return router
-
-
-class _DelegatedResponse(Response):
-    """Lets another ASGI application respond."""
-
-    def __init__(self, answer: ASGIApp) -> None:
-        super().__init__()
-        self._answer = answer
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._answer(scope, receive, send)
 
 
 def _field(description: str, example: str) -> Schema:

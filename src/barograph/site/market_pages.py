@@ -10,8 +10,9 @@ from markupsafe import Markup, escape
 from barograph import NOTICE
 from barograph.kit.text import price, usd
 from barograph.kit.timestamps import DAY, iso_timestamp
+from barograph.markets.aliases import find_contract, names_of
 from barograph.markets.records import LongAccounts, Perpetual, Perpetuals, classes_left_out
-from barograph.markets.symbols import MAX_LENGTH, ContractIndex, contract_of, symbol_of
+from barograph.markets.symbols import MAX_LENGTH, ContractIndex, symbol_of
 from barograph.markets.view import MarketView
 from barograph.site.paths import MARKETS_FOLDER
 from barograph.site.series_charts import NOTES
@@ -26,8 +27,8 @@ class FoundPerpetual(NamedTuple):
 
 
 def find_perpetual(index: ContractIndex, text: str) -> FoundPerpetual | None:
-    """Look up a symbol by the rules of the API's `symbol` parameter."""
-    perpetual = contract_of(index, text)
+    """Look up a symbol or a name."""
+    perpetual = find_contract(index, text)
     if perpetual is None:
         return None
     symbol = symbol_of(index, perpetual)
@@ -298,7 +299,7 @@ def _line(row: MarketRow, folder: str, settlement_time: str) -> str:
     held = _UNKNOWN_CELL if interest is None else f"<td>{usd(interest)}</td>"
     long = _UNKNOWN_CELL if share is None else f"<td>{share:.1f} %</td>"
     return (
-        f'<tr data-name="{upper}" data-contract="{contract}" '
+        f'<tr data-name="{upper}" data-contract="{contract}"{_names(each)} '
         f'data-values="{values}"><th scope="row">{name}</th>'
         f"<td>{price(each.last_price)}</td>"
         f"<td>{exact_rate(each.funding_rate_pct)} / {each.funding_interval_hours:g} h</td>"
@@ -315,8 +316,14 @@ def _settlement_time(at: int, as_of: int) -> str:
 
 
 def _matches(perpetual: Perpetual, wanted: str) -> bool:
-    """By a part of the symbol or the start of the full name, since all full names end alike."""
-    return wanted in perpetual.base.upper() or perpetual.contract.upper().startswith(wanted)
+    """By a part of the symbol or the start of a full name, since all full names end alike."""
+    names = (perpetual.contract.upper(), *names_of(perpetual))
+    return wanted in perpetual.base.upper() or any(name.startswith(wanted) for name in names)
+
+
+def _names(perpetual: Perpetual) -> str:
+    names = names_of(perpetual)
+    return f' data-names="{" ".join(names)}"' if names else ""
 
 
 def _by_symbol(row: MarketRow) -> tuple[str, str]:

@@ -10,9 +10,10 @@ from barograph.badges.documents import BADGE_FOLDER
 from barograph.errors import UpstreamUnavailable
 from barograph.kit.database import DatabaseUnavailable
 from barograph.markets.documents import DERIVATIVES_PATH
+from barograph.markets.perpetuals import PERPETUALS_PATH
 from barograph.markets.records import Perpetuals
 from barograph.markets.samples import DAYS, MEASURES
-from barograph.markets.symbols import DEFAULT_SYMBOL, MAX_LENGTH, normalized
+from barograph.markets.symbols import MAX_LENGTH, normalized
 from barograph.markets.view import PERPETUALS, MarketView
 from barograph.site.market_pages import (
     COLUMNS,
@@ -101,7 +102,7 @@ async def _markets(site: Site, query: MarketsQuery, now: int) -> Page:
         default=MarketsQuery(),
         max_search=MAX_LENGTH,
         shown=len(rows),
-        api_path=_api_path(DEFAULT_SYMBOL),
+        api_path=PERPETUALS_PATH,
         rows=body_rows,
     )
     await asyncio.sleep(0)

@@ -25,6 +25,7 @@ from barograph.signals.records import SIGNALS
 from barograph.site.briefs import brief_page_routes
 from barograph.site.developers.endpoints import developers_routes
 from barograph.site.developers.swagger import docs_routes
+from barograph.site.feeds import feed_file_routes
 from barograph.site.guides import guide_page_routes, guide_paths
 from barograph.site.home import home_routes
 from barograph.site.keys import KeyPages
@@ -102,6 +103,8 @@ def page_routes(site: Site, parts: SiteParts) -> list[Router]:
         home_routes(site, charts),
         market_page_routes(site, charts),
         signal_page_routes(site),
+        # Before the briefs, whose path template matches too.
+        feed_file_routes(site, parts.source),
         brief_page_routes(site),
         guide_page_routes(site, catalog),
         record_routes(site, parts.ledger, parts.logs, parts.continuity, parts.retention),

@@ -23,6 +23,7 @@ from barograph.site.status_pages import (
     uptime_strips,
 )
 from barograph.status.endpoints import STATUS_PATH
+from barograph.status.incident_endpoint import INCIDENTS_PATH
 from barograph.status.incidents import INCIDENT_RULE, INCIDENTS_SHOWN, StatusHistory
 from barograph.status.recorder import read_status_history
 
@@ -92,6 +93,7 @@ def status_page_routes(site: Site) -> PageRouter:
             detail_html=detail_html,
             newest=INCIDENTS_SHOWN,
             status_path=STATUS_PATH,
+            incidents_path=INCIDENTS_PATH,
         )
         return Page(body, since=now, until=now + PAGE_MS)
 

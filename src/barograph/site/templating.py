@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from barograph import NOTICE
-from barograph.discovery.files import LLMS_PATH, OPENAPI_PATH
+from barograph.discovery.files import FEEDS, LLMS_PATH, OPENAPI_PATH
 from barograph.kit.text import price, usd
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.limits.rate_limits import RateLimit
@@ -96,6 +96,7 @@ class Templates:
             "signals_path": SIGNALS_PATH,
             "openapi_path": OPENAPI_PATH,
             "llms_path": LLMS_PATH,
+            "feeds": FEEDS,
         }
 
     def static(self, name: str) -> str:

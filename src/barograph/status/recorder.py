@@ -15,6 +15,7 @@ from barograph.events.records import NewEvent
 from barograph.events.store import append_events
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
+from barograph.kit.documents import FOREVER
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.status.incidents import (
@@ -207,12 +208,20 @@ async def record_results(
         await tx.execute(statement, at - KEPT_FOR)
 
 
-async def read_status_history(tx: Transaction, now: int) -> StatusHistory:
-    """Read what the status page shows."""
+async def read_status_history(
+    tx: Transaction,
+    now: int,
+    since: int | None = None,
+    *,
+    name: str = "",
+    count: int = INCIDENTS_SHOWN,
+) -> StatusHistory:
+    """Read what the status page shows; or all since another time, with the incidents of a part."""
     hours = await tx.fetch(_COUNTS, "hour", now // HOUR * HOUR - (HOURS_SHOWN - 1) * HOUR, now)
-    first_day = now // DAY * DAY - (DAYS_SHOWN - 1) * DAY
-    days = await tx.fetch(_COUNTS, "day", first_day, now)
-    incidents = await tx.fetch(_INCIDENTS, first_day, INCIDENTS_SHOWN)
+    latest = FOREVER if since is None else now
+    since = now // DAY * DAY - (DAYS_SHOWN - 1) * DAY if since is None else since
+    days = await tx.fetch(_COUNTS, "day", since // DAY * DAY, now)
+    incidents = await tx.fetch(_INCIDENTS, since, latest, name, count)
     last_at = await tx.fetch("SELECT name, last_at FROM status_runs")
     return StatusHistory(
         now,
@@ -233,7 +242,9 @@ FROM status_incidents
 """
 _OPEN_INCIDENTS = f"{_INCIDENT} WHERE ended_at IS NULL"
 _INCIDENTS = f"""
-{_INCIDENT} WHERE ended_at IS NULL OR ended_at >= $1 ORDER BY started_at DESC, name LIMIT $2
+{_INCIDENT}
+WHERE (ended_at IS NULL OR ended_at >= $1) AND started_at <= $2 AND ($3 = '' OR name = $3)
+ORDER BY started_at DESC, name LIMIT $4
 """
 _ADD_COUNT = """
 INSERT INTO status_counts (resolution, name, at, ok, degraded, down)

@@ -27,7 +27,7 @@ from barograph.entitlements.purchases import (
     feed_requirements,
     stance_requirements,
 )
-from barograph.entitlements.refusals import FeedEntry
+from barograph.entitlements.refusals import FEED_PATH, FeedEntry
 from barograph.entitlements.store import Entitlements
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
 from barograph.events.endpoints import EventsAnswer, event_routes
@@ -63,7 +63,7 @@ from barograph.limits.rendered_reads import RenderedReads
 from barograph.limits.streamed_tables import StreamedTables
 from barograph.macro.records import MACRO_HEALTH
 from barograph.markets.documents import hot_documents
-from barograph.markets.endpoints import market_routes
+from barograph.markets.endpoints import PerpetualsAnswer, market_routes, perpetual_routes
 from barograph.markets.liquidation_endpoints import LiquidationReads, liquidation_routes
 from barograph.markets.reader import MarketReader, freshness_limits
 from barograph.markets.records import VENUE
@@ -89,6 +89,7 @@ from barograph.stances.documents import STANCE_PATHS
 from barograph.stances.endpoints import StanceReads, stance_offer, stance_routes
 from barograph.stances.reader import STANCES, StanceReader
 from barograph.status.endpoints import status_routes
+from barograph.status.incident_endpoint import incident_routes
 from barograph.status.reader import StatusReader
 from barograph.status.recorder import StatusRecorder
 from barograph.terms.sources import TERMS
@@ -217,6 +218,7 @@ class _Parts:
             public.board, inputs.database, self.reads, VENUE, settings.exchange_source, base_url
         )
         self.streams = EventStreams(public.board, inputs.database, self.render_queue, limiter)
+        self.perpetuals = PerpetualsAnswer(public.board, public.markets, base_url)
         self.series = SeriesAnswer(
             public.board, inputs.database, public.markets, settings, load_pepper(settings)
         )
@@ -224,7 +226,7 @@ class _Parts:
             public.board, inputs.database, public.markets, settings, callers.cursors
         )
         self.series_reads = RenderedReads(self.render_queue, inputs.clock, CACHED_SERIES)
-        self.described = _described(base_url)
+        self.described = _described(base_url, tuple(self.subscribers.prices.items()))
 
 
 @lru_cache(maxsize=8)
@@ -234,9 +236,11 @@ def _pages(base_url: str, source: str, uses_nyfed_rates: bool) -> Templates:
 
 
 @lru_cache(maxsize=8)
-def _described(base_url: str) -> Descriptions:
+def _described(base_url: str, prices: tuple[tuple[str, str], ...]) -> Descriptions:
     """The OpenAPI document, made once per process: every instance has the same routes."""
-    return Descriptions(partial(descriptions, base_url=base_url, deprecations=DEPRECATIONS))
+    return Descriptions(
+        partial(descriptions, base_url=base_url, deprecations=DEPRECATIONS, prices=dict(prices))
+    )
 
 
 class _Callers:
@@ -332,6 +336,9 @@ class _Subscribers:
 
     paid: PaidAccess | None = None
     offers: Mapping[str, Offer] = {}
+    prices: Mapping[str, str] = {}
+    """In USD, by path."""
+
     closings: Sequence[Closing] = ()
 
     def __init__(self, inputs: _Inputs, callers: _Callers) -> None:
@@ -353,24 +360,36 @@ class _Subscribers:
         self.offers = {
             kind: stance_offer(kind, stance_price, settings.base_url) for kind in STANCE_PATHS
         }
+        stance_prices = dict.fromkeys(STANCE_PATHS.values(), f"{settings.stance_price_usd:f}")
+        self.prices = {FEED_PATH: f"{settings.feed_price_usd:f}", **stance_prices}
         self.closings = [cashier.close, facilitator.close]
+
+    def documents(self) -> list[bytes]:
+        """The 402 bodies of everything that is for sale."""
+        if self.paid is None:
+            return []
+        return [
+            self.entry.document(),
+            *(each.document(each.needed) for each in self.offers.values()),
+        ]
 
 
 def _api_routers(parts: _Parts) -> list[Router]:
-    settings, _, _, clock, _ = parts.inputs
+    settings, database, _, clock, _ = parts.inputs
     public, history = parts.public, parts.history
     board, stances, limiter = public.board, history.stances, parts.callers.limiter
     seconds, base_url = settings.comparison_seconds, settings.base_url
-    access, contact = parts.subscribers, settings.security_contact
+    access = parts.subscribers
     pair = LatestPair(history.ledger, history.continuity)
     feed = FeedParts(board, stances, public.markets, public.briefs, base_url)
     reads = StanceReads(stances, clock, access.feed, access.paid, access.offers)
     return [
         # First, because routes are tried in order and hot documents never reach them.
         material_change_routes(access.feed, pair, clock, seconds),
-        discovery_routes(base_url, public.index, parts.described, clock, security_contact=contact),
+        discovery_routes(settings, public.index, parts.described, clock, access.documents()),
         mcp_routes(parts.mcp),
         market_routes(board, public.markets),
+        perpetual_routes(parts.perpetuals),
         brief_routes(board, public.briefs),
         guide_routes(public.guides, clock),
         signals_routes(parts.signals),
@@ -380,6 +399,9 @@ def _api_routers(parts: _Parts) -> list[Router]:
         buying_routes(access.paid, access.entry, access.entitlements, access.grants),
         feed_routes(access.feed, feed, seconds),
         status_routes(board, public.status),
+        incident_routes(
+            board, public.status, database, parts.reads, venue=VENUE, base_url=base_url
+        ),
         badge_routes(board, public.badges),
         event_routes(parts.events),
         stream_routes(parts.streams, VENUE),

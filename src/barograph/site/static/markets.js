@@ -43,8 +43,9 @@ function filter(table, { q }) {
   const wanted = q.trim().toUpperCase();
   const rows = [...table.tBodies[0].rows];
   for (const row of rows) {
-    const { name, contract } = row.dataset;
-    row.hidden = !name.includes(wanted) && !contract.toUpperCase().startsWith(wanted);
+    const { name, contract, names = "" } = row.dataset;
+    const full = [contract.toUpperCase(), ...names.split(" ")];
+    row.hidden = !name.includes(wanted) && !full.some((each) => each.startsWith(wanted));
   }
   const shown = rows.filter((row) => !row.hidden).length;
   document.getElementById("shown").textContent = String(shown);

@@ -1,0 +1,177 @@
+"""Recorded series: two years of hours as one table, and one page in records of different sizes."""
+
+import asyncio
+import http.client
+import random
+import sys
+import time
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+import apsw
+
+from barograph.kit import opening
+from barograph.kit.clock import system_clock
+from barograph.kit.database import Database
+from barograph.kit.lists import Cursors
+from barograph.kit.migrations import packaged_migrations, upgrade
+from barograph.kit.sqlite import SQLiteDatabase
+from barograph.kit.timestamps import DAY, HOUR
+from barograph.series.query import (
+    DEFAULT_POINTS,
+    MARKET_SERIES,
+    SeriesQuery,
+    series_query,
+)
+from barograph.series.reader import read_page
+from barograph.settings import Settings
+from benchmarks.market import benchmark_settings, publish_market
+from benchmarks.plan import Plan
+from benchmarks.processes import HOST, Child, unused_port, web_service
+from benchmarks.table import Figure, Section, at_most
+
+TITLE = "Recorded series: {days} days by the hour as CSV, and a page of 500 points"
+DAYS = 730
+CONTRACTS, FEW_CONTRACTS = 571, 10
+SIZES, SMALL_SIZES = (1_000_000, 10_000_000), (10_000, 100_000)
+HOURS_PER_WRITE = 200
+PAGES_PER_ROUND = 40
+MAX_MB, MAX_FIRST_MS, MAX_RATIO = 60, 50, 1.3
+
+
+def measure(plan: Plan, folder: Path) -> Section:
+    """Read tables from a running service, then pages from two databases in turns."""
+    figures = _tables(folder / "web", plan.rounds) + asyncio.run(_pages(plan, folder))
+    return Section(TITLE.format(days=DAYS), figures)
+
+
+def _tables(data: Path, rounds: int) -> list[Figure]:
+    data.mkdir()
+    settings = benchmark_settings(data, unused_port())
+    publish_market(settings)
+    now = system_clock()
+    asyncio.run(_fill_bitcoin(settings, now))
+    target = f"/api/v1/series/price.csv?from={now // DAY * DAY - DAYS * DAY}"
+    with web_service(settings) as web:
+        _table(settings.port, "/api/v1/series/price.csv", web)
+        before = web.memory().rss
+        found = [_table(settings.port, target, web) for _ in range(rounds)]
+    extra = max(peak for *_, peak in found) - before
+    first_ms = 1000 * median(first for _, first, *_ in found)
+    size, _, whole, _ = found[0]
+    return [
+        Figure(f"a table of {size / 1e6:.1f} MB", f"{1000 * whole:.0f} ms"),
+        Figure(
+            "  its first byte",
+            f"{first_ms:.1f} ms",
+            f"<= {MAX_FIRST_MS} ms",
+            first_ms <= MAX_FIRST_MS,
+        ),
+        Figure(
+            "  extra memory of the worker", f"{extra:.1f} MB", f"<= {MAX_MB} MB", extra <= MAX_MB
+        ),
+    ]
+
+
+def _table(port: int, target: str, web: Child) -> tuple[int, float, float, float]:
+    """The bytes of a table, the seconds to its first byte and to its end, and the peak memory."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=60)
+    begun = time.perf_counter()
+    connection.request("GET", target)
+    response = connection.getresponse()
+    size = len(response.read(1))
+    first = time.perf_counter() - begun
+    peak = 0.0
+    while chunk := response.read(256 * 1024):
+        size += len(chunk)
+        peak = max(peak, web.memory().rss)
+    connection.close()
+    return size, first, time.perf_counter() - begun, peak
+
+
+async def _fill_bitcoin(settings: Settings, now: int) -> None:
+    database = opening.open_database(settings.database_path)
+    newest = now // HOUR
+    try:
+        start = newest - DAYS * 24
+        await database.write(lambda tx: tx.execute(_FILL, 1, start, newest, "BTC"))
+    finally:
+        await database.close()
+
+
+async def _pages(plan: Plan, folder: Path) -> list[Figure]:
+    sizes, contracts = (SIZES, CONTRACTS) if plan.demo else (SMALL_SIZES, FEW_CONTRACTS)
+    now = system_clock() // HOUR * HOUR
+    records = [await _filled(folder, size, contracts, now) for size in sizes]
+    try:
+        seconds: list[list[float]] = [[] for _ in sizes]
+        for number in range(-1, plan.rounds):
+            for index in (0, 1) if number % 2 == 0 else (1, 0):
+                took = await _page_seconds(
+                    records[index], contracts, sizes[index] // contracts, now
+                )
+                if number >= 0:
+                    seconds[index].append(took)
+    finally:
+        for database in records:
+            await database.close()
+    ratios = [large / small for small, large in zip(*seconds, strict=True)]
+    return [
+        *(
+            Figure(f"a page from {size:,} readings", f"{1000 * median(found):.2f} ms")
+            for size, found in zip(sizes, seconds, strict=True)
+        ),
+        at_most("  the larger / the smaller record", ratios, MAX_RATIO),
+    ]
+
+
+async def _filled(folder: Path, size: int, contracts: int, now: int) -> Database:
+    """Hour by hour, as the record grows: the hours of one contract lie far apart in the file."""
+    print(f"series: {size:,} readings", file=sys.stderr)
+    path = folder / f"{size}.sqlite3"
+    database = SQLiteDatabase(path, survives_power_cuts=False)
+    await upgrade(database, packaged_migrations(), system_clock)
+    end = now // HOUR
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute(_FAST)
+        for start in range(end - size // contracts, end, HOURS_PER_WRITE):
+            stop = min(start + HOURS_PER_WRITE, end)
+            connection.execute(_FILL.replace("$", "?"), (contracts, start, stop, "C"))
+    return database
+
+
+async def _page_seconds(database: Database, contracts: int, hours: int, now: int) -> float:
+    """The median time of some pages at random places."""
+    times = []
+    for _ in range(PAGES_PER_ROUND):
+        start = now - random.randrange(DEFAULT_POINTS, hours) * HOUR
+        query = _query(f"C{random.randrange(contracts)}", start, now)
+        begun = time.perf_counter()
+        page = await database.read(partial(read_page, query=query, contracts={}, now=now))
+        times.append(time.perf_counter() - begun)
+        assert len(page.rows) == DEFAULT_POINTS
+    return median(times)
+
+
+def _query(symbol: str, start: int, now: int) -> SeriesQuery:
+    given = {"symbol": symbol, "from": str(start)}
+    rules, settings = MARKET_SERIES["funding"], Settings(hour_history_days=DAYS + 1)
+    cursors = Cursors(b"benchmark")
+    return series_query("funding", rules, given, settings=settings, cursors=cursors, now=now)
+
+
+_FAST = "PRAGMA cache_size = -1000000; PRAGMA synchronous = off; PRAGMA journal_mode = wal"
+_FILL = """
+WITH RECURSIVE
+    hours (hour) AS (SELECT $2 UNION ALL SELECT hour + 1 FROM hours WHERE hour + 1 < $3),
+    contracts (number) AS (
+        SELECT 0 UNION ALL SELECT number + 1 FROM contracts WHERE number + 1 < $1)
+INSERT INTO readings (venue, resolution, contract, at, last_price, funding_rate_pct,
+    funding_interval_hours, open_interest_usd, long_account_pct, open_interest_coins, origin)
+SELECT 'bybit', 'hour', CASE WHEN $4 = 'C' THEN 'C' || number ELSE $4 END || 'USDT',
+    hour * 3600000, 100.0 + hour % 97, 0.01, 8, 1e9, 50.0, 1e7, 'measured'
+FROM hours CROSS JOIN contracts WHERE true
+ON CONFLICT DO NOTHING
+"""

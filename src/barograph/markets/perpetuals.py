@@ -1,0 +1,206 @@
+"""Every perpetual with all of its numbers, as JSON and CSV (pure)."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Annotated
+
+from pydantic import Field
+
+from barograph import NOTICE
+from barograph.kit.csv_table import CSV, cell, quoted, table
+from barograph.kit.documents import JSON, Document
+from barograph.kit.lists import ListBody, ListHead, Next
+from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
+from barograph.kit.wire import Notice, WireModel
+from barograph.markets.documents import (
+    FundingRatePct,
+    LongAccountPct,
+    NextFundingTime,
+    OpenInterestUsd,
+    Source,
+    fresh_document,
+)
+from barograph.markets.records import VENUE, PastValues, Perpetual
+from barograph.markets.symbols import symbol_of
+from barograph.markets.view import MarketView
+
+PERPETUALS_PATH = "/api/v1/perpetuals"
+MAX_PAGE = 100
+NEAR_A_DAY = HOUR // 2 + 5 * MINUTE
+"""How far the recorded hour may be from 24 hours ago; the collector changes it every hour."""
+
+AsOf = Annotated[str, Field(description="Time of the data.")]
+GroupAsOf = Annotated[str | None, Field(description="Time of the number before it.")]
+Usd = Annotated[float | None, Field(description="Value of the liquidated positions, in USD.")]
+
+
+class Liquidations24h(WireModel):
+    """Liquidations of one contract in 24 hours; null members if coverage is too low."""
+
+    available: bool
+    longUsd: Usd = None
+    shortUsd: Usd = None
+    watchedPct: Annotated[
+        float | None, Field(description="Share of the 24 hours that we watched, in percent.")
+    ] = None
+    as_of: Annotated[str | None, Field(description="End of the 24 hours.")] = None
+
+
+class PerpetualEntry(WireModel):
+    """The numbers of one perpetual, with the time of each group; null for what is unknown."""
+
+    venue: Annotated[str, Field(description="The exchange, such as `bybit`.")] = VENUE
+    symbol: Annotated[str, Field(description="Base asset, such as `BTC` or `1000PEPE`.")]
+    contract: Annotated[str, Field(description="Full name, such as `BTCUSDT`.")]
+    lastPrice: Annotated[float, Field(description="Price of `priceKind`, in USDT.")]
+    priceKind: Annotated[str, Field(description="`last`: the price of the last trade.")] = "last"
+    price_as_of: AsOf
+    fundingRatePct: FundingRatePct
+    fundingIntervalHours: Annotated[float, Field(description="Hours between two settlements.")]
+    fundingRatePct8h: Annotated[float, Field(description="The rate converted to 8 hours.")]
+    nextFundingTime: NextFundingTime
+    funding_as_of: AsOf
+    openInterestUsd: OpenInterestUsd
+    openInterestCoins: Annotated[
+        float | None, Field(description="Single-sided; of 1000PEPE in units of 1000 coins.")
+    ]
+    open_interest_as_of: GroupAsOf
+    longAccountPct: LongAccountPct
+    long_accounts_as_of: GroupAsOf
+    priceChange24hPct: Annotated[float | None, Field(description="In percent.")]
+    openInterestChange24hPct: Annotated[
+        float | None, Field(description="Change of the USD value, price moves included.")
+    ]
+    openInterestCoinsChange24hPct: Annotated[
+        float | None, Field(description="Change of the number of coins.")
+    ]
+    changes_from: Annotated[
+        str | None, Field(description="The recorded hour that the changes compare with.")
+    ]
+    liquidations24h: Liquidations24h
+
+
+class _Head(WireModel):
+    as_of: AsOf
+    venue: str
+    source: Source
+    notice: Notice
+
+
+class PerpetualBody(PerpetualEntry, _Head):
+    """One perpetual."""
+
+
+class PerpetualList(ListBody):
+    """Perpetuals: BTC, ETH and SOL, then the others, the largest open interest first."""
+
+    perpetuals: list[PerpetualEntry]
+    next: Next
+
+
+def perpetual_document(view: MarketView, perpetual: Perpetual) -> Document:
+    """One perpetual as JSON."""
+    as_of, source = _text(view.perpetuals.as_of), view.perpetuals.source
+    facts = _entry(view, perpetual).__dict__
+    body = PerpetualBody(as_of=as_of, source=source, notice=NOTICE, **facts)
+    share = view.share(perpetual.contract)
+    return fresh_document(view, body.encode(), [share], view.liquidations_until)
+
+
+def list_document(
+    view: MarketView,
+    page: Sequence[Perpetual],
+    form: str,
+    following: str | None = None,
+    *,
+    compress: bool = False,
+) -> Document:
+    """Some perpetuals as JSON or CSV; `following` is the address of the next page."""
+    reading, entries = view.perpetuals, [_entry(view, each) for each in page]
+    if form == "csv":
+        body, kind = table(_COLUMNS, map(_row, entries), reading.source), CSV
+    else:
+        head = ListHead(reading.as_of, VENUE, reading.source, NOTICE)
+        encoded = [each.encode() for each in entries]
+        body, kind = head.encode("perpetuals", encoded, following), JSON
+    shares = (view.share(each.contract) for each in page)
+    return fresh_document(
+        view, body, shares, view.liquidations_until, content_type=kind, compress=compress
+    )
+
+
+def _entry(view: MarketView, each: Perpetual) -> PerpetualEntry:
+    as_of, share = _text(view.perpetuals.as_of), view.share(each.contract)
+    hour = _day_ago(view, each.contract)
+    before = PastValues(0) if hour is None else hour
+    has_interest = each.open_interest_usd is not None or each.open_interest_coins is not None
+    return PerpetualEntry(
+        symbol=symbol_of(view.by_name, each) or each.base,
+        contract=each.contract,
+        lastPrice=each.last_price,
+        price_as_of=as_of,
+        fundingRatePct=each.funding_rate_pct,
+        fundingIntervalHours=each.funding_interval_hours,
+        fundingRatePct8h=each.funding_8h_pct,
+        nextFundingTime=each.next_funding_time,
+        funding_as_of=as_of,
+        openInterestUsd=each.open_interest_usd,
+        openInterestCoins=each.open_interest_coins,
+        open_interest_as_of=as_of if has_interest else None,
+        longAccountPct=None if share is None else share.long_account_pct,
+        long_accounts_as_of=None if share is None else _text(share.sampled_at),
+        priceChange24hPct=_change(each.last_price, before.last_price),
+        openInterestChange24hPct=_change(each.open_interest_usd, before.open_interest_usd),
+        openInterestCoinsChange24hPct=_change(each.open_interest_coins, before.open_interest_coins),
+        changes_from=None if hour is None else _text(hour.at),
+        liquidations24h=_liquidations(view, each.contract),
+    )
+
+
+def _day_ago(view: MarketView, contract: str) -> PastValues | None:
+    known = None if view.day_ago is None else view.day_ago.contracts.get(contract)
+    if known is None or abs(view.perpetuals.as_of - DAY - known.at) > NEAR_A_DAY:
+        return None
+    return known
+
+
+def _change(now: float | None, before: float | None) -> float | None:
+    """A change in percent; None if it can't be told."""
+    if now is None or before is None or before <= 0:
+        return None
+    return round(100 * (now / before - 1), 4)
+
+
+def _liquidations(view: MarketView, contract: str) -> Liquidations24h:
+    totals = view.liquidations
+    if totals is None or totals.by_contract is None or contract in view.perpetuals.unwatched:
+        return Liquidations24h(available=False)
+    longs, shorts = totals.by_contract.get(contract, (0.0, 0.0))
+    return Liquidations24h(
+        available=True,
+        longUsd=longs,
+        shortUsd=shorts,
+        watchedPct=totals.watched_pct,
+        as_of=_text(totals.as_of),
+    )
+
+
+def _row(entry: PerpetualEntry) -> str:
+    *values, liquidations = entry.__dict__.values()
+    _, *counted = liquidations.__dict__.values()
+    return ",".join(map(_cell, [*values, *counted]))
+
+
+def _cell(value: str | float | None) -> str:
+    return quoted(value) if isinstance(value, str) else cell(value)
+
+
+_COLUMNS = ",".join(
+    [
+        *list(PerpetualEntry.model_fields)[:-1],
+        *(f"liquidations24h_{name}" for name in list(Liquidations24h.model_fields)[1:]),
+    ]
+)
+
+_text = lru_cache(maxsize=512)(iso_timestamp)
+"""Most perpetuals have the same times."""

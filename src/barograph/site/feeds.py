@@ -1,0 +1,145 @@
+"""Atom (RFC 4287) and JSON Feed 1.1 of the newest briefs and events."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from markupsafe import escape
+from starlette.requests import Request
+from starlette.responses import Response
+
+from barograph import NOTICE
+from barograph.briefs.records import Brief
+from barograph.briefs.store import BRIEFS, NEWEST, newest_briefs
+from barograph.discovery.files import ATOM_TYPE, BRIEFS_FEED, FEEDS
+from barograph.events.endpoints import EVENTS_PATH
+from barograph.events.records import EVENTS, Event, EventType
+from barograph.kit.timestamps import iso_timestamp
+from barograph.site.paths import BRIEFS_FOLDER, BRIEFS_PAGE, HOME_PATH
+from barograph.site.responses import Page, PageRouter
+from barograph.site.site import Site
+from barograph.site.templating import SITE_NAME, render_markdown
+
+CACHE_ONE_MINUTE = b"public, max-age=60"
+
+Item = dict[str, Any]
+"""An item of a JSON Feed; the Atom feed is rendered from it too."""
+
+EVENT_TEXTS: Mapping[EventType, tuple[str, str, str]] = {
+    "regime.changed": (
+        "{symbol} funding regime: {previous} → {label}",
+        "Funding per 8 hours: {fundingRatePct8h} %.",
+        "/markets/{symbol}",
+    ),
+    "signal.changed": ("{name}: {previous} → {label}", "Measured: {value}.", "/signals/{key}"),
+    "brief.published": ("Brief: {headline}", "Category: {category}.", "/briefs/{slug}"),
+    "contract.listed": (
+        "{symbol} perpetual listed on {venue}",
+        "Contract: {contract}.",
+        "/markets/{symbol}",
+    ),
+    "contract.delisted": (
+        "{symbol} perpetual delisted from {venue}",
+        "Contract: {contract}.",
+        "/markets",
+    ),
+    "feed.down": ("{feed} from {venue} is down", "Its data is stale.", "/status"),
+    "feed.recovered": ("{feed} from {venue} has recovered", "Its data is fresh again.", "/status"),
+    "stance.recorded": (
+        "Stance {kind}: version {sequence} recorded",
+        "Digest: {history_digest}.",
+        "/record/{kind}",
+    ),
+}
+"""Title, detail and page by type, with the names of the event's members."""
+
+
+# Cached, because rendering Markdown blocks the event loop.
+@lru_cache(maxsize=2 * NEWEST)
+def brief_html(brief: Brief) -> str:
+    """A brief as its page shows it."""
+    has_lead = not brief.body.startswith(brief.summary)
+    lead = f"<p>{escape(brief.summary)}</p>\n" if has_lead else ""
+    return f"{lead}{render_markdown(brief.body)}"
+
+
+def brief_item(brief: Brief, base_url: str) -> Item:
+    """A brief; its id is its address."""
+    url = f"{base_url}{BRIEFS_FOLDER}{brief.slug}"
+    return {
+        "id": url,
+        "url": url,
+        "title": brief.headline,
+        "content_html": brief_html(brief),
+        "date_published": iso_timestamp(brief.published_at),
+        "tags": (brief.category, *brief.coins),
+    }
+
+
+def event_item(event: Event, base_url: str) -> Item:
+    """An event in words; its id is the address of that event alone."""
+    given: Item = msgspec.json.decode(event.body)
+    known = {name: value for name, value in given.items() if value is not None}
+    members = defaultdict(lambda: "unknown", known)
+    title, detail, path = (each.format_map(members) for each in EVENT_TEXTS[given["type"]])
+    return {
+        "id": f"{base_url}{EVENTS_PATH}?after={event.id - 1}&limit=1",
+        "url": base_url + quote(path),
+        "title": title,
+        "content_html": f"<p>{escape(detail)}</p>",
+        "date_published": iso_timestamp(event.at),
+        "tags": (event.type, *event.symbols),
+    }
+
+
+def feed_file_routes(site: Site, source: str) -> PageRouter:
+    """The routes of the feeds. Each is rendered when its briefs or events have changed."""
+    router = PageRouter()
+    made: dict[str, tuple[object, Page]] = {}
+
+    async def page(path: str) -> Page:
+        is_briefs, board = path.startswith(BRIEFS_FEED), site.board
+        newest = board.latest(BRIEFS) if is_briefs else board.latest(EVENTS)
+        if path not in made or made[path][0] is not newest:
+            made[path] = (newest, await _render(site, path, source))
+        return made[path][1]
+
+    async def read_feed(request: Request) -> Response:
+        return await site.respond(request, lambda _: page(request.scope["path"]))
+
+    for path in FEEDS:
+        router.get(path)(read_feed)
+    return router
+
+
+async def _render(site: Site, path: str, source: str) -> Page:
+    (media_type, name), base_url = FEEDS[path], site.templates.base_url
+    items = await _items(site, path)
+    feed = {
+        "version": "https://jsonfeed.org/version/1.1",
+        "title": f"{SITE_NAME} {name}",
+        "home_page_url": base_url + (BRIEFS_PAGE if name == "briefs" else HOME_PATH),
+        "feed_url": base_url + path,
+        "description": f"Source: {source}. {NOTICE}",
+        "language": "en",
+        "authors": [{"name": SITE_NAME, "url": f"{base_url}/"}],
+        "items": items,
+    }
+    if media_type == ATOM_TYPE:
+        updated = max((each["date_published"] for each in items), default=iso_timestamp(0))
+        body = site.templates.render("feed.atom", feed=feed, entries=items, updated=updated)
+    else:
+        body = msgspec.json.encode(feed)
+    kind = f"{media_type}; charset=utf-8".encode()
+    return Page(body, content_type=kind, cache_control=CACHE_ONE_MINUTE, security=[])
+
+
+async def _items(site: Site, path: str) -> list[Item]:
+    base_url, known = site.templates.base_url, site.board.latest(EVENTS)
+    if path.startswith(BRIEFS_FEED):
+        return [brief_item(each, base_url) for each in await newest_briefs(site.database, NEWEST)]
+    newest = () if known is None else known.events[: -NEWEST - 1 : -1]
+    return [event_item(each, base_url) for each in newest]

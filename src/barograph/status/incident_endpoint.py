@@ -1,0 +1,176 @@
+"""`/api/v1/incidents`: the incidents and the recorded checks of the status page."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from barograph import NOTICE
+from barograph.board.board import Board
+from barograph.kit.database import Database
+from barograph.kit.documents import Document
+from barograph.kit.http import ApiRouter
+from barograph.kit.lists import (
+    ListBody,
+    Next,
+    address,
+    one_of,
+    page_limit,
+    require_known,
+    time_parameters,
+    window,
+)
+from barograph.kit.timestamps import DAY, SECOND, iso_timestamp
+from barograph.kit.wire import WireModel, operation, parameter
+from barograph.limits.rendered_reads import RenderedReads
+from barograph.status.incidents import API, KEPT_FOR, ConditionCount, Incident
+from barograph.status.reader import StatusReader
+from barograph.status.recorder import read_status_history
+from barograph.status.rules import Condition
+
+INCIDENTS_PATH = "/api/v1/incidents"
+DEFAULT_DAYS = 7
+DEFAULT_INCIDENTS, MAX_INCIDENTS = 50, 500
+MOST_AT_ONCE = 64
+"""More than there are checks."""
+
+_NAMES = ("from", "to", "check", "venue", "limit")
+
+
+class IncidentBody(WireModel):
+    """A time in which a part was not ok."""
+
+    name: Annotated[str, Field(description="A check of `/api/status`, or the API itself: `api`.")]
+    started_at: str
+    ended_at: Annotated[str | None, Field(description="Null while it lasts.")]
+    worst: Condition
+    detail: Annotated[str, Field(description="That of the first failed check.")]
+    unwatched_from: Annotated[str | None, Field(description="Null if every minute has a result.")]
+    unwatched_until: str | None
+    unwatched_seconds: Annotated[float, Field(description="Time between those without a result.")]
+
+
+class CountBody(WireModel):
+    """The minutes of an hour or a day in each condition. Other minutes have no result."""
+
+    at: Annotated[str, Field(description="Where the hour or day begins.")]
+    ok: int
+    degraded: int
+    down: int
+
+
+class CheckHistory(WireModel):
+    """The results of one check, oldest first. Hours and days without a result are left out."""
+
+    name: str
+    hours: Annotated[list[CountBody], Field(description="The last 24 hours of the range.")]
+    days: list[CountBody]
+
+
+class IncidentList(ListBody):
+    """Incidents, newest first, and the recorded results of each check."""
+
+    incidents: list[IncidentBody]
+    checks: list[CheckHistory]
+    next: Next
+
+
+def incident_routes(
+    board: Board,
+    status: StatusReader,
+    database: Database,
+    reads: RenderedReads,
+    *,
+    venue: str,
+    base_url: str,
+) -> ApiRouter:
+    """The route of the incidents."""
+    router = ApiRouter(tags=["status"])
+
+    async def page(given: dict[str, str]) -> Document:
+        # A day more than is kept, because the retention moves on while a reader follows `next`.
+        now = board.clock()
+        span = window(given, now=now, oldest=now - KEPT_FOR - DAY, default=DEFAULT_DAYS * DAY)
+        limit = page_limit(given, default=DEFAULT_INCIDENTS, highest=MAX_INCIDENTS)
+        check, count = given.get("check", ""), limit + MOST_AT_ONCE
+        found = await database.read(
+            lambda tx: read_status_history(tx, span.end - 1, span.start, name=check, count=count)
+        )
+        # Incidents of one minute stay together, so that the next page ends where this one began.
+        shown, rest = found.incidents[:limit], found.incidents[limit:]
+        shown = [*shown, *(each for each in rest if each.started_at == shown[-1].started_at)]
+        following = None
+        if len(shown) < len(found.incidents):
+            ends = {"from": iso_timestamp(span.start), "to": iso_timestamp(shown[-1].started_at)}
+            following = address(base_url, INCIDENTS_PATH, {**given, **ends})
+        as_of = max(found.last_at.values(), default=now)
+        body = IncidentList(
+            as_of=iso_timestamp(as_of),
+            venue=venue,
+            source="Barograph, checked once per minute",
+            notice=NOTICE,
+            count=len(shown),
+            incidents=[_incident(each) for each in shown],
+            checks=_checks([each for each in found.counts if check in {"", each.name}]),
+            next=following,
+        )
+        return Document(body.encode(), modified=as_of, compress=True)
+
+    @router.get(
+        INCIDENTS_PATH, **operation("getIncidents", IncidentList, *_PARAMETERS, responses=_ERRORS)
+    )
+    async def incidents(request: Request) -> Response:
+        given = require_known(request.query_params, _NAMES)
+        checks = status.status(board, board.clock()).checks
+        one_of(given, "check", [API, *(each.name for each in checks)], API)
+        one_of(given, "venue", [venue], venue)
+        key = (INCIDENTS_PATH, tuple(sorted(given.items())))
+        return await reads.respond(request, key, lambda: page(given))
+
+    return router
+
+
+def _incident(incident: Incident) -> IncidentBody:
+    found = incident._asdict()
+    for name in ("started_at", "ended_at", "unwatched_from", "unwatched_until"):
+        found[name] = None if found[name] is None else iso_timestamp(found[name])
+    return IncidentBody(unwatched_seconds=found.pop("unwatched_ms") / SECOND, **found)
+
+
+def _checks(counts: Sequence[ConditionCount]) -> list[CheckHistory]:
+    found: dict[str, CheckHistory] = {}
+    times = {at: iso_timestamp(at) for at in {each.at for each in counts}}  # checks share them
+    for resolution, name, at, ok, degraded, down in sorted(counts):
+        if name not in found:
+            found[name] = CheckHistory(name=name, hours=[], days=[])
+        body = CountBody(at=times[at], ok=ok, degraded=degraded, down=down)
+        (found[name].hours if resolution == "hour" else found[name].days).append(body)
+    return list(found.values())
+
+
+_ERRORS = {
+    400: "Invalid parameter.",
+    404: "Unknown check or venue.",
+    429: "Limit reached.",
+    503: "The database is unavailable.",
+}
+_PARAMETERS = (
+    *time_parameters(f"{DEFAULT_DAYS} days"),
+    parameter(
+        "query",
+        "check",
+        "One check: a name in `/api/status`, or the API itself (`api`). Default: all.",
+    ),
+    parameter("query", "venue", "The exchange. Default: the primary one."),
+    parameter(
+        "query",
+        "limit",
+        "Entries per page. Incidents that began in the same minute stay on one page.",
+        type="integer",
+        minimum=1,
+        maximum=MAX_INCIDENTS,
+        default=DEFAULT_INCIDENTS,
+    ),
+)

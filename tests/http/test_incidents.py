@@ -1,0 +1,141 @@
+"""`/api/v1/incidents`: incidents and recorded checks by program."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.kit.database import Transaction
+from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
+from barograph.status.incidents import CheckResult
+from barograph.status.recorder import record_results
+from support.clock import START
+from support.databases import bring_back, take_away
+from support.service import BASE_URL, Service, fresh_service
+
+PATH = "/api/v1/incidents"
+PARTS = ("api", "database", "exchange")
+OUTAGES = [START // MINUTE * MINUTE - days * DAY for days in (70, 20, 2)]
+UNTIL = iso_timestamp(START // DAY * DAY - 19 * DAY)
+FIRST = iso_timestamp(START // DAY * DAY - 75 * DAY)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """Three outages of three parts at once; only `exchange` is down still."""
+    with fresh_service(tmp_path_factory.mktemp("incidents")) as found:
+        for start in OUTAGES:
+            for minute, condition in enumerate(["down", "degraded", "ok", "ok"]):
+                record(found, start + minute * MINUTE, condition)
+        record(found, START - HOUR, "ok")
+        yield found
+
+
+def record(service: Service, at: int, condition: Any) -> None:
+    results = [CheckResult(name, condition, f"{name} was {condition}") for name in PARTS[:2]]
+    still_down: Any = "down" if at >= OUTAGES[-1] else condition
+    results.append(CheckResult("exchange", still_down, "throttled"))
+
+    async def work(tx: Transaction) -> None:
+        await record_results(tx, results, at)
+
+    asyncio.run(service.database.write(work))
+
+
+def pages(service: Service, query: str) -> Iterator[dict[str, Any]]:
+    """Every page from one address over `next`."""
+    address: str | None = f"{BASE_URL}{PATH}?{query}"
+    while address is not None:
+        answer = service.ask(address.removeprefix(BASE_URL))
+        assert answer.status == 200, answer.body
+        page: dict[str, Any] = answer.json()
+        yield page
+        address = page["next"]
+
+
+def test_incidents_come_newest_first_with_their_end_and_worst_condition(service: Service) -> None:
+    page = service.ask(PATH).json()
+
+    assert list(page) == [
+        *("as_of", "venue", "source", "notice", "count"),
+        *("incidents", "checks", "next"),
+    ]
+    assert (page["venue"], page["count"], page["next"]) == ("bybit", 3, None)
+    assert page["incidents"][0] == {
+        "name": "api",
+        "started_at": iso_timestamp(OUTAGES[2]),
+        "ended_at": iso_timestamp(OUTAGES[2] + 2 * MINUTE),
+        "worst": "down",
+        "detail": "api was down",
+        "unwatched_from": None,
+        "unwatched_until": None,
+        "unwatched_seconds": 0.0,
+    }
+    open_one = page["incidents"][2]
+    assert (open_one["name"], open_one["ended_at"]) == ("exchange", None)
+    assert open_one["unwatched_seconds"] > 40 * HOUR / 1000
+
+
+def test_checks_have_the_minutes_of_each_day_and_of_the_last_hours(service: Service) -> None:
+    checks = {each["name"]: each for each in service.ask(f"{PATH}?from={FIRST}").json()["checks"]}
+    hour = {"at": iso_timestamp((START - HOUR) // HOUR * HOUR), "ok": 1, "degraded": 0, "down": 0}
+
+    assert list(checks) == list(PARTS)
+    assert checks["api"]["hours"] == [hour]
+    assert checks["api"]["days"][0]["at"] == iso_timestamp(OUTAGES[0] // DAY * DAY)
+    assert [each["down"] for each in checks["exchange"]["days"]] == [1, 1, 4, 1]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 100])
+def test_pages_have_every_incident_once(service: Service, limit: int) -> None:
+    found = list(pages(service, f"from={FIRST}&limit={limit}"))
+    incidents = [each for page in found for each in page["incidents"]]
+
+    assert incidents == next(pages(service, f"from={FIRST}&limit=500"))["incidents"]
+    assert len({(each["name"], each["started_at"]) for each in incidents}) == 9
+    assert all(page["count"] == len(page["incidents"]) for page in found)
+
+
+def test_a_range_and_a_check_narrow_the_list(service: Service) -> None:
+    (page,) = pages(service, f"from={FIRST}&to={UNTIL}&check=database")
+
+    assert [each["started_at"] for each in page["incidents"]] == [
+        iso_timestamp(OUTAGES[1]),
+        iso_timestamp(OUTAGES[0]),
+    ]
+    assert [each["name"] for each in page["checks"]] == ["database"]
+    assert [len(page["checks"][0][each]) for each in ("hours", "days")] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "words"),
+    [
+        (f"from={UNTIL}&to={FIRST}", 400, "from must be before to"),
+        ("from=2026-01-01", 400, "the earliest time is"),
+        ("from=2030-01-01", 400, "from must be in the past"),
+        ("limit=0", 400, "from 1 to 500"),
+        ("cursor=x", 400, "the parameters are from, to, check, venue, limit"),
+        ("check=nope", 404, "choose one of api, market-feed, "),
+        ("venue=nope", 404, "choose one of bybit"),
+    ],
+)
+def test_what_cannot_be_answered_names_what_would_be_right(
+    service: Service, query: str, status: int, words: str
+) -> None:
+    answer = service.ask(f"{PATH}?{query}")
+
+    assert answer.status == status
+    assert words in answer.json()["error"]
+
+
+def test_without_a_database_the_list_is_503(tmp_path: Path) -> None:
+    with fresh_service(tmp_path) as service:
+        assert service.ask(PATH).json()["incidents"] == []
+        service.clock.pass_seconds(60)
+        take_away(service.settings.database_path)
+        answer = service.ask(PATH)
+        bring_back(service.settings.database_path)
+
+    assert (answer.status, answer.headers["retry-after"]) == (503, "5")

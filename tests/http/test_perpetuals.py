@@ -1,0 +1,231 @@
+"""`/api/v1/perpetuals`: every number about every perpetual in one call."""
+
+import asyncio
+import csv
+import gzip
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
+from barograph.markets.perpetuals import PerpetualBody, PerpetualList
+from barograph.markets.records import Liquidation, Perpetuals
+from barograph.markets.store import ReadingRow, record_rows
+from support.clock import START
+from support.markets import BTC, ETH, MARKET, NEXT_FUNDING, PEPE, SOL, SOURCE, changed, shares
+from support.service import Service, fresh_service
+
+LIST = "/api/v1/perpetuals"
+COINED = changed(BTC, open_interest_coins=75_000.0)
+BASE_HOUR = (START - DAY + HOUR // 2) // HOUR * HOUR
+AS_OF = iso_timestamp(START)
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A market with liquidations and a recorded hour of a day ago."""
+    with fresh_service(tmp_path_factory.mktemp("market")) as service:
+        remember(
+            service, ReadingRow("hour", "BTCUSDT", BASE_HOUR, 67_000.5 / 1.05, 0, 8, 4e9, 1, 1e5)
+        )
+        events = [
+            Liquidation(START - MINUTE, "BTCUSDT", side, 2.0, 100.0) for side in ("long", "long")
+        ]
+        service.judge.liquidated(
+            [*events, Liquidation(START - HOUR, "BTCUSDT", "short", 0.5, 100.0)]
+        )
+        contracts = (PEPE, ETH, COINED, SOL)
+        publish(service, Perpetuals(START, SOURCE, contracts, unwatched=["1000PEPEUSDT"]))
+        yield service
+        service.clock.now = START
+
+
+def remember(service: Service, *rows: ReadingRow) -> None:
+    asyncio.run(service.database.write(lambda tx: record_rows(tx, readings=rows)))
+
+
+def publish(service: Service, reading: Perpetuals) -> None:
+    """Publish as the collector does, which reads the hour a day ago before."""
+    asyncio.run(service.judge.refresh(service.database, reading.as_of))
+    service.publish(reading, shares())
+
+
+def test_one_call_has_every_number_of_every_perpetual_with_its_time(market: Service) -> None:
+    answer = market.ask(LIST)
+
+    found = answer.json()
+    PerpetualList.model_validate(found)
+    head = {name: found[name] for name in ("as_of", "venue", "source", "count", "next")}
+    assert head == {"as_of": AS_OF, "venue": "bybit", "source": SOURCE, "count": 4, "next": None}
+    assert [each["symbol"] for each in found["perpetuals"]] == ["BTC", "ETH", "SOL", "1000PEPE"]
+    assert found["perpetuals"][0] == {
+        "venue": "bybit",
+        "symbol": "BTC",
+        "contract": "BTCUSDT",
+        "lastPrice": 67_000.5,
+        "priceKind": "last",
+        "price_as_of": AS_OF,
+        "fundingRatePct": 0.01,
+        "fundingIntervalHours": 8,
+        "fundingRatePct8h": 0.01,
+        "nextFundingTime": NEXT_FUNDING,
+        "funding_as_of": AS_OF,
+        "openInterestUsd": 5e9,
+        "openInterestCoins": 75_000,
+        "open_interest_as_of": AS_OF,
+        "longAccountPct": 61.5,
+        "long_accounts_as_of": AS_OF,
+        "priceChange24hPct": 5.0,
+        "openInterestChange24hPct": 25.0,
+        "openInterestCoinsChange24hPct": -25.0,
+        "changes_from": iso_timestamp(BASE_HOUR),
+        "liquidations24h": {
+            "available": True,
+            "longUsd": 200.0,
+            "shortUsd": 50.0,
+            "watchedPct": 100.0,
+            "as_of": AS_OF,
+        },
+    }
+
+
+def test_what_is_unknown_is_null_and_never_an_invented_zero(market: Service) -> None:
+    pepe = market.ask(f"{LIST}/1000PEPE").json()
+
+    unknown = {name for name, value in pepe.items() if value is None}
+    assert unknown == {
+        *("openInterestCoins", "longAccountPct", "long_accounts_as_of", "changes_from"),
+        *("priceChange24hPct", "openInterestChange24hPct", "openInterestCoinsChange24hPct"),
+    }
+    assert pepe["fundingRatePct8h"] == 0.01
+    names = ("longUsd", "shortUsd", "watchedPct", "as_of")
+    assert pepe["liquidations24h"] == {"available": False, **dict.fromkeys(names)}
+    assert market.ask(f"{LIST}/ETH").json()["liquidations24h"]["longUsd"] == 0.0
+
+
+def test_one_perpetual_has_the_members_of_the_list_after_the_head(market: Service) -> None:
+    listed = market.ask(LIST).json()
+
+    for each in listed["perpetuals"]:
+        one = market.ask(f"{LIST}/{each['symbol']}").json()
+        PerpetualBody.model_validate(one)
+        assert list(one)[:4] == ["as_of", "venue", "source", "notice"]
+        assert one == {**{name: listed[name] for name in ("as_of", "source", "notice")}, **each}
+
+
+@pytest.mark.parametrize(
+    ("name", "symbol"),
+    [("pepe", "1000PEPE"), ("bitcoin", "BTC"), ("btcusdt", "BTC"), ("Ethereum", "ETH")],
+)
+def test_an_alias_is_answered_with_the_symbol_of_the_contract(
+    market: Service, name: str, symbol: str
+) -> None:
+    assert market.ask(f"{LIST}/{name}") == market.ask(f"{LIST}/{symbol}")
+    contract = market.ask(f"/api/agent/derivatives?symbol={name}").json()
+    assert contract["available"] == (name == "btcusdt")
+    assert market.ask(f"/markets/{name}").headers["location"].endswith(f"/markets/{symbol}")
+    assert f">{symbol}<" in market.ask(f"/markets?q={name}").body.decode()
+
+
+@pytest.mark.parametrize("target", [f"{LIST}.csv", f"{LIST}?format=csv"])
+def test_the_table_has_the_numbers_of_the_list(market: Service, target: str) -> None:
+    answer = market.ask(target)
+    rows = list(csv.DictReader(io.StringIO(answer.body.decode(), newline="")))
+
+    assert answer.headers["content-type"].startswith("text/csv")
+    for row, each in zip(rows, market.ask(LIST).json()["perpetuals"], strict=True):
+        liquidations = each.pop("liquidations24h")
+        del liquidations["available"]
+        each |= {f"liquidations24h_{name}": value for name, value in liquidations.items()}
+        assert list(row) == [*each, "source", "notice"]
+        for name, value in each.items():
+            assert row[name] == (
+                "" if value is None else value if isinstance(value, str) else str(value)
+            )
+
+
+def test_pages_follow_next_to_every_perpetual_once(market: Service) -> None:
+    target, symbols = f"{LIST}?limit=3", []
+    while target is not None:
+        page = market.ask(target).json()
+        symbols += [each["symbol"] for each in page["perpetuals"]]
+        target = page["next"] and page["next"].removeprefix("https://barograph.example")
+
+    assert symbols == ["BTC", "ETH", "SOL", "1000PEPE"]
+    assert market.ask(f"{LIST}.csv?limit=1").body.count(b"\r\n") == 2
+
+
+@pytest.mark.parametrize(
+    ("target", "status", "advice"),
+    [
+        (f"{LIST}/NOSUCH", 404, LIST),
+        (f"{LIST}/a%20b", 400, "letters"),
+        (f"{LIST}/{'A' * 31}", 400, "30"),
+        (f"{LIST}/BTC?venue=okx", 404, "bybit"),
+        (f"{LIST}?venue=okx", 404, "bybit"),
+        (f"{LIST}?format=xml", 400, "csv"),
+        (f"{LIST}?limit=0", 400, "limit"),
+        (f"{LIST}?offset=-1", 400, "offset"),
+        (f"{LIST}?sort=price", 400, "limit"),
+    ],
+)
+def test_a_wrong_request_is_told_what_would_be_right(
+    market: Service, target: str, status: int, advice: str
+) -> None:
+    answer = market.ask(target)
+
+    assert (answer.status, list(answer.json())) == (status, ["error"])
+    assert advice in answer.json()["error"]
+
+
+def test_a_long_list_is_also_sent_compressed(tmp_path: Path) -> None:
+    with fresh_service(tmp_path) as service:
+        plain, packed = service.ask(LIST), service.ask(LIST, accept_encoding="gzip")
+
+    assert gzip.decompress(packed.body) == plain.body
+    assert len(packed.body) < len(plain.body) / 2
+
+
+def test_facts_that_reach_their_limit_disappear_and_a_stale_feed_is_502(tmp_path: Path) -> None:
+    with fresh_service(tmp_path, liquidations_max_age_seconds=20) as service:
+        service.publish(Perpetuals(START, SOURCE, MARKET), shares(START - 1_790_000))
+        for age, has_share, has_liquidations in (
+            (0, True, True),
+            (10, False, True),
+            (20, False, False),
+        ):
+            service.clock.now = START + age * 1_000
+            each = json.loads(service.ask(LIST).body)["perpetuals"][0]
+            assert (each["longAccountPct"] is not None) == has_share
+            assert each["liquidations24h"]["available"] == has_liquidations
+        service.clock.now = START + 30_000
+        for target in (LIST, f"{LIST}.csv", f"{LIST}/BTC", f"{LIST}?limit=1"):
+            assert service.ask(target).status == 502
+
+
+def test_changes_compare_with_the_hour_nearest_to_a_day_ago(tmp_path: Path) -> None:
+    with fresh_service(tmp_path) as service:
+        hours = [
+            ReadingRow("hour", "BTCUSDT", BASE_HOUR + n * HOUR, 50.0 + n, 0, 8, 0.0, None)
+            for n in (0, 1)
+        ]
+        remember(service, *hours)
+        seen = []
+        for at in (
+            BASE_HOUR,
+            BASE_HOUR + HOUR // 2 - 1,
+            BASE_HOUR + HOUR // 2,
+            BASE_HOUR + 2 * HOUR,
+        ):
+            service.clock.now = at + DAY
+            publish(service, Perpetuals(at + DAY, SOURCE, (BTC,)))
+            found = service.ask(f"{LIST}/BTC").json()
+            seen.append((found["changes_from"], found["openInterestChange24hPct"]))
+
+        published = service.rows("SELECT version FROM snapshots WHERE feed = 'day-ago'")
+    assert [tuple(row) for row in published] == [(3,)]  # not with each reading
+    first, second = (iso_timestamp(each.at) for each in hours)
+    assert seen == [(first, None), (first, None), (second, None), (None, None)]
