@@ -14,7 +14,7 @@ from starlette.responses import Response
 from barograph.board.board import Board
 from barograph.errors import InvalidRequest, RequestError, TemporarilyUnavailable
 from barograph.events.endpoints import EVENTS_PATH, FILTERS
-from barograph.events.query import EventFilter, event_id, filter_from
+from barograph.events.query import UNKNOWN_TYPE, EventFilter, event_id, filter_from
 from barograph.events.store import events_after
 from barograph.events.tail import EncodedEvent, EventTail, encode_event
 from barograph.kit.database import Database, DatabaseUnavailable
@@ -22,7 +22,7 @@ from barograph.kit.disconnects import next_disconnect
 from barograph.kit.documents import CORS, NO_STORE, NOSNIFF
 from barograph.kit.http import NO_BODY, ApiRouter, Receive, Scope, Send
 from barograph.kit.lists import one_of, require_known
-from barograph.kit.wire import Schema, operation, parameter
+from barograph.kit.wire import Schema, operation, parameter, refusal
 from barograph.limits.rate_limits import RateLimiter
 from barograph.limits.render_queue import RenderQueue
 
@@ -155,7 +155,7 @@ class _Stream(Response):
         if self._after is None:
             return newest, OPENING
         if not await self._streams.has(scope, self._after):
-            raise InvalidRequest(f"after is beyond the newest event, which has the id {newest}")
+            raise InvalidRequest(f"{_BEYOND}{newest}")
         return self._after, OPENING
 
     async def _forward(
@@ -194,6 +194,12 @@ def stream_routes(streams: EventStreams, venue: str) -> ApiRouter:
     return router
 
 
+_BEYOND = "after is beyond the newest event, which has the id "
+_EXAMPLE = (
+    "retry: 3000\n: connected\nid: 1042\nevent: feed.recovered\n"
+    'data: {"at":"2026-11-15T10:00:00.000Z","feed":"market-feed","id":1042,'
+    '"type":"feed.recovered","venue":"bybit"}\n\n'
+)
 _TOO_MANY = (
     f"too many streams: one address may have {MAX_PER_CALLER} open; close one, or use one stream "
     "for several types and symbols, with commas"
@@ -212,11 +218,13 @@ _RESPONSES: dict[int, str | Schema] = {
     200: {
         "description": "Events without end, each with `id`, `event` (its type) and `data` (as in "
         "`/api/v1/events`). A comment at least every 15 seconds.",
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        "content": {"text/event-stream": {"schema": {"type": "string"}, "example": _EXAMPLE}},
         "headers": {"X-Accel-Buffering": {"schema": {"type": "string", "const": "no"}}},
     },
-    400: "Invalid parameter.",
-    404: "Unknown type or venue.",
-    429: "Too many streams, or limit reached.",
-    503: "Too many streams in all, or the database is unavailable.",
+    400: refusal("Invalid parameter.", example=f"{_BEYOND}1042"),
+    404: refusal("Unknown type or venue.", example=UNKNOWN_TYPE),
+    429: refusal("Too many streams, or limit reached.", example=_TOO_MANY),
+    503: refusal(
+        "Too many streams in all, or no database.", example=TemporarilyUnavailable().message
+    ),
 }
