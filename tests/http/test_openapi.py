@@ -10,6 +10,7 @@ from openapi_spec_validator import validate
 
 from barograph.stances.documents import STANCE_PATHS
 from support.descriptions import closed, operations, validator
+from support.events import STREAM
 from support.markets import BTC, PEPE, reading
 from support.service import BASE_URL, Service, fresh_service
 
@@ -138,7 +139,7 @@ def test_every_endpoint_is_described_and_only_registrations_and_mcp_are_no_get(
     description: dict[str, Any],
 ) -> None:
     badges = {f"{name}.{form}" for name in BADGES for form in ("svg", "json")}
-    reads = {*ERRORS, *badges, *HISTORY, *DATA, *VERSION_1, *ENTITLED, BUYING, *FILES}
+    reads = {*ERRORS, STREAM, *badges, *HISTORY, *DATA, *VERSION_1, *ENTITLED, BUYING, *FILES}
 
     assert {path: list(item) for path, item in description["paths"].items()} == {
         **{path: ["get"] for path in reads},

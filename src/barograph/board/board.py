@@ -74,6 +74,9 @@ class Board:
         self.changes = 0
         """How often the data has changed."""
 
+        self.listeners: list[Callable[[], None]] = []
+        """Called after every poll, also if nothing changed or the database is unavailable."""
+
         self.hot: dict[HotKey, Document] = dict(render(self, clock()))
         """Documents that are served before routing. Each change of the data replaces the whole
         dictionary; routes add what they render to the one they rendered from."""
@@ -94,6 +97,7 @@ class Board:
         except DatabaseUnavailable:
             # If a backup is restored meanwhile, its version numbers can name other snapshots.
             self._versions.clear()
+            self._notify()
             raise
         self.polled_at = self.clock()
         for name, (version, text) in loaded.items():
@@ -104,6 +108,7 @@ class Board:
         if loaded:
             self.changes += 1
             self.hot = dict(self._render(self, self.clock()))
+        self._notify()
         return bool(loaded)
 
     async def follow(self) -> None:
@@ -122,6 +127,10 @@ class Board:
             else:
                 failing = False
             await asyncio.sleep(POLL_SECONDS[self._database.engine])
+
+    def _notify(self) -> None:
+        for listener in self.listeners:
+            listener()
 
     async def _load_changes(self, tx: Transaction) -> dict[str, tuple[int, str]]:
         changed = self._changed(await read_versions(tx))

@@ -28,6 +28,7 @@ from barograph.discovery.operations import (
     LINKS,
     MCP,
     PAID,
+    STREAM,
     TAGS,
     WEBHOOKS,
     text_of,
@@ -45,7 +46,7 @@ API_KEY = "apiKey"
 IF_NONE_MATCH = "If-None-Match"
 
 PRIVATE = {ENTITLED, PAID}
-NOT_READS = {*PRIVATE, KEYS, MCP, WEBHOOKS}
+NOT_READS = {*PRIVATE, KEYS, MCP, WEBHOOKS, STREAM}
 """Tags of operations that are not free reads."""
 
 SIGNALS = "signals"

@@ -20,6 +20,7 @@ HISTORY = "history"
 WEBHOOKS = "webhooks"
 DESCRIPTIONS = "descriptions"
 MCP = "mcp"
+STREAM = "stream"
 DATA = "data"
 
 FREE_DESCRIPTION = (
@@ -40,6 +41,7 @@ TAGS: Mapping[str, str] = {
     BADGES: "Live images, cached for ten minutes (one minute if a value is unknown). Replace "
     "`.svg` with `.json` for the JSON version.",
     "events": "One log of what changed, and everything that is pushed from it. Free.",
+    STREAM: "The same log, pushed as server-sent events. Free.",
     "series": "Everything that we recorded, for the whole retention, by pages. Free.",
     WEBHOOKS: "Events sent to your own address. Free, with a personal key in `X-API-Key`.",
     DATA: "The data behind the site's charts, for the last 1, 7, 30 or 60 days. Free.",
@@ -135,6 +137,9 @@ TEXTS: Mapping[str, str] = {
     "getEvents": "The log of what changed, oldest first. Regime and signal changes, briefs, "
     "contracts listed and delisted, outages of the market feed, recorded stance versions (digests "
     "only). Ids have no gaps: pass the last id that you have seen as `after`.",
+    "streamEvents": "The log of what changed, as server-sent events. Send the last id that you "
+    "have seen as `Last-Event-ID` to resume without a gap or a repeat; otherwise the stream starts "
+    "with the next event. It ends after an hour at most: reconnect.",
     "getIncidents": "Incidents and recorded checks, newest first. When which part was degraded or "
     "down, and the minutes of each hour and day in each condition. Kept for 90 days. Unlike other "
     "lists, the newest incident comes first, as on the status page.",

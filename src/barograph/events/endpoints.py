@@ -131,6 +131,11 @@ def event_routes(answer: EventsAnswer) -> ApiRouter:
     return router
 
 
+FILTERS = (
+    parameter("query", "type", f"Types, with commas: {', '.join(EVENT_TYPES)}."),
+    parameter("query", "symbol", "Assets, with commas, such as BTC,ETH."),
+    parameter("query", "venue", "The exchange. Default: the primary one."),
+)
 _NAMES = ("after", "since", "type", "symbol", "venue", "limit")
 _PARAMETERS = (
     parameter(
@@ -142,9 +147,7 @@ _PARAMETERS = (
         example=0,
     ),
     parameter("query", "since", f"Or start at a time: {TIME_RULE}."),
-    parameter("query", "type", f"Types, with commas: {', '.join(EVENT_TYPES)}."),
-    parameter("query", "symbol", "Assets, with commas, such as BTC,ETH."),
-    parameter("query", "venue", "The exchange. Default: the primary one."),
+    *FILTERS,
     parameter(
         "query",
         "limit",

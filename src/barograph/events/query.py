@@ -10,6 +10,8 @@ MAX_SYMBOLS = 20
 MAX_ID = (1 << 53) - 1
 """The largest id that a JSON number carries exactly."""
 
+UNKNOWN_TYPE = f"unknown type; the types are {', '.join(EVENT_TYPES)}"
+
 
 class EventFilter(NamedTuple):
     """The types and symbols of a subscription; empty for all."""
@@ -41,7 +43,7 @@ def filter_from(given: Mapping[str, str]) -> EventFilter:
     """
     types, symbols = _values(given, "type"), _values(given, "symbol")
     if not types <= frozenset(EVENT_TYPES):
-        raise NotFound(f"unknown type; the types are {', '.join(EVENT_TYPES)}")
+        raise NotFound(UNKNOWN_TYPE)
     if len(symbols) > MAX_SYMBOLS:
         raise InvalidRequest(f"symbol may name at most {MAX_SYMBOLS} assets")
     return EventFilter(types, frozenset(each.upper() for each in symbols))

@@ -14,7 +14,7 @@ async def watch_disconnect(receive: Receive) -> AsyncIterator[Callable[[], bool]
     Servers report a disconnect only to a pending `receive`. Polling it once without waiting, as a
     framework's `is_disconnected` does, returns the request itself and misses what follows.
     """
-    listening = asyncio.ensure_future(_disconnects(receive))
+    listening = asyncio.ensure_future(next_disconnect(receive))
 
     def is_disconnected() -> bool:
         if not listening.done():
@@ -29,8 +29,8 @@ async def watch_disconnect(receive: Receive) -> AsyncIterator[Callable[[], bool]
         await asyncio.gather(listening, return_exceptions=True)
 
 
-async def _disconnects(receive: Receive) -> bool:
-    """Read the request to its end, and then wait for the next message."""
+async def next_disconnect(receive: Receive) -> bool:
+    """Read the request to its end, and then wait for the next message: whether it disconnects."""
     while (message := await receive())["type"] == "http.request":
         if not message.get("more_body", False):
             message = await receive()

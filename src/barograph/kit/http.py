@@ -36,7 +36,7 @@ PERCENT = ord("%")
 NO_BODY: Message = {"type": "http.response.body", "body": b"", "more_body": False}
 
 _BODY_FIELDS = (b"content-type", b"content-length", b"content-encoding")
-_PREFLIGHT_NAMES = b"X-API-Key, If-None-Match, Content-Type"
+_PREFLIGHT_NAMES = b"X-API-Key, If-None-Match, Content-Type, Last-Event-ID"
 _ORIGIN_FIELDS = frozenset({b"sec-fetch-site", b"origin", b"host"})
 # There is only one way to match, so that a long run of zeros causes no backtracking.
 _INTEGER = re.compile(r"([+-]?)0*(0|[1-9][0-9]*)", re.ASCII)

@@ -195,3 +195,24 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def close_stalled_connections(seconds: int) -> bool:
+    """Let Linux close new connections whose client reads nothing for so long.
+
+    Returns False while this process does not listen yet.
+
+    Connections inherit the option from the sockets that this process listens on. A server can't
+    close such a connection by itself: it waits until the client has read what was sent.
+    """
+    if not sys.platform.startswith("linux"):
+        return True
+    is_listening = False
+    for file in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):  # closed meanwhile
+            if str(file.readlink()).startswith("socket:"):
+                with socket.socket(fileno=os.dup(int(file.name))) as found:
+                    if found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                        found.setsockopt(socket.SOL_TCP, socket.TCP_USER_TIMEOUT, seconds * 1_000)
+                        is_listening = True
+    return is_listening

@@ -1,7 +1,7 @@
 """How the web side is put together: its parts, its routes and its middleware, in that order."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -32,6 +32,7 @@ from barograph.entitlements.store import Entitlements
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
 from barograph.events.endpoints import EVENTS_PATH, EventsAnswer, event_routes
 from barograph.events.records import EVENTS
+from barograph.events.stream import EventStreams, stream_routes
 from barograph.feed.endpoints import FeedParts, buying_routes, feed_routes
 from barograph.guides.documents import GUIDES_PATH, guides_document
 from barograph.guides.endpoints import guide_routes
@@ -132,12 +133,14 @@ def create_app(
     identity: IdentityProvider | None = None,
     facilitator: Facilitator | None = None,
     is_stopping: Callable[[], bool] = lambda: False,
+    at_start: Callable[[Callable[[], None]], None] = lambda _: None,
     metrics: Metrics = NO_METRICS,
 ) -> WebApp:
     """Put the web side together over the service's database and the history.
 
     `identity` and `facilitator` replace the ones that the settings name. `is_stopping` says whether
-    the server was told to stop. Without `metrics` nothing is measured.
+    the server was told to stop. `at_start` is called with the function that ends all streams.
+    Without `metrics` nothing is measured.
 
     Raises:
         ConfigurationError: the guide catalog or a secret can't be used.
@@ -147,11 +150,16 @@ def create_app(
     parts = _Parts(inputs, _Callers(inputs, identity, facilitator))
     board = parts.public.board
     health = health_routes(board, is_stopping)
+
+    def life(_: Starlette) -> AbstractAsyncContextManager[None]:
+        at_start(parts.streams.tail.close)
+        return lifespan(board, _tasks(parts), _closings(parts))
+
     routers = (*_api_routers(parts), *_page_routers(parts), health)
     routes = Starlette(
         routes=[route for router in routers for route in router.routes],
         exception_handlers=error_handlers(parts.pages, clock),
-        lifespan=lambda _: lifespan(board, _tasks(parts), _closings(parts)),
+        lifespan=life,
     )
     routes.router.redirect_slashes = False
     write_error = partial(refusal, parts.pages)
@@ -201,6 +209,7 @@ class _Parts:
         self.events = EventsAnswer(
             public.board, inputs.database, self.reads, VENUE, settings.exchange_source, base_url
         )
+        self.streams = EventStreams(public.board, inputs.database, self.render_queue, limiter)
         self.perpetuals = PerpetualsAnswer(public.board, public.markets, base_url)
         self.series = SeriesAnswer(
             public.board, inputs.database, public.markets, settings, load_pepper(settings)
@@ -400,6 +409,7 @@ def _api_routers(parts: _Parts) -> list[Router]:
         ),
         badge_routes(board, public.badges),
         event_routes(parts.events),
+        stream_routes(parts.streams, VENUE),
         series_routes(parts.series, parts.series_reads, parts.tables),
         liquidation_routes(parts.liquidations, parts.series_reads, parts.tables),
         webhook_routes(database, limiter, clock, allow_local=settings.webhooks_allow_local),

@@ -122,7 +122,7 @@ async def _request_error(
     fields: Headers = []
     if isinstance(error, CallerRefused):
         fields = error.fields(clock())
-    elif error.status == HTTPStatus.SERVICE_UNAVAILABLE:
+    elif error.status in {HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS}:
         fields = [RETRY]
     return refusal(pages, request.scope, error.status, error.message, *fields)
 

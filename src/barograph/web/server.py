@@ -3,10 +3,13 @@
 Its defaults have traps; each line below that avoids one has a test in `tests/e2e/`.
 """
 
+import asyncio
 import logging
 import mmap
 import os
+import signal
 import sys
+from collections.abc import Callable
 from multiprocessing import parent_process
 from typing import Any
 
@@ -23,7 +26,12 @@ from barograph.kit.http import ASGIApp
 from barograph.kit.logs import FORMATTERS, configure_logs
 from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.opening import open_database
-from barograph.kit.operating_system import die_with_parent, raise_file_limit, require_free_port
+from barograph.kit.operating_system import (
+    close_stalled_connections,
+    die_with_parent,
+    raise_file_limit,
+    require_free_port,
+)
 from barograph.settings import Settings
 from barograph.upstream.mail import SmtpSender
 from barograph.web.app import create_app
@@ -50,6 +58,8 @@ MEMORY_SAMPLE_SECONDS = 2
 BUFFER_BYTES = 64 * 1024
 """How much of a request, or of a response that the client doesn't read, a connection buffers."""
 
+STALLED_SECONDS = 20
+"""How long a client may leave its response unread, as nginx allows."""
 
 STOPPING = mmap.mmap(-1, 1)
 """One byte that the server shares with its workers: 1 once it was told to stop."""
@@ -116,6 +126,23 @@ class WebServer(Server):  # type: ignore[misc, valid-type]
         super().signal_handler_interrupt(*args, **options)
 
 
+def prepare_worker(end_streams: Callable[[], None]) -> None:
+    """End the streams of this worker when it is told to stop, and close stalled connections.
+
+    Granian waits for open streams without telling them. Its own signal handler still runs: every
+    signal is also written to the event loop's wake-up pipe, where the loop's handlers read it.
+    """
+    loop = asyncio.get_running_loop()
+
+    def close_stalled() -> None:
+        if not close_stalled_connections(STALLED_SECONDS):
+            loop.call_later(0.1, close_stalled)  # Granian listens later
+
+    loop.call_soon(close_stalled)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: loop.call_soon_threadsafe(end_streams))
+
+
 class WorthLogging(logging.Filter):
     """Keeps Granian's warnings, and the reason why a worker was replaced."""
 
@@ -170,5 +197,6 @@ def _create_app(settings: Settings) -> ASGIApp:
         database,
         history,
         is_stopping=lambda: STOPPING[0] == 1,
+        at_start=prepare_worker,
         metrics=Metrics() if settings.metrics_port else NO_METRICS,
     ).app

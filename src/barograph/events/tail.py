@@ -1,0 +1,87 @@
+"""The newest events for all streams of a worker: one poll of the board serves every one of them."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from barograph.board.board import Board
+from barograph.events.records import EVENTS, Event
+from barograph.kit.timestamps import SECOND
+
+BEAT = 15 * SECOND
+"""How often every stream sends at least a comment."""
+
+AT_ONCE, PAUSE_SECONDS = 20, 0.002
+"""How many streams are woken at a time: between them, the event loop answers other requests."""
+
+
+class EncodedEvent(NamedTuple):
+    """An event, and the bytes that every stream sends for it."""
+
+    event: Event
+    encoded: bytes
+
+
+def encode_event(event: Event) -> EncodedEvent:
+    """Encode an event once for all streams; canonical JSON has no line break."""
+    text = f"id: {event.id}\nevent: {event.type}\ndata: {event.body}\n\n"
+    return EncodedEvent(event, text.encode())
+
+
+class EventTail:
+    """Wakes the streams of a worker when there is something to send."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._published: Sequence[Event] = ()
+        self._recent: Sequence[EncodedEvent] = ()
+        self.streams: set[asyncio.Event] = set()
+        """Woken by the next event, by each heartbeat, and when all streams have to end."""
+
+        self._beat_at = board.clock()
+        self.beats = 0
+        self.epoch = 0
+        """Streams that began in an earlier epoch have to end."""
+
+        self.is_closed = False
+        board.listeners.append(self._look)
+
+    @property
+    def newest(self) -> int:
+        """The id of the newest event that this worker knows."""
+        return self._recent[-1].event.id if self._recent else 0
+
+    def after(self, last: int) -> Sequence[EncodedEvent] | None:
+        """The events after an id; None if memory does not go back that far."""
+        if not self._recent:
+            return ()
+        start = last + 1 - self._recent[0].event.id  # ids have no gaps
+        return self._recent[start:] if start >= 0 else None
+
+    def close(self) -> None:
+        """End all streams, because the worker stops."""
+        self.is_closed = True
+        self.epoch += 1
+        for each in self.streams:
+            each.set()
+
+    def _look(self) -> None:
+        """Wake the streams if there is something to send."""
+        now, known = self._board.clock(), self._board.latest(EVENTS)
+        is_beat = not 0 <= now - self._beat_at < BEAT  # the clock may have been set back
+        if is_beat:
+            self._beat_at = now
+            self.beats += 1
+        is_new = known is not None and known.events is not self._published
+        if known is not None and is_new:
+            newest, self._published = self.newest, known.events
+            self._recent = [encode_event(each) for each in known.events]
+            self.epoch += self.newest < newest  # a backup was restored, so ids will repeat
+        if is_new or is_beat:
+            self._wake(list(self.streams))
+
+    def _wake(self, streams: Sequence[asyncio.Event]) -> None:
+        for each in streams[:AT_ONCE]:
+            each.set()
+        if rest := streams[AT_ONCE:]:
+            asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._wake, rest)
