@@ -68,7 +68,6 @@ class Service:
         self.file = folder / "barograph.sqlite3"
         self.url = f"http://{HOST}:{self.port}{STREAM}"
         self._numbers = count(1)
-        self.start()
 
     def start(self) -> None:
         arguments = ("serve", "--port", str(self.port), "--workers", "2")
@@ -128,8 +127,11 @@ class Subscriber(Thread):
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
     found = Service(tmp_path)
-    yield found
-    found.process.end()
+    try:
+        found.start()
+        yield found
+    finally:
+        found.process.end()
 
 
 @pytest.mark.outcome(

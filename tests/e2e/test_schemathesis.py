@@ -85,7 +85,7 @@ def test_no_request_is_answered_otherwise_than_described(described: Described) -
     assert done.returncode == 0, done.stdout + done.stderr
     told: dict[str, Any] = json.loads(report.read_text())
     asked = told["operations"]
-    assert asked["tested"] == asked["selected"] == asked["total"] >= 40
+    assert asked["tested"] == asked["selected"] == asked["total"] - 1 >= 40  # all but the stream
     assert {name: phase["status"] for name, phase in told["phases"].items()} == dict.fromkeys(
         ("examples", "coverage", "fuzzing", "stateful"), "success"
     )
