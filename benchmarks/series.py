@@ -19,7 +19,7 @@ from barograph.kit.lists import DEFAULT_LIMIT
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.series.query import MARKET_SERIES, SeriesQuery, series_query
+from barograph.series.query import SeriesQuery, series_query
 from barograph.series.reader import read_page
 from barograph.settings import Settings
 from benchmarks.market import benchmark_settings, publish_market
@@ -152,8 +152,8 @@ async def _page_seconds(database: Database, contracts: int, hours: int, now: int
 
 def _query(symbol: str, start: int, now: int) -> SeriesQuery:
     given = {"symbol": symbol, "from": str(start)}
-    rules, settings = MARKET_SERIES["funding"], Settings(hour_history_days=DAYS + 1)
-    return series_query("funding", rules, given, settings=settings, now=now)
+    settings = Settings(hour_history_days=DAYS + 1)
+    return series_query("funding", given, settings=settings, now=now)
 
 
 _FAST = "PRAGMA cache_size = -1000000; PRAGMA synchronous = off; PRAGMA journal_mode = wal"

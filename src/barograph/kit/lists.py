@@ -90,36 +90,23 @@ class Window(NamedTuple):
     start: int
     end: int
 
-    def stated_in(self, given: Mapping[str, str]) -> dict[str, str]:
-        """The parameters with this range, which is the same on every page."""
-        return {**given, "from": iso_timestamp(self.start), "to": iso_timestamp(self.end)}
-
 
 def given_parameters(query: QueryParams, described: Iterable[Schema], venue: str) -> dict[str, str]:
-    """The parameters of a request for a list.
+    """The parameters of a request, of those that are described in the OpenAPI document.
 
     Raises:
         InvalidRequest: one is unknown or repeated.
         NotFound: it asks for another venue.
     """
-    given = require_known(query, [each["name"] for each in described if each["in"] == "query"])
-    one_of(given, "venue", [venue], venue)
-    return given
-
-
-def require_known(query: QueryParams, known: Iterable[str]) -> dict[str, str]:
-    """The parameters of a query, each given once.
-
-    Raises:
-        InvalidRequest: one is unknown or repeated.
-    """
-    names = tuple(known)
+    names = [each["name"] for each in described if each["in"] == "query"]
     for name in query:
         if name not in names:
             raise InvalidRequest(f"unknown parameter; the parameters are {', '.join(names)}")
         if len(query.getlist(name)) > 1:
             raise InvalidRequest(f"{name} must be given once")
-    return dict(query)
+    given = dict(query)
+    one_of(given, "venue", [venue], venue)
+    return given
 
 
 def instant(name: str, text: str) -> int:
@@ -142,23 +129,34 @@ def window(given: Mapping[str, str], *, now: int, oldest: int, default: int) -> 
     """The range from `from` to `to`; by default the last `default` milliseconds up to now.
 
     `oldest` is where the retention begins. A range may begin before the first record, but not
-    before the retention. The retention moves on while a reader follows `next`, so it doesn't apply
-    to a request with a cursor, which is signed together with the range.
+    before the retention.
 
     Raises:
         InvalidRequest: it is reversed, empty, in the future or beyond the retention.
     """
     end = instant("to", given["to"]) if "to" in given else now
     start = instant("from", given["from"]) if "from" in given else max(oldest, end - default)
-    if start >= end and start < now:
-        raise InvalidRequest("from must be before to")
+    if "cursor" in given:
+        # It is signed together with a range that was valid. Meanwhile the retention moved on, and
+        # the clock of another host may be slow.
+        return Window(start, end)
     if start >= now:
         raise InvalidRequest(f"from must be in the past; it is {iso_timestamp(now)} now")
-    if start < oldest and "cursor" not in given:
+    if start >= end:
+        raise InvalidRequest("from must be before to")
+    if start < oldest:
         raise InvalidRequest(
             f"from is beyond the retention; the earliest time is {iso_timestamp(oldest)}"
         )
     return Window(start, min(end, now))
+
+
+def stated(given: Mapping[str, str], span: Window, **others: int) -> dict[str, str]:
+    """The parameters of every page of a list: with the times, whatever the time is by then."""
+    if "cursor" in given:
+        return dict(given)  # as we stated them
+    times = {"from": span.start, "to": span.end, **others}
+    return {**given, **{name: iso_timestamp(at) for name, at in times.items()}}
 
 
 def page_limit(

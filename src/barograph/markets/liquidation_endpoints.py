@@ -25,7 +25,7 @@ from barograph.kit.lists import (
     given_parameters,
     limit_parameter,
     one_of,
-    require_known,
+    stated,
     time_parameters,
     window,
 )
@@ -124,7 +124,7 @@ class LiquidationReads(NamedTuple):
             path=LIQUIDATIONS_PATH,
             name="liquidations",
             members=MEMBERS,
-            given=span.stated_in(given),
+            given=stated(given, span),
             start=before(span.start),
             read=read,
             file_name="liquidations",
@@ -235,7 +235,7 @@ def liquidation_routes(answer: LiquidationReads, listings: Listings) -> ApiRoute
         **operation("listLiquidationFiles", LiquidationFiles, _VENUE, responses=_ERRORS),
     )
     async def manifest(request: Request) -> Response:
-        require_known(request.query_params, ())
+        given_parameters(request.query_params, (), VENUE)
         one_of(request.path_params, "venue", [VENUE], VENUE)
         return await listings.reads.respond(request, FILES_FOLDER, answer.manifest)
 

@@ -1,16 +1,14 @@
 """`/api/v1/series/{measure}`: everything that we recorded, by pages or as one table."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.board.board import Board
-from barograph.errors import NotFound, TemporarilyUnavailable
-from barograph.kit.caches import MinuteCache
-from barograph.kit.database import Database, DatabaseUnavailable
+from barograph.kit.database import Database
 from barograph.kit.http import ApiRouter
 from barograph.kit.lists import (
     CURSOR_PARAMETER,
@@ -23,23 +21,16 @@ from barograph.kit.lists import (
     Next,
     given_parameters,
     limit_parameter,
+    stated,
     time_parameters,
 )
 from barograph.kit.timestamps import SECOND
 from barograph.kit.wire import WireModel, operation, parameter
 from barograph.limits.listings import Listing, Listings, ListPart
-from barograph.macro.store import stored_series
 from barograph.markets.reader import MarketReader
 from barograph.markets.records import VENUE
 from barograph.markets.view import PERPETUALS
-from barograph.series.query import (
-    INTERVALS,
-    MARKET_SERIES,
-    MeasureRules,
-    SeriesQuery,
-    macro_rules,
-    series_query,
-)
+from barograph.series.query import INTERVALS, MARKET_SERIES, SeriesQuery, series_query
 from barograph.series.reader import SeriesPage, read_page
 from barograph.settings import Settings
 from barograph.signals.reader import FIGURES
@@ -81,29 +72,18 @@ class MeasureSeries(ListBody):
     next: Next
 
 
-class SeriesAnswer:
-    """Answers requests for series."""
+class SeriesAnswer(NamedTuple):
+    """What answers about series are made from."""
 
-    def __init__(
-        self, board: Board, database: Database, markets: MarketReader, settings: Settings
-    ) -> None:
-        self._board = board
-        self._database = database
-        self._markets = markets
-        self._settings = settings
-        self._stored: MinuteCache[None, list[str]] = MinuteCache(board.clock, 1)
+    board: Board
+    database: Database
+    markets: MarketReader
+    settings: Settings
 
-    async def listing(self, measure: str, given: Mapping[str, str]) -> Listing[int]:
-        """The points that a request asks for.
-
-        Raises:
-            NotFound: the measure is unknown, or as `series_query` does.
-            InvalidRequest: as `series_query` does.
-            TemporarilyUnavailable: the database can't be read.
-        """
-        rules = MARKET_SERIES.get(measure) or await self._macro_rules(measure)
-        now = self._board.clock()
-        query = series_query(measure, rules, given, settings=self._settings, now=now)
+    def listing(self, measure: str, given: Mapping[str, str]) -> Listing[int]:
+        """The points that a request asks for; raises as `series_query` does."""
+        query = series_query(measure, given, settings=self.settings, now=self.board.clock())
+        known_at = {"as_of": query.known_at} if query.is_macro else {}
 
         async def read(at: int, limit: int) -> ListPart[int]:
             return await self._part(query._replace(start=at, limit=limit))
@@ -111,8 +91,8 @@ class SeriesAnswer:
         return Listing(
             path=f"{SERIES_FOLDER}{measure}",
             name="points",
-            members=rules.members,
-            given=query.stated_in(given),
+            members=query.rules.members,
+            given=stated(given, query.span, **known_at),
             start=query.start,
             read=read,
             file_name=f"{query.subject or 'all'}-{measure}",
@@ -120,9 +100,9 @@ class SeriesAnswer:
 
     async def _part(self, query: SeriesQuery) -> ListPart[int]:
         # From a market reading of any age: recorded data does not expire.
-        contracts = self._markets.contracts(self._board) or {}
-        now = self._board.clock()
-        page = await self._database.read(lambda tx: read_page(tx, query, contracts, now))
+        contracts = self.markets.contracts(self.board) or {}
+        now = self.board.clock()
+        page = await self.database.read(lambda tx: read_page(tx, query, contracts, now))
         also = {
             "measure": query.measure,
             "symbol": page.symbol or query.subject,
@@ -133,26 +113,12 @@ class SeriesAnswer:
 
     def _head(self, query: SeriesQuery, page: SeriesPage) -> ListHead:
         if query.is_macro:
-            source = page.source or self._settings.macro_source or FIGURES
+            source = page.source or self.settings.macro_source or FIGURES
             return ListHead(query.known_at, None, source)
-        newest = self._board.latest(PERPETUALS)
+        newest = self.board.latest(PERPETUALS)
         known = 0 if newest is None else newest.as_of
         as_of = known if page.as_of is None else page.as_of
-        return ListHead(as_of, VENUE, self._settings.exchange_source)
-
-    async def _macro_rules(self, measure: str) -> MeasureRules:
-        stored = self._stored.get(None)
-        if stored is None:
-            minute = self._stored.minute
-            try:
-                stored = await stored_series(self._database)
-            except DatabaseUnavailable as error:
-                raise TemporarilyUnavailable from error
-            self._stored.put(None, minute, stored)
-        if measure not in stored:
-            names = ", ".join([*MARKET_SERIES, *stored])
-            raise NotFound(f"unknown measure; the measures are {names}")
-        return macro_rules(measure)
+        return ListHead(as_of, VENUE, self.settings.exchange_source)
 
 
 def series_routes(answer: SeriesAnswer, listings: Listings) -> ApiRouter:
@@ -161,7 +127,7 @@ def series_routes(answer: SeriesAnswer, listings: Listings) -> ApiRouter:
 
     async def series(request: Request) -> Response:
         given = given_parameters(request.query_params, _PARAMETERS, VENUE)
-        listing = await answer.listing(request.path_params["measure"], given)
+        listing = answer.listing(request.path_params["measure"], given)
         return await listings.respond(request, listing)
 
     router.get(f"{SERIES_FOLDER}{{measure}}.csv")(series)

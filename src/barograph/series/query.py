@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from barograph.errors import InvalidRequest
+from barograph.errors import InvalidRequest, NotFound
 from barograph.kit.lists import DEFAULT_LIMIT, Window, instant, one_of, window
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
+from barograph.macro.records import EFFR, EFFR_HIGH, EFFR_LOW, SOFR, US2Y, US3M, US10Y
+from barograph.macro.store import etf_names
 from barograph.markets.samples import MEASURES
 from barograph.markets.symbols import DEFAULT_SYMBOL
 from barograph.settings import Settings
@@ -41,11 +43,16 @@ MARKET_SERIES: Mapping[str, MeasureRules] = {
     "regime": MeasureRules("label", 90, ("venue", *_EVERY), ("funding_8h_pct",)),
     "signals": MeasureRules("label", 90, ("venue", "key", *_EVERY), ("text",)),
 }
-"""All but the daily figures, whose names are in the database."""
+"""All but the daily figures."""
 
 
-def macro_rules(series: str) -> MeasureRules:
-    """The rules of a series of daily figures."""
+def macro_series(settings: Settings) -> dict[str, MeasureRules]:
+    """The series of daily figures that this instance collects."""
+    names = (US3M, US2Y, US10Y, SOFR, EFFR, EFFR_LOW, EFFR_HIGH, *etf_names(settings))
+    return {name: _macro_rules(name) for name in names}
+
+
+def _macro_rules(series: str) -> MeasureRules:
     unit = _FUND_UNITS[series.rpartition("-")[2]] if series.startswith("etf-") else "% per year"
     return MeasureRules(unit, 365, ("as_of", *_EVERY), ("revision", "observed_at"))
 
@@ -78,21 +85,20 @@ class SeriesQuery(NamedTuple):
         """Whether it is a series of daily figures."""
         return "as_of" in self.rules.parameters
 
-    def stated_in(self, given: Mapping[str, str]) -> dict[str, str]:
-        """The parameters of every page, whatever the time is by then."""
-        known = {"as_of": iso_timestamp(self.known_at)} if self.is_macro else {}
-        return {**self.span.stated_in(given), **known}
-
 
 def series_query(
-    measure: str, rules: MeasureRules, given: Mapping[str, str], *, settings: Settings, now: int
+    measure: str, given: Mapping[str, str], *, settings: Settings, now: int
 ) -> SeriesQuery:
     """Read the parameters of a measure.
 
     Raises:
         InvalidRequest: one is invalid or does not apply to the measure.
-        NotFound: the interval or the signal is unknown.
+        NotFound: the measure, the interval or the signal is unknown.
     """
+    measures = {**MARKET_SERIES, **macro_series(settings)}
+    if measure not in measures:
+        raise NotFound(f"unknown measure; the measures are {', '.join(measures)}")
+    rules = measures[measure]
     for name in given:
         if name not in rules.parameters:
             known = ", ".join(rules.parameters)
@@ -132,6 +138,6 @@ def _subject(rules: MeasureRules, given: Mapping[str, str]) -> str | None:
 
 def _known_at(given: Mapping[str, str], now: int) -> int:
     known_at = instant("as_of", given["as_of"]) if "as_of" in given else now
-    if known_at > now:
+    if known_at > now and "cursor" not in given:
         raise InvalidRequest(f"as_of must be in the past; it is {iso_timestamp(now)} now")
     return known_at

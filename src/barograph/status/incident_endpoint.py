@@ -22,6 +22,7 @@ from barograph.kit.lists import (
     limit_parameter,
     one_of,
     page_limit,
+    stated,
     time_parameters,
     window,
 )
@@ -104,8 +105,8 @@ def incident_routes(
         shown = [*shown, *(each for each in rest if each.started_at == shown[-1].started_at)]
         following = None
         if len(shown) < len(found.incidents):
-            rest_of = span._replace(end=shown[-1].started_at)
-            following = address(base_url, INCIDENTS_PATH, rest_of.stated_in(given))
+            older = span._replace(end=shown[-1].started_at)
+            following = address(base_url, INCIDENTS_PATH, stated(given, older))
         as_of = max(found.last_at.values(), default=now)
         body = IncidentList(
             as_of=iso_timestamp(as_of),
