@@ -1,13 +1,11 @@
 """`/api/v1/liquidations` and the daily files: every recorded liquidation, once, and as promised."""
 
 import asyncio
-import csv
 import gzip
 import hashlib
-import io
 import random
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 
@@ -21,6 +19,7 @@ from barograph.markets.records import Liquidation
 from barograph.markets.store import record_rows
 from support.clock import START
 from support.databases import DatabaseDouble
+from support.lists import pages, table
 from support.service import BASE_URL, Service
 
 T = TypeVar("T")
@@ -62,21 +61,6 @@ def make_files(service: Service, database: Database | None = None) -> None:
     asyncio.run(job.run_once(service.lease))
 
 
-def pages(service: Service, query: str) -> list[Any]:
-    """Every page of a range, by following `next`."""
-    found, target = [], f"{PATH}?{query}"
-    while target:
-        answer = service.ask(target)
-        assert answer.status == 200, answer.body
-        found.append(answer.json())
-        target = (found[-1]["next"] or "").removeprefix(BASE_URL)
-    return found
-
-
-def table(text: bytes) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text.decode(), newline=""), strict=True))
-
-
 def span(start: int, end: int) -> dict[str, str]:
     return {"from": iso_timestamp(start), "to": iso_timestamp(end)}
 
@@ -105,7 +89,7 @@ def test_liquidation_says_what_happened_where_and_at_which_price(recorded: Servi
 @pytest.mark.parametrize("limit", [1, 2, 3, 7])
 def test_pages_lose_and_repeat_nothing_at_equal_times(recorded: Service, limit: int) -> None:
     query = f"from={iso_timestamp(YESTERDAY)}&to={iso_timestamp(TODAY)}&limit={limit}"
-    found = pages(recorded, query)
+    found = list(pages(recorded, f"{PATH}?{query}"))
     keys = [
         (each["at"], each["contract"], each["side"], each["size"])
         for page in found
@@ -148,15 +132,11 @@ def test_aliases_and_delisted_contracts_are_found(
 @pytest.mark.parametrize(
     ("query", "status", "why"),
     [
-        ("from=2026-11-06&to=2026-11-05", 400, "before"),
         ("from=2020-01-01", 400, "retention"),
-        ("from=2099-01-01", 400, "past"),
-        ("limit=0", 400, "limit"),
         ("cursor=forged", 400, "cursor"),
         ("days=7", 400, "from, to, symbol"),
-        ("format=xml", 400, "json or csv"),
+        ("format=csv&limit=1", 400, "no pages"),
         ("side=buy", 404, "long, short"),
-        ("venue=nowhere", 404, "bybit"),
         ("symbol=NOPE", 404, "/api/v1/perpetuals"),
         ("symbol=%00", 400, "letters"),
     ],
@@ -169,11 +149,6 @@ def test_bad_parameters_are_refused_with_what_would_be_right(
     assert why in answer.json()["error"]
 
 
-def test_cursor_of_another_list_is_refused(recorded: Service) -> None:
-    body = recorded.ask(f"{PATH}?from={iso_timestamp(YESTERDAY)}&limit=1").json()
-    assert recorded.ask(body["next"].removeprefix(BASE_URL) + "&symbol=BTC").status == 400
-
-
 def test_day_file_range_and_hours_agree(recorded: Service) -> None:
     tracker = LiquidationTracker(90.0, EVENTS)
     tracker.watched(YESTERDAY, TODAY)
@@ -184,7 +159,7 @@ def test_day_file_range_and_hours_agree(recorded: Service) -> None:
 
     from_file = gzip.decompress(recorded.ask(FILE).body)
     assert from_file == recorded.ask(f"{PATH}.csv?{query}").body
-    (page,) = pages(recorded, query)
+    (page,) = pages(recorded, f"{PATH}?{query}")
     rows = table(from_file)
     ending = {"source": "test venue", "notice": page["notice"]}
     assert rows == [

@@ -15,7 +15,6 @@ from urllib.parse import quote, urlencode
 import msgspec
 from pydantic import Field
 from starlette.datastructures import QueryParams
-from starlette.requests import Request
 
 from barograph import NOTICE
 from barograph.errors import InvalidRequest, NotFound
@@ -187,15 +186,13 @@ def one_of(given: Mapping[str, str], name: str, known: Collection[str], default:
     return text
 
 
-def wants_csv(request: Request, given: Mapping[str, str], *, by_accept: bool = True) -> bool:
-    """Whether a request asks for CSV: by its path, by `format` or by `Accept`.
+def wants_csv(path: str, given: Mapping[str, str]) -> bool:
+    """Whether a request asks for CSV: by its path or by `format`.
 
     Raises:
         InvalidRequest: there is no such format, or a table is asked for by pages.
     """
-    accepts = by_accept and request.headers.get("accept", "").lower().startswith("text/csv")
-    default = "csv" if accepts or request.url.path.endswith(".csv") else "json"
-    form = given.get("format", default)
+    form = given.get("format", "csv" if path.endswith(".csv") else "json")
     if form not in _FORMS:
         raise InvalidRequest("format must be json or csv")
     paging = [name for name in ("limit", "cursor", "offset") if name in given]

@@ -129,8 +129,7 @@ def perpetual_routes(answer: PerpetualsAnswer) -> ApiRouter:
     )
     async def perpetuals(request: Request) -> DocumentResponse:
         given = given_parameters(request.query_params, _LIST_PARAMETERS, VENUE)
-        # Hot documents are found by path and query alone, so `Accept` can't choose the format.
-        form = "csv" if wants_csv(request, given, by_accept=False) else "json"
+        form = "csv" if wants_csv(request.url.path, given) else "json"
         document = answer.listed(form, given)
         return DocumentResponse(document, answer.board.clock())
 

@@ -44,7 +44,6 @@ from barograph.markets.liquidation_records import (
     MEMBERS,
     LiquidationRecord,
     LiquidationRow,
-    Wanted,
     WatchedSpan,
     as_spans,
     as_values,
@@ -140,17 +139,16 @@ class LiquidationReads(NamedTuple):
         limit: int,
     ) -> ListPart[LiquidationRow]:
         """A page, and the watched spans of its time range."""
-        # From a market reading of any age: recorded data does not expire.
-        listed = self.markets.contracts(self.board) or {}
         contract = None
         if "symbol" in given:
+            # From a market reading of any age: recorded data does not expire.
+            listed = self.markets.contracts(self.board) or {}
             contract = (await recorded_contract(tx, listed, given["symbol"])).contract
-        wanted = Wanted(contract, given.get("side"))
-        found = await liquidations_after(tx, place, end, wanted, limit + 1)
+        side = given.get("side")
+        found = await liquidations_after(tx, place, end, limit + 1, contract=contract, side=side)
         following = found[limit - 1] if len(found) > limit else None
         watched = await watched_between(tx, place[0], end if following is None else following[0])
-        bases = {each.contract: each.base for each in listed.values()}
-        rows = [as_values(row, bases) for row in found[:limit]]
+        rows = [as_values(row) for row in found[:limit]]
         return ListPart(self._head(), rows, following, {"watched": as_spans(watched)})
 
     async def manifest(self) -> Document:

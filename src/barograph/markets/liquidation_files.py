@@ -7,7 +7,7 @@ every host serves the same.
 
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -22,7 +22,6 @@ from barograph.kit.lists import instant
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.markets.liquidation_records import (
     MEMBERS,
-    Wanted,
     as_values,
     before,
     liquidations_after,
@@ -91,10 +90,8 @@ async def days_to_make(queryable: Queryable, now: int, history_days: int) -> lis
     return sorted(at for at in watched if day_name(at) not in known)
 
 
-async def make_file(
-    database: Database, start: int, bases: Mapping[str, str], source: str
-) -> tuple[DailyFile, bytes]:
-    """The file of the day from `start`; `bases` has the assets of listed contracts.
+async def make_file(database: Database, start: int, source: str) -> tuple[DailyFile, bytes]:
+    """The file of the day from `start`.
 
     It reads the spans first: liquidations that are stored meanwhile only add to what they promise.
 
@@ -105,10 +102,9 @@ async def make_file(
     packer = zlib.compressobj(wbits=GZIP_WITHOUT_TIME)
     body = bytearray(packer.compress(table_header(",".join(MEMBERS))))
     count, place, end = 0, before(start), start + DAY
-    while rows := await liquidations_after(database, place, end, Wanted(), ROWS_PER_READ):
+    while rows := await liquidations_after(database, place, end, ROWS_PER_READ):
         count, place = count + len(rows), rows[-1]
-        texts = (cells(as_values(row, bases)) for row in rows)
-        body += packer.compress(table_rows(texts, source))
+        body += packer.compress(table_rows((cells(as_values(row)) for row in rows), source))
         if len(body) > MAX_BYTES:
             raise FileTooLarge(f"{day_name(start)} has more than {MAX_BYTES:,} compressed bytes")
     body += packer.flush()

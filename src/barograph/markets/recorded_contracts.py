@@ -8,7 +8,7 @@ from barograph.markets.aliases import UNKNOWN_SYMBOL, find_contract, require_nam
 from barograph.markets.records import VENUE
 from barograph.markets.symbols import ContractIndex
 
-QUOTES = ("USDT", "USDC", "PERP", "USD")
+QUOTE = "USDT"
 """How the names of contracts end, after the base asset."""
 
 
@@ -32,16 +32,15 @@ async def recorded_contract(
     if found is not None:
         return RecordedContract(found.base, found.contract)
     name = text.upper() if text.isascii() else text  # upper() makes ASCII of some others
-    for contract in (name, *(name + quote for quote in QUOTES)):
+    for contract in (name, name + QUOTE):
         if await queryable.fetch(_RECORDED, VENUE, contract):
             return RecordedContract(symbol_from(contract), contract)
     raise NotFound(UNKNOWN_SYMBOL)
 
 
 def symbol_from(contract: str) -> str:
-    """The base asset by the contract's name, for one that is not listed any more."""
-    stems = (contract.removesuffix(quote) for quote in QUOTES)
-    return next((stem for stem in stems if stem not in {"", contract}), contract)
+    """The base asset by the contract's name, which outlives the listing."""
+    return contract.removesuffix(QUOTE) or contract
 
 
 _RECORDED = """
