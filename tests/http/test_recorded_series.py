@@ -128,9 +128,11 @@ def test_following_next_gives_every_hour_since_the_first_record_once(recorded: S
     assert [each["at"] for each in found if each["value"] is None] == [iso_timestamp(GAP)]
 
 
-def test_days_take_the_reading_at_midnight(recorded: Service) -> None:
+def test_days_take_the_reading_at_midnight_and_the_share_of_hours(recorded: Service) -> None:
     found = points(recorded, f"/api/v1/series/price?from={TODAY - 2 * DAY}&interval=day")
     assert [each["value"] for each in found] == [(TODAY - back * DAY) / HOUR for back in (2, 1, 0)]
+    # Today has 22 hours so far, and one of them was not measured.
+    assert [each["watched"] for each in found] == [1.0, 1.0, 0.875]
 
 
 def test_minutes_exist_for_majors_only(recorded: Service) -> None:

@@ -18,6 +18,7 @@ from starlette.datastructures import QueryParams
 
 from barograph import NOTICE
 from barograph.errors import InvalidRequest, NotFound
+from barograph.kit.csv_table import table_header
 from barograph.kit.timestamps import SECOND, iso_timestamp
 from barograph.kit.wire import Notice, Schema, WireModel, parameter
 
@@ -267,6 +268,12 @@ def limit_parameter(
     """The parameter `limit` in the OpenAPI document."""
     bounds: Schema = {"minimum": 1, "maximum": highest, "default": default}
     return parameter("query", "limit", f"Entries per page.{also}", type="integer", **bounds)
+
+
+def also_table(members: Iterable[str]) -> Schema:
+    """The table beside the JSON body in the OpenAPI document."""
+    example = table_header(",".join(members)).decode()
+    return {"content": {"text/csv": {"schema": {"type": "string"}, "example": example}}}
 
 
 _FORMS = ["json", "csv"]

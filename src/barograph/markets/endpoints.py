@@ -14,6 +14,7 @@ from barograph.kit.lists import (
     FORMAT_PARAMETER,
     VENUE_PARAMETER,
     address,
+    also_table,
     given_parameters,
     page_limit,
     wants_csv,
@@ -32,6 +33,7 @@ from barograph.markets.documents import (
     market_state_document,
 )
 from barograph.markets.perpetuals import (
+    COLUMNS,
     MAX_PAGE,
     PERPETUALS_PATH,
     PerpetualBody,
@@ -124,7 +126,12 @@ def perpetual_routes(answer: PerpetualsAnswer) -> ApiRouter:
             "getPerpetuals",
             PerpetualList,
             *_LIST_PARAMETERS,
-            responses={400: "Invalid parameter.", 404: "Unknown venue.", **_STALE},
+            responses={
+                200: also_table(COLUMNS),
+                400: "Invalid parameter.",
+                404: "Unknown venue.",
+                **_STALE,
+            },
         ),
     )
     async def perpetuals(request: Request) -> DocumentResponse:

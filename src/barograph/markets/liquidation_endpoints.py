@@ -22,6 +22,7 @@ from barograph.kit.lists import (
     ListBody,
     ListHead,
     Next,
+    also_table,
     given_parameters,
     limit_parameter,
     one_of,
@@ -221,7 +222,7 @@ def liquidation_routes(answer: LiquidationReads, listings: Listings) -> ApiRoute
             "listLiquidations",
             LiquidationList,
             *_PARAMETERS,
-            responses={400: "Invalid parameter.", **_ERRORS},
+            responses={200: also_table(MEMBERS), 400: "Invalid parameter.", **_ERRORS},
         ),
     )
     async def liquidations(request: Request) -> Response:

@@ -18,6 +18,7 @@ from barograph.markets.series import (
     first_reading,
     known_liquidations,
     liquidation_columns,
+    measured_counts,
     recorded_points,
     watched_since,
 )
@@ -97,15 +98,19 @@ async def _readings(
     points = [found.get(at, Point(at, None)) for at in grid]
     if following is None and points and points[-1].value is None and now - points[-1].at < GRACE:
         points.pop()  # late, which is not a gap yet
-    return SeriesPage([_reading_row(each) for each in points], following)
+    counts = await measured_counts(tx, resolution, subject.contract, measure, grid)
+    in_all = query.step // (MINUTE if resolution == "minute" else HOUR)
+    rows = [_reading_row(each, counts.get(each.at, 0) / in_all) for each in points]
+    return SeriesPage(rows, following)
 
 
-def _reading_row(point: Point) -> SeriesRow:
-    at = iso_timestamp(point.at)
-    if point.value is None:
-        return (at, None, None, 0.0)
-    origin, watched = ("backfilled", 0.0) if point.is_backfilled else ("measured", 1.0)
-    return (at, point.value, origin, watched)
+def _reading_row(point: Point, watched: float) -> SeriesRow:
+    """A reading at the start of an interval, and the share of it that has measured readings."""
+    origin = "backfilled" if point.is_backfilled else "measured"
+    return (
+        *(iso_timestamp(point.at), point.value),
+        *(None if point.value is None else origin, round(watched, 4)),
+    )
 
 
 async def _liquidations(
