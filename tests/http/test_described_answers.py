@@ -34,7 +34,7 @@ CROSS_ORIGIN = "access-control-"
 """Fields of every free read, described once in the text of the document."""
 
 RENDERED = {"data", "series"}
-FILE = DailyFile("2026-11-05", 0, 1, "ab" * 32, "[]")
+FILE = DailyFile("2026-11-05", 0, 1, "ab" * 32, [])
 MARKET_READS = ("/api/agent/derivatives", "/api/agent/market", "/api/agent/market-state")
 DATED = {
     *MARKET_READS,

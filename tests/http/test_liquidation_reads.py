@@ -11,14 +11,13 @@ import pytest
 
 from barograph.collector.jobs import LiquidationFilesJob
 from barograph.errors import LeaseLost
-from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
+from barograph.kit.database import Transaction
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.markets.liquidation_files import GRACE, DailyFile, day_name, store_file
 from barograph.markets.liquidations import LiquidationTracker, Span
 from barograph.markets.records import Liquidation
 from barograph.markets.store import record_rows
 from support.clock import START
-from support.databases import DatabaseDouble
 from support.lists import pages, table
 from support.service import BASE_URL, Service
 
@@ -55,9 +54,10 @@ def recorded(service: Service) -> Service:
     return service
 
 
-def make_files(service: Service, database: Database | None = None) -> None:
-    used = service.database if database is None else database
-    job = LiquidationFilesJob(used, source="test venue", history_days=90, clock=service.clock)
+def make_files(service: Service) -> None:
+    job = LiquidationFilesJob(
+        service.database, source="test venue", history_days=90, clock=service.clock
+    )
     asyncio.run(job.run_once(service.lease))
 
 
@@ -213,7 +213,7 @@ def test_file_is_cached_for_good_and_not_sent_twice(recorded: Service) -> None:
 
 def test_large_file_arrives_as_it_was_stored(service: Service) -> None:
     body = random.Random(1).randbytes(150_001)
-    made = DailyFile(day_name(YESTERDAY), 1, len(body), hashlib.sha256(body).hexdigest(), "[]")
+    made = DailyFile(day_name(YESTERDAY), 1, len(body), hashlib.sha256(body).hexdigest(), [])
     asyncio.run(service.database.write(lambda tx: store_file(tx, made, body, START)))
     assert service.ask(FILE).body == body
 
@@ -236,26 +236,6 @@ def test_missing_file_says_why(recorded: Service, name: str, status: int, why: s
     assert why in answer.json()["error"]
 
 
-class CrashingDatabase(DatabaseDouble):
-    """A database whose second write fails before anything of it is stored."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._writes = 0
-
-    async def read(self, work: Work[T]) -> T:
-        return await self._database.read(work)
-
-    async def write(self, work: Work[T]) -> T:
-        self._writes += 1
-        if self._writes == 2:
-            raise DatabaseUnavailable("gone")
-        return await self._database.write(work)
-
-    async def close(self) -> None:
-        raise NotImplementedError
-
-
 def days(service: Service) -> list[str]:
     service.clock.pass_seconds(60)  # past the cached manifest
     return [each["day"] for each in service.ask(MANIFEST).json()["files"]]
@@ -266,8 +246,13 @@ def test_crash_between_two_days_loses_nothing(recorded: Service) -> None:
     record(recorded, [], [(BEFORE + HOUR, YESTERDAY), (BEFORE - 3 * DAY, BEFORE - 2 * DAY)])
     oldest = [day_name(BEFORE - 3 * DAY)]
 
-    make_files(recorded, CrashingDatabase(recorded.database))
+    recorded.execute(
+        "CREATE TRIGGER crash BEFORE INSERT ON liquidation_file_parts "
+        f"WHEN NEW.day = '{day_name(BEFORE)}' BEGIN SELECT RAISE(ABORT, 'crash'); END"
+    )
+    make_files(recorded)
     assert days(recorded) == oldest
+    recorded.execute("DROP TRIGGER crash")
     make_files(recorded)
     assert days(recorded) == [*oldest, day_name(BEFORE), day_name(YESTERDAY)]
 

@@ -52,7 +52,7 @@ from barograph.markets.liquidation_records import (
     liquidations_after,
     watched_between,
 )
-from barograph.markets.liquidations import Span, WatchedSpans
+from barograph.markets.liquidations import WatchedSpans
 from barograph.markets.reader import MarketReader
 from barograph.markets.recorded_contracts import recorded_contract
 from barograph.markets.records import VENUE
@@ -144,7 +144,7 @@ class LiquidationReads(NamedTuple):
         if "symbol" in given:
             # From a market reading of any age: recorded data does not expire.
             listed = self.markets.contracts(self.board) or {}
-            contract = (await recorded_contract(tx, listed, given["symbol"])).contract
+            contract = await recorded_contract(tx, listed, given["symbol"])
         side = given.get("side")
         found = await liquidations_after(tx, place, end, limit + 1, contract=contract, side=side)
         following = found[limit - 1] if len(found) > limit else None
@@ -163,15 +163,12 @@ class LiquidationReads(NamedTuple):
 
     def _described(self, file: DailyFile) -> dict[str, object]:
         start = day_start(file.day)
-        spans = msgspec.json.decode(file.watched, type=list[Span])
         return {
             "day": file.day,
             "url": f"{self.settings.base_url}{FILES_FOLDER}{VENUE}/{file.day}.csv.gz",
-            "rows": file.row_count,
-            "bytes": file.byte_count,
-            "sha256": file.sha256,
-            "watched": as_spans(spans),
-            "watched_pct": WatchedSpans(spans).pct_within(start, start + DAY),
+            **file._asdict(),
+            "watched": as_spans(file.watched),
+            "watched_pct": WatchedSpans(file.watched).pct_within(start, start + DAY),
         }
 
     async def file(self, day: str) -> DailyFile:
@@ -203,7 +200,7 @@ def file_response(
         unchanged.raw_headers = [*fields, NOSNIFF, *CORS]
         return unchanged
     fields.append((b"content-type", b"application/gzip"))
-    fields.append((b"content-length", str(file.byte_count).encode()))
+    fields.append((b"content-length", str(file.bytes).encode()))
 
     async def answer(scope: Scope, _: Receive, send: Send) -> None:
         await listings.send_parts(fields, file_body(database, file), scope, send)
