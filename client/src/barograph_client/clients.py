@@ -166,7 +166,7 @@ class Barograph:
         """
         place = Following(self.reader.base_url, after, types, symbols)
         while not self._http.is_closed:
-            failure: ClientError | None = None
+            failure: Exception | None = None
             url, headers = place.connect()
             try:
                 with self._http.stream("GET", url, headers=headers, timeout=SILENCE) as response:
@@ -175,9 +175,7 @@ class Barograph:
                     place.opened(response.headers)
                     for chunk in response.iter_raw():
                         yield from place.take(chunk)
-            except httpx2.RequestError as error:
-                failure = _unreachable(error)
-            except ClientError as error:
+            except (ClientError, httpx2.RequestError) as error:
                 failure = error
             if not self._http.is_closed:
                 self._sleep(place.pause(failure))
@@ -276,7 +274,7 @@ class AsyncBarograph:
         """The same as `Barograph.follow`, for `async for`."""
         place = Following(self.reader.base_url, after, types, symbols)
         while not self._http.is_closed:
-            failure: ClientError | None = None
+            failure: Exception | None = None
             url, headers = place.connect()
             asked = self._http.stream("GET", url, headers=headers, timeout=SILENCE)
             try:
@@ -287,9 +285,7 @@ class AsyncBarograph:
                     async for chunk in response.aiter_raw():
                         for event in place.take(chunk):
                             yield event
-            except httpx2.RequestError as error:
-                failure = _unreachable(error)
-            except ClientError as error:
+            except (ClientError, httpx2.RequestError) as error:
                 failure = error
             if not self._http.is_closed:
                 await self._sleep(place.pause(failure))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from barograph_client.calls import Words, events
 from barograph_client.decode import decode_json
-from barograph_client.errors import ClientError, InvalidAnswer, Refused, Unreachable
+from barograph_client.errors import InvalidAnswer, Refused
 from barograph_client.reads import TOO_MANY_REQUESTS, Get
 from barograph_client.records import LogEvent
 
@@ -64,7 +64,7 @@ class Following:
         if self._stream.retry is not None:
             self._pause = min(self._stream.retry / 1_000, LONGEST_ASKED)
 
-    def pause(self, failure: ClientError | None) -> float:
+    def pause(self, failure: Exception | None) -> float:
         """Seconds until the next connection; raises the failure if retrying won't help."""
         if failure is None:
             return self._pause
@@ -76,10 +76,10 @@ class Following:
         return growing if asked is None else max(self._pause, min(asked, LONGEST_ASKED))
 
 
-def _is_temporary(failure: ClientError) -> bool:
+def _is_temporary(failure: Exception) -> bool:
     if isinstance(failure, Refused):
         return failure.status == TOO_MANY_REQUESTS or failure.status >= FIRST_SERVER_ERROR
-    return isinstance(failure, Unreachable)
+    return not isinstance(failure, InvalidAnswer)
 
 
 class StreamParser:
