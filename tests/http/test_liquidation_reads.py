@@ -66,11 +66,13 @@ def span(start: int, end: int) -> dict[str, str]:
 
 
 def test_liquidation_says_what_happened_where_and_at_which_price(recorded: Service) -> None:
+    recorded.clock.pass_seconds(30)
     body = recorded.ask(f"{PATH}?from={day_name(YESTERDAY)}&to={day_name(TODAY)}&limit=1").json()
     assert list(body) == [
         *("as_of", "venue", "source", "notice", "count", "watched", "liquidations", "next")
     ]
     assert (body["venue"], body["source"], body["count"]) == ("bybit", "test venue", 1)
+    assert body["as_of"] == iso_timestamp(START)  # the last 30 seconds are not recorded yet
     assert body["liquidations"] == [
         {
             "at": iso_timestamp(YESTERDAY),

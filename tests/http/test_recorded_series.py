@@ -282,5 +282,6 @@ def test_a_table_that_cannot_be_completed_never_ends(service: Service) -> None:
 
 def test_a_series_is_unavailable_without_the_database(recorded: Service) -> None:
     take_away(recorded.settings.database_path)
-    for target in ("price", "price.csv", "us10y"):
-        assert recorded.ask(f"/api/v1/series/{target}").status == 503
+    for target in ("series/price", "series/price.csv", "liquidations", "incidents"):
+        answer = recorded.ask(f"/api/v1/{target}")
+        assert (answer.status, answer.headers["retry-after"]) == (503, "5"), target

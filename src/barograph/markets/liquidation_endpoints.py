@@ -56,6 +56,7 @@ from barograph.markets.liquidations import WatchedSpans
 from barograph.markets.reader import MarketReader
 from barograph.markets.recorded_contracts import recorded_contract
 from barograph.markets.records import VENUE
+from barograph.markets.series import known_liquidations
 from barograph.settings import Settings
 
 LIQUIDATIONS_PATH = "/api/v1/liquidations"
@@ -150,16 +151,19 @@ class LiquidationReads(NamedTuple):
         following = found[limit - 1] if len(found) > limit else None
         watched = await watched_between(tx, place[0], end if following is None else following[0])
         rows = [as_values(row) for row in found[:limit]]
-        return ListPart(self._head(), rows, following, {"watched": as_spans(watched)})
+        # Up to here the record is complete: who reads on from it misses nothing.
+        known = await known_liquidations(tx, self.board.clock())
+        return ListPart(self._head(known.until), rows, following, {"watched": as_spans(watched)})
 
     async def manifest(self) -> Document:
         """The list of all daily files."""
         files = [self._described(each) for each in await all_files(self.database)]
-        body = self._head().encode("files", [msgspec.json.encode(each) for each in files], None)
+        head = self._head(self.board.clock())
+        body = head.encode("files", [msgspec.json.encode(each) for each in files], None)
         return Document(body, cache_control=MANIFEST_CACHE, compress=True)
 
-    def _head(self) -> ListHead:
-        return ListHead(self.board.clock(), VENUE, self.settings.exchange_source)
+    def _head(self, as_of: int) -> ListHead:
+        return ListHead(as_of, VENUE, self.settings.exchange_source)
 
     def _described(self, file: DailyFile) -> dict[str, object]:
         start = day_start(file.day)
