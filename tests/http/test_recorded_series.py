@@ -167,6 +167,14 @@ def test_liquidations_of_one_contract_are_summed_from_its_events(recorded: Servi
     assert hour["watched"] == 1.0  # the fixture's day was watched
 
 
+def test_deleted_liquidations_are_a_gap_not_zero(recorded: Service) -> None:
+    recorded.clock.now = NOW_HOUR + 90 * DAY  # as long as single liquidations are kept
+    target = f"/api/v1/series/liquidations?symbol=BTC&from={TODAY}&to={NOW_HOUR + HOUR}"
+    *deleted, kept = points(recorded, target)
+    assert {each["value"] for each in deleted[-3:]} == {None}
+    assert (kept["value"], kept["watched"] > 0) == (0.0, True)
+
+
 def test_changes_begin_with_the_label_in_force(recorded: Service) -> None:
     for limit in (1, 2, 3):
         found = points(recorded, f"/api/v1/series/regime?from={START - DAY}&limit={limit}")

@@ -114,8 +114,7 @@ class LiquidationReads(NamedTuple):
         """
         one_of(given, "side", SIDES, SIDES[0])
         now = self.board.clock()
-        oldest = now - self.settings.liquidation_history_days * DAY
-        span = window(given, now=now, oldest=oldest, default=DAY)
+        span = window(given, now=now, oldest=self._kept_from(now), default=DAY)
 
         async def read(place: LiquidationRow, limit: int) -> ListPart[LiquidationRow]:
             work = partial(self._part, given=given, place=place, end=span.end, limit=limit)
@@ -149,10 +148,12 @@ class LiquidationReads(NamedTuple):
         side = given.get("side")
         found = await liquidations_after(tx, place, end, limit + 1, contract=contract, side=side)
         following = found[limit - 1] if len(found) > limit else None
-        watched = await watched_between(tx, place[0], end if following is None else following[0])
+        end = end if following is None else following[0]
+        now = self.board.clock()
+        watched = await watched_between(tx, place[0], end, self._kept_from(now))
         rows = [as_values(row) for row in found[:limit]]
         # Up to here the record is complete: who reads on from it misses nothing.
-        known = await known_liquidations(tx, self.board.clock())
+        known = await known_liquidations(tx, now)
         return ListPart(self._head(known.until), rows, following, {"watched": as_spans(watched)})
 
     async def manifest(self) -> Document:
@@ -161,6 +162,9 @@ class LiquidationReads(NamedTuple):
         head = self._head(self.board.clock())
         body = head.encode("files", [msgspec.json.encode(each) for each in files], None)
         return Document(body, cache_control=MANIFEST_CACHE, compress=True)
+
+    def _kept_from(self, now: int) -> int:
+        return now - self.settings.liquidation_history_days * DAY
 
     def _head(self, as_of: int) -> ListHead:
         return ListHead(as_of, VENUE, self.settings.exchange_source)

@@ -8,7 +8,7 @@ from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Row, Transaction
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.liquidation_records import watched_between
-from barograph.markets.liquidations import WatchedSpans
+from barograph.markets.liquidations import Span, WatchedSpans
 from barograph.markets.records import VENUE
 from barograph.markets.regime import eight_hour_rate
 from barograph.markets.samples import (
@@ -173,11 +173,12 @@ async def liquidation_columns(
 
 
 async def contract_liquidations(
-    tx: Transaction, contract: str, until: int, starts: range, min_watched_pct: float
+    tx: Transaction, contract: str, kept: Span, starts: range
 ) -> tuple[LiquidationColumn, ...]:
-    """Liquidations of one contract in columns, from single liquidations known until `until`."""
+    """Liquidations of one contract in columns, from single ones, which we have for the span."""
+    kept_from, until = kept
     length, end = starts.step, min(starts[-1] + starts.step, until)
-    watch = WatchedSpans(await watched_between(tx, starts[0], end))
+    watch = WatchedSpans(await watched_between(tx, starts[0], end, kept_from))
     rows = await tx.fetch(_CONTRACT_EVENTS, VENUE, contract, starts[0], end, length)
     sums = {(at, side): usd for at, side, usd in rows}
     found = (
@@ -189,7 +190,7 @@ async def contract_liquidations(
         )
         for at in starts
     )
-    return tuple(_column(each.at, each, length, min_watched_pct, until) for each in found)
+    return tuple(_column(each.at, each, length, 0.0, until) for each in found)
 
 
 async def watched_since(tx: Transaction) -> int | None:

@@ -70,6 +70,9 @@ class SeriesQuery(NamedTuple):
     """Between two points on a grid, in milliseconds."""
 
     known_at: int
+    kept_from: int
+    """Before it, records are deleted; 0 if they are kept for good."""
+
     start: int
     """Where a page begins."""
 
@@ -105,10 +108,20 @@ def series_query(
             raise InvalidRequest(f"{name} does not apply to {measure}; its parameters are {known}")
     step = _step(measure, given)
     days = _retained_days(measure, step, given, settings)
-    oldest = 0 if days is None else (now // DAY - days) * DAY  # whole days
+    kept_from = 0 if days is None else now - days * DAY
+    oldest = kept_from // DAY * DAY  # whole days
     span = window(given, now=now, oldest=oldest, default=rules.default_days * DAY)
-    subject, known_at = _subject(rules, given), _known_at(given, now)
-    return SeriesQuery(measure, rules, subject, span, step, known_at, span.start, DEFAULT_LIMIT)
+    return SeriesQuery(
+        measure=measure,
+        rules=rules,
+        subject=_subject(rules, given),
+        span=span,
+        step=step,
+        known_at=_known_at(given, now),
+        kept_from=kept_from,
+        start=span.start,
+        limit=DEFAULT_LIMIT,
+    )
 
 
 def _step(measure: str, given: Mapping[str, str]) -> int:

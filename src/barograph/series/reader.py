@@ -124,7 +124,7 @@ async def _liquidations(
     if contract is None:
         columns = await liquidation_columns(tx, known, grid, 0.0)
     else:
-        columns = await contract_liquidations(tx, contract, known.until, grid, 0.0)
+        columns = await contract_liquidations(tx, contract, (query.kept_from, known.until), grid)
     rows = [_liquidation_row(each, min(1.0, (known.until - each.at) / step)) for each in columns]
     return SeriesPage(rows, following, as_of=known.until)
 
