@@ -17,7 +17,7 @@ from barograph.events.endpoints import EVENTS_PATH, FILTERS
 from barograph.events.query import UNKNOWN_TYPE, EventFilter, event_id, filter_from
 from barograph.events.store import events_after
 from barograph.events.tail import EncodedEvent, EventTail, encode_event
-from barograph.kit.database import Database
+from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.disconnects import next_disconnect
 from barograph.kit.documents import CORS, NO_STORE, NOSNIFF
 from barograph.kit.http import NO_BODY, ApiRouter, Receive, Scope, Send
@@ -105,7 +105,10 @@ class EventStreams:
             found = await events_after(self._database, last, PAGE_EVENTS)
             return [encode_event(each) for each in found]
 
-        return (await self._queue.read(scope, (STREAM_PATH, last), work))[0]
+        try:
+            return (await self._queue.render(scope, (STREAM_PATH, last), work))[0]
+        except DatabaseUnavailable as error:
+            raise TemporarilyUnavailable from error
 
 
 class _Stream(Response):
