@@ -42,7 +42,7 @@ def test_secret_is_shown_once_and_the_endpoint_waits_for_its_challenge(service: 
     deliveries = service.ask(f"{WEBHOOKS_PATH}/{new['id']}/deliveries", x_api_key=key)
 
     assert made.status == 201
-    assert list(new) == ["id", "url", "types", "symbols", "secret", "state", "created_at"]
+    assert list(new) == ["id", "url", "types", "symbols", "state", "created_at", "secret"]
     assert (new["types"], new["symbols"], new["state"]) == (["regime.changed"], ["BTC"], "pending")
     assert new["secret"].startswith("whsec_")
     assert new["secret"] not in listed.body.decode()

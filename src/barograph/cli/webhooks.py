@@ -83,9 +83,9 @@ def test(webhook_id: str, data: Path | None) -> None:
         is_demo = kind_of_folder(settings.data) == "demo"
         sender = HttpWebhookSender(user_agent=settings.user_agent, allow_local=is_demo)
         try:
-            return await Deliveries(database, sender, system_clock).test(webhook)
+            return await Deliveries(database, sender.post, system_clock).test(webhook)
         finally:
-            await sender.close()
+            sender.close()
 
     sent = run_on_database(settings, work)
     answer = sent.failure if sent.status is None else f"HTTP {sent.status}"

@@ -64,7 +64,8 @@ WEBHOOK_SECONDS = 1.0
 UNRECORDED_SECONDS = 60.0
 
 MAX_WEBHOOKS_AT_ONCE = 16
-"""Endpoints that are sent to at the same time, one message each."""
+MAX_FAILING_AT_ONCE = 8
+"""Endpoints that are sent to at the same time. Those that failed last leave room for others."""
 
 MAX_READINGS = 5_000
 """Limit of one transaction: every small write would wait for a huge one."""
@@ -416,7 +417,8 @@ class WebhookJob(Job):
             # Those being sent to are still due, so ask for enough others.
             due = await due_webhooks(self._database, self._clock(), 2 * MAX_WEBHOOKS_AT_ONCE)
             for each in due:
-                if each.id not in self._sending and len(self._sending) < MAX_WEBHOOKS_AT_ONCE:
+                room = MAX_FAILING_AT_ONCE if each.failures else MAX_WEBHOOKS_AT_ONCE
+                if each.id not in self._sending and len(self._sending) < room:
                     self._sending.add(each.id)
                     self._tasks.create_task(self._send(each, lease))
 

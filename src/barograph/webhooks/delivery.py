@@ -6,7 +6,7 @@ message again, with the same `webhook-id`.
 
 import logging
 from http import HTTPStatus
-from random import Random, SystemRandom
+from random import SystemRandom
 from secrets import token_urlsafe
 
 import msgspec
@@ -18,34 +18,28 @@ from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import SECOND
-from barograph.webhooks.records import Delivery, Webhook, WebhookSender
+from barograph.webhooks.records import Delivery, Post, Webhook
 from barograph.webhooks.signing import Message, answers, message_body, signed_fields
 from barograph.webhooks.store import last_event, log_delivery, save_webhook, signing_key
 
 log = logging.getLogger(__name__)
 
-TURN_MESSAGES = 20
 TURN_MS = 2 * SECOND
-"""An endpoint that is behind sends this many messages, for this long, before others may follow."""
+"""How long an endpoint that is behind may send before others follow."""
 
 SCANNED = 200
-"""The events that are looked at together for the next one that an endpoint asked for."""
+"""How many events are read at once to find the next one that an endpoint asked for."""
+
+JITTER = 0.1
 
 
 class Deliveries:
     """Sends messages, and records how each attempt went."""
 
-    def __init__(
-        self,
-        database: Database,
-        sender: WebhookSender,
-        clock: Clock,
-        random: Random | None = None,
-    ) -> None:
+    def __init__(self, database: Database, post: Post, clock: Clock) -> None:
         self._database = database
-        self._sender = sender
+        self._post = post
         self._clock = clock
-        self._random = random or SystemRandom()
         self._key: Ed25519PrivateKey | None = None
 
     async def take_turn(self, webhook: Webhook, lease: Lease) -> None:
@@ -57,9 +51,7 @@ class Deliveries:
         """
         end = self._clock() + TURN_MS
         current: Webhook | None = webhook
-        for _ in range(TURN_MESSAGES):
-            if current is None or self._clock() >= end:
-                return
+        while current is not None and self._clock() < end:
             current = await self._step(current, lease)
 
     async def test(self, webhook: Webhook) -> Delivery:
@@ -74,9 +66,8 @@ class Deliveries:
         if webhook.state == "pending":
             return await self._attempt(webhook, _challenge(webhook, self._clock()), lease)
         found = await events_after(self._database, webhook.delivered_up_to, SCANNED)
-        wanted = webhook.wanted
         for event in found:
-            if wanted.matches(event):
+            if webhook.wanted.matches(event):
                 body = message_body(event.type, event.at, event.body.encode())
                 message = Message(f"msg_{webhook.id}_{event.id}", body, event.id)
                 return await self._attempt(webhook, message, lease)
@@ -91,7 +82,8 @@ class Deliveries:
         if delivery.failure is None:
             after = webhook.after_success(message.event or 0, now)
             return await self._save(webhook, after, delivery, lease)
-        after = webhook.after_failure(delivery.status, now, self._random)
+        jitter = SystemRandom().uniform(1 - JITTER, 1 + JITTER)
+        after = webhook.after_failure(delivery.status, now, jitter)
         fields = {"webhook": webhook.id, "failures": after.failures, "kind": delivery.failure}
         log.warning("webhook not delivered", extra={**fields, "state": after.state})
         await self._save(webhook, after, delivery, lease)
@@ -104,7 +96,7 @@ class Deliveries:
         fields = signed_fields(message, webhook.secret, self._key, started)
         status, failure = None, None
         try:
-            status, start = await self._sender.post(webhook.url, fields, message.body)
+            status, start = await self._post(webhook.url, fields, message.body)
         except UpstreamError as error:
             failure = error.kind
         else:

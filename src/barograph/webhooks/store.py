@@ -1,13 +1,12 @@
 """The tables of webhooks. Events are not queued: each endpoint has a position in their log."""
 
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
 from secrets import token_hex
-from typing import NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from barograph.errors import NotFound
+from barograph.events.query import EventFilter
 from barograph.keys.outbox import put_mail
 from barograph.kit.database import Database, Queryable, Transaction
 from barograph.kit.timestamps import DAY, iso_timestamp
@@ -20,14 +19,6 @@ KEPT_DELIVERIES = 100
 SUBJECT = "Your Barograph webhook was switched off"
 
 
-class Registration(NamedTuple):
-    """What the owner of a key asked for; empty lists mean everything."""
-
-    url: str
-    types: Sequence[str]
-    symbols: Sequence[str]
-
-
 async def signing_key(database: Database) -> Ed25519PrivateKey:
     """The instance's key for `v1a`; the first caller creates it."""
     rows = await database.fetch(_KEY)
@@ -38,7 +29,9 @@ async def signing_key(database: Database) -> Ed25519PrivateKey:
     return Ed25519PrivateKey.from_private_bytes(b64decode(str(rows[0][0])))
 
 
-async def add_webhook(tx: Transaction, mailbox: str, asked: Registration, now: int) -> Webhook:
+async def add_webhook(
+    tx: Transaction, mailbox: str, url: str, wanted: EventFilter, now: int
+) -> Webhook:
     """Store a new endpoint, to be challenged at once.
 
     Raises:
@@ -46,14 +39,9 @@ async def add_webhook(tx: Transaction, mailbox: str, asked: Registration, now: i
     """
     if len(await webhooks_of(tx, mailbox)) >= MAX_WEBHOOKS:
         raise TooManyWebhooks
-    types, symbols = (",".join(sorted(set(each))) for each in (asked.types, asked.symbols))
+    types, symbols = (",".join(sorted(each)) for each in wanted)
     new = Webhook(
-        id=f"wh_{token_hex(8)}",
-        mailbox=mailbox,
-        url=asked.url,
-        types=types,
-        symbols=symbols,
-        secret=new_secret(),
+        *(f"wh_{token_hex(8)}", mailbox, url, types, symbols, new_secret()),
         state="pending",
         created_at=now,
         delivered_up_to=0,
@@ -106,7 +94,10 @@ async def all_webhooks(queryable: Queryable) -> list[Webhook]:
 
 
 async def due_webhooks(queryable: Queryable, now: int, limit: int) -> list[Webhook]:
-    """The endpoints with something to send now; those of a revoked key wait for a new one."""
+    """The endpoints with something to send now, those that don't fail first.
+
+    Those of a revoked key wait for a new one.
+    """
     last = await last_event(queryable)
     return [Webhook(*row) for row in await queryable.fetch(_DUE, now, last, limit)]
 
@@ -174,7 +165,7 @@ _DUE = (
     + """
 WHERE w.next_try_at <= $1 AND k.email IS NOT NULL
     AND (w.state = 'pending' OR w.state = 'active' AND w.delivered_up_to < $2)
-ORDER BY w.next_try_at, w.id LIMIT $3
+ORDER BY w.failures > 0, w.next_try_at, w.id LIMIT $3
 """
 )
 _KEY = "SELECT private_key FROM webhook_keys"

@@ -35,6 +35,12 @@ class Target(NamedTuple):
     path: str
     """With the query."""
 
+    @property
+    def authority(self) -> str:
+        """The value of the Host header."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
+
 
 def parse_target(url: str, *, allow_local: bool) -> Target:
     """Parse and check a URL; a name is checked again each time it is resolved.
