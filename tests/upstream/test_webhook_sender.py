@@ -52,11 +52,10 @@ async def post(url: str, *found: str, body: bytes = b"{}", **options: Any) -> Re
     async def resolve(*_: object) -> list[IpAddress]:
         return [ip_address(each) for each in found]
 
-    sender = HttpWebhookSender(
-        user_agent="barograph", resolve=resolve if found else None, **options
-    )
+    options["resolve"] = resolve if found else None
+    sender = HttpWebhookSender(user_agent="barograph", **options)
     try:
-        return await sender.post(url, SIGNED, body)
+        return await sender.post(url, signed(MESSAGE), body)
     finally:
         sender.close()
 
@@ -191,3 +190,13 @@ def test_name_with_any_private_address_gets_no_connection(found: list[str]) -> N
 def test_other_name_of_loopback_is_private(host: str) -> None:
     with pytest.raises(PrivateTarget):
         asyncio.run(post(f"https://{host}/"))
+
+
+@pytest.mark.parametrize("reply", [b" abc\n", b'"abc"', b'{ "challenge": "abc" }'])
+def test_challenge_is_answered_as_text_or_json(reply: bytes) -> None:
+    assert answers(reply, "abc")
+
+
+@pytest.mark.parametrize("reply", [b"", b"xabc", b"[" * 16_000, b'"\xff"'])
+def test_any_other_reply_does_not_answer_a_challenge(reply: bytes) -> None:
+    assert not answers(reply, "abc")
