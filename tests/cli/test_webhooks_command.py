@@ -89,7 +89,7 @@ def test_test_prints_the_outcome_and_refuses_a_private_address(folder: Path, web
     failed = run(folder, "test", webhook).exception
 
     assert "not delivered: private address" in str(failed)
-    assert "there is no webhook wh_no" in str(run(folder, "test", "wh_no").exception)
+    assert "there is no webhook with this id" in str(run(folder, "test", "wh_no").exception)
 
 
 def test_forgotten_mailbox_has_no_webhooks(folder: Path, webhook: str) -> None:

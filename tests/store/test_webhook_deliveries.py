@@ -98,7 +98,7 @@ class Office:
             self.run(self.deliveries.take_turn(each, self.lease))
 
     def shown(self, webhook: Webhook) -> Webhook:
-        return self.run(find_webhook(self.database, webhook.id, None))
+        return self.run(find_webhook(self.database, webhook.id))
 
     def mails(self) -> list[Row]:
         return self.run(self.database.fetch("SELECT recipient, body FROM outbox"))
@@ -255,7 +255,7 @@ def test_endpoint_that_is_disabled_during_an_attempt_stays_disabled(office: Offi
     office.happen("BTC", "ETH")
 
     async def disable() -> None:
-        found = await find_webhook(office.database, webhook.id, None)
+        found = await find_webhook(office.database, webhook.id)
         off = found._replace(state="disabled", why="by hand")
         await office.database.write(lambda tx: save_webhook(tx, found, off, office.clock()))
 

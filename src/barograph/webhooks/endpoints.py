@@ -29,7 +29,7 @@ from barograph.webhooks.records import MAX_WEBHOOKS, Delivery, State, Webhook, w
 from barograph.webhooks.signing import key_id, public_key_text
 from barograph.webhooks.store import (
     add_webhook,
-    delete_webhook,
+    delete_webhooks,
     deliveries_of,
     find_webhook,
     signing_key,
@@ -167,9 +167,8 @@ def webhook_routes(
     )
     async def delete(request: Request) -> Response:
         owner = await limiter.owner(request.scope)
-        public_id = request.path_params["id"]
-        await find_webhook(database, public_id, owner)  # a guess doesn't take the write lock
-        await database.write(lambda tx: delete_webhook(tx, public_id, owner))
+        found = await find_webhook(database, request.path_params["id"], owner)
+        await database.write(lambda tx: delete_webhooks(tx, [found]))
         return private_response(204, b"")
 
     @router.get(

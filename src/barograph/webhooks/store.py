@@ -1,6 +1,7 @@
 """The tables of webhooks. Events are not queued: each endpoint has a position in their log."""
 
 from base64 import b64decode, b64encode
+from collections.abc import Sequence
 from secrets import token_hex
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -56,7 +57,7 @@ async def webhooks_of(queryable: Queryable, mailbox: str) -> list[Webhook]:
     return [Webhook(*row) for row in await queryable.fetch(_OF_MAILBOX, mailbox)]
 
 
-async def find_webhook(queryable: Queryable, public_id: str, mailbox: str | None) -> Webhook:
+async def find_webhook(queryable: Queryable, public_id: str, mailbox: str | None = None) -> Webhook:
     """An endpoint of a mailbox, or of any for the operator.
 
     Raises:
@@ -66,26 +67,14 @@ async def find_webhook(queryable: Queryable, public_id: str, mailbox: str | None
         found = Webhook(*row)
         if mailbox in {None, found.mailbox}:
             return found
-    raise NotFound("there is no such webhook; list yours with GET /api/v1/webhooks")
+    raise NotFound("there is no webhook with this id; list them to see their ids")
 
 
-async def delete_webhook(tx: Transaction, public_id: str, mailbox: str) -> None:
-    """Delete an endpoint and its log.
-
-    Raises:
-        NotFound: the mailbox has no such endpoint.
-    """
-    await find_webhook(tx, public_id, mailbox)
-    await tx.execute(_DELETE_LOG, public_id)
-    await tx.execute(_DELETE, public_id)
-
-
-async def forget_webhooks(tx: Transaction, mailbox: str) -> int:
-    """Delete all endpoints of a mailbox; returns how many there were."""
-    found = await webhooks_of(tx, mailbox)
+async def delete_webhooks(tx: Transaction, found: Sequence[Webhook]) -> None:
+    """Delete endpoints and their logs."""
     for each in found:
-        await delete_webhook(tx, each.id, mailbox)
-    return len(found)
+        await tx.execute(_DELETE_LOG, each.id)
+        await tx.execute(_DELETE, each.id)
 
 
 async def all_webhooks(queryable: Queryable) -> list[Webhook]:
