@@ -12,6 +12,7 @@ from barograph.limits.rate_limits import WEBHOOKS, KeyRequired
 from barograph.webhooks.endpoints import WEBHOOK_KEY_PATH, WEBHOOKS_PATH
 from barograph.webhooks.signing import public_key_text
 from barograph.webhooks.store import signing_key
+from support.databases import bring_back, take_away
 from support.service import Answer, Service
 
 URL = "https://hooks.example/in?token=private"
@@ -121,3 +122,11 @@ def test_anyone_may_read_the_public_key(service: Service) -> None:
     assert answer.json()["public_key"] == public_key_text(own)
     assert answer.headers["access-control-allow-origin"] == "*"
     assert service.ask(WEBHOOK_KEY_PATH, "HEAD").status == 200
+
+
+def test_without_its_database_the_service_says_when_to_try_again(service: Service) -> None:
+    key = key_of(service)
+    take_away(service.settings.database_path)
+    for answer in (register(service, key), service.ask(WEBHOOK_KEY_PATH)):
+        assert (answer.status, answer.headers["retry-after"]) == (503, "5")
+    bring_back(service.settings.database_path)
