@@ -56,18 +56,19 @@ class Deliveries:
 
     async def test(self, webhook: Webhook) -> Delivery:
         """Send a test message now."""
-        now = self._clock()
-        data = msgspec.json.encode({"webhook": webhook.id})
-        body = message_body("webhook.test", now, data)
-        return await self._send(webhook, Message(f"msg_{webhook.id}_test_{now}", body))
+        message = _own_message(webhook, "test", self._clock(), {"webhook": webhook.id})
+        return await self._send(webhook, message)
 
     async def _step(self, webhook: Webhook, lease: Lease) -> Webhook | None:
         """Send one message; returns the endpoint if another one can follow."""
         if webhook.state == "pending":
-            return await self._attempt(webhook, _challenge(webhook, self._clock()), lease)
+            asked = token_urlsafe(24)  # a new one for each attempt
+            message = _own_message(webhook, "challenge", self._clock(), {"challenge": asked})
+            return await self._attempt(webhook, message._replace(challenge=asked), lease)
         found = await events_after(self._database, webhook.delivered_up_to, SCANNED)
+        wanted = webhook.wanted
         for event in found:
-            if webhook.wanted.matches(event):
+            if wanted.matches(event):
                 body = message_body(event.type, event.at, event.body.encode())
                 message = Message(f"msg_{webhook.id}_{event.id}", body, event.id)
                 return await self._attempt(webhook, message, lease)
@@ -128,9 +129,7 @@ class Deliveries:
         return await self._database.write(work)
 
 
-def _challenge(webhook: Webhook, now: int) -> Message:
-    """A new challenge for each attempt; the endpoint answers it in its reply."""
-    challenge = token_urlsafe(24)
-    data = msgspec.json.encode({"challenge": challenge})
-    body = message_body("webhook.challenge", now, data)
-    return Message(f"msg_{webhook.id}_challenge_{now}", body, challenge=challenge)
+def _own_message(webhook: Webhook, kind: str, now: int, data: dict[str, str]) -> Message:
+    """A message that is not about an event."""
+    body = message_body(f"webhook.{kind}", now, msgspec.json.encode(data))
+    return Message(f"msg_{webhook.id}_{kind}_{now}", body)
