@@ -1,8 +1,8 @@
 """`/api/v1/webhooks`: the owner of a personal key registers endpoints for events."""
 
-from typing import Annotated, TypeVar
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -25,7 +25,7 @@ from barograph.kit.request_limits import MAX_BODY_BYTES
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import JSON_TYPE, Schema, WireModel, operation, parameter, refusal
 from barograph.limits.rate_limits import WEBHOOKS, RateLimiter
-from barograph.webhooks.records import MAX_WEBHOOKS, Delivery, State, Webhook, words
+from barograph.webhooks.records import MAX_WEBHOOKS, State, words
 from barograph.webhooks.signing import key_id, public_key_text
 from barograph.webhooks.store import (
     add_webhook,
@@ -37,13 +37,13 @@ from barograph.webhooks.store import (
 )
 from barograph.webhooks.targets import MAX_URL, parse_target
 
-T = TypeVar("T", bound=WireModel)
-
 WEBHOOKS_PATH = "/api/v1/webhooks"
 WEBHOOK_KEY_PATH = "/api/v1/webhook-key"
 INVALID_BODY = 'the body must be a JSON object such as {"url": "https://example.com/hook"}'
 
 Symbol = Annotated[str, Field(pattern="^[A-Za-z0-9]{1,30}$")]
+Time = Annotated[str, BeforeValidator(lambda at: None if at is None else iso_timestamp(at))]
+Words = BeforeValidator(words)
 
 
 class WebhookRequest(BaseModel):
@@ -65,10 +65,10 @@ class RegisteredWebhook(WireModel):
 
     id: str
     url: str
-    types: Annotated[list[EventType], Field(description="Empty for all.")]
-    symbols: Annotated[list[str], Field(description="Empty for all.")]
+    types: Annotated[list[EventType], Words, Field(description="Empty for all.")]
+    symbols: Annotated[list[str], Words, Field(description="Empty for all.")]
     state: State
-    created_at: str
+    created_at: Time
 
 
 class NewWebhookBody(RegisteredWebhook):
@@ -80,9 +80,9 @@ class NewWebhookBody(RegisteredWebhook):
 class WebhookBody(RegisteredWebhook):
     """A webhook, without its secret."""
 
-    last_delivery_at: Annotated[str | None, Field(description="Last accepted event.")]
+    last_delivery_at: Annotated[Time | None, Field(description="Last accepted event.")]
     failures: Annotated[int, Field(description="Failed attempts since the last success.")]
-    failing_since: str | None
+    failing_since: Time | None
     why: Annotated[str | None, Field(description="Why nothing is delivered any more.")]
 
 
@@ -97,7 +97,7 @@ class DeliveryBody(WireModel):
 
     message: Annotated[str, Field(description="The `webhook-id`, the same for every attempt.")]
     event: Annotated[int | None, Field(description="Null for a challenge.")]
-    at: str
+    at: Time
     attempt: int
     status: Annotated[int | None, Field(description="HTTP status; null without an answer.")]
     failure: Annotated[str | None, Field(description="Kind of failure; null for a success.")]
@@ -141,13 +141,15 @@ def webhook_routes(
         wanted = EventFilter(frozenset(asked.types), symbols)
         await limiter.count(WEBHOOKS, owner)
         new = await database.write(lambda tx: add_webhook(tx, owner, asked.url, wanted, clock()))
-        return private_response(201, _wire(NewWebhookBody, new).encode())
+        body = NewWebhookBody.model_validate(new, from_attributes=True)
+        return private_response(201, body.encode())
 
     @router.get(WEBHOOKS_PATH, **operation("getWebhooks", WebhookList, responses=_ERRORS))
     async def webhooks(request: Request) -> Response:
         owner = await limiter.owner(request.scope)
-        found = [_wire(WebhookBody, each) for each in await webhooks_of(database, owner)]
-        return private_response(200, WebhookList(webhooks=found).encode())
+        found = {"webhooks": await webhooks_of(database, owner)}
+        body = WebhookList.model_validate(found, from_attributes=True)
+        return private_response(200, body.encode())
 
     @router.get(
         f"{WEBHOOKS_PATH}/{{id}}/deliveries",
@@ -156,8 +158,8 @@ def webhook_routes(
     async def deliveries(request: Request) -> Response:
         owner = await limiter.owner(request.scope)
         webhook = await find_webhook(database, request.path_params["id"], owner)
-        logged = await deliveries_of(database, webhook.id)
-        body = DeliveryList(deliveries=[_wire(DeliveryBody, each) for each in logged])
+        logged = {"deliveries": await deliveries_of(database, webhook.id)}
+        body = DeliveryList.model_validate(logged, from_attributes=True)
         return private_response(200, body.encode())
 
     @router.delete(
@@ -199,18 +201,6 @@ def _parsed(body: bytes) -> WebhookRequest:
         raise InvalidRequest(INVALID_BODY) from error
 
 
-def _wire(model: type[T], record: Webhook | Delivery) -> T:
-    """A record as a body: times for people and programs, and lists."""
-    found = {name: getattr(record, name) for name in model.model_fields}
-    for name in _TIMES & found.keys():
-        found[name] = None if found[name] is None else iso_timestamp(found[name])
-    for name in _LISTS & found.keys():
-        found[name] = words(found[name])
-    return model.model_validate(found)
-
-
-_TIMES = {"at", "created_at", "last_delivery_at", "failing_since"}
-_LISTS = {"types", "symbols"}
 _ID = parameter("path", "id", "The id of a webhook.", example="wh_0123456789abcdef")
 _REQUEST_BODY = {
     "required": True,
