@@ -216,6 +216,10 @@ def test_410_switches_the_endpoint_off_at_once(office: Office) -> None:
 
     assert office.shown(webhook).state == "disabled"
     assert len(office.mails()) == 1
+    unanswered = office.add()
+    office.turn()
+    assert office.shown(unanswered).state == "failed"
+    assert len(office.mails()) == 1
 
 
 def test_revoked_key_pauses_its_endpoints_and_a_new_one_catches_up(office: Office) -> None:

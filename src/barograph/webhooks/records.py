@@ -70,14 +70,15 @@ class Webhook(NamedTuple):
         """The same endpoint after a failed attempt: retried later, or given up."""
         since = now if self.failing_since is None else self.failing_since
         failed = self._replace(failures=self.failures + 1, failing_since=since)
-        pauses = CHALLENGE_PAUSES if self.state == "pending" else PAUSES
-        if status == GONE:
-            return failed._replace(state="disabled", why="the endpoint answered 410 Gone")
-        if self.failures < len(pauses):
+        is_pending = self.state == "pending"
+        pauses = CHALLENGE_PAUSES if is_pending else PAUSES
+        if status != GONE and self.failures < len(pauses):
             return failed._replace(next_try_at=now + round(pauses[self.failures] * jitter))
-        if self.state == "pending":
-            return failed._replace(state="failed", why="the challenge was not answered in an hour")
-        return failed._replace(state="disabled", why="every attempt of a day failed")
+        why = f"every attempt of {'an hour' if is_pending else 'a day'} failed"
+        return failed._replace(
+            state="failed" if is_pending else "disabled",
+            why="the endpoint answered 410 Gone" if status == GONE else why,
+        )
 
 
 class Delivery(NamedTuple):
