@@ -13,11 +13,11 @@ from barograph.cli.keys import keys
 from barograph.cli.processes import db
 from barograph.cli.webhooks import webhooks
 from barograph.errors import BarographError, ConfigurationError
+from barograph.events.query import EventFilter
 from barograph.kit.database import Work
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.settings import Settings
-from barograph.webhooks.store import Registration, add_webhook
-from support.clock import HandClock
+from barograph.webhooks.store import add_webhook
 
 T = TypeVar("T")
 
@@ -50,10 +50,10 @@ def write(folder: Path, work: Work[T]) -> T:
 
 @pytest.fixture
 def webhook(folder: Path) -> str:
-    asked = Registration("https://127.0.0.1:1/secret-path", [], [])
+    url, mailbox = "https://127.0.0.1:1/secret-path", "name@example.com"
     email = ["create", "--email", "name@example.com", "--data", str(folder)]
     assert CliRunner().invoke(keys, email).exit_code == 0
-    return write(folder, lambda tx: add_webhook(tx, "name@example.com", asked, HandClock()())).id
+    return write(folder, lambda tx: add_webhook(tx, mailbox, url, EventFilter(), 1)).id
 
 
 def test_list_shows_the_host_and_no_secret(folder: Path, webhook: str) -> None:
@@ -89,7 +89,7 @@ def test_test_prints_the_outcome_and_refuses_a_private_address(folder: Path, web
     failed = run(folder, "test", webhook).exception
 
     assert "not delivered: private address" in str(failed)
-    assert "there is no webhook wh_no" in str(run(folder, "test", "wh_no").exception)
+    assert "there is no webhook with this id" in str(run(folder, "test", "wh_no").exception)
 
 
 def test_forgotten_mailbox_has_no_webhooks(folder: Path, webhook: str) -> None:

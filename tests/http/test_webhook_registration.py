@@ -10,8 +10,10 @@ import pytest
 
 from barograph.limits.rate_limits import WEBHOOKS, KeyRequired
 from barograph.webhooks.endpoints import WEBHOOK_KEY_PATH, WEBHOOKS_PATH
+from barograph.webhooks.records import Delivery
 from barograph.webhooks.signing import public_key_text
 from barograph.webhooks.store import signing_key
+from support.databases import bring_back, take_away
 from support.service import Answer, Service
 
 URL = "https://hooks.example/in?token=private"
@@ -39,17 +41,21 @@ def test_secret_is_shown_once_and_the_endpoint_waits_for_its_challenge(service: 
     made = register(service, key, {"url": URL, "types": ["regime.changed"], "symbols": ["btc"]})
     new = made.json()
     listed = service.ask(WEBHOOKS_PATH, x_api_key=key)
+    attempt = Delivery("msg_1", 1, 1_794_000_000_000, 1, None, "timeout", 9)
+    sql = "INSERT INTO webhook_deliveries VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+    service.execute(sql, new["id"], 1, *attempt)
     deliveries = service.ask(f"{WEBHOOKS_PATH}/{new['id']}/deliveries", x_api_key=key)
 
     assert made.status == 201
-    assert list(new) == ["id", "url", "types", "symbols", "secret", "state", "created_at"]
+    assert list(new) == ["id", "url", "types", "symbols", "state", "created_at", "secret"]
     assert (new["types"], new["symbols"], new["state"]) == (["regime.changed"], ["BTC"], "pending")
     assert new["secret"].startswith("whsec_")
     assert new["secret"] not in listed.body.decode()
     [shown] = listed.json()["webhooks"]
     unsent = {"last_delivery_at": None, "failures": 0, "failing_since": None, "why": None}
     assert {"secret": new["secret"], **shown} == {**new, **unsent}
-    assert deliveries.json() == {"deliveries": []}
+    [logged] = deliveries.json()["deliveries"]
+    assert logged == {**attempt._asdict(), "at": "2026-11-06T21:20:00.000Z"}
     for answer in (made, listed, deliveries):
         assert "no-store" in answer.headers["cache-control"]
         assert "access-control-allow-origin" not in answer.headers
@@ -121,3 +127,11 @@ def test_anyone_may_read_the_public_key(service: Service) -> None:
     assert answer.json()["public_key"] == public_key_text(own)
     assert answer.headers["access-control-allow-origin"] == "*"
     assert service.ask(WEBHOOK_KEY_PATH, "HEAD").status == 200
+
+
+def test_without_its_database_the_service_says_when_to_try_again(service: Service) -> None:
+    key = key_of(service)
+    take_away(service.settings.database_path)
+    for answer in (register(service, key), service.ask(WEBHOOK_KEY_PATH)):
+        assert (answer.status, answer.headers["retry-after"]) == (503, "5")
+    bring_back(service.settings.database_path)

@@ -125,7 +125,7 @@ def forget(email: str, yes: bool, data: Path | None) -> None:
     """
     from barograph.keys.email_address import parse_address
     from barograph.keys.registration import forget_mailbox
-    from barograph.webhooks.store import forget_webhooks
+    from barograph.webhooks.store import delete_webhooks, webhooks_of
 
     try:
         mailbox = parse_address(email).mailbox
@@ -135,12 +135,13 @@ def forget(email: str, yes: bool, data: Path | None) -> None:
     if not yes:
         click.confirm(f"Forget {mailbox}? This cannot be undone", abort=True)
     gone = run_on_database(settings, lambda database: forget_mailbox(database, mailbox))
-    webhooks = run_on_database(
-        settings, lambda database: database.write(lambda tx: forget_webhooks(tx, mailbox))
+    found = run_on_database(settings, lambda database: webhooks_of(database, mailbox))
+    run_on_database(
+        settings, lambda database: database.write(lambda tx: delete_webhooks(tx, found))
     )
     click.echo(
         f"deleted: keys {gone.keys}, links {gone.links}, queued e-mails {gone.mails}, "
-        f"webhooks {webhooks}"
+        f"webhooks {len(found)}"
     )
 
 

@@ -8,12 +8,12 @@ import click
 
 from barograph.cli.common import data_option, json_option, read_settings, run_on_database
 from barograph.cli.databases import kind_of_folder
-from barograph.errors import BarographError, NotFound
+from barograph.errors import BarographError
 from barograph.kit.clock import system_clock
 from barograph.kit.timestamps import iso_timestamp
 
 if TYPE_CHECKING:
-    from barograph.kit.database import Database, Queryable, Transaction
+    from barograph.kit.database import Database, Transaction
     from barograph.webhooks.records import Delivery, Webhook
 
 
@@ -51,14 +51,14 @@ def list_webhooks(as_json: bool, data: Path | None) -> None:
     if as_json:
         click.echo(json.dumps(rows))
         return
+    if not rows:
+        click.echo("no webhooks")
     for each in rows:
         why = f" ({each['why']})" if each["why"] else ""
         click.echo(
             f"{each['id']}  {each['state']}{why}  failures {each['failures']}  "
             f"delivered up to {each['delivered_up_to']}  {each['host']}  {each['mailbox']}"
         )
-    if not rows:
-        click.echo("no webhooks")
 
 
 @webhooks.command()
@@ -75,17 +75,18 @@ def test(webhook_id: str, data: Path | None) -> None:
     """
     from barograph.upstream.webhooks import HttpWebhookSender
     from barograph.webhooks.delivery import Deliveries
+    from barograph.webhooks.store import find_webhook
 
     settings = read_settings(data=data)
 
     async def work(database: "Database") -> "Delivery":
-        webhook = await _find(database, webhook_id)
+        webhook = await find_webhook(database, webhook_id)
         is_demo = kind_of_folder(settings.data) == "demo"
         sender = HttpWebhookSender(user_agent=settings.user_agent, allow_local=is_demo)
         try:
-            return await Deliveries(database, sender, system_clock).test(webhook)
+            return await Deliveries(database, sender.post, system_clock).test(webhook)
         finally:
-            await sender.close()
+            sender.close()
 
     sent = run_on_database(settings, work)
     answer = sent.failure if sent.status is None else f"HTTP {sent.status}"
@@ -105,27 +106,16 @@ def disable(webhook_id: str, why: str, data: Path | None) -> None:
     Example:
       barograph webhooks disable wh_0123456789abcdef --why "it answers with an attack"
     """
-    from barograph.webhooks.store import save_webhook
+    from barograph.webhooks.store import find_webhook, save_webhook
 
     async def work(tx: "Transaction") -> bool:
-        found = await _find(tx, webhook_id)
+        found = await find_webhook(tx, webhook_id)
         off = found._replace(state="disabled", why=why)
         return found.state != "disabled" and await save_webhook(tx, found, off, system_clock())
 
     if not run_on_database(read_settings(data=data), lambda database: database.write(work)):
         raise BarographError(f"{webhook_id} is disabled already")
     click.echo(f"disabled {webhook_id}")
-
-
-async def _find(queryable: "Queryable", webhook_id: str) -> "Webhook":
-    from barograph.webhooks.store import find_webhook
-
-    try:
-        return await find_webhook(queryable, webhook_id, None)
-    except NotFound as error:
-        raise BarographError(
-            f"there is no webhook {webhook_id}: see `barograph webhooks list`"
-        ) from error
 
 
 def _row(webhook: "Webhook") -> dict[str, str | int | None]:

@@ -73,7 +73,7 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
         sender = HttpWebhookSender(
             user_agent=settings.user_agent, allow_local=settings.webhooks_allow_local
         )
-        stack.push_async_callback(sender.close)
+        stack.callback(sender.close)
         ledger = Ledger(history, clock)
         sources = macro_sources(settings, files, clock=clock)
         jobs: list[Job] = [
@@ -90,7 +90,7 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
             ),
             StanceJob(StanceIssuer(settings, database, ledger, clock), ledger),
             VersionEventJob(VersionEvents(database, ledger)),
-            WebhookJob(database, Deliveries(database, sender, clock), clock=clock),
+            WebhookJob(database, Deliveries(database, sender.post, clock), clock=clock),
         ]
         if mail is not None:
             jobs.append(MailJob(database, mail, clock=clock))

@@ -61,10 +61,12 @@ MAIL_SECONDS = 1.0
 FILE_SECONDS = 30.0
 FILES_PER_RUN = 5
 WEBHOOK_SECONDS = 1.0
+BUSY_WEBHOOK_SECONDS = 0.05
 UNRECORDED_SECONDS = 60.0
 
 MAX_WEBHOOKS_AT_ONCE = 16
-"""Endpoints that are sent to at the same time, one message each."""
+MAX_FAILING_AT_ONCE = 8
+"""Endpoints that are sent to at the same time. Those that failed last leave room for others."""
 
 MAX_READINGS = 5_000
 """Limit of one transaction: every small write would wait for a huge one."""
@@ -411,9 +413,12 @@ class WebhookJob(Job):
         """Start to send to the endpoints that have something due."""
         with logged("webhooks not read"):
             # Those being sent to are still due, so ask for enough others.
-            due = await due_webhooks(self._database, self._clock(), 2 * MAX_WEBHOOKS_AT_ONCE)
+            limit = 2 * MAX_WEBHOOKS_AT_ONCE
+            due = await due_webhooks(self._database, self._clock(), limit)
+            self._seconds = WEBHOOK_SECONDS if len(due) < limit else BUSY_WEBHOOK_SECONDS
             for each in due:
-                if each.id not in self._sending and len(self._sending) < MAX_WEBHOOKS_AT_ONCE:
+                room = MAX_FAILING_AT_ONCE if each.failures else MAX_WEBHOOKS_AT_ONCE
+                if each.id not in self._sending and len(self._sending) < room:
                     self._sending.add(each.id)
                     self._tasks.create_task(self._send(each, lease))
 

@@ -130,7 +130,7 @@ class RateLimiter:
             InvalidApiKey: the request has a key that is not valid.
             TooManyRequests: the limit is used up.
         """
-        keys = [value for name, value in scope["headers"] if name == KEY_FIELD]
+        keys = _keys(scope)
         if not keys:
             return await self.count(ANONYMOUS, self.caller(scope))
         owner = await self._owner(keys)
@@ -139,16 +139,16 @@ class RateLimiter:
         return await self.count(PERSONAL, owner)
 
     async def owner(self, scope: Scope) -> str:
-        """The mailbox of a request that needs a key; the request is not counted.
+        """Count a request that needs a key, and return its mailbox.
 
         Raises:
             KeyRequired: the request has no valid key.
-            TooManyRequests: the caller has sent too many such requests.
+            TooManyRequests: the limit is used up.
         """
-        keys = [value for name, value in scope["headers"] if name == KEY_FIELD]
-        owner = await self._owner(keys) if keys else None
+        owner = await self._owner(_keys(scope))
         if owner is None:
             raise KeyRequired(await self.count(BAD_KEYS, self.caller(scope)))
+        await self.count(PERSONAL, owner)
         return owner
 
     async def count(self, limit: RateLimit, caller: str) -> Usage:
@@ -172,9 +172,13 @@ class RateLimiter:
         return caller_group(peer, forwarded, self._trusted)
 
     async def _owner(self, keys: Sequence[bytes]) -> str | None:
-        if len(keys) > 1 or not 0 < len(keys[0]) <= MAX_KEY_BYTES:
+        if len(keys) != 1 or not 0 < len(keys[0]) <= MAX_KEY_BYTES:
             return None
         return await self._verify_key(keys[0].decode("latin-1"))
+
+
+def _keys(scope: Scope) -> list[bytes]:
+    return [value for name, value in scope["headers"] if name == KEY_FIELD]
 
 
 def rate_limit_fields(usage: Usage, now: int) -> Headers:

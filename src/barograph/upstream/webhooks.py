@@ -1,7 +1,8 @@
 """Sends webhooks to addresses that strangers chose.
 
 Each attempt resolves the name, checks every address and connects to a checked one, so a name that
-changes between check and connection gains nothing. A request costs at most ten seconds and 4 KiB.
+changes between check and connection gains nothing. It uses sockets and not our HTTP client, which
+would parse interim responses (103) for as long as they come.
 """
 
 import asyncio
@@ -10,24 +11,33 @@ import ssl
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from http.cookiejar import CookieJar, DefaultCookiePolicy
-from ipaddress import IPv4Address, ip_address
+from ipaddress import ip_address
 
-import httpx2
+import h11
 
-from barograph.errors import Forbidden, InvalidRequest, UnknownToUpstream, Unreachable
+from barograph.errors import (
+    Forbidden,
+    InvalidReply,
+    InvalidRequest,
+    UnknownToUpstream,
+    Unreachable,
+)
 from barograph.upstream.http import tls_context
 from barograph.webhooks.records import Reply
-from barograph.webhooks.targets import PORTS, IpAddress, Target, is_allowed, parse_target
+from barograph.webhooks.targets import IpAddress, Target, is_allowed, parse_target
 
 CONNECT_SECONDS = 3.0
 TOTAL_SECONDS = 10.0
-MAX_REPLY = 4 * 1024
+MAX_REPLY = 16 * 1024
+"""Bytes that are read of a response, with its header."""
+
 MAX_ADDRESSES = 3
 """How many addresses of a name are tried."""
 
-RESOLVERS = 8
-"""Threads for name resolution, apart from those of the collector's own requests."""
+RESOLVERS = 64
+"""Threads for name resolution: more than attempts, because a lookup can outlast its attempt."""
+
+_FIELDS = [("Content-Type", "application/json"), ("Connection", "close")]
 
 Resolve = Callable[[str, int], Awaitable[list[IpAddress]]]
 
@@ -45,7 +55,7 @@ class TimedOut(Unreachable):
 
 
 class HttpWebhookSender:
-    """Sends one request per connection: no redirect, proxy, cookie or reused connection."""
+    """Sends one request per connection, without redirects, proxies and cookies."""
 
     def __init__(
         self,
@@ -56,56 +66,50 @@ class HttpWebhookSender:
         tls: ssl.SSLContext | None = None,
         seconds: float = TOTAL_SECONDS,
     ) -> None:
+        self._user_agent = user_agent
         self._allow_local = allow_local
         self._threads = ThreadPoolExecutor(RESOLVERS, "webhook-dns")
         self._resolve = resolve or self._resolve_name
+        self._tls = tls or tls_context()
         self._seconds = seconds
-        self._http = httpx2.AsyncClient(
-            # A kept connection was verified for one name, and another name may share its address.
-            limits=httpx2.Limits(max_keepalive_connections=0),
-            headers={
-                "User-Agent": user_agent,
-                "Content-Type": "application/json",
-                "Accept-Encoding": "identity",
-                "Connection": "close",
-            },
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
-            follow_redirects=False,
-            trust_env=False,
-            timeout=httpx2.Timeout(seconds, connect=CONNECT_SECONDS),
-            verify=tls or tls_context(),
-        )
 
     async def post(self, url: str, fields: dict[str, str], body: bytes) -> Reply:
-        """Send one request and read the start of the answer.
+        """Send one request and read the start of the answer. No error contains the URL.
 
         Raises:
             PrivateTarget: the name has an address that is not public.
             UnknownToUpstream: the name has no address.
-            Unreachable: no connection, or no answer in time. No message contains the URL.
+            Unreachable: no connection, or no answer in time.
+            InvalidReply: the answer is not HTTP, or its header is too long.
         """
         try:
             async with asyncio.timeout(self._seconds):
                 return await self._post(url, fields, body)
-        except (TimeoutError, httpx2.TimeoutException) as error:
+        except TimeoutError as error:
             raise TimedOut("no answer in time") from error
-        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
-            # Only the name: the text of some of these holds the address.
+        except h11.ProtocolError as error:
+            raise InvalidReply("the answer is not HTTP") from error
+        except (OSError, ValueError) as error:
+            # Only its type: the text of some of these holds the address.
             raise Unreachable(f"no answer ({type(error).__name__})") from None
 
-    async def close(self) -> None:
-        """Release every connection and thread."""
+    def close(self) -> None:
+        """Release the threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-        await self._http.aclose()
 
     async def _post(self, url: str, fields: dict[str, str], body: bytes) -> Reply:
         target, addresses = await self._checked(url)
-        for address in addresses[:-1]:
-            try:
-                return await self._post_to(target, address, fields, body)
-            except (httpx2.ConnectError, httpx2.ConnectTimeout):
-                continue  # nothing was sent
-        return await self._post_to(target, addresses[-1], fields, body)
+        reader, writer = await self._connect(target, addresses)
+        try:
+            own = {"Host": target.authority, "User-Agent": self._user_agent}
+            head = [*own.items(), *fields.items(), ("Content-Length", str(len(body)))]
+            request = h11.Request(method="POST", target=target.path, headers=[*head, *_FIELDS])
+            connection = h11.Connection(h11.CLIENT)
+            for event in (request, h11.Data(body), h11.EndOfMessage()):
+                writer.write(connection.send(event) or b"")
+            return await _read_reply(connection, reader)
+        finally:
+            writer.transport.abort()
 
     async def _checked(self, url: str) -> tuple[Target, list[IpAddress]]:
         """The addresses of a URL, all of which may be connected to."""
@@ -121,21 +125,20 @@ class HttpWebhookSender:
             raise PrivateTarget("the name has an address that is not public")
         return target, found[:MAX_ADDRESSES]
 
-    async def _post_to(
-        self, target: Target, address: IpAddress, fields: dict[str, str], body: bytes
-    ) -> Reply:
-        place = str(address) if isinstance(address, IPv4Address) else f"[{address}]"
-        host = f"[{target.host}]" if ":" in target.host else target.host
-        port = "" if target.port == PORTS[target.scheme] else f":{target.port}"
-        async with self._http.stream(
-            "POST",
-            f"{target.scheme}://{place}:{target.port}{target.path}",
-            headers={**fields, "Host": host + port},
-            content=body,
-            # The certificate is verified against the name, not the address.
-            extensions={"sni_hostname": target.host},
-        ) as response:
-            return Reply(response.status_code, await _start_of(response))
+    async def _connect(
+        self, target: Target, addresses: list[IpAddress]
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect to one of the addresses; its certificate must be of the name."""
+        tls, name = (self._tls, target.host) if target.scheme == "https" else (None, None)
+        for address in addresses:
+            try:
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    return await asyncio.open_connection(
+                        str(address), target.port, limit=MAX_REPLY, ssl=tls, server_hostname=name
+                    )
+            except OSError as error:
+                failure = error
+        raise failure
 
     async def _resolve_name(self, host: str, port: int) -> list[IpAddress]:
         ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
@@ -147,12 +150,20 @@ class HttpWebhookSender:
         return [ip_address(str(place[0])) for *_, place in found]
 
 
-async def _start_of(response: httpx2.Response) -> bytes:
-    """The first bytes of a body; the rest is never read."""
-    start = bytearray()
-    assert isinstance(response.stream, httpx2.AsyncByteStream)
-    async for chunk in response.stream:
-        start += chunk
-        if len(start) >= MAX_REPLY:
+async def _read_reply(connection: h11.Connection, reader: asyncio.StreamReader) -> Reply:
+    """The status and the start of the body; the rest is never read."""
+    status, start, room = None, b"", MAX_REPLY
+    while not isinstance(event := connection.next_event(), h11.EndOfMessage | h11.ConnectionClosed):
+        if isinstance(event, h11.Response):
+            status = event.status_code
+        elif isinstance(event, h11.Data):
+            start += event.data
+        elif event is h11.NEED_DATA and room:
+            data = await reader.read(room)
+            room -= len(data)
+            connection.receive_data(data)
+        elif event is h11.NEED_DATA:
             break
-    return bytes(start[:MAX_REPLY])
+    if status is None:
+        raise InvalidReply("the answer has no end of its header")
+    return Reply(status, start)

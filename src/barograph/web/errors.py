@@ -14,11 +14,12 @@ from barograph.badges.documents import BADGE_FOLDER
 from barograph.badges.endpoints import refused_badge
 from barograph.discovery.files import DISCOVERY_PATHS, INDEX_PATH
 from barograph.entitlements.refusals import FEED_PATH
-from barograph.errors import PrivateError, RequestError
+from barograph.errors import PrivateError, RequestError, TemporarilyUnavailable
 from barograph.feed.endpoints import FEED_NOW_PATH
 from barograph.history.documents import HISTORY_FOLDER
 from barograph.keys.endpoints import KEYS_ALLOW
 from barograph.kit.clock import Clock
+from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import Headers
 from barograph.kit.http import ALLOW, Scope, error_response, private_response
 from barograph.kit.wire import CodedErrorBody
@@ -79,6 +80,7 @@ def error_handlers(pages: Templates, clock: Clock) -> Mapping[Any, Handler]:
     """The handler of each kind of exception."""
     return {
         RequestError: partial(_request_error, pages, clock),
+        DatabaseUnavailable: partial(_request_error, pages, clock),
         PrivateError: _private_error,
         HTTPException: partial(_http_error, pages),
         Exception: partial(_unexpected_error, pages),
@@ -118,6 +120,8 @@ def _method_not_allowed(pages: Templates, request: Request, error: HTTPException
 async def _request_error(
     pages: Templates, clock: Clock, request: Request, error: Exception
 ) -> Response:
+    if isinstance(error, DatabaseUnavailable):
+        error = TemporarilyUnavailable()
     assert isinstance(error, RequestError)
     fields: Headers = []
     if isinstance(error, CallerRefused):

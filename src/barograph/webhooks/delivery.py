@@ -6,7 +6,7 @@ message again, with the same `webhook-id`.
 
 import logging
 from http import HTTPStatus
-from random import Random, SystemRandom
+from random import SystemRandom
 from secrets import token_urlsafe
 
 import msgspec
@@ -18,34 +18,28 @@ from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import SECOND
-from barograph.webhooks.records import Delivery, Webhook, WebhookSender
+from barograph.webhooks.records import Delivery, Post, Webhook
 from barograph.webhooks.signing import Message, answers, message_body, signed_fields
 from barograph.webhooks.store import last_event, log_delivery, save_webhook, signing_key
 
 log = logging.getLogger(__name__)
 
-TURN_MESSAGES = 20
 TURN_MS = 2 * SECOND
-"""An endpoint that is behind sends this many messages, for this long, before others may follow."""
+"""How long an endpoint that is behind may send before others follow."""
 
 SCANNED = 200
-"""The events that are looked at together for the next one that an endpoint asked for."""
+"""How many events are read at once to find the next one that an endpoint asked for."""
+
+JITTER = 0.1
 
 
 class Deliveries:
     """Sends messages, and records how each attempt went."""
 
-    def __init__(
-        self,
-        database: Database,
-        sender: WebhookSender,
-        clock: Clock,
-        random: Random | None = None,
-    ) -> None:
+    def __init__(self, database: Database, post: Post, clock: Clock) -> None:
         self._database = database
-        self._sender = sender
+        self._post = post
         self._clock = clock
-        self._random = random or SystemRandom()
         self._key: Ed25519PrivateKey | None = None
 
     async def take_turn(self, webhook: Webhook, lease: Lease) -> None:
@@ -57,22 +51,20 @@ class Deliveries:
         """
         end = self._clock() + TURN_MS
         current: Webhook | None = webhook
-        for _ in range(TURN_MESSAGES):
-            if current is None or self._clock() >= end:
-                return
+        while current is not None and self._clock() < end:
             current = await self._step(current, lease)
 
     async def test(self, webhook: Webhook) -> Delivery:
         """Send a test message now."""
-        now = self._clock()
-        data = msgspec.json.encode({"webhook": webhook.id})
-        body = message_body("webhook.test", now, data)
-        return await self._send(webhook, Message(f"msg_{webhook.id}_test_{now}", body))
+        message = _own_message(webhook, "test", self._clock(), {"webhook": webhook.id})
+        return await self._send(webhook, message)
 
     async def _step(self, webhook: Webhook, lease: Lease) -> Webhook | None:
         """Send one message; returns the endpoint if another one can follow."""
         if webhook.state == "pending":
-            return await self._attempt(webhook, _challenge(webhook, self._clock()), lease)
+            asked = token_urlsafe(24)  # a new one for each attempt
+            message = _own_message(webhook, "challenge", self._clock(), {"challenge": asked})
+            return await self._attempt(webhook, message._replace(challenge=asked), lease)
         found = await events_after(self._database, webhook.delivered_up_to, SCANNED)
         wanted = webhook.wanted
         for event in found:
@@ -91,7 +83,8 @@ class Deliveries:
         if delivery.failure is None:
             after = webhook.after_success(message.event or 0, now)
             return await self._save(webhook, after, delivery, lease)
-        after = webhook.after_failure(delivery.status, now, self._random)
+        jitter = SystemRandom().uniform(1 - JITTER, 1 + JITTER)
+        after = webhook.after_failure(delivery.status, now, jitter)
         fields = {"webhook": webhook.id, "failures": after.failures, "kind": delivery.failure}
         log.warning("webhook not delivered", extra={**fields, "state": after.state})
         await self._save(webhook, after, delivery, lease)
@@ -104,7 +97,7 @@ class Deliveries:
         fields = signed_fields(message, webhook.secret, self._key, started)
         status, failure = None, None
         try:
-            status, start = await self._sender.post(webhook.url, fields, message.body)
+            status, start = await self._post(webhook.url, fields, message.body)
         except UpstreamError as error:
             failure = error.kind
         else:
@@ -136,9 +129,7 @@ class Deliveries:
         return await self._database.write(work)
 
 
-def _challenge(webhook: Webhook, now: int) -> Message:
-    """A new challenge for each attempt; the endpoint answers it in its reply."""
-    challenge = token_urlsafe(24)
-    data = msgspec.json.encode({"challenge": challenge})
-    body = message_body("webhook.challenge", now, data)
-    return Message(f"msg_{webhook.id}_challenge_{now}", body, challenge=challenge)
+def _own_message(webhook: Webhook, kind: str, now: int, data: dict[str, str]) -> Message:
+    """A message that is not about an event."""
+    body = message_body(f"webhook.{kind}", now, msgspec.json.encode(data))
+    return Message(f"msg_{webhook.id}_{kind}_{now}", body)

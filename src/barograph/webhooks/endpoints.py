@@ -1,19 +1,17 @@
 """`/api/v1/webhooks`: the owner of a personal key registers endpoints for events."""
 
-from collections.abc import Awaitable, Callable
-from functools import wraps
-from typing import Annotated, TypeVar
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.errors import BodyTimeout, BodyTooLong, InvalidRequest, TemporarilyUnavailable
-from barograph.events.query import MAX_SYMBOLS
+from barograph.errors import BodyTimeout, BodyTooLong, InvalidRequest
+from barograph.events.query import MAX_SYMBOLS, EventFilter
 from barograph.events.records import EVENT_TYPES, EventType
 from barograph.keys.endpoints import NOT_JSON, media_type
 from barograph.kit.clock import Clock
-from barograph.kit.database import Database, DatabaseUnavailable
+from barograph.kit.database import Database
 from barograph.kit.documents import JSON, Document
 from barograph.kit.http import (
     ApiRouter,
@@ -26,13 +24,12 @@ from barograph.kit.json import strict_object
 from barograph.kit.request_limits import MAX_BODY_BYTES
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import JSON_TYPE, Schema, WireModel, operation, parameter, refusal
-from barograph.limits.rate_limits import PERSONAL, WEBHOOKS, RateLimiter
-from barograph.webhooks.records import MAX_WEBHOOKS, Delivery, State, Webhook, words
+from barograph.limits.rate_limits import WEBHOOKS, RateLimiter
+from barograph.webhooks.records import MAX_WEBHOOKS, State, words
 from barograph.webhooks.signing import key_id, public_key_text
 from barograph.webhooks.store import (
-    Registration,
     add_webhook,
-    delete_webhook,
+    delete_webhooks,
     deliveries_of,
     find_webhook,
     signing_key,
@@ -40,13 +37,13 @@ from barograph.webhooks.store import (
 )
 from barograph.webhooks.targets import MAX_URL, parse_target
 
-T = TypeVar("T", bound=WireModel)
-
 WEBHOOKS_PATH = "/api/v1/webhooks"
 WEBHOOK_KEY_PATH = "/api/v1/webhook-key"
 INVALID_BODY = 'the body must be a JSON object such as {"url": "https://example.com/hook"}'
 
 Symbol = Annotated[str, Field(pattern="^[A-Za-z0-9]{1,30}$")]
+Time = Annotated[str, BeforeValidator(lambda at: None if at is None else iso_timestamp(at))]
+Words = BeforeValidator(words)
 
 
 class WebhookRequest(BaseModel):
@@ -63,30 +60,29 @@ class WebhookRequest(BaseModel):
     ] = []
 
 
-class NewWebhookBody(WireModel):
-    """A new webhook, with its secret, which is shown once."""
+class RegisteredWebhook(WireModel):
+    """What every description of a webhook has."""
 
     id: str
     url: str
-    types: Annotated[list[EventType], Field(description="Empty for all.")]
-    symbols: Annotated[list[str], Field(description="Empty for all.")]
-    secret: Annotated[str, Field(description="Verifies `v1` signatures. Shown once.")]
+    types: Annotated[list[EventType], Words, Field(description="Empty for all.")]
+    symbols: Annotated[list[str], Words, Field(description="Empty for all.")]
     state: State
-    created_at: str
+    created_at: Time
 
 
-class WebhookBody(WireModel):
+class NewWebhookBody(RegisteredWebhook):
+    """A new webhook, with its secret."""
+
+    secret: Annotated[str, Field(description="Verifies `v1` signatures. Shown once.")]
+
+
+class WebhookBody(RegisteredWebhook):
     """A webhook, without its secret."""
 
-    id: str
-    url: str
-    types: list[EventType]
-    symbols: list[str]
-    state: State
-    created_at: str
-    last_delivery_at: Annotated[str | None, Field(description="Last accepted event.")]
+    last_delivery_at: Annotated[Time | None, Field(description="Last accepted event.")]
     failures: Annotated[int, Field(description="Failed attempts since the last success.")]
-    failing_since: str | None
+    failing_since: Time | None
     why: Annotated[str | None, Field(description="Why nothing is delivered any more.")]
 
 
@@ -101,7 +97,7 @@ class DeliveryBody(WireModel):
 
     message: Annotated[str, Field(description="The `webhook-id`, the same for every attempt.")]
     event: Annotated[int | None, Field(description="Null for a challenge.")]
-    at: str
+    at: Time
     attempt: int
     status: Annotated[int | None, Field(description="HTTP status; null without an answer.")]
     failure: Annotated[str | None, Field(description="Kind of failure; null for a success.")]
@@ -135,33 +131,35 @@ def webhook_routes(
         openapi_extra={"requestBody": _REQUEST_BODY},
         **operation("createWebhook", NewWebhookBody, responses=_CREATE_ERRORS),
     )
-    @_when_available
     async def create(request: Request) -> Response:
         owner = await limiter.owner(request.scope)
         if media_type(request) != JSON:
             return error_response(415, NOT_JSON, is_free=False)
-        asked = _registration(await read_body(request, MAX_BODY_BYTES), allow_local=allow_local)
+        asked = _parsed(await read_body(request, MAX_BODY_BYTES))
+        parse_target(asked.url, allow_local=allow_local)
+        symbols = frozenset(each.upper() for each in asked.symbols)
+        wanted = EventFilter(frozenset(asked.types), symbols)
         await limiter.count(WEBHOOKS, owner)
-        new = await database.write(lambda tx: add_webhook(tx, owner, asked, clock()))
-        return private_response(201, _wire(NewWebhookBody, new).encode())
+        new = await database.write(lambda tx: add_webhook(tx, owner, asked.url, wanted, clock()))
+        body = NewWebhookBody.model_validate(new, from_attributes=True)
+        return private_response(201, body.encode())
 
     @router.get(WEBHOOKS_PATH, **operation("getWebhooks", WebhookList, responses=_ERRORS))
-    @_when_available
     async def webhooks(request: Request) -> Response:
-        owner = await _counted_owner(limiter, request)
-        found = [_wire(WebhookBody, each) for each in await webhooks_of(database, owner)]
-        return private_response(200, WebhookList(webhooks=found).encode())
+        owner = await limiter.owner(request.scope)
+        found = {"webhooks": await webhooks_of(database, owner)}
+        body = WebhookList.model_validate(found, from_attributes=True)
+        return private_response(200, body.encode())
 
     @router.get(
         f"{WEBHOOKS_PATH}/{{id}}/deliveries",
         **operation("getWebhookDeliveries", DeliveryList, _ID, responses=_ERRORS_BY_ID),
     )
-    @_when_available
     async def deliveries(request: Request) -> Response:
-        owner = await _counted_owner(limiter, request)
+        owner = await limiter.owner(request.scope)
         webhook = await find_webhook(database, request.path_params["id"], owner)
-        logged = await deliveries_of(database, webhook.id)
-        body = DeliveryList(deliveries=[_wire(DeliveryBody, each) for each in logged])
+        logged = {"deliveries": await deliveries_of(database, webhook.id)}
+        body = DeliveryList.model_validate(logged, from_attributes=True)
         return private_response(200, body.encode())
 
     @router.delete(
@@ -169,12 +167,10 @@ def webhook_routes(
         status_code=204,
         **operation("deleteWebhook", None, _ID, responses=_ERRORS_BY_ID),
     )
-    @_when_available
     async def delete(request: Request) -> Response:
-        owner = await _counted_owner(limiter, request)
-        public_id = request.path_params["id"]
-        await find_webhook(database, public_id, owner)  # a guess doesn't take the write lock
-        await database.write(lambda tx: delete_webhook(tx, public_id, owner))
+        owner = await limiter.owner(request.scope)
+        found = await find_webhook(database, request.path_params["id"], owner)
+        await database.write(lambda tx: delete_webhooks(tx, [found]))
         return private_response(204, b"")
 
     @router.get(
@@ -182,7 +178,6 @@ def webhook_routes(
         tags=["events"],  # anyone may read it
         **operation("getWebhookKey", WebhookKeyBody, responses={503: "A temporary failure."}),
     )
-    @_when_available
     async def key(_request: Request) -> Response:
         if not published:
             found = await signing_key(database)
@@ -195,50 +190,17 @@ def webhook_routes(
     return router
 
 
-def _when_available(
-    endpoint: Callable[[Request], Awaitable[Response]],
-) -> Callable[[Request], Awaitable[Response]]:
-    @wraps(endpoint)
-    async def answer(request: Request) -> Response:
-        try:
-            return await endpoint(request)
-        except DatabaseUnavailable as error:
-            raise TemporarilyUnavailable from error
-
-    return answer
-
-
-async def _counted_owner(limiter: RateLimiter, request: Request) -> str:
-    owner = await limiter.owner(request.scope)
-    await limiter.count(PERSONAL, owner)
-    return owner
-
-
-def _registration(body: bytes, *, allow_local: bool) -> Registration:
+def _parsed(body: bytes) -> WebhookRequest:
     try:
-        asked = WebhookRequest.model_validate(strict_object(body))
+        return WebhookRequest.model_validate(strict_object(body))
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise InvalidRequest(f"{INVALID_BODY}; {place}: {first['msg']}") from None
     except ValueError as error:
         raise InvalidRequest(INVALID_BODY) from error
-    parse_target(asked.url, allow_local=allow_local)
-    return Registration(asked.url, asked.types, [each.upper() for each in asked.symbols])
 
 
-def _wire(model: type[T], record: Webhook | Delivery) -> T:
-    """A record as a body: times for people and programs, and lists."""
-    found = {name: getattr(record, name) for name in model.model_fields}
-    for name in _TIMES & found.keys():
-        found[name] = None if found[name] is None else iso_timestamp(found[name])
-    for name in _LISTS & found.keys():
-        found[name] = words(found[name])
-    return model.model_validate(found)
-
-
-_TIMES = {"at", "created_at", "last_delivery_at", "failing_since"}
-_LISTS = {"types", "symbols"}
 _ID = parameter("path", "id", "The id of a webhook.", example="wh_0123456789abcdef")
 _REQUEST_BODY = {
     "required": True,

@@ -1,28 +1,22 @@
 """Webhooks as frozen records, and how attempts change them (pure)."""
 
-from random import Random
-from typing import Final, Literal, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from barograph.errors import RequestError
 from barograph.events.query import EventFilter
-from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
+from barograph.kit.timestamps import HOUR, MINUTE, SECOND
 
 State = Literal["pending", "active", "failed", "disabled"]
 
 MAX_WEBHOOKS = 5
 """The most of one mailbox, in any state."""
 
-PAUSES: Final = (
-    *(5 * SECOND, 30 * SECOND, 2 * MINUTE, 10 * MINUTE, 30 * MINUTE),
-    *(HOUR, 2 * HOUR, 4 * HOUR),
-)
-"""After the first failure, the second …; the last one repeats."""
+CHALLENGE_PAUSES: Final = (5 * SECOND, 30 * SECOND, 2 * MINUTE, 10 * MINUTE, 45 * MINUTE)
+PAUSES: Final = (*CHALLENGE_PAUSES, HOUR, 2 * HOUR, *[4 * HOUR] * 5)
+"""After each failure in a row: an hour for a challenge, a day for an event, then we give up."""
 
-PATIENCE: Final = {"pending": HOUR, "active": DAY}
-"""For how long an endpoint may fail."""
-
-JITTER = 0.1
 GONE = 410
 
 
@@ -72,20 +66,19 @@ class Webhook(NamedTuple):
             last_delivery_at=now if self.state == "active" else None,
         )
 
-    def after_failure(self, status: int | None, now: int, random: Random) -> "Webhook":
+    def after_failure(self, status: int | None, now: int, jitter: float) -> "Webhook":
         """The same endpoint after a failed attempt: retried later, or given up."""
         since = now if self.failing_since is None else self.failing_since
         failed = self._replace(failures=self.failures + 1, failing_since=since)
-        give_up_at = since + PATIENCE[self.state]
-        if status == GONE:
-            return failed._replace(state="disabled", why="the endpoint answered 410 Gone")
-        if now < give_up_at:
-            pause = PAUSES[min(self.failures, len(PAUSES) - 1)]
-            pause = round(pause * random.uniform(1 - JITTER, 1 + JITTER))
-            return failed._replace(next_try_at=min(now + pause, give_up_at))
-        if self.state == "pending":
-            return failed._replace(state="failed", why="the challenge was not answered in an hour")
-        return failed._replace(state="disabled", why="every attempt of a day failed")
+        is_pending = self.state == "pending"
+        pauses = CHALLENGE_PAUSES if is_pending else PAUSES
+        if status != GONE and self.failures < len(pauses):
+            return failed._replace(next_try_at=now + round(pauses[self.failures] * jitter))
+        why = f"every attempt of {'an hour' if is_pending else 'a day'} failed"
+        return failed._replace(
+            state="failed" if is_pending else "disabled",
+            why="the endpoint answered 410 Gone" if status == GONE else why,
+        )
 
 
 class Delivery(NamedTuple):
@@ -110,15 +103,8 @@ class Reply(NamedTuple):
     """The first bytes of its body."""
 
 
-class WebhookSender(Protocol):
-    """Sends requests to endpoints."""
-
-    async def post(self, url: str, fields: dict[str, str], body: bytes) -> Reply:
-        """Send one request and don't follow redirects.
-
-        Raises:
-            UpstreamError: there was no answer in time, or we don't connect to that address.
-        """
+Post = Callable[[str, dict[str, str], bytes], Awaitable[Reply]]
+"""Sends header fields and a body to a URL; raises UpstreamError if there was no answer."""
 
 
 class TooManyWebhooks(RequestError):

@@ -3,11 +3,11 @@
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from secrets import token_hex
-from typing import NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from barograph.errors import NotFound
+from barograph.events.query import EventFilter
 from barograph.keys.outbox import put_mail
 from barograph.kit.database import Database, Queryable, Transaction
 from barograph.kit.timestamps import DAY, iso_timestamp
@@ -20,14 +20,6 @@ KEPT_DELIVERIES = 100
 SUBJECT = "Your Barograph webhook was switched off"
 
 
-class Registration(NamedTuple):
-    """What the owner of a key asked for; empty lists mean everything."""
-
-    url: str
-    types: Sequence[str]
-    symbols: Sequence[str]
-
-
 async def signing_key(database: Database) -> Ed25519PrivateKey:
     """The instance's key for `v1a`; the first caller creates it."""
     rows = await database.fetch(_KEY)
@@ -38,7 +30,9 @@ async def signing_key(database: Database) -> Ed25519PrivateKey:
     return Ed25519PrivateKey.from_private_bytes(b64decode(str(rows[0][0])))
 
 
-async def add_webhook(tx: Transaction, mailbox: str, asked: Registration, now: int) -> Webhook:
+async def add_webhook(
+    tx: Transaction, mailbox: str, url: str, wanted: EventFilter, now: int
+) -> Webhook:
     """Store a new endpoint, to be challenged at once.
 
     Raises:
@@ -46,14 +40,9 @@ async def add_webhook(tx: Transaction, mailbox: str, asked: Registration, now: i
     """
     if len(await webhooks_of(tx, mailbox)) >= MAX_WEBHOOKS:
         raise TooManyWebhooks
-    types, symbols = (",".join(sorted(set(each))) for each in (asked.types, asked.symbols))
+    types, symbols = (",".join(sorted(each)) for each in wanted)
     new = Webhook(
-        id=f"wh_{token_hex(8)}",
-        mailbox=mailbox,
-        url=asked.url,
-        types=types,
-        symbols=symbols,
-        secret=new_secret(),
+        *(f"wh_{token_hex(8)}", mailbox, url, types, symbols, new_secret()),
         state="pending",
         created_at=now,
         delivered_up_to=0,
@@ -68,7 +57,7 @@ async def webhooks_of(queryable: Queryable, mailbox: str) -> list[Webhook]:
     return [Webhook(*row) for row in await queryable.fetch(_OF_MAILBOX, mailbox)]
 
 
-async def find_webhook(queryable: Queryable, public_id: str, mailbox: str | None) -> Webhook:
+async def find_webhook(queryable: Queryable, public_id: str, mailbox: str | None = None) -> Webhook:
     """An endpoint of a mailbox, or of any for the operator.
 
     Raises:
@@ -78,26 +67,14 @@ async def find_webhook(queryable: Queryable, public_id: str, mailbox: str | None
         found = Webhook(*row)
         if mailbox in {None, found.mailbox}:
             return found
-    raise NotFound("there is no such webhook; list yours with GET /api/v1/webhooks")
+    raise NotFound("there is no webhook with this id; list them to see their ids")
 
 
-async def delete_webhook(tx: Transaction, public_id: str, mailbox: str) -> None:
-    """Delete an endpoint and its log.
-
-    Raises:
-        NotFound: the mailbox has no such endpoint.
-    """
-    await find_webhook(tx, public_id, mailbox)
-    await tx.execute(_DELETE_LOG, public_id)
-    await tx.execute(_DELETE, public_id)
-
-
-async def forget_webhooks(tx: Transaction, mailbox: str) -> int:
-    """Delete all endpoints of a mailbox; returns how many there were."""
-    found = await webhooks_of(tx, mailbox)
+async def delete_webhooks(tx: Transaction, found: Sequence[Webhook]) -> None:
+    """Delete endpoints and their logs."""
     for each in found:
-        await delete_webhook(tx, each.id, mailbox)
-    return len(found)
+        await tx.execute(_DELETE_LOG, each.id)
+        await tx.execute(_DELETE, each.id)
 
 
 async def all_webhooks(queryable: Queryable) -> list[Webhook]:
@@ -106,7 +83,10 @@ async def all_webhooks(queryable: Queryable) -> list[Webhook]:
 
 
 async def due_webhooks(queryable: Queryable, now: int, limit: int) -> list[Webhook]:
-    """The endpoints with something to send now; those of a revoked key wait for a new one."""
+    """The endpoints with something to send now, those that don't fail first.
+
+    Those of a revoked key wait for a new one.
+    """
     last = await last_event(queryable)
     return [Webhook(*row) for row in await queryable.fetch(_DUE, now, last, limit)]
 
@@ -174,7 +154,7 @@ _DUE = (
     + """
 WHERE w.next_try_at <= $1 AND k.email IS NOT NULL
     AND (w.state = 'pending' OR w.state = 'active' AND w.delivered_up_to < $2)
-ORDER BY w.next_try_at, w.id LIMIT $3
+ORDER BY w.failures > 0, w.next_try_at, w.id LIMIT $3
 """
 )
 _KEY = "SELECT private_key FROM webhook_keys"

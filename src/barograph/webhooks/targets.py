@@ -1,7 +1,7 @@
 """Which addresses a webhook may be sent to (pure)."""
 
 import re
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import NamedTuple
 
 from barograph.errors import InvalidRequest
@@ -20,6 +20,8 @@ _URL = re.compile(
 )
 _UNICAST = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")
+_RESERVED = (ip_network("192.0.0.0/24"), ip_network("192.88.99.0/24"), ip_network("3fff::/20"))
+"""Networks that older releases of Python call global; a cloud has its metadata in the first."""
 
 IpAddress = IPv4Address | IPv6Address
 
@@ -34,6 +36,12 @@ class Target(NamedTuple):
     port: int
     path: str
     """With the query."""
+
+    @property
+    def authority(self) -> str:
+        """The value of the Host header."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
 
 
 def parse_target(url: str, *, allow_local: bool) -> Target:
@@ -73,6 +81,8 @@ def is_allowed(target: Target, address: IpAddress, *, allow_local: bool) -> bool
 
 def is_public(address: IpAddress) -> bool:
     """Whether an address is globally routable, and so is every IPv4 address inside it."""
+    if any(address in network for network in _RESERVED):
+        return False
     if isinstance(address, IPv4Address):
         return address.is_global and not address.is_multicast
     inside = _embedded(address)
