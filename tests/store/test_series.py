@@ -433,8 +433,12 @@ def test_a_backfilled_hour_has_no_label(record: Record) -> None:
 
 @on_sqlite
 def test_every_statement_finds_its_rows_by_an_index(record: Record) -> None:
-    readings = record.plan(statements._READINGS, "bybit", "hour", "BTCUSDT", 0, NOW, HOUR)
-    assert "(venue=? AND resolution=? AND contract=? AND at>? AND at<?)" in readings
+    readings, measured = (
+        record.plan(each.format(column="last_price"), "bybit", "hour", "BTCUSDT", 0, NOW, HOUR)
+        for each in (statements._READINGS, statements._MEASURED)
+    )
+    for plan in (readings, measured):
+        assert "(venue=? AND resolution=? AND contract=? AND at>? AND at<?)" in plan
     columns = record.plan(statements._COLUMNS, "bybit", 0, NOW, HOUR)
     assert "SEARCH liquidation_hours USING INDEX" in columns
     assert "(venue=? AND at>? AND at<?)" in columns

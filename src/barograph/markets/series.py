@@ -248,7 +248,8 @@ async def recorded_points(
 ) -> _Points:
     """The recorded points at the instants of a grid, whose start is a multiple of its step."""
     key = (VENUE, resolution, contract)
-    rows = await tx.fetch(_READINGS, *key, grid.start, grid.stop, grid.step)
+    sql = _READINGS.format(column=_COLUMN[measure])
+    rows = await tx.fetch(sql, *key, grid.start, grid.stop, grid.step)
     return {row[0]: _point(measure, row) for row in rows}
 
 
@@ -262,14 +263,9 @@ async def measured_counts(
 
 
 def _point(measure: Measure, row: Row) -> Point:
-    at, price, rate_pct, interval_hours, open_interest_usd, long_account_pct, origin = row
-    values: dict[Measure, float | None] = {
-        "price": price,
-        "funding": None if rate_pct is None else eight_hour_rate(rate_pct, interval_hours),
-        "open-interest": open_interest_usd,
-        "long-accounts": long_account_pct,
-    }
-    value = values[measure]
+    at, value, interval_hours, origin = row
+    if measure == "funding" and value is not None:
+        value = eight_hour_rate(value, interval_hours)
     return Point(at, value, value is not None and origin == "backfilled")
 
 
@@ -287,9 +283,7 @@ def _column(
 
 
 _READINGS = """
-SELECT at, last_price, funding_rate_pct, funding_interval_hours, open_interest_usd,
-    long_account_pct, origin
-FROM readings
+SELECT at, {column}, funding_interval_hours, origin FROM readings
 WHERE venue = $1 AND resolution = $2 AND contract = $3 AND at >= $4 AND at < $5 AND at % $6 = 0
 ORDER BY at
 """
