@@ -10,6 +10,7 @@ from barograph.kit.database import Database, DatabaseUnavailable, Transaction, W
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.markets import series as statements
 from barograph.markets.liquidations import LiquidationHour, Span
+from barograph.markets.recorded_contracts import recorded_contract
 from barograph.markets.records import Liquidation, Side
 from barograph.markets.samples import (
     DAYS,
@@ -429,6 +430,19 @@ def test_a_backfilled_hour_has_no_label(record: Record) -> None:
     assert record.regimes(NOW - DAY) == [
         PastRegime(None, 0.01, THIS_HOUR - DAY, is_backfilled=True)
     ]
+
+
+def test_a_delisted_contract_is_found_by_its_asset_with_its_measured_hours(record: Record) -> None:
+    record.keep([a_reading(THIS_HOUR, contract="GONEUSDT")])
+    day = THIS_HOUR // DAY * DAY
+
+    async def work(tx: Transaction) -> tuple[str, dict[int, int]]:
+        contract = await recorded_contract(tx, {}, "gone")
+        days = range(day, day + DAY, DAY)
+        return contract, await statements.measured_counts(tx, "hour", contract, "price", days)
+
+    found = record.runner.run(record.database.read(work))
+    assert found == ("GONEUSDT", {day: 1})
 
 
 @on_sqlite
