@@ -164,17 +164,26 @@ def test_an_outage_is_recorded_once_although_collector_and_web_see_it(service: S
         service.clock.pass_seconds(limit)
         service.publish_failure(Unreachable("no reply"))
         store(service, web.outages(service.board, service.clock()))
-    at = service.clock.now = service.clock() + SECOND
-    conclusion = service.judge.conclude(reading(at), at)
-    asyncio.run(write_conclusions(service.database, service.lease, [conclusion]))
-    service.refresh()
+    publish_now(service)
+    for _ in range(3):  # the database takes no reading, and the web notices it
+        service.clock.pass_seconds(limit - 1)
+        service.judge.conclude(reading(service.clock()), service.clock())
+    store(service, web.outages(service.board, service.clock()))
+    publish_now(service)
 
     found = [each for each in listed(service) if each["type"].startswith("feed.")]
 
-    assert [(each["type"], each["feed"]) for each in found] == [
-        ("feed.down", "market-feed"),
-        ("feed.recovered", "market-feed"),
-    ]
+    assert [each["type"] for each in found] == ["feed.down", "feed.recovered"] * 2
+    assert {(each["venue"], each["feed"]) for each in found} == {("bybit", "market-feed")}
+
+
+def publish_now(service: Service) -> None:
+    """Publish a reading that has just arrived."""
+    at = service.clock.now = service.clock() + SECOND
+    conclusion = service.judge.conclude(reading(at), at)
+    asyncio.run(write_conclusions(service.database, service.lease, [conclusion]))
+    service.judge.written(conclusion)
+    service.refresh()
 
 
 def test_recorded_versions_are_announced_once_with_their_digest_only(service: Service) -> None:
