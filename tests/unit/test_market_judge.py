@@ -244,7 +244,7 @@ def test_only_a_change_of_the_regime_is_recorded(judge: MarketJudge) -> None:
         [RegimeChange(START, "neutral", 0.01)],
         [],
         [],
-        [RegimeChange(START + 10_000 + DWELL, "long-leaning", 0.021, "neutral")],
+        [RegimeChange(START + 10_000 + DWELL, "long-leaning", 0.021)],
         [],
     ]
 
@@ -262,9 +262,7 @@ def test_without_bitcoin_the_regime_is_unknown(judge: MarketJudge) -> None:
     conclusion = judge.conclude(reading(START + 5_000, (ETH, SOL)))
 
     assert published(conclusion, REGIME).label == "unknown"
-    assert list(conclusion.regime_changes)[-1:] == [
-        RegimeChange(START + 5_000, "unknown", None, "neutral")
-    ]
+    assert list(conclusion.regime_changes)[-1:] == [RegimeChange(START + 5_000, "unknown", None)]
 
 
 def test_without_a_dwell_the_regime_changes_at_once() -> None:

@@ -23,12 +23,7 @@ from barograph.markets.evidence import (
 )
 from barograph.markets.liquidations import AHEAD, LiquidationHour, LiquidationTracker, Span
 from barograph.markets.listings import LISTINGS, Listings, next_listings
-from barograph.markets.market_events import (
-    listing_event,
-    outage_event,
-    recovery_event,
-    regime_event,
-)
+from barograph.markets.market_events import outage_event, recovery_event, regime_event
 from barograph.markets.records import (
     MAJORS,
     DayAgo,
@@ -155,13 +150,11 @@ class MarketJudge:
         previous, self._regime = self._regime, self._judge_regime(reading)
         if previous is None or previous.label != self._regime.label:
             label = None if previous is None else previous.label
-            change = RegimeChange(
-                reading.as_of, self._regime.label, self._regime.funding_8h_pct, label
-            )
+            change = RegimeChange(reading.as_of, self._regime.label, self._regime.funding_8h_pct)
             self._changes.append(change)
-            self._events.append(regime_event(change))
+            self._events.append(regime_event(change, label))
         self._listings, listed = next_listings(self._listings, reading)
-        self._events += [listing_event(each) for each in listed]
+        self._events += listed
         closed = self._liquidations.closed_hours(
             reading.as_of, self._trailing.newest_liquidation_hour
         )
