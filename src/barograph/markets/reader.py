@@ -21,7 +21,6 @@ from barograph.markets.view import (
 )
 from barograph.settings import Settings
 
-
 WRITE_TIME = 10 * SECOND
 """The longest that the collector takes to store a reading."""
 
