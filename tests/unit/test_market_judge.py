@@ -256,6 +256,14 @@ def test_the_regime_is_judged_by_the_eight_hour_rate_of_bitcoin(judge: MarketJud
     assert (regime.label, regime.funding_8h_pct) == ("long-crowded", 0.04)
 
 
+def test_a_failed_reading_does_not_log_a_change_that_is_not_stored(judge: MarketJudge) -> None:
+    judge.conclude(reading())
+
+    assert judge.conclude_failure(Unreachable("no reply"), START + 1_000).events == []
+    again = judge.conclude(reading(START + 5_000))
+    assert [(each.type, each.at) for each in again.events] == [("regime.changed", START)]
+
+
 def test_without_bitcoin_the_regime_is_unknown(judge: MarketJudge) -> None:
     judge.conclude(reading())
 
