@@ -94,8 +94,8 @@ class PerpetualsAnswer(NamedTuple):
         """One perpetual; raises as `MarketReader.view` and `require_contract`."""
         view = self.reader.view(self.board, self.board.clock())
         found = require_contract(view.by_name, text)
-        is_canonical = text == symbol_of(view.by_name, found)
-        keys = [(f"{PERPETUALS_PATH}/{text}", b"")] if is_canonical else []
+        symbol = symbol_of(view.by_name, found)
+        keys = [] if symbol is None else [(f"{PERPETUALS_PATH}/{symbol}", b"")]
         return self._kept(view.now, keys, partial(perpetual_document, view, found))
 
     def _kept(self, now: int, keys: Sequence[HotKey], render: Callable[[], Document]) -> Document:
