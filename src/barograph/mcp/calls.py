@@ -16,6 +16,7 @@ from barograph.errors import RequestError
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import Document
 from barograph.kit.http import DocumentResponse, Scope
+from barograph.kit.timestamps import DAY, MINUTE
 from barograph.limits.rate_limits import TOOL_CALLS, RateLimiter, Usage, retry_seconds
 from barograph.markets.documents import MARKET_STATE_PATH, market_state_document
 from barograph.markets.reader import MarketReader
@@ -28,12 +29,10 @@ from barograph.mcp.results import (
 )
 from barograph.mcp.tools import (
     BY_NAME,
-    DEFAULT_MEASURE,
     PERPETUAL,
     Arguments,
     Tool,
     check_names,
-    limit_of,
     query_of,
     symbol_of,
 )
@@ -80,12 +79,15 @@ def tool_reads(
 
     def read_perpetuals(given: Arguments) -> bytes:
         query = query_of(tools.PERPETUALS, given)
-        sort = query.get("sort", tools.DEFAULT_SORT)
-        return perpetuals_result(perpetuals().body, sort, int(query["limit"]), PERPETUAL)
+        return perpetuals_result(perpetuals().body, query["sort"], int(query["limit"]), PERPETUAL)
+
+    def since_yesterday(query: dict[str, str]) -> dict[str, str]:
+        a_day_ago = str(clock() // MINUTE * MINUTE - DAY)  # the same for a minute, for the cache
+        return query if {"after", "since"} & query.keys() else {**query, "since": a_day_ago}
 
     from_memory: Mapping[str, Callable[[Arguments], bytes]] = {
         tools.BRIEFS: lambda given: (
-            briefs.document(board, limit_of(tools.BRIEFS, given), clock()).body
+            briefs.document(board, int(query_of(tools.BRIEFS, given)["limit"]), clock()).body
         ),
         tools.DERIVATIVES: read_derivatives,
         tools.MARKET: lambda _: market_result(markets.view(board, clock())),
@@ -97,7 +99,7 @@ def tool_reads(
     }
     return {
         **{name: _at_once(read) for name, read in from_memory.items()},
-        tools.EVENTS: _from_endpoint(tools.EVENTS, events),
+        tools.EVENTS: _from_endpoint(tools.EVENTS, events, since_yesterday),
         tools.SERIES: _from_endpoint(tools.SERIES, series),
     }
 
@@ -109,16 +111,18 @@ def _at_once(read: Callable[[Arguments], bytes]) -> ToolRead:
     return answer
 
 
-def _from_endpoint(tool: str, endpoint: Endpoint) -> ToolRead:
+def _from_endpoint(
+    tool: str, endpoint: Endpoint, complete: Callable[[dict[str, str]], dict[str, str]] = dict
+) -> ToolRead:
     """Call an endpoint as a reader would, so that its checks, cache and limits apply."""
 
     async def answer(given: Arguments, scope: Scope) -> bytes:
-        query = query_of(tool, given)
-        inner = {"method": "GET", "path_params": {"measure": query.pop("measure", DEFAULT_MEASURE)}}
+        query = complete(query_of(tool, given))
+        inner = {"method": "GET", "path_params": {"measure": query.pop("measure", None)}}
         request = Request({**scope, **inner, "query_string": urlencode(query).encode()})
         response = await endpoint(request)
         assert isinstance(response, DocumentResponse)
-        return page_result(response.document.body, BY_NAME[tool].output["properties"])
+        return page_result(response.document.body, BY_NAME[tool].output)
 
     return answer
 
