@@ -94,6 +94,8 @@ def openapi_schema(
         for operation in item.values():
             _complete(path, operation)
             _add_examples(operation, examples)
+            if any(each.get("name") == "format" for each in operation.get("parameters", ())):
+                operation["responses"]["200"]["content"]["text/csv"] = deepcopy(_TABLE)
             if path in deprecations:
                 operation["deprecated"] = True
             if path in prices:
@@ -284,6 +286,7 @@ _SCHEMES = {
         "description": "A free personal key. See POST /api/v1/keys.",
     },
 }
+_TABLE = {"schema": {"type": "string"}, "example": "A header, then one row per entry."}
 _METHOD_NOT_ALLOWED = refusal(
     "This method is not supported here; see `Allow`.", example="method not allowed"
 )

@@ -11,8 +11,8 @@ from barograph.markets.records import Perpetual
 from barograph.markets.symbols import ContractIndex
 
 MAX_NAME = 30
+NAME_PATTERN = rf"^[\w-]{{1,{MAX_NAME}}}$"
 
-_NAME = re.compile(rf"[\w-]{{1,{MAX_NAME}}}")
 _MULTIPLIERS = (*(str(10**zeros) for zeros in range(1, 10)), "1M")
 _WITHOUT_MULTIPLIER = re.compile(r"(?:10+|1M)?(.+?)(?:1000)?")
 
@@ -49,7 +49,7 @@ def require_contract(index: ContractIndex, text: str) -> Perpetual:
         InvalidRequest: the text can't name any.
         NotFound: it names none of these.
     """
-    if not _NAME.fullmatch(text):
+    if not re.fullmatch(NAME_PATTERN, text):
         raise InvalidRequest(f"symbol must be 1 to {MAX_NAME} letters, digits, hyphens or _")
     found = find_contract(index, text)
     if found is None:

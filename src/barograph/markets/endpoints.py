@@ -12,7 +12,7 @@ from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.lists import address, one_of, page_limit, require_known
 from barograph.kit.wire import Schema, operation, parameter
-from barograph.markets.aliases import require_contract
+from barograph.markets.aliases import NAME_PATTERN, require_contract
 from barograph.markets.documents import (
     DERIVATIVES_PATH,
     MARKET_PATH,
@@ -173,11 +173,16 @@ _SYMBOL = parameter(
     example="ETH",
 )
 _NAME_RULE = "Base asset, full contract name, coin without multiplier (PEPE) or name (bitcoin)."
-_NAME = parameter("path", "symbol", _NAME_RULE, example="ETH")
+_NAME = parameter("path", "symbol", _NAME_RULE, example="ETH", pattern=NAME_PATTERN)
 _VENUE = parameter("query", "venue", "The exchange. Default: the primary one.")
 _FORMS: Schema = {"enum": ["json", "csv"], "default": "json"}
 _LIMIT: Schema = {"type": "integer", "minimum": 1, "maximum": MAX_PAGE}
-_OFFSET: Schema = {"type": "integer", "minimum": 0, "default": 0}
+_OFFSET: Schema = {
+    "type": "integer",
+    "minimum": 0,
+    "maximum": 10**_MAX_DIGITS - 1,
+    "default": 0,
+}
 _LIST_PARAMETERS = (
     _VENUE,
     parameter("query", "format", "Or append `.csv` to the path.", **_FORMS),
