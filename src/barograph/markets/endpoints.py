@@ -177,12 +177,7 @@ _NAME = parameter("path", "symbol", _NAME_RULE, example="ETH", pattern=NAME_PATT
 _VENUE = parameter("query", "venue", "The exchange. Default: the primary one.")
 _FORMS: Schema = {"enum": ["json", "csv"], "default": "json"}
 _LIMIT: Schema = {"type": "integer", "minimum": 1, "maximum": MAX_PAGE}
-_OFFSET: Schema = {
-    "type": "integer",
-    "minimum": 0,
-    "maximum": 10**_MAX_DIGITS - 1,
-    "default": 0,
-}
+_OFFSET: Schema = {"type": "integer", "minimum": 0, "maximum": 10**_MAX_DIGITS - 1}
 _LIST_PARAMETERS = (
     _VENUE,
     parameter("query", "format", "Or append `.csv` to the path.", **_FORMS),
