@@ -236,28 +236,19 @@ TOOLS = (
 BY_NAME = {tool.name: tool for tool in TOOLS}
 
 
-def check_names(tool: Tool, given: Arguments) -> None:
-    """Check that a tool has every argument.
-
-    Raises:
-        InvalidRequest: it does not.
-    """
-    if not given.keys() <= tool.parameters.keys():
-        known = ", ".join(tool.parameters)
-        takes = f"only {known}" if known else "no arguments"
-        raise InvalidRequest(f"{tool.name} takes {takes}")
-
-
-def query_of(tool: str, given: Arguments) -> dict[str, str]:
+def query_of(tool: Tool, given: Arguments) -> dict[str, str]:
     """The arguments of a tool and their defaults as the query of its endpoint.
 
     An integer is clamped to its range. The endpoint checks most other values.
 
     Raises:
-        InvalidRequest: an argument has another type than its schema, or is none of its words.
+        InvalidRequest: the tool doesn't have an argument, or its schema allows another one only.
     """
+    if not given.keys() <= tool.parameters.keys():
+        known = ", ".join(tool.parameters)
+        raise InvalidRequest(f"{tool.name} takes {f'only {known}' if known else 'no arguments'}")
     found = {}
-    for name, schema in BY_NAME[tool].parameters.items():
+    for name, schema in tool.parameters.items():
         value = schema.get("default") if given.get(name) in (None, []) else given[name]
         if value is not None:
             found[name] = _text(name, schema, value)
@@ -265,7 +256,7 @@ def query_of(tool: str, given: Arguments) -> dict[str, str]:
 
 
 def _text(name: str, schema: Schema, value: Any) -> str:  # noqa: ANN401
-    kind = schema["type"]
+    kind, rule = schema["type"], f"{name} must be {_KINDS[schema['type']]}"
     if "enum" in schema and value not in schema["enum"]:
         raise InvalidRequest(f"{name} must be one of {', '.join(schema['enum'])}")
     if kind == "integer" and _is_integer(value):
@@ -273,28 +264,19 @@ def _text(name: str, schema: Schema, value: Any) -> str:  # noqa: ANN401
         return str(int(min(max(value, schema.get("minimum", value)), highest)))
     if kind == "array" and isinstance(value, list) and all(isinstance(each, str) for each in value):
         return ",".join(value)
-    if kind == "string" and isinstance(value, str):
-        return value
-    article = "an" if kind[0] in "ai" else "a"
-    span = f" from {schema['minimum']} to {schema['maximum']}" if "maximum" in schema else ""
-    raise InvalidRequest(f"{name} must be {article} {kind}{span}")
+    found = value if kind == "string" and isinstance(value, str) else None
+    if "pattern" in schema:
+        found, rule = normalized(found or ""), f"{RULE}, such as BTC or BTCUSDT"
+    if "maximum" in schema:
+        rule += f" from {schema['minimum']} to {schema['maximum']}"
+    if found is None:
+        raise InvalidRequest(rule)
+    return found
+
+
+_KINDS = {"integer": "an integer", "array": "an array", "string": "a string"}
 
 
 def _is_integer(value: object) -> bool:
     is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
     return is_whole and not isinstance(value, bool)
-
-
-def symbol_of(given: Arguments) -> str:
-    """The `symbol`, in upper case.
-
-    Raises:
-        InvalidRequest: it is empty or malformed.
-    """
-    symbol = given.get("symbol")
-    if symbol is None:
-        return DEFAULT_SYMBOL
-    found = normalized(symbol) if isinstance(symbol, str) else None
-    if found is None:
-        raise InvalidRequest(f"{RULE}, such as BTC or BTCUSDT")
-    return found
