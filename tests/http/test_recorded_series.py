@@ -9,14 +9,17 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from starlette.requests import Request
 
 from barograph.errors import TemporarilyUnavailable
 from barograph.kit.database import DatabaseUnavailable, Transaction
+from barograph.kit.lists import Cursors, ListHead
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
+from barograph.limits.listings import PART_ROWS, Listing, Listings, ListPart
 from barograph.limits.memory_store import MemoryStore
 from barograph.limits.rate_limits import RateLimiter
 from barograph.limits.render_queue import RenderQueue
-from barograph.limits.streamed_tables import PART_ROWS, StreamedTables, Table, TablePart
+from barograph.limits.rendered_reads import RenderedReads
 from barograph.macro.records import NYFED, NYFED_NOTICE, SOFR, US10Y, Figure
 from barograph.macro.store import record_figures
 from barograph.markets.evidence import FundingSettlement
@@ -31,7 +34,7 @@ from barograph.markets.store import (
 )
 from support.clock import START
 from support.databases import take_away
-from support.service import PEER, Answer, Service
+from support.service import BASE_URL, PEER, Answer, Service
 
 NOW_HOUR = START // HOUR * HOUR
 FIRST = NOW_HOUR - 1_500 * HOUR
@@ -227,6 +230,9 @@ BAD_REQUESTS = [
     ("price?from=2020-01-01", 400, "retention"),
     ("price?from=2026-09-01&interval=minute", 400, "retention"),
     ("price?cursor=AAAA", 400, "cursor"),
+    ("price?cursor=AAAA&from=0001-01-01T00:00%2B14:00", 400, "cursor"),
+    ("us10y?cursor=%C3%A9&to=9999-12-31T23:59-14:00&as_of=9999-12-31T23:59-14:00", 400, "cursor"),
+    ("price?symbol=a.b", 400, "letters"),
     ("price?limit=0", 400, "limit"),
     ("price?format=xml", 400, "csv"),
     ("price?format=csv&limit=5", 400, "pages"),
@@ -265,19 +271,23 @@ def test_a_table_of_many_parts_holds_what_the_pages_hold(recorded: Service, targ
 def test_a_table_that_cannot_be_completed_never_ends(service: Service) -> None:
     sent: list[Any] = []
 
-    async def read(at: int) -> TablePart[int]:
+    async def read(at: int, _: int) -> ListPart[int]:
         if at == 3:
             raise DatabaseUnavailable("away")
-        return TablePart([f"{at}"], "test venue", at + 1)
+        return ListPart(ListHead(START, None, "test venue"), [(at,)], at + 1)
 
     async def send(message: Any) -> None:
         sent.append(message)
 
     async def stream() -> None:
         limiter = RateLimiter(MemoryStore(service.clock), service.keys.verify, ())
-        tables = StreamedTables(RenderQueue(limiter, service.clock), limiter)
-        scope = {"type": "http", "headers": [], "client": (PEER, 1)}
-        await tables.respond(Table("name", "at", 1, read))(scope, Queue().get, send)
+        queue = RenderQueue(limiter, service.clock)
+        reads = RenderedReads(queue, service.clock, 1)
+        listings = Listings(queue, limiter, reads, Cursors(b"secret", BASE_URL))
+        listing = Listing("/path", "points", ("at",), {"format": "csv"}, 1, read, "name")
+        scope = {"type": "http", "headers": [], "client": (PEER, 1), "query_string": b""}
+        answer = await listings.respond(Request(scope | {"path": "/path"}), listing)
+        await answer(scope, Queue().get, send)
 
     with pytest.raises(TemporarilyUnavailable):
         asyncio.run(stream())

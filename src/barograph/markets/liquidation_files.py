@@ -7,21 +7,23 @@ every host serves the same.
 
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import NamedTuple
 
 import msgspec
 
-from barograph.errors import BarographError
-from barograph.kit.csv_table import table_header, table_rows
+from barograph.errors import BarographError, InvalidRequest
+from barograph.kit.csv_table import cells, table_header, table_rows
 from barograph.kit.database import Database, Queryable, Transaction
+from barograph.kit.lists import instant
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.markets.liquidation_records import (
-    COLUMNS,
+    MEMBERS,
     Wanted,
-    as_cells,
+    as_values,
     before,
     liquidations_after,
     watched_between,
@@ -60,6 +62,18 @@ def day_name(start: int) -> str:
     return f"{datetime.fromtimestamp(start // SECOND, UTC):%Y-%m-%d}"
 
 
+def day_start(day: str) -> int:
+    """When a UTC day begins.
+
+    Raises:
+        InvalidRequest: it is not a day.
+    """
+    with suppress(InvalidRequest):
+        if len(day) == len("2026-11-14"):
+            return instant("day", day)
+    raise InvalidRequest("the day must be a date such as 2026-11-14")
+
+
 async def days_to_make(queryable: Queryable, now: int, history_days: int) -> list[int]:
     """The watched days, by their start, that are over and have no file; oldest first.
 
@@ -88,11 +102,12 @@ async def make_file(
     """
     watched = await watched_between(database, start, start + DAY)
     packer = zlib.compressobj(wbits=GZIP_WITHOUT_TIME)
-    body = bytearray(packer.compress(table_header(COLUMNS)))
+    body = bytearray(packer.compress(table_header(",".join(MEMBERS))))
     count, place, end = 0, before(start), start + DAY
     while rows := await liquidations_after(database, place, end, Wanted(), ROWS_PER_READ):
         count, place = count + len(rows), rows[-1]
-        body += packer.compress(table_rows((as_cells(row, bases) for row in rows), source))
+        texts = (cells(as_values(row, bases)) for row in rows)
+        body += packer.compress(table_rows(texts, source))
         if len(body) > MAX_BYTES:
             raise FileTooLarge(f"{day_name(start)} has more than {MAX_BYTES:,} compressed bytes")
     body += packer.flush()
@@ -121,7 +136,7 @@ async def file_of(queryable: Queryable, day: str) -> DailyFile | None:
     return next((DailyFile(*row) for row in await queryable.fetch(_FILE, VENUE, day)), None)
 
 
-async def file_body(queryable: Queryable, file: DailyFile) -> AsyncIterator[bytes]:
+async def file_body(queryable: Queryable, file: DailyFile) -> AsyncGenerator[bytes, None]:
     """The bytes of a file, a few parts at a time."""
     for first in range(0, -(-file.byte_count // PART_BYTES), PARTS_PER_READ):
         last = first + PARTS_PER_READ

@@ -120,7 +120,7 @@ def list_document(
     if form == "csv":
         body, kind = table(_COLUMNS, map(_row, entries), reading.source), CSV
     else:
-        head = ListHead(reading.as_of, VENUE, reading.source, NOTICE)
+        head = ListHead(reading.as_of, VENUE, reading.source)
         encoded = [each.encode() for each in entries]
         body, kind = head.encode("perpetuals", encoded, following), JSON
     shares = (view.share(each.contract) for each in page)

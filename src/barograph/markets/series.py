@@ -7,6 +7,7 @@ from barograph.kit.caches import MinuteCache, SingleFlight
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Row, Transaction
 from barograph.kit.timestamps import DAY, HOUR
+from barograph.markets.liquidation_records import watched_between
 from barograph.markets.liquidations import WatchedSpans
 from barograph.markets.records import VENUE
 from barograph.markets.regime import eight_hour_rate
@@ -176,8 +177,7 @@ async def contract_liquidations(
 ) -> tuple[LiquidationColumn, ...]:
     """Liquidations of one contract in columns, from single liquidations known until `until`."""
     length, end = starts.step, min(starts[-1] + starts.step, until)
-    spans = await tx.fetch(_SPANS, VENUE, starts[0], end)
-    watch = WatchedSpans((start, stop) for start, stop in spans)
+    watch = WatchedSpans(await watched_between(tx, starts[0], end))
     rows = await tx.fetch(_CONTRACT_EVENTS, VENUE, contract, starts[0], end, length)
     sums = {(at, side): usd for at, side, usd in rows}
     found = (
@@ -300,9 +300,6 @@ SELECT at FROM liquidation_hours WHERE venue = $1 AND watched_pct > 0 ORDER BY a
 _EVENTS = """
 SELECT side, SUM(size * price) FROM liquidations
 WHERE venue = $1 AND at >= $2 AND at < $3 GROUP BY side
-"""
-_SPANS = """
-SELECT start_at, end_at FROM watched_spans WHERE venue = $1 AND end_at > $2 AND start_at < $3
 """
 _CONTRACT_EVENTS = """
 SELECT at - at % $5, side, SUM(size * price) FROM liquidations

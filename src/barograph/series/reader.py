@@ -9,7 +9,7 @@ from barograph.kit.lists import instant
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.macro.records import source_with_notice
 from barograph.macro.store import figures_between
-from barograph.markets.aliases import find_contract
+from barograph.markets.recorded_contracts import RecordedContract, recorded_contract
 from barograph.markets.records import MAJORS, VENUE
 from barograph.markets.regime import eight_hour_rate
 from barograph.markets.samples import GRACE, MEASURES, LiquidationColumn, Measure, Point
@@ -23,7 +23,7 @@ from barograph.markets.series import (
 )
 from barograph.markets.settlements import LATE_REPORT, SettledFunding, known_settlements
 from barograph.markets.store import Resolution, settlements_between
-from barograph.markets.symbols import ContractIndex, normalized
+from barograph.markets.symbols import ContractIndex
 from barograph.series.query import SeriesQuery
 
 MAX_SUMMED = 7 * DAY
@@ -46,13 +46,6 @@ class SeriesPage(NamedTuple):
     """If it is not the exchange."""
 
 
-class Subject(NamedTuple):
-    """The symbol and the contract that a page is about."""
-
-    symbol: str
-    contract: str
-
-
 async def read_page(
     tx: Transaction, query: SeriesQuery, contracts: ContractIndex, now: int
 ) -> SeriesPage:
@@ -60,7 +53,7 @@ async def read_page(
 
     Raises:
         NotFound: the symbol is unknown, or has no such record.
-        InvalidRequest: it has no readings by the minute.
+        InvalidRequest: the symbol is malformed, or has no readings by the minute.
     """
     if query.measure in _CHANGES:
         return await _changes(tx, query)
@@ -68,7 +61,7 @@ async def read_page(
         return await _figures(tx, query)
     if query.subject is None:
         return await _liquidations(tx, query, None, now)
-    subject = await _find(tx, query.subject, contracts)
+    subject = await recorded_contract(tx, contracts, query.subject)
     if query.measure == "liquidations":
         page = await _liquidations(tx, query, subject.contract, now)
     elif query.measure in MEASURES:
@@ -78,18 +71,6 @@ async def read_page(
     return page._replace(symbol=subject.symbol)
 
 
-async def _find(tx: Transaction, symbol: str, contracts: ContractIndex) -> Subject:
-    """The contract of a symbol; one that is not listed any more has its record still."""
-    listed = find_contract(contracts, symbol)
-    if listed is not None:
-        return Subject(listed.base, listed.contract)
-    name = normalized(symbol) or ""
-    for contract in (name, f"{name}USDT"):
-        if await first_reading(tx, "hour", contract) is not None:
-            return Subject(contract.removesuffix("USDT"), contract)
-    raise NotFound("unknown symbol; /api/v1/perpetuals lists the symbols")
-
-
 def _grid(start: int, end: int, step: int, limit: int) -> tuple[range, int | None]:
     """The instants of a page, and the first one of the next page."""
     start = -(-start // step) * step
@@ -97,7 +78,9 @@ def _grid(start: int, end: int, step: int, limit: int) -> tuple[range, int | Non
     return range(start, max(start, stop), step), stop if start < stop < end else None
 
 
-async def _readings(tx: Transaction, query: SeriesQuery, subject: Subject, now: int) -> SeriesPage:
+async def _readings(
+    tx: Transaction, query: SeriesQuery, subject: RecordedContract, now: int
+) -> SeriesPage:
     resolution: Resolution = "minute" if query.step == MINUTE else "hour"
     if resolution == "minute" and subject.symbol not in MAJORS:
         raise InvalidRequest(
@@ -112,7 +95,7 @@ async def _readings(tx: Transaction, query: SeriesQuery, subject: Subject, now: 
     measure = cast("Measure", query.measure)
     found = await recorded_points(tx, resolution, subject.contract, measure, grid)
     points = [found.get(at, Point(at, None)) for at in grid]
-    if points and points[-1].value is None and now - points[-1].at < GRACE:
+    if following is None and points and points[-1].value is None and now - points[-1].at < GRACE:
         points.pop()  # late, which is not a gap yet
     return SeriesPage([_reading_row(each) for each in points], following)
 
@@ -153,7 +136,7 @@ def _liquidation_row(column: LiquidationColumn, elapsed: float) -> SeriesRow:
 
 
 async def _settlements(
-    tx: Transaction, query: SeriesQuery, subject: Subject, now: int
+    tx: Transaction, query: SeriesQuery, subject: RecordedContract, now: int
 ) -> SeriesPage:
     if subject.symbol not in MAJORS:
         raise NotFound(f"settled funding is recorded for {', '.join(MAJORS)}")

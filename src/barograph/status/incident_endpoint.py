@@ -13,12 +13,16 @@ from barograph.kit.database import Database
 from barograph.kit.documents import Document
 from barograph.kit.http import ApiRouter
 from barograph.kit.lists import (
+    READ_ERRORS,
+    VENUE_PARAMETER,
     ListBody,
     Next,
     address,
+    given_parameters,
+    limit_parameter,
     one_of,
     page_limit,
-    require_known,
+    stated,
     time_parameters,
     window,
 )
@@ -35,8 +39,6 @@ DEFAULT_DAYS = 7
 DEFAULT_INCIDENTS, MAX_INCIDENTS = 50, 500
 MOST_AT_ONCE = 64
 """More than twice the number of checks."""
-
-_NAMES = ("from", "to", "check", "venue", "limit")
 
 
 class IncidentBody(WireModel):
@@ -100,8 +102,8 @@ def incident_routes(
         )
         shown, following = _page(found.incidents, limit, span.start), None
         if len(shown) < len(found.incidents):
-            ends = {"from": iso_timestamp(span.start), "to": iso_timestamp(shown[-1].started_at)}
-            following = address(base_url, INCIDENTS_PATH, {**given, **ends})
+            older = span._replace(end=shown[-1].started_at)
+            following = address(base_url, INCIDENTS_PATH, stated(given, older))
         as_of = max(found.last_at.values(), default=now)
         body = IncidentList(
             as_of=iso_timestamp(as_of),
@@ -119,10 +121,9 @@ def incident_routes(
         INCIDENTS_PATH, **operation("getIncidents", IncidentList, *_PARAMETERS, responses=_ERRORS)
     )
     async def incidents(request: Request) -> Response:
-        given = require_known(request.query_params, _NAMES)
+        given = given_parameters(request.query_params, _PARAMETERS, venue)
         checks = status.status(board, board.clock()).checks
         one_of(given, "check", [API, *(each.name for each in checks)], API)
-        one_of(given, "venue", [venue], venue)
         key = (INCIDENTS_PATH, tuple(sorted(given.items())))
         return await reads.respond(request, key, lambda: page(given))
 
@@ -155,12 +156,7 @@ def _checks(counts: Sequence[ConditionCount]) -> list[CheckHistory]:
     return list(found.values())
 
 
-_ERRORS = {
-    400: "Invalid parameter.",
-    404: "Unknown check or venue.",
-    429: "Limit reached.",
-    503: "The database is unavailable.",
-}
+_ERRORS = {400: "Invalid parameter.", 404: "Unknown check or venue.", **READ_ERRORS}
 _PARAMETERS = (
     *time_parameters(f"{DEFAULT_DAYS} days"),
     parameter(
@@ -168,14 +164,10 @@ _PARAMETERS = (
         "check",
         "One check: a name in `/api/status`, or the API itself (`api`). Default: all.",
     ),
-    parameter("query", "venue", "The exchange. Default: the primary one."),
-    parameter(
-        "query",
-        "limit",
-        "Entries per page. Incidents that began in the same minute stay on one page.",
-        type="integer",
-        minimum=1,
-        maximum=MAX_INCIDENTS,
-        default=DEFAULT_INCIDENTS,
+    VENUE_PARAMETER,
+    limit_parameter(
+        DEFAULT_INCIDENTS,
+        MAX_INCIDENTS,
+        " Incidents that began in the same minute stay on one page.",
     ),
 )
