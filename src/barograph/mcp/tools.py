@@ -256,25 +256,30 @@ def query_of(tool: Tool, given: Arguments) -> dict[str, str]:
 
 
 def _text(name: str, schema: Schema, value: Any) -> str:  # noqa: ANN401
-    kind, rule = schema["type"], f"{name} must be {_KINDS[schema['type']]}"
-    if "enum" in schema and value not in schema["enum"]:
-        raise InvalidRequest(f"{name} must be one of {', '.join(schema['enum'])}")
-    if kind == "integer" and _is_integer(value):
-        highest = schema.get("maximum", value)
-        return str(int(min(max(value, schema.get("minimum", value)), highest)))
-    if kind == "array" and isinstance(value, list) and all(isinstance(each, str) for each in value):
-        return ",".join(value)
-    found = value if kind == "string" and isinstance(value, str) else None
-    if "pattern" in schema:
-        found, rule = normalized(found or ""), f"{RULE}, such as BTC or BTCUSDT"
-    if "maximum" in schema:
-        rule += f" from {schema['minimum']} to {schema['maximum']}"
+    kind, found = schema["type"], None
+    if "enum" in schema:
+        found = value if value in schema["enum"] else None
+    elif "pattern" in schema:
+        found = normalized(value) if isinstance(value, str) else None
+    elif kind == "string" and isinstance(value, str):
+        found = value
+    elif kind == "integer" and _is_integer(value):
+        clamped = min(max(value, schema.get("minimum", value)), schema.get("maximum", value))
+        found = str(int(clamped))
+    elif isinstance(value, list) and all(isinstance(each, str) for each in value):
+        found = ",".join(value) if kind == "array" else None
     if found is None:
-        raise InvalidRequest(rule)
+        raise InvalidRequest(_rule(name, schema))
     return found
 
 
-_KINDS = {"integer": "an integer", "array": "an array", "string": "a string"}
+def _rule(name: str, schema: Schema) -> str:
+    if "pattern" in schema:
+        return f"{RULE}, such as BTC or BTCUSDT"
+    if "enum" in schema:
+        return f"{name} must be one of {', '.join(schema['enum'])}"
+    span = f" from {schema['minimum']} to {schema['maximum']}" if "maximum" in schema else ""
+    return f"{name} must be {'a' if schema['type'] == 'string' else 'an'} {schema['type']}{span}"
 
 
 def _is_integer(value: object) -> bool:
