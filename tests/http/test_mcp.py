@@ -13,7 +13,7 @@ from openapi_schema_validator import OAS31Validator
 from barograph.briefs.records import Brief
 from barograph.events.records import EVENT_TYPES, NewEvent
 from barograph.events.store import append_events
-from barograph.kit.timestamps import iso_timestamp
+from barograph.kit.timestamps import DAY, iso_timestamp
 from barograph.mcp.tools import BY_NAME
 from barograph.series.query import INTERVALS, MARKET_SERIES
 from support.clock import START
@@ -30,7 +30,7 @@ TOOLS = {
     "get_signals": "/api/v1/signals",
     "get_guides": "/api/agent/guides",
     "get_status": "/api/status",
-    "get_events": "/api/v1/events?limit=20",
+    "get_events": f"/api/v1/events?since={START - DAY}&limit=20",
     "get_series": "/api/v1/series/funding?limit=200",
 }
 MARKET_TOOLS = ("get_market_state", "get_derivatives", "get_market", "list_perpetuals")
@@ -42,6 +42,7 @@ BYTES_A_TOKEN = 3.85
 """Of this list in o200k_base; other vocabularies need fewer tokens."""
 
 EVENTS = [
+    NewEvent("feed.down", START - 2 * DAY, "0", {"venue": "bybit", "feed": "market"}),
     NewEvent("feed.down", START, "1", {"venue": "bybit", "feed": "market"}),
     NewEvent("regime.changed", START + 1, "2", {"symbol": "BTC", "label": "neutral"}),
     NewEvent("feed.recovered", START + 2, "3", {"venue": "bybit", "feed": "market"}),
@@ -278,11 +279,15 @@ def test_perpetuals_are_sorted_and_cut_to_what_a_model_needs(
 @pytest.mark.parametrize(
     ("arguments", "query"),
     [
-        ({}, "limit=20"),
+        ({}, f"since={START - DAY}"),
+        ({"after": 0}, "limit=20"),
         ({"after": 1}, "after=1&limit=20"),
         ({"after": 1.0, "limit": 1}, "after=1&limit=1"),
         ({"since": iso_timestamp(START + 2)}, f"since={START + 2}"),
-        ({"type": ["feed.down", "feed.recovered"], "limit": None}, "type=feed.down,feed.recovered"),
+        (
+            {"type": ["feed.down", "feed.recovered"], "after": 0, "limit": None},
+            "type=feed.down,feed.recovered",
+        ),
         ({"symbol": "btc,ETH", "type": []}, "symbol=BTC,ETH"),
     ],
 )
