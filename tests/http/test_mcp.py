@@ -237,25 +237,6 @@ def test_a_perpetual_has_its_time_interval_and_rate_per_8_hours(peer: Peer) -> N
 
 
 @pytest.mark.parametrize(
-    ("arguments", "target"),
-    [
-        ({"measure": "price", "symbol": "bitcoin"}, "price?symbol=bitcoin&limit=200"),
-        ({"measure": "regime", "limit": 999}, "regime?limit=200"),
-        ({"interval": "day", "from": "2026-11-01", "limit": 2}, "funding?interval=day&limit=2"),
-    ],
-)
-def test_a_series_is_read_as_from_its_endpoint(
-    peer: Peer, arguments: dict[str, Any], target: str
-) -> None:
-    start = f"&from={arguments['from']}" if "from" in arguments else ""
-    whole = peer.service.ask(f"/api/v1/series/{target}{start}").json()
-
-    told = peer.call("get_series", arguments, accept="text/csv, */*")["structuredContent"]
-
-    assert (told["points"], told["unit"]) == (whole["points"], whole["unit"])
-
-
-@pytest.mark.parametrize(
     ("arguments", "symbols"),
     [
         ({}, ["BTC", "ETH", "1000PEPE", "SOL"]),
@@ -277,26 +258,28 @@ def test_perpetuals_are_sorted_and_cut_to_what_a_model_needs(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "query"),
+    ("arguments", "target"),
     [
-        ({}, f"since={START - DAY}"),
-        ({"after": 0}, "limit=20"),
-        ({"after": 1}, "after=1&limit=20"),
-        ({"after": 1.0, "limit": 1}, "after=1&limit=1"),
-        ({"since": iso_timestamp(START + 2)}, f"since={START + 2}"),
-        (
-            {"type": ["feed.down", "feed.recovered"], "after": 0, "limit": None},
-            "type=feed.down,feed.recovered",
-        ),
-        ({"symbol": "btc,ETH", "type": []}, "symbol=BTC,ETH"),
+        ({}, f"events?since={START - DAY}"),
+        ({"after": 0}, "events?limit=20"),
+        ({"after": 1.0, "limit": 1}, "events?after=1&limit=1"),
+        ({"since": iso_timestamp(START + 2)}, f"events?since={START + 2}"),
+        ({"type": ["feed.down"], "after": 0, "limit": None}, "events?type=feed.down"),
+        ({"symbol": "btc,ETH", "type": []}, "events?symbol=BTC,ETH"),
+        ({"measure": "price", "symbol": "bitcoin"}, "series/price?symbol=bitcoin&limit=200"),
+        ({"measure": "open-interest", "limit": 999}, "series/open-interest?limit=200"),
+        ({"measure": "funding", "interval": "day"}, "series/funding?interval=day&limit=200"),
     ],
 )
-def test_events_tell_what_changed_since(peer: Peer, arguments: dict[str, Any], query: str) -> None:
-    whole = peer.service.ask(f"/api/v1/events?{query}").json()
+def test_a_list_is_read_as_from_its_endpoint(
+    peer: Peer, arguments: dict[str, Any], target: str
+) -> None:
+    tool, name = ("get_series", "points") if "measure" in arguments else ("get_events", "events")
+    whole = peer.service.ask(f"/api/v1/{target}").json()
 
-    told = peer.call("get_events", arguments)["structuredContent"]
+    told = peer.call(tool, arguments, accept="text/csv, */*")["structuredContent"]
 
-    assert told["events"] == whole["events"] != []
+    assert told[name] == whole[name] != []
 
 
 @pytest.mark.parametrize("tool", TOOLS)

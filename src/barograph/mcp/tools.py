@@ -256,7 +256,8 @@ def query_of(tool: Tool, given: Arguments) -> dict[str, str]:
 
 
 def _text(name: str, schema: Schema, value: Any) -> str:  # noqa: ANN401
-    kind, found = schema["type"], None
+    kind = schema["type"]
+    found: str | None = None
     if "enum" in schema:
         found = value if value in schema["enum"] else None
     elif "pattern" in schema:
