@@ -86,7 +86,8 @@ async def running_live(folder: Path) -> AsyncIterator[Live]:
             "mail": await enter(running_mailbox(folder)),
         }
         settings = demo_settings(folder, unused_port(), 1, ports)
-        update = {"accept_terms": "bybit,treasury,nyfed,ishares,selling", **PATIENT}
+        terms = "bybit,treasury,nyfed,ishares,selling"
+        update = {"accept_terms": terms, "webhooks_allow_local": False, **PATIENT}
         yield Live(settings.model_copy(update=update), faults)
 
 

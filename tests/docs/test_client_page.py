@@ -13,8 +13,6 @@ from subprocess import PIPE
 
 import pytest
 
-from barograph.events.records import NewEvent
-from barograph.events.store import append_events
 from barograph.kit.timestamps import DAY, iso_timestamp
 from barograph.markets.store import ReadingRow, record_rows
 from barograph_client import AsyncBarograph, Barograph, calls, errors
@@ -100,40 +98,30 @@ def test_the_chart_s_points_and_the_watched_spans_are_printed(
 
 
 @pytest.mark.thorough
-def test_the_follower_s_program_goes_on_where_it_was_stopped(
-    service: SubscriberService, tmp_path: Path
-) -> None:
-    streams: Queue[str] = Queue()
+def test_the_follower_s_program_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+    positions: Queue[int] = Queue()
+    log: list[str] = []
 
-    def ask(target: str, **headers: str) -> Answer:
-        if "/stream?" not in target:
-            return service.ask(target, **headers)
-        streams.put(target)  # the program has handled every event; this server can't stream
-        return Answer(200, [(b"content-type", b"text/event-stream")], b": connected\n")
+    def ask(target: str, **_: str) -> Answer:
+        """The stream, which ends after the newest event."""
+        after = int(target.removeprefix("/api/v1/events/stream?after="))
+        positions.put(after)
+        body = "retry: 100\n" + "".join(log[after:])
+        return Answer(200, [(b"content-type", b"text/event-stream")], body.encode())
 
-    def follow() -> list[str]:
-        """What the program prints until it waits for news."""
-        with on_a_port(ask) as address:
-            program = [sys.executable, "-c", EVENTS.replace("http://127.0.0.1:8080", address)]
-            with subprocess.Popen(program, cwd=tmp_path, stdout=PIPE, env=UNBUFFERED) as running:
-                assert streams.get(timeout=60).endswith(f"?after={record(0)}")
-                running.kill()
-                return [line.decode() for line in running.communicate()[0].splitlines()]
+    def printed_ids() -> list[str]:
+        """What the program prints until it has handled every event."""
+        program = [sys.executable, "-c", EVENTS.replace("http://127.0.0.1:8080", address)]
+        with subprocess.Popen(program, cwd=tmp_path, stdout=PIPE, env=UNBUFFERED) as running:
+            while positions.get(timeout=60) != len(log):
+                pass
+            running.kill()
+            return [line.split()[0].decode() for line in running.communicate()[0].splitlines()]
 
-    def record(count: int) -> int:
-        """Append events and return the id of the newest one."""
-        seen = len(service.rows("SELECT id FROM events"))
-        new = [NewEvent("feed.down", START, f"{seen + each}", {}) for each in range(count)]
-        asyncio.run(service.database.write(lambda tx: append_events(tx, new)))
-        service.refresh()
-        return seen + count
-
-    assert len(follow()) == record(0)
-    newest = record(2)
-    assert [line.split()[:2] for line in follow()] == [
-        [f"{newest - 1}", "feed.down"],
-        [f"{newest}", "feed.down"],
-    ]
+    with on_a_port(ask) as address:
+        for new in (["1", "2", "3"], ["4", "5"]):
+            log += [f'data: {{"id": {each}, "type": "a", "at": "b"}}\n\n' for each in new]
+            assert printed_ids() == new
 
 
 def test_the_subscriber_s_program_keeps_and_then_compares(

@@ -74,4 +74,4 @@ def test_example_of_its_readme_runs_in_the_fresh_environment(python: Path, tmp_p
             [python, "-c", program], check=True, capture_output=True, text=True, cwd=python.parent
         )
 
-    assert re.fullmatch(r"\S+ .+\n", done.stdout)
+    assert re.fullmatch(r"\S+ .+\n(\S+Z -?[0-9.e-]+\n)+", done.stdout)

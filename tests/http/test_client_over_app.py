@@ -147,11 +147,6 @@ def test_zero_and_null_come_through(reader: Reader, service: Service) -> None:
     assert reader.read("market_state").assets[0].source == "test venue"
 
 
-def test_a_limit_is_passed_on(reader: Reader) -> None:
-    reader.read("briefs", 1)
-    assert reader.transport.asked[0].url.query == b"limit=1"
-
-
 def test_what_did_not_change_is_not_sent_again(reader: Reader) -> None:
     for name in FREE.keys() - {"status"}:
         first = reader.read(name)

@@ -268,7 +268,7 @@ def test_perpetuals_are_sorted_and_cut_to_what_a_model_needs(
         ({"symbol": "btc,ETH", "type": []}, "events?symbol=BTC,ETH"),
         ({"measure": "price", "symbol": "bitcoin"}, "series/price?symbol=bitcoin&limit=200"),
         ({"measure": "open-interest", "limit": 999}, "series/open-interest?limit=200"),
-        ({"measure": "price", "interval": "minute"}, "series/price?interval=minute&limit=200"),
+        ({"measure": "funding", "interval": "hour"}, "series/funding?interval=hour&limit=200"),
     ],
 )
 def test_a_list_is_read_as_from_its_endpoint(
@@ -277,7 +277,7 @@ def test_a_list_is_read_as_from_its_endpoint(
     tool, name = ("get_series", "points") if "measure" in arguments else ("get_events", "events")
     whole = peer.service.ask(f"/api/v1/{target}").json()
 
-    told = peer.call(tool, arguments, accept="text/csv, */*")["structuredContent"]
+    told = peer.call(tool, arguments)["structuredContent"]
 
     assert told[name] == whole[name] != []
 

@@ -11,9 +11,9 @@ import httpx2
 import pytest
 
 from barograph_client import AsyncBarograph, Barograph
+from barograph_client.calls import events
 from barograph_client.errors import InvalidAnswer, NotFound
-from barograph_client.following import SILENCE
-from barograph_client.server_sent_events import LARGEST, StreamParser
+from barograph_client.following import LARGEST, LONGEST_ASKED, SILENCE, StreamParser
 from support.readers import InProcess, Reader
 from support.service import BASE_URL
 
@@ -30,14 +30,14 @@ id: 4\ndata: not finished
 """
 
 
-def parsed(*chunks: bytes) -> tuple[list[str], str, int | None]:
+def parsed(*chunks: bytes) -> tuple[list[str], int | None]:
     parser = StreamParser()
     found = [data for chunk in chunks for data in parser.feed(chunk)]
-    return found, parser.last_id, parser.retry
+    return found, parser.retry
 
 
 def test_a_stream_is_parsed_alike_however_it_is_cut() -> None:
-    whole = (['{"id":\n1}', "no space", "", " two spaces"], "3", 250)
+    whole = (['{"id":\n1}', "no space", "", " two spaces"], 250)
     assert parsed(STREAM) == whole
     for at in range(len(STREAM)):
         assert parsed(STREAM[:at], b"", STREAM[at:]) == whole
@@ -68,28 +68,18 @@ class Body(httpx2.SyncByteStream, httpx2.AsyncByteStream):
 
 
 class Script(InProcess):
-    """Answers requests for pages from a log, and those for streams as written down."""
+    """Answers requests for the stream as written down."""
 
-    def __init__(self, log: int, *streams: httpx2.Response | Exception) -> None:
-        self.log = log
-        self.streams = [*streams]
+    def __init__(self, *replies: httpx2.Response | Exception) -> None:
+        self.replies = [*replies]
         self.asked = []
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         self.asked.append(request)
-        if request.url.path == "/api/v1/events":
-            return httpx2.Response(200, json=self.page(int(request.url.params["after"])))
-        reply = self.streams.pop(0)
+        reply = self.replies.pop(0)
         if isinstance(reply, Exception):
             raise reply
         return reply
-
-    def page(self, after: int) -> dict[str, Any]:
-        """Two events, and the address of the next page at a host that must not be asked."""
-        found = [event(number) for number in range(after + 1, self.log + 1)][:2]
-        more = f"https://elsewhere.example/api/v1/events?after={after + 2}"
-        head = {"as_of": "", "venue": "", "source": "", "notice": "", "count": len(found)}
-        return {**head, "events": found, "next": more if after + 2 < self.log else None}
 
 
 def event(number: int) -> dict[str, Any]:
@@ -110,39 +100,26 @@ def refused(status: int, **fields: str) -> httpx2.Response:
 BROKEN = httpx2.ReadError("gone")
 
 
-class Follow:
-    """Either client over a script."""
-
-    def __init__(self, way: str, script: Script) -> None:
-        self.reader = Reader(way, script)
-        self.script = script
-
-    def ids(self, count: int, after: int = 0, **wanted: Any) -> list[int]:
-        """The ids of so many events."""
-        return [each.id for each in self.reader.first(count, "follow", after, **wanted)]
-
-    def positions(self) -> list[str]:
-        """Where each connection to the stream began."""
-        streams = [each.url for each in self.script.asked if each.url.path.endswith("/stream")]
-        return [each.params["after"] for each in streams]
-
-
 both = pytest.mark.parametrize("way", ["sync", "async"])
+
+
+def ids(reader: Reader, count: int, after: int, **wanted: Any) -> list[int]:
+    return [each.id for each in reader.first(count, "follow", after, **wanted)]
 
 
 @both
 def test_every_event_comes_once_over_connections_that_break(way: str) -> None:
     unfinished = b'id: 9\ndata: {"id": 9}'
     script = Script(
-        5, stream(5, 6, 7, rest=unfinished, error=BROKEN), stream(7), stream(7, 8, 9), stream(10)
+        stream(5, 6, 7, rest=unfinished, error=BROKEN), stream(7), stream(7, 8, 9), stream(10)
     )
-    follow = Follow(way, script)
-    assert follow.ids(8, after=2, types="feed.down", symbols=["BTC", "ETH"]) == [*range(3, 11)]
-    assert follow.positions() == ["5", "7", "7", "9"]
-    assert follow.reader.slept == [0.5] * 3
-    assert {each.url.host for each in script.asked} == {"barograph.example"}
+    reader = Reader(way, script)
+    assert ids(reader, 6, after=4, types="feed.down", symbols=["BTC", "ETH"]) == [*range(5, 11)]
+    assert [each.url.params["after"] for each in script.asked] == ["4", "7", "7", "9"]
+    assert reader.slept == [0.5] * 3
     last = script.asked[-1]
-    assert str(last.url.query, "ascii") == "after=9&type=feed.down&symbol=BTC%2CETH"
+    wanted = "/api/v1/events/stream?after=9&type=feed.down&symbol=BTC%2CETH"
+    assert str(last.url) == f"{BASE_URL}{wanted}"
     assert last.extensions["timeout"]["read"] == SILENCE
 
 
@@ -151,9 +128,10 @@ def test_a_refused_stream_is_asked_for_again_as_late_as_the_service_says(way: st
     fault, slow = httpx2.ConnectError("no"), httpx2.ReadTimeout("silent")
     failures: list[httpx2.Response | Exception]
     failures = [fault, slow, refused(503, **{"retry-after": "90"}), *[fault] * 4, refused(429)]
-    follow = Follow(way, Script(0, *failures, stream(1, error=BROKEN), stream(2)))
-    assert follow.ids(2, after=0) == [1, 2]
-    assert follow.reader.slept == [3.0, 6.0, 90.0, 24.0, 48.0, 60.0, 60.0, 60.0, 0.5]
+    failures.append(refused(503, **{"retry-after": "999999999"}))
+    reader = Reader(way, Script(*failures, stream(1, error=BROKEN), stream(2)))
+    assert ids(reader, 2, after=0) == [1, 2]
+    assert reader.slept == [3.0, 6.0, 90.0, 24.0, 48.0, 60.0, 60.0, 60.0, LONGEST_ASKED, 0.5]
 
 
 @both
@@ -169,27 +147,36 @@ def test_what_will_not_pass_is_an_error(
     way: str, reply: Callable[[], httpx2.Response], error: type[Exception]
 ) -> None:
     with pytest.raises(error):
-        Follow(way, Script(0, reply())).ids(1)
+        ids(Reader(way, Script(reply())), 1, after=0)
 
 
-@pytest.mark.parametrize("after", [0, 1])
-def test_a_closed_client_follows_no_more(after: int) -> None:
+def test_a_closed_client_follows_no_more() -> None:
     async def ids_after_close() -> list[int]:
-        async with AsyncBarograph(BASE_URL, transport=Script(1, stream(2, error=BROKEN))) as client:
-            found = client.follow(after)
-            assert (await anext(found)).id == after + 1
+        async with AsyncBarograph(BASE_URL, transport=Script(stream(1, error=BROKEN))) as client:
+            found = client.follow(after=0)
+            await anext(found)
             await client.close()
             return [each.id async for each in found]
 
     assert asyncio.run(ids_after_close()) == []
-    with Barograph(BASE_URL, transport=Script(1, stream(2, error=BROKEN))) as plain:
-        events = plain.follow(after)
-        assert next(events).id == after + 1
-        plain.close()
-        assert list(events) == []
+    with Barograph(BASE_URL, transport=Script(stream(1, error=BROKEN))) as client:
+        found = client.follow(after=0)
+        next(found)
+        client.close()
+        assert list(found) == []
 
 
 def test_a_loop_that_is_left_closes_its_stream() -> None:
-    reply = stream(1)
-    assert Follow("async", Script(0, reply)).ids(1) == [1]
+    reply = stream(1, 2)
+    assert ids(Reader("async", Script(reply)), 1, after=0) == [1]
     assert reply.is_closed
+
+
+@pytest.mark.parametrize("address", ["?after=0", "?after=1\n", f"?after={'1' * 8_000}", ""])
+def test_no_other_host_is_asked_for_the_next_page(address: str) -> None:
+    page = events(after=0).first
+    following = page.at("https://elsewhere.example/other?after=2")
+    assert following is not None
+    assert following.target == "/api/v1/events?after=2"
+    with pytest.raises(InvalidAnswer):
+        page.at(f"https://barograph.example/api/v1/events{address}")

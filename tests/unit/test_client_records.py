@@ -18,7 +18,7 @@ from barograph.settings import Settings
 from barograph.status.incident_endpoint import IncidentBody, IncidentList
 from barograph.status.rules import ServiceStatus as StatusBody
 from barograph_client import records
-from barograph_client.decode import UNSET, decode_json, to_builtins
+from barograph_client.decode import UNSET, decode_json
 from barograph_client.records import Assessment, Comparison, Derivatives, Guide, Reference, Stance
 
 BASE = {"source": "venue", "notice": "Information only.", "symbol": "BTC", "available": True}
@@ -129,9 +129,3 @@ def test_a_point_has_the_members_of_every_measure() -> None:
     measures = [*MARKET_SERIES.values(), *macro_series(Settings()).values()]
     members = {name for rules in measures for name in rules.members}
     assert members == {each.name for each in fields(records.Point)}
-
-
-def test_a_span_has_the_service_s_own_names() -> None:
-    span = {"from": "2026-11-14", "to": "2026-11-15"}
-    found = read(records.Span, span)
-    assert (found.from_, to_builtins(found)) == ("2026-11-14", span)

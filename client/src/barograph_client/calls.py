@@ -8,36 +8,12 @@ from datetime import date
 from typing import Generic, Literal, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
+from barograph_client import records
 from barograph_client.errors import InvalidAnswer
-from barograph_client.records import (
-    Briefs,
-    Comparison,
-    Derivatives,
-    EventPage,
-    FeedNow,
-    Guides,
-    Incident,
-    IncidentPage,
-    Index,
-    Liquidation,
-    LiquidationPage,
-    ListPage,
-    LogEvent,
-    Market,
-    MarketState,
-    Perpetual,
-    Perpetuals,
-    Point,
-    Reference,
-    SeriesPage,
-    Signals,
-    Stance,
-    Status,
-)
 
 T = TypeVar("T")
 E = TypeVar("E")
-PageT = TypeVar("PageT", bound=ListPage)
+PageT = TypeVar("PageT", bound=records.ListPage)
 
 Words = Collection[str]
 Time = str | int | date | None
@@ -46,7 +22,7 @@ Time = str | int | date | None
 Credential = Literal["none", "key", "feed", "token"]
 """Which credential a request carries: none, the API key, token or proof, or the token only."""
 
-LONGEST_TARGET = 8_000
+LONGEST_QUERY = 8_000
 STANCE_PATHS = {
     "btc-etf-stance": "/api/x402/btc-etf-stance",
     "rates-desk": "/api/x402/rates-desk",
@@ -76,12 +52,14 @@ class Call(NamedTuple, Generic[T]):
         Only the query of the address counts, so that no other host is ever asked.
 
         Raises:
-            InvalidAnswer: it is no address, or that of the same page again.
+            InvalidAnswer: it has no usable query, or that of the same page again.
         """
         if address is None:
             return None
-        target = f"{self.target.partition('?')[0]}?{address.partition('?')[2]}"
-        if target == self.target or len(target) > LONGEST_TARGET or not target.isprintable():
+        query = address.partition("?")[2]
+        target = f"{self.target.partition('?')[0]}?{query}"
+        is_usable = query and query.isprintable() and len(query) <= LONGEST_QUERY
+        if not is_usable or target == self.target:
             raise InvalidAnswer("the address of the next page is not usable")
         return self._replace(target=target)
 
@@ -93,54 +71,54 @@ class ListCall(NamedTuple, Generic[PageT, E]):
     entries: Callable[[PageT], tuple[E, ...]]
 
 
-def index() -> Call[Index]:
+def index() -> Call[records.Index]:
     """The list of free endpoints."""
-    return Call("/api/agent", Index)
+    return Call("/api/agent", records.Index)
 
 
-def briefs(limit: int | None = None) -> Call[Briefs]:
+def briefs(limit: int | None = None) -> Call[records.Briefs]:
     """The newest briefs, newest first: 1 to 50, by default 15."""
-    return Call(_target("/api/agent/briefs", limit=limit), Briefs)
+    return Call(_target("/api/agent/briefs", limit=limit), records.Briefs)
 
 
-def derivatives(symbol: str = "BTC") -> Call[Derivatives]:
+def derivatives(symbol: str = "BTC") -> Call[records.Derivatives]:
     """Price, funding, open interest and positioning of one perpetual."""
-    return Call(_target("/api/agent/derivatives", symbol=symbol), Derivatives)
+    return Call(_target("/api/agent/derivatives", symbol=symbol), records.Derivatives)
 
 
-def market() -> Call[Market]:
+def market() -> Call[records.Market]:
     """The funding and price snapshot of BTC, ETH and SOL."""
-    return Call("/api/agent/market", Market)
+    return Call("/api/agent/market", records.Market)
 
 
-def market_state() -> Call[MarketState]:
+def market_state() -> Call[records.MarketState]:
     """Assets, 24-hour liquidations and the regime."""
-    return Call("/api/agent/market-state", MarketState)
+    return Call("/api/agent/market-state", records.MarketState)
 
 
-def guides() -> Call[Guides]:
+def guides() -> Call[records.Guides]:
     """The catalog of paid guides."""
-    return Call("/api/agent/guides", Guides)
+    return Call("/api/agent/guides", records.Guides)
 
 
-def signals() -> Call[Signals]:
+def signals() -> Call[records.Signals]:
     """The regime signals. Each read counts against the rate limit, even a 304."""
-    return Call("/api/v1/signals", Signals, "key")
+    return Call("/api/v1/signals", records.Signals, "key")
 
 
-def status() -> Call[Status]:
+def status() -> Call[records.Status]:
     """The state of the market feed and the API."""
-    return Call("/api/status", Status)
+    return Call("/api/status", records.Status)
 
 
-def perpetuals() -> Call[Perpetuals]:
+def perpetuals() -> Call[records.Perpetuals]:
     """Every perpetual with price, funding, open interest and 24-hour changes."""
-    return Call("/api/v1/perpetuals", Perpetuals)
+    return Call("/api/v1/perpetuals", records.Perpetuals)
 
 
-def perpetual(symbol: str) -> Call[Perpetual]:
+def perpetual(symbol: str) -> Call[records.Perpetual]:
     """One perpetual; `PEPE` and `bitcoin` find `1000PEPE` and `BTC`."""
-    return Call(f"/api/v1/perpetuals/{quote(symbol, safe='')}", Perpetual)
+    return Call(f"/api/v1/perpetuals/{quote(symbol, safe='')}", records.Perpetual)
 
 
 def series(
@@ -153,11 +131,11 @@ def series(
     interval: str | None = None,
     as_of: Time = None,
     limit: int | None = None,
-) -> ListCall[SeriesPage, Point]:
+) -> ListCall[records.SeriesPage, records.Point]:
     """The points of a measure, oldest first, `limit` per request."""
     given = {"symbol": symbol, "key": key, "interval": interval, "as_of": as_of, "limit": limit}
     target = _target(f"/api/v1/series/{quote(measure, safe='')}", from_=start, to=end, **given)
-    return ListCall(Call(target, SeriesPage, is_page=True), lambda page: page.points)
+    return ListCall(Call(target, records.SeriesPage, is_page=True), lambda page: page.points)
 
 
 def liquidations(
@@ -167,36 +145,38 @@ def liquidations(
     start: Time = None,
     end: Time = None,
     limit: int | None = None,
-) -> ListCall[LiquidationPage, Liquidation]:
+) -> ListCall[records.LiquidationPage, records.Liquidation]:
     """Every recorded liquidation, oldest first, by default of the last 24 hours."""
     given = {"symbol": symbol, "side": side, "limit": limit}
     target = _target("/api/v1/liquidations", from_=start, to=end, **given)
-    return ListCall(Call(target, LiquidationPage, is_page=True), lambda page: page.liquidations)
+    return ListCall(
+        Call(target, records.LiquidationPage, is_page=True), lambda page: page.liquidations
+    )
 
 
 def events(
     after: int | None = None, *, since: Time = None, types: Words = (), symbols: Words = ()
-) -> ListCall[EventPage, LogEvent]:
+) -> ListCall[records.EventPage, records.LogEvent]:
     """What changed, oldest first: after the event with this id, or since a time."""
     given = {"type": _listed(types), "symbol": _listed(symbols)}
     target = _target("/api/v1/events", after=after, since=since, **given)
-    return ListCall(Call(target, EventPage, is_page=True), lambda page: page.events)
+    return ListCall(Call(target, records.EventPage, is_page=True), lambda page: page.events)
 
 
 def incidents(
     *, check: str | None = None, start: Time = None, end: Time = None
-) -> ListCall[IncidentPage, Incident]:
+) -> ListCall[records.IncidentPage, records.Incident]:
     """When a part of the service was not ok, newest first, by default in the last 90 days."""
     target = _target("/api/v1/incidents", check=check, from_=start, to=end)
-    return ListCall(Call(target, IncidentPage, is_page=True), lambda page: page.incidents)
+    return ListCall(Call(target, records.IncidentPage, is_page=True), lambda page: page.incidents)
 
 
-def feed_now() -> Call[FeedNow]:
+def feed_now() -> Call[records.FeedNow]:
     """The stance tape, the market state and the newest briefs, with Feed."""
-    return Call("/api/feed/now", FeedNow, "feed")
+    return Call("/api/feed/now", records.FeedNow, "feed")
 
 
-def stance(kind: str) -> Call[Stance]:
+def stance(kind: str) -> Call[records.Stance]:
     """The newest stance of a kind, with a Feed token.
 
     The client never sends a payment proof here, because the service could charge it.
@@ -206,10 +186,12 @@ def stance(kind: str) -> Call[Stance]:
     """
     if kind not in STANCE_PATHS:
         raise ValueError(f"unknown kind {kind!r}: choose one of {', '.join(STANCE_PATHS)}")
-    return Call(STANCE_PATHS[kind], Stance, "token")
+    return Call(STANCE_PATHS[kind], records.Stance, "token")
 
 
-def material_change(kind: str, before: Reference, after: Reference) -> Call[Comparison]:
+def material_change(
+    kind: str, before: records.Reference, after: records.Reference
+) -> Call[records.Comparison]:
     """The comparison of the latest two recorded versions of a kind, with Feed."""
     target = _target(
         "/api/agents/material-change",
@@ -221,7 +203,7 @@ def material_change(kind: str, before: Reference, after: Reference) -> Call[Comp
         after_revision=after.revision,
         after_digest=after.history_digest,
     )
-    return Call(target, Comparison, "feed")
+    return Call(target, records.Comparison, "feed")
 
 
 def _listed(words: Words) -> str | None:

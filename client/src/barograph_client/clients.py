@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from contextlib import aclosing
 from inspect import signature
 from ipaddress import ip_address
 from time import monotonic
@@ -66,7 +65,8 @@ def _listed(
     call: Callable[P, ListCall[PageT, E]],
 ) -> "Callable[Concatenate[Barograph, P], Iterator[E]]":
     def method(client: "Barograph", /, *args: P.args, **kwargs: P.kwargs) -> Iterator[E]:
-        return client.entries(call(*args, **kwargs))
+        wanted = call(*args, **kwargs)
+        return (entry for page in client.pages(wanted) for entry in wanted.entries(page))
 
     return _described(method, call, Iterator)
 
@@ -75,7 +75,8 @@ def _listed_async(
     call: Callable[P, ListCall[PageT, E]],
 ) -> "Callable[Concatenate[AsyncBarograph, P], AsyncIterator[E]]":
     def method(client: "AsyncBarograph", /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[E]:
-        return client.entries(call(*args, **kwargs))
+        wanted = call(*args, **kwargs)
+        return (entry async for page in client.pages(wanted) for entry in wanted.entries(page))
 
     return _described(method, call, AsyncIterator)
 
@@ -153,11 +154,6 @@ class Barograph:
             yield page
             call = call.at(page.next)
 
-    def entries(self, wanted: ListCall[PageT, E]) -> Iterator[E]:
-        """The entries of all pages of a list."""
-        for page in self.pages(wanted):
-            yield from wanted.entries(page)
-
     def follow(self, after: int, *, types: Words = (), symbols: Words = ()) -> Iterator[LogEvent]:
         """Each event after this id once, in order, as it happens; 0 is the beginning of the log.
 
@@ -171,23 +167,18 @@ class Barograph:
         place = Following(self.reader.base_url, after, types, symbols)
         while not self._http.is_closed:
             failure: Exception | None = None
+            url, headers = place.connect()
             try:
-                yield from self._connected(place)
-            except (ClientError, httpx2.RequestError, RuntimeError) as error:
+                with self._http.stream("GET", url, headers=headers, timeout=SILENCE) as response:
+                    if response.status_code != OK:
+                        raise self.reader.refusal(self._whole(response))
+                    place.opened(response.headers)
+                    for chunk in response.iter_raw():
+                        yield from place.take(chunk)
+            except (ClientError, httpx2.RequestError) as error:
                 failure = error
             if not self._http.is_closed:
                 self._sleep(place.pause(failure))
-
-    def _connected(self, place: Following) -> Iterator[LogEvent]:
-        """What was missed, then what the stream sends until it ends."""
-        yield from filter(place.advance, self.entries(place.missed()))
-        url, headers = place.connect()
-        with self._http.stream("GET", url, headers=headers, timeout=SILENCE) as response:
-            if response.status_code != OK:
-                raise self.reader.refusal(self._whole(response))
-            place.opened(response.headers)
-            for chunk in response.iter_raw():
-                yield from place.take(chunk)
 
     def run(self, steps: Steps[T]) -> T:
         """Carry out the steps of a read and return its result."""
@@ -277,12 +268,6 @@ class AsyncBarograph:
             yield page
             call = call.at(page.next)
 
-    async def entries(self, wanted: ListCall[PageT, E]) -> AsyncIterator[E]:
-        """The entries of all pages of a list."""
-        async for page in self.pages(wanted):
-            for entry in wanted.entries(page):
-                yield entry
-
     async def follow(
         self, after: int, *, types: Words = (), symbols: Words = ()
     ) -> AsyncGenerator[LogEvent]:
@@ -290,28 +275,20 @@ class AsyncBarograph:
         place = Following(self.reader.base_url, after, types, symbols)
         while not self._http.is_closed:
             failure: Exception | None = None
+            url, headers = place.connect()
+            asked = self._http.stream("GET", url, headers=headers, timeout=SILENCE)
             try:
-                async with aclosing(self._connected(place)) as events:
-                    async for event in events:
-                        yield event
-            except (ClientError, httpx2.RequestError, RuntimeError) as error:
+                async with asked as response:
+                    if response.status_code != OK:
+                        raise self.reader.refusal(await self._whole(response))
+                    place.opened(response.headers)
+                    async for chunk in response.aiter_raw():
+                        for event in place.take(chunk):
+                            yield event
+            except (ClientError, httpx2.RequestError) as error:
                 failure = error
             if not self._http.is_closed:
                 await self._sleep(place.pause(failure))
-
-    async def _connected(self, place: Following) -> AsyncGenerator[LogEvent]:
-        async for event in self.entries(place.missed()):
-            if place.advance(event):
-                yield event
-        url, headers = place.connect()
-        asked = self._http.stream("GET", url, headers=headers, timeout=SILENCE)
-        async with asked as response:
-            if response.status_code != OK:
-                raise self.reader.refusal(await self._whole(response))
-            place.opened(response.headers)
-            async for chunk in response.aiter_raw():
-                for event in place.take(chunk):
-                    yield event
 
     async def run(self, steps: Steps[T]) -> T:
         """Carry out the steps of a read and return its result."""

@@ -15,10 +15,10 @@ from urllib.parse import quote, urlencode
 import msgspec
 from pydantic import Field
 from starlette.datastructures import QueryParams
-from starlette.requests import Request
 
 from barograph import NOTICE
 from barograph.errors import InvalidRequest, NotFound
+from barograph.kit.csv_table import table_header
 from barograph.kit.timestamps import SECOND, iso_timestamp
 from barograph.kit.wire import Notice, Schema, WireModel, parameter
 
@@ -187,15 +187,13 @@ def one_of(given: Mapping[str, str], name: str, known: Collection[str], default:
     return text
 
 
-def wants_csv(request: Request, given: Mapping[str, str], *, by_accept: bool = True) -> bool:
-    """Whether a request asks for CSV: by its path, by `format` or by `Accept`.
+def wants_csv(path: str, given: Mapping[str, str]) -> bool:
+    """Whether a request asks for CSV: by its path or by `format`.
 
     Raises:
         InvalidRequest: there is no such format, or a table is asked for by pages.
     """
-    accepts = by_accept and request.headers.get("accept", "").lower().startswith("text/csv")
-    default = "csv" if accepts or request.url.path.endswith(".csv") else "json"
-    form = given.get("format", default)
+    form = given.get("format", "csv" if path.endswith(".csv") else "json")
     if form not in _FORMS:
         raise InvalidRequest("format must be json or csv")
     paging = [name for name in ("limit", "cursor", "offset") if name in given]
@@ -270,6 +268,12 @@ def limit_parameter(
     """The parameter `limit` in the OpenAPI document."""
     bounds: Schema = {"minimum": 1, "maximum": highest, "default": default}
     return parameter("query", "limit", f"Entries per page.{also}", type="integer", **bounds)
+
+
+def also_table(members: Iterable[str]) -> Schema:
+    """The table beside the JSON body in the OpenAPI document."""
+    example = table_header(",".join(members)).decode()
+    return {"content": {"text/csv": {"schema": {"type": "string"}, "example": example}}}
 
 
 _FORMS = ["json", "csv"]

@@ -37,7 +37,6 @@ MAX_SECONDS = 300
 PAUSE_SECONDS = 1.0
 """Before a part that was refused is tried again."""
 
-_BY_FORM = (b"vary", b"Accept")
 _UNSAFE = re.compile(r"[^A-Za-z0-9-]")
 
 
@@ -87,7 +86,7 @@ class Listings:
         Raises:
             InvalidRequest: the format, the limit or the cursor is invalid.
         """
-        if wants_csv(request, listing.given):
+        if wants_csv(request.url.path, listing.given):
             return DelegatedResponse(partial(self._send_table, listing))
         limit = page_limit(listing.given)
         start = self._cursors.position(listing.path, listing.given, listing.start)
@@ -103,12 +102,12 @@ class Listings:
             msgspec.json.encode(dict(zip(listing.members, row, strict=True))) for row in found.rows
         ]
         body = found.head.encode(listing.name, entries, following, found.also)
-        return Document(body, fields=[_BY_FORM], compress=True)
+        return Document(body, compress=True)
 
     async def _send_table(self, listing: Listing[P], scope: Scope, _: Receive, send: Send) -> None:
         # A reader may have chosen the name, so only letters and digits reach the header.
         name = f'inline; filename="barograph-{_UNSAFE.sub("", listing.file_name)}.csv"'.encode()
-        fields = [(b"content-type", CSV), (b"content-disposition", name), _BY_FORM, NO_STORE]
+        fields = [(b"content-type", CSV), (b"content-disposition", name), NO_STORE]
         await self.send_parts(fields, self._parts(listing, scope, fields), scope, send)
 
     async def _parts(

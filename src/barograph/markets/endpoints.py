@@ -14,6 +14,7 @@ from barograph.kit.lists import (
     FORMAT_PARAMETER,
     VENUE_PARAMETER,
     address,
+    also_table,
     given_parameters,
     page_limit,
     wants_csv,
@@ -32,6 +33,7 @@ from barograph.markets.documents import (
     market_state_document,
 )
 from barograph.markets.perpetuals import (
+    COLUMNS,
     MAX_PAGE,
     PERPETUALS_PATH,
     PerpetualBody,
@@ -124,13 +126,17 @@ def perpetual_routes(answer: PerpetualsAnswer) -> ApiRouter:
             "getPerpetuals",
             PerpetualList,
             *_LIST_PARAMETERS,
-            responses={400: "Invalid parameter.", 404: "Unknown venue.", **_STALE},
+            responses={
+                200: also_table(COLUMNS),
+                400: "Invalid parameter.",
+                404: "Unknown venue.",
+                **_STALE,
+            },
         ),
     )
     async def perpetuals(request: Request) -> DocumentResponse:
         given = given_parameters(request.query_params, _LIST_PARAMETERS, VENUE)
-        # Hot documents are found by path and query alone, so `Accept` can't choose the format.
-        form = "csv" if wants_csv(request, given, by_accept=False) else "json"
+        form = "csv" if wants_csv(request.url.path, given) else "json"
         document = answer.listed(form, given)
         return DocumentResponse(document, answer.board.clock())
 

@@ -22,6 +22,7 @@ from barograph.kit.lists import (
     ListBody,
     ListHead,
     Next,
+    also_table,
     given_parameters,
     limit_parameter,
     one_of,
@@ -44,7 +45,6 @@ from barograph.markets.liquidation_records import (
     MEMBERS,
     LiquidationRecord,
     LiquidationRow,
-    Wanted,
     WatchedSpan,
     as_spans,
     as_values,
@@ -52,7 +52,7 @@ from barograph.markets.liquidation_records import (
     liquidations_after,
     watched_between,
 )
-from barograph.markets.liquidations import Span, WatchedSpans
+from barograph.markets.liquidations import WatchedSpans
 from barograph.markets.reader import MarketReader
 from barograph.markets.recorded_contracts import recorded_contract
 from barograph.markets.records import VENUE
@@ -140,17 +140,16 @@ class LiquidationReads(NamedTuple):
         limit: int,
     ) -> ListPart[LiquidationRow]:
         """A page, and the watched spans of its time range."""
-        # From a market reading of any age: recorded data does not expire.
-        listed = self.markets.contracts(self.board) or {}
         contract = None
         if "symbol" in given:
-            contract = (await recorded_contract(tx, listed, given["symbol"])).contract
-        wanted = Wanted(contract, given.get("side"))
-        found = await liquidations_after(tx, place, end, wanted, limit + 1)
+            # From a market reading of any age: recorded data does not expire.
+            listed = self.markets.contracts(self.board) or {}
+            contract = await recorded_contract(tx, listed, given["symbol"])
+        side = given.get("side")
+        found = await liquidations_after(tx, place, end, limit + 1, contract=contract, side=side)
         following = found[limit - 1] if len(found) > limit else None
         watched = await watched_between(tx, place[0], end if following is None else following[0])
-        bases = {each.contract: each.base for each in listed.values()}
-        rows = [as_values(row, bases) for row in found[:limit]]
+        rows = [as_values(row) for row in found[:limit]]
         return ListPart(self._head(), rows, following, {"watched": as_spans(watched)})
 
     async def manifest(self) -> Document:
@@ -164,15 +163,12 @@ class LiquidationReads(NamedTuple):
 
     def _described(self, file: DailyFile) -> dict[str, object]:
         start = day_start(file.day)
-        spans = msgspec.json.decode(file.watched, type=list[Span])
         return {
             "day": file.day,
             "url": f"{self.settings.base_url}{FILES_FOLDER}{VENUE}/{file.day}.csv.gz",
-            "rows": file.row_count,
-            "bytes": file.byte_count,
-            "sha256": file.sha256,
-            "watched": as_spans(spans),
-            "watched_pct": WatchedSpans(spans).pct_within(start, start + DAY),
+            **file._asdict(),
+            "watched": as_spans(file.watched),
+            "watched_pct": WatchedSpans(file.watched).pct_within(start, start + DAY),
         }
 
     async def file(self, day: str) -> DailyFile:
@@ -204,7 +200,7 @@ def file_response(
         unchanged.raw_headers = [*fields, NOSNIFF, *CORS]
         return unchanged
     fields.append((b"content-type", b"application/gzip"))
-    fields.append((b"content-length", str(file.byte_count).encode()))
+    fields.append((b"content-length", str(file.bytes).encode()))
 
     async def answer(scope: Scope, _: Receive, send: Send) -> None:
         await listings.send_parts(fields, file_body(database, file), scope, send)
@@ -223,7 +219,7 @@ def liquidation_routes(answer: LiquidationReads, listings: Listings) -> ApiRoute
             "listLiquidations",
             LiquidationList,
             *_PARAMETERS,
-            responses={400: "Invalid parameter.", **_ERRORS},
+            responses={200: also_table(MEMBERS), 400: "Invalid parameter.", **_ERRORS},
         ),
     )
     async def liquidations(request: Request) -> Response:

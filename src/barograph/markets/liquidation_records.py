@@ -1,7 +1,6 @@
 """Single liquidations by time, and the spans of time that were watched."""
 
-from collections.abc import Mapping
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -42,26 +41,25 @@ class WatchedSpan(WireModel):
     to: str
 
 
-class Wanted(NamedTuple):
-    """Which liquidations to read; None for all."""
-
-    contract: str | None = None
-    side: str | None = None
-
-
 def before(at: int) -> LiquidationRow:
     """The place in the order before every liquidation of an instant."""
     return at, "", "", 0.0, 0.0
 
 
 async def liquidations_after(
-    queryable: Queryable, place: LiquidationRow, end: int, wanted: Wanted, limit: int
+    queryable: Queryable,
+    place: LiquidationRow,
+    end: int,
+    limit: int,
+    *,
+    contract: str | None = None,
+    side: str | None = None,
 ) -> list[LiquidationRow]:
     """The first liquidations after a place in the order and before `end`."""
     values: list[Value] = [VENUE, end, *place, limit]
     sql = _AFTER
     # No index begins with the side: as an expression it doesn't mislead SQLite's planner.
-    for column, value in (("contract", wanted.contract), ("side || ''", wanted.side)):
+    for column, value in (("contract", contract), ("side || ''", side)):
         if value is not None:
             values.append(value)
             sql += f" AND {column} = ${len(values)}"
@@ -74,14 +72,12 @@ async def watched_between(queryable: Queryable, start: int, end: int) -> list[Sp
     return WatchedSpans((first, last) for first, last in rows).within(start, end)
 
 
-def as_values(
-    row: LiquidationRow, bases: Mapping[str, str]
-) -> tuple[str, str, str, str, str, float, float, str, float]:
-    """The values of a `LiquidationRecord`; `bases` has the assets of listed contracts."""
+def as_values(row: LiquidationRow) -> tuple[str | float, ...]:
+    """The values of a `LiquidationRecord`."""
     at, contract, side, size, price = row
-    symbol = bases.get(contract) or symbol_from(contract)
     usd = round(size * price * 100) / 100  # as in the sums of hours, so that they agree
-    return iso_timestamp(at), symbol, contract, VENUE, side, size, price, "bankruptcy", usd
+    names = (symbol_from(contract), contract, VENUE, side)
+    return (iso_timestamp(at), *names, size, price, "bankruptcy", usd)
 
 
 def as_spans(spans: list[Span]) -> list[dict[str, str]]:

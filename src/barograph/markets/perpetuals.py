@@ -118,7 +118,7 @@ def list_document(
     """Some perpetuals as JSON or CSV; `following` is the address of the next page."""
     reading, entries = view.perpetuals, [_entry(view, each) for each in page]
     if form == "csv":
-        body, kind = table(_COLUMNS, map(_row, entries), reading.source), CSV
+        body, kind = table(",".join(COLUMNS), map(_row, entries), reading.source), CSV
     else:
         head = ListHead(reading.as_of, VENUE, reading.source)
         encoded = [each.encode() for each in entries]
@@ -195,11 +195,9 @@ def _cell(value: str | float | None) -> str:
     return quoted(value) if isinstance(value, str) else cell(value)
 
 
-_COLUMNS = ",".join(
-    [
-        *list(PerpetualEntry.model_fields)[:-1],
-        *(f"liquidations24h_{name}" for name in list(Liquidations24h.model_fields)[1:]),
-    ]
+COLUMNS = (
+    *list(PerpetualEntry.model_fields)[:-1],
+    *(f"liquidations24h_{name}" for name in list(Liquidations24h.model_fields)[1:]),
 )
 
 _text = lru_cache(maxsize=512)(iso_timestamp)

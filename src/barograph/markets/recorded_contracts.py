@@ -1,28 +1,17 @@
 """Contracts that have a record, listed or not."""
 
-from typing import NamedTuple
-
 from barograph.errors import NotFound
 from barograph.kit.database import Queryable
 from barograph.markets.aliases import UNKNOWN_SYMBOL, find_contract, require_name
 from barograph.markets.records import VENUE
 from barograph.markets.symbols import ContractIndex
 
-QUOTES = ("USDT", "USDC", "PERP", "USD")
+QUOTE = "USDT"
 """How the names of contracts end, after the base asset."""
 
 
-class RecordedContract(NamedTuple):
-    """A contract and its base asset."""
-
-    symbol: str
-    contract: str
-
-
-async def recorded_contract(
-    queryable: Queryable, listed: ContractIndex, text: str
-) -> RecordedContract:
-    """The contract that a request names; it needn't be listed any more.
+async def recorded_contract(queryable: Queryable, listed: ContractIndex, text: str) -> str:
+    """The full name of the contract that a request names; it needn't be listed any more.
 
     Raises:
         InvalidRequest: the text can't name any.
@@ -30,18 +19,17 @@ async def recorded_contract(
     """
     found = find_contract(listed, require_name(text))
     if found is not None:
-        return RecordedContract(found.base, found.contract)
+        return found.contract
     name = text.upper() if text.isascii() else text  # upper() makes ASCII of some others
-    for contract in (name, *(name + quote for quote in QUOTES)):
+    for contract in (name, name + QUOTE):
         if await queryable.fetch(_RECORDED, VENUE, contract):
-            return RecordedContract(symbol_from(contract), contract)
+            return contract
     raise NotFound(UNKNOWN_SYMBOL)
 
 
 def symbol_from(contract: str) -> str:
-    """The base asset by the contract's name, for one that is not listed any more."""
-    stems = (contract.removesuffix(quote) for quote in QUOTES)
-    return next((stem for stem in stems if stem not in {"", contract}), contract)
+    """The base asset by the contract's name, which outlives the listing."""
+    return contract.removesuffix(QUOTE) or contract
 
 
 _RECORDED = """

@@ -251,6 +251,15 @@ async def recorded_points(
     return {row[0]: _point(measure, row) for row in rows}
 
 
+async def measured_counts(
+    tx: Transaction, resolution: Resolution, contract: str, measure: Measure, grid: range
+) -> dict[int, int]:
+    """How many values we measured ourselves in each interval of a grid."""
+    sql = _MEASURED.format(column=_COLUMN[measure])
+    key = (VENUE, resolution, contract)
+    return dict(await tx.fetch(sql, *key, grid.start, grid.stop, grid.step))
+
+
 def _point(measure: Measure, row: Row) -> Point:
     at, price, rate_pct, interval_hours, open_interest_usd, long_account_pct, origin = row
     values: dict[Measure, float | None] = {
@@ -282,6 +291,18 @@ SELECT at, last_price, funding_rate_pct, funding_interval_hours, open_interest_u
 FROM readings
 WHERE venue = $1 AND resolution = $2 AND contract = $3 AND at >= $4 AND at < $5 AND at % $6 = 0
 ORDER BY at
+"""
+_COLUMN: dict[Measure, str] = {
+    "price": "last_price",
+    "funding": "funding_rate_pct",
+    "open-interest": "open_interest_usd",
+    "long-accounts": "long_account_pct",
+}
+_MEASURED = """
+SELECT at - at % $6, COUNT({column}) FROM readings
+WHERE venue = $1 AND resolution = $2 AND contract = $3 AND at >= $4 AND at < $5
+    AND origin = 'measured'
+GROUP BY 1
 """
 _FIRST_READING = """
 SELECT at FROM readings WHERE venue = $1 AND resolution = $2 AND contract = $3 ORDER BY at LIMIT 1

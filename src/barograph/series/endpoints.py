@@ -19,13 +19,14 @@ from barograph.kit.lists import (
     ListBody,
     ListHead,
     Next,
+    also_table,
     given_parameters,
     limit_parameter,
     stated,
     time_parameters,
 )
 from barograph.kit.timestamps import SECOND
-from barograph.kit.wire import WireModel, operation, parameter
+from barograph.kit.wire import Schema, WireModel, operation, parameter
 from barograph.limits.listings import Listing, Listings, ListPart
 from barograph.markets.reader import MarketReader
 from barograph.markets.records import VENUE
@@ -44,8 +45,8 @@ _ORIGIN = (
     "exchange reports it, or `published` by a publisher of daily figures."
 )
 _WATCHED = (
-    "The share of the interval that we watched ourselves; 0 for what we know only from the "
-    "exchange's history. Null for changes and daily figures."
+    "The share of the interval that we watched ourselves: of liquidations by time, of readings by "
+    "their number. 0 for what we know only from the exchange. Null for changes and daily figures."
 )
 
 
@@ -133,12 +134,13 @@ def series_routes(answer: SeriesAnswer, listings: Listings) -> ApiRouter:
     router.get(f"{SERIES_FOLDER}{{measure}}.csv")(series)
     router.get(
         f"{SERIES_FOLDER}{{measure}}",
-        **operation("getMeasureSeries", MeasureSeries, *_PARAMETERS, responses=_ERRORS),
+        **operation("getMeasureSeries", MeasureSeries, *_PARAMETERS, responses=_RESPONSES),
     )(series)
     return router
 
 
-_ERRORS = {
+_RESPONSES: dict[int, str | Schema] = {
+    200: also_table(MARKET_SERIES["funding"].members),
     400: "Invalid parameter, or one that does not apply to the measure.",
     404: "Unknown measure, symbol, interval, key or venue.",
     **READ_ERRORS,
