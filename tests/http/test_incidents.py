@@ -12,7 +12,6 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.status.incidents import CheckResult
 from barograph.status.recorder import record_results
 from support.clock import START
-from support.databases import bring_back, take_away
 from support.lists import pages
 from support.service import Service, fresh_service
 
@@ -126,14 +125,3 @@ def test_what_cannot_be_answered_names_what_would_be_right(
 
     assert answer.status == status
     assert words in answer.json()["error"]
-
-
-def test_without_a_database_the_list_is_503(tmp_path: Path) -> None:
-    with fresh_service(tmp_path) as service:
-        assert service.ask(PATH).json()["incidents"] == []
-        service.clock.pass_seconds(60)
-        take_away(service.settings.database_path)
-        answer = service.ask(PATH)
-        bring_back(service.settings.database_path)
-
-    assert (answer.status, answer.headers["retry-after"]) == (503, "5")

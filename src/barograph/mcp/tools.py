@@ -88,24 +88,19 @@ class Tool(NamedTuple):
         }
 
     def entry(self) -> dict[str, Any]:
-        """The tool's entry in the list."""
+        """The tool's entry in the list, in as few tokens as possible."""
+        output = {**_object(**self.output), "required": list(self.output)}
+        if "#/$defs" in str(output):
+            output["$defs"] = {"n": _nullable("number")}
         return {
             "name": self.name,
             "title": self.title,
             "description": self.description,
             "inputSchema": self.input_schema,
-            "outputSchema": self.output_schema,
+            "outputSchema": output,
             # Tools read recorded data only; read-only implies idempotent and not destructive.
             "annotations": {"readOnlyHint": True, "openWorldHint": False},
         }
-
-    @property
-    def output_schema(self) -> Schema:
-        """The schema of the result, in as few tokens as possible."""
-        schema = {**_object(**self.output), "required": list(self.output)}
-        if "#/$defs" in str(schema):
-            schema["$defs"] = {"n": _nullable("number")}
-        return schema
 
 
 def _limit(lowest: int, default: int, highest: int) -> Schema:
