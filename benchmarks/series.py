@@ -15,16 +15,11 @@ import apsw
 from barograph.kit import opening
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Database
-from barograph.kit.lists import Cursors
+from barograph.kit.lists import DEFAULT_LIMIT
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.series.query import (
-    DEFAULT_POINTS,
-    MARKET_SERIES,
-    SeriesQuery,
-    series_query,
-)
+from barograph.series.query import SeriesQuery, series_query
 from barograph.series.reader import read_page
 from barograph.settings import Settings
 from benchmarks.market import benchmark_settings, publish_market
@@ -146,20 +141,19 @@ async def _page_seconds(database: Database, contracts: int, hours: int, now: int
     """The median time of some pages at random places."""
     times = []
     for _ in range(PAGES_PER_ROUND):
-        start = now - random.randrange(DEFAULT_POINTS, hours) * HOUR
+        start = now - random.randrange(DEFAULT_LIMIT, hours) * HOUR
         query = _query(f"C{random.randrange(contracts)}", start, now)
         begun = time.perf_counter()
         page = await database.read(partial(read_page, query=query, contracts={}, now=now))
         times.append(time.perf_counter() - begun)
-        assert len(page.rows) == DEFAULT_POINTS
+        assert len(page.rows) == DEFAULT_LIMIT
     return median(times)
 
 
 def _query(symbol: str, start: int, now: int) -> SeriesQuery:
     given = {"symbol": symbol, "from": str(start)}
-    rules, settings = MARKET_SERIES["funding"], Settings(hour_history_days=DAYS + 1)
-    cursors = Cursors(b"benchmark")
-    return series_query("funding", rules, given, settings=settings, cursors=cursors, now=now)
+    settings = Settings(hour_history_days=DAYS + 1)
+    return series_query("funding", given, settings=settings, now=now)
 
 
 _FAST = "PRAGMA cache_size = -1000000; PRAGMA synchronous = off; PRAGMA journal_mode = wal"

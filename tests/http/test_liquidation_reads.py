@@ -1,26 +1,24 @@
 """`/api/v1/liquidations` and the daily files: every recorded liquidation, once, and as promised."""
 
 import asyncio
-import csv
 import gzip
 import hashlib
-import io
 import random
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 
 from barograph.collector.jobs import LiquidationFilesJob
 from barograph.errors import LeaseLost
-from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
+from barograph.kit.database import Transaction
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.markets.liquidation_files import GRACE, DailyFile, day_name, store_file
 from barograph.markets.liquidations import LiquidationTracker, Span
 from barograph.markets.records import Liquidation
 from barograph.markets.store import record_rows
 from support.clock import START
-from support.databases import DatabaseDouble
+from support.lists import pages, table
 from support.service import BASE_URL, Service
 
 T = TypeVar("T")
@@ -56,25 +54,11 @@ def recorded(service: Service) -> Service:
     return service
 
 
-def make_files(service: Service, database: Database | None = None) -> None:
-    used = service.database if database is None else database
-    job = LiquidationFilesJob(used, source="test venue", history_days=90, clock=service.clock)
+def make_files(service: Service) -> None:
+    job = LiquidationFilesJob(
+        service.database, source="test venue", history_days=90, clock=service.clock
+    )
     asyncio.run(job.run_once(service.lease))
-
-
-def pages(service: Service, query: str) -> list[Any]:
-    """Every page of a range, by following `next`."""
-    found, target = [], f"{PATH}?{query}"
-    while target:
-        answer = service.ask(target)
-        assert answer.status == 200, answer.body
-        found.append(answer.json())
-        target = (found[-1]["next"] or "").removeprefix(BASE_URL)
-    return found
-
-
-def table(text: bytes) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(text.decode(), newline=""), strict=True))
 
 
 def span(start: int, end: int) -> dict[str, str]:
@@ -105,7 +89,7 @@ def test_liquidation_says_what_happened_where_and_at_which_price(recorded: Servi
 @pytest.mark.parametrize("limit", [1, 2, 3, 7])
 def test_pages_lose_and_repeat_nothing_at_equal_times(recorded: Service, limit: int) -> None:
     query = f"from={iso_timestamp(YESTERDAY)}&to={iso_timestamp(TODAY)}&limit={limit}"
-    found = pages(recorded, query)
+    found = list(pages(recorded, f"{PATH}?{query}"))
     keys = [
         (each["at"], each["contract"], each["side"], each["size"])
         for page in found
@@ -148,17 +132,13 @@ def test_aliases_and_delisted_contracts_are_found(
 @pytest.mark.parametrize(
     ("query", "status", "why"),
     [
-        ("from=2026-11-06&to=2026-11-05", 400, "before"),
         ("from=2020-01-01", 400, "retention"),
-        ("from=2099-01-01", 400, "past"),
-        ("limit=0", 400, "limit"),
         ("cursor=forged", 400, "cursor"),
         ("days=7", 400, "from, to, symbol"),
-        ("format=xml", 400, "json or csv"),
+        ("format=csv&limit=1", 400, "no pages"),
         ("side=buy", 404, "long, short"),
-        ("venue=nowhere", 404, "bybit"),
         ("symbol=NOPE", 404, "/api/v1/perpetuals"),
-        ("symbol=%00", 404, "/api/v1/perpetuals"),
+        ("symbol=%00", 400, "letters"),
     ],
 )
 def test_bad_parameters_are_refused_with_what_would_be_right(
@@ -167,11 +147,6 @@ def test_bad_parameters_are_refused_with_what_would_be_right(
     answer = recorded.ask(f"{PATH}?{query}")
     assert answer.status == status
     assert why in answer.json()["error"]
-
-
-def test_cursor_of_another_list_is_refused(recorded: Service) -> None:
-    body = recorded.ask(f"{PATH}?from={iso_timestamp(YESTERDAY)}&limit=1").json()
-    assert recorded.ask(body["next"].removeprefix(BASE_URL) + "&symbol=BTC").status == 400
 
 
 def test_day_file_range_and_hours_agree(recorded: Service) -> None:
@@ -184,7 +159,7 @@ def test_day_file_range_and_hours_agree(recorded: Service) -> None:
 
     from_file = gzip.decompress(recorded.ask(FILE).body)
     assert from_file == recorded.ask(f"{PATH}.csv?{query}").body
-    (page,) = pages(recorded, query)
+    (page,) = pages(recorded, f"{PATH}?{query}")
     rows = table(from_file)
     ending = {"source": "test venue", "notice": page["notice"]}
     assert rows == [
@@ -238,7 +213,7 @@ def test_file_is_cached_for_good_and_not_sent_twice(recorded: Service) -> None:
 
 def test_large_file_arrives_as_it_was_stored(service: Service) -> None:
     body = random.Random(1).randbytes(150_001)
-    made = DailyFile(day_name(YESTERDAY), 1, len(body), hashlib.sha256(body).hexdigest(), "[]")
+    made = DailyFile(day_name(YESTERDAY), 1, len(body), hashlib.sha256(body).hexdigest(), [])
     asyncio.run(service.database.write(lambda tx: store_file(tx, made, body, START)))
     assert service.ask(FILE).body == body
 
@@ -247,7 +222,7 @@ def test_large_file_arrives_as_it_was_stored(service: Service) -> None:
     ("name", "status", "why"),
     [
         (f"bybit/{day_name(TODAY)}", 404, iso_timestamp(TODAY + DAY + GRACE)),
-        ("bybit/2099-01-01", 404, "2099-01-02T00:15"),
+        ("bybit/9999-12-31", 404, MANIFEST),
         ("bybit/2020-01-01", 404, MANIFEST),
         ("bybit/2026-13-01", 400, "2026-11-14"),
         ("bybit/20261101", 400, "2026-11-14"),
@@ -261,26 +236,6 @@ def test_missing_file_says_why(recorded: Service, name: str, status: int, why: s
     assert why in answer.json()["error"]
 
 
-class CrashingDatabase(DatabaseDouble):
-    """A database whose second write fails before anything of it is stored."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self._writes = 0
-
-    async def read(self, work: Work[T]) -> T:
-        return await self._database.read(work)
-
-    async def write(self, work: Work[T]) -> T:
-        self._writes += 1
-        if self._writes == 2:
-            raise DatabaseUnavailable("gone")
-        return await self._database.write(work)
-
-    async def close(self) -> None:
-        raise NotImplementedError
-
-
 def days(service: Service) -> list[str]:
     service.clock.pass_seconds(60)  # past the cached manifest
     return [each["day"] for each in service.ask(MANIFEST).json()["files"]]
@@ -291,8 +246,13 @@ def test_crash_between_two_days_loses_nothing(recorded: Service) -> None:
     record(recorded, [], [(BEFORE + HOUR, YESTERDAY), (BEFORE - 3 * DAY, BEFORE - 2 * DAY)])
     oldest = [day_name(BEFORE - 3 * DAY)]
 
-    make_files(recorded, CrashingDatabase(recorded.database))
+    recorded.execute(
+        "CREATE TRIGGER crash BEFORE INSERT ON liquidation_file_parts "
+        f"WHEN NEW.day = '{day_name(BEFORE)}' BEGIN SELECT RAISE(ABORT, 'crash'); END"
+    )
+    make_files(recorded)
     assert days(recorded) == oldest
+    recorded.execute("DROP TRIGGER crash")
     make_files(recorded)
     assert days(recorded) == [*oldest, day_name(BEFORE), day_name(YESTERDAY)]
 

@@ -155,7 +155,6 @@ def test_pages_follow_next_to_every_perpetual_once(market: Service) -> None:
         target = page["next"] and page["next"].removeprefix("https://barograph.example")
 
     assert symbols == ["BTC", "ETH", "SOL", "1000PEPE"]
-    assert market.ask(f"{LIST}.csv?limit=1").body.count(b"\r\n") == 2
 
 
 @pytest.mark.parametrize(
@@ -168,6 +167,7 @@ def test_pages_follow_next_to_every_perpetual_once(market: Service) -> None:
         (f"{LIST}?venue=okx", 404, "bybit"),
         (f"{LIST}?format=xml", 400, "csv"),
         (f"{LIST}?limit=0", 400, "limit"),
+        (f"{LIST}.csv?limit=1", 400, "no pages"),
         (f"{LIST}?offset=-1", 400, "offset"),
         (f"{LIST}?sort=price", 400, "limit"),
     ],

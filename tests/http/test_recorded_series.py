@@ -1,22 +1,21 @@
 """`/api/v1/series/{measure}`: the whole record, by pages and as tables."""
 
 import asyncio
-import csv
-import io
 from asyncio import Queue
-from collections.abc import Iterator
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
+from starlette.requests import Request
 
 from barograph.errors import TemporarilyUnavailable
 from barograph.kit.database import DatabaseUnavailable, Transaction
+from barograph.kit.lists import Cursors, ListHead
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
+from barograph.limits.listings import PART_ROWS, Listing, Listings, ListPart
 from barograph.limits.memory_store import MemoryStore
 from barograph.limits.rate_limits import RateLimiter
 from barograph.limits.render_queue import RenderQueue
-from barograph.limits.streamed_tables import PART_ROWS, StreamedTables, Table, TablePart
+from barograph.limits.rendered_reads import RenderedReads
 from barograph.macro.records import NYFED, NYFED_NOTICE, SOFR, US10Y, Figure
 from barograph.macro.store import record_figures
 from barograph.markets.evidence import FundingSettlement
@@ -31,7 +30,8 @@ from barograph.markets.store import (
 )
 from support.clock import START
 from support.databases import take_away
-from support.service import PEER, Answer, Service
+from support.lists import pages, table
+from support.service import BASE_URL, PEER, Service
 
 NOW_HOUR = START // HOUR * HOUR
 FIRST = NOW_HOUR - 1_500 * HOUR
@@ -85,24 +85,8 @@ def recorded(service: Service) -> Service:
     return service
 
 
-def pages(service: Service, target: str) -> Iterator[dict[str, Any]]:
-    """Every page, as a program follows `next`."""
-    following: str | None = target
-    while following is not None:
-        url = urlsplit(following)
-        answer = service.ask(f"{url.path}?{url.query}")
-        assert answer.status == 200, answer.body
-        page = answer.json()
-        yield page
-        following = page["next"]
-
-
 def points(service: Service, target: str) -> list[dict[str, Any]]:
     return [point for page in pages(service, target) for point in page["points"]]
-
-
-def rows(answer: Answer) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(answer.body.decode(), newline=""), strict=True))
 
 
 def test_a_page_names_its_series_and_every_point_its_origin(recorded: Service) -> None:
@@ -144,9 +128,11 @@ def test_following_next_gives_every_hour_since_the_first_record_once(recorded: S
     assert [each["at"] for each in found if each["value"] is None] == [iso_timestamp(GAP)]
 
 
-def test_days_take_the_reading_at_midnight(recorded: Service) -> None:
+def test_days_take_the_reading_at_midnight_and_the_share_of_hours(recorded: Service) -> None:
     found = points(recorded, f"/api/v1/series/price?from={TODAY - 2 * DAY}&interval=day")
     assert [each["value"] for each in found] == [(TODAY - back * DAY) / HOUR for back in (2, 1, 0)]
+    # Today has 22 hours so far, and one of them was not measured.
+    assert [each["watched"] for each in found] == [1.0, 1.0, 0.875]
 
 
 def test_minutes_exist_for_majors_only(recorded: Service) -> None:
@@ -227,6 +213,9 @@ BAD_REQUESTS = [
     ("price?from=2020-01-01", 400, "retention"),
     ("price?from=2026-09-01&interval=minute", 400, "retention"),
     ("price?cursor=AAAA", 400, "cursor"),
+    ("price?cursor=AAAA&from=0001-01-01T00:00%2B14:00", 400, "cursor"),
+    ("us10y?cursor=%C3%A9&to=9999-12-31T23:59-14:00&as_of=9999-12-31T23:59-14:00", 400, "cursor"),
+    ("price?symbol=a.b", 400, "letters"),
     ("price?limit=0", 400, "limit"),
     ("price?format=xml", 400, "csv"),
     ("price?format=csv&limit=5", 400, "pages"),
@@ -240,44 +229,51 @@ def test_a_bad_request_is_told_what_would_be_right(recorded: Service) -> None:
         assert (answer.status, hint in answer.json()["error"]) == (status, True), target
 
 
-def test_a_cursor_belongs_to_one_series(recorded: Service) -> None:
+def test_a_cursor_belongs_to_one_query(recorded: Service) -> None:
     following = recorded.ask("/api/v1/series/price?limit=5").json()["next"]
-    foreign = following.removeprefix("https://barograph.example").replace("/price", "/funding")
-    assert recorded.ask(foreign).status == 400
+    target = following.removeprefix(BASE_URL)
+    assert recorded.ask(target.replace("limit=5", "limit=6")).json()["count"] == 6
+    foreign = (target.replace("/price", "/funding"), f"{target}&symbol=ETH", f"{target}A")
+    assert [recorded.ask(each).status for each in foreign] == [400, 400, 400]
 
 
-@pytest.mark.parametrize("target", ["/api/v1/series/price.csv", "/api/v1/series/price?format=csv"])
-def test_a_table_of_many_parts_holds_what_the_pages_hold(recorded: Service, target: str) -> None:
-    sign = "&" if "?" in target else "?"
-    answer = recorded.ask(f"{target}{sign}from={FIRST}")
+def test_a_table_of_many_parts_holds_what_the_pages_hold(recorded: Service) -> None:
+    target = f"/api/v1/series/price.csv?from={FIRST}"
+    answer = recorded.ask(target)
     assert answer.headers["content-type"] == "text/csv; charset=utf-8; header=present"
+    assert answer.headers["content-disposition"].endswith('-BTC-price.csv"')
     assert "ratelimit" in answer.headers
-    found = rows(answer)
+    assert answer.body == recorded.ask(target.replace(".csv?", "?format=csv&")).body
+    found = table(answer.body)
     assert len(found) > PART_ROWS
-    assert list(found[0]) == ["at", "value", "origin", "watched", "source", "notice"]
-    told = [(each["at"], each["value"]) for each in found]
-    assert told == [
-        (each["at"], "" if each["value"] is None else repr(each["value"]))
+    ending = {"source": "test venue", "notice": "Information only, not financial advice."}
+    assert found == [
+        {name: "" if value is None else str(value) for name, value in each.items()} | ending
         for each in points(recorded, f"/api/v1/series/price?from={FIRST}")
     ]
+    assert recorded.ask(target, "HEAD").body == b""
 
 
 def test_a_table_that_cannot_be_completed_never_ends(service: Service) -> None:
     sent: list[Any] = []
 
-    async def read(at: int) -> TablePart[int]:
+    async def read(at: int, _: int) -> ListPart[int]:
         if at == 3:
             raise DatabaseUnavailable("away")
-        return TablePart([f"{at}"], "test venue", at + 1)
+        return ListPart(ListHead(START, None, "test venue"), [(at,)], at + 1)
 
     async def send(message: Any) -> None:
         sent.append(message)
 
     async def stream() -> None:
         limiter = RateLimiter(MemoryStore(service.clock), service.keys.verify, ())
-        tables = StreamedTables(RenderQueue(limiter, service.clock), limiter)
-        scope = {"type": "http", "headers": [], "client": (PEER, 1)}
-        await tables.respond(Table("name", "at", 1, read))(scope, Queue().get, send)
+        queue = RenderQueue(limiter, service.clock)
+        reads = RenderedReads(queue, service.clock, 1)
+        listings = Listings(queue, limiter, reads, Cursors(b"secret", BASE_URL))
+        listing = Listing("/path", "points", ("at",), {"format": "csv"}, 1, read, "name")
+        scope = {"type": "http", "headers": [], "client": (PEER, 1), "query_string": b""}
+        answer = await listings.respond(Request(scope | {"path": "/path"}), listing)
+        await answer(scope, Queue().get, send)
 
     with pytest.raises(TemporarilyUnavailable):
         asyncio.run(stream())
@@ -288,12 +284,3 @@ def test_a_series_is_unavailable_without_the_database(recorded: Service) -> None
     take_away(recorded.settings.database_path)
     for target in ("price", "price.csv", "us10y"):
         assert recorded.ask(f"/api/v1/series/{target}").status == 503
-
-
-def test_accept_asks_for_a_table_and_head_sends_no_row(recorded: Service) -> None:
-    answer = recorded.ask("/api/v1/series/signals?key=funding-breadth", accept="text/csv")
-    assert rows(answer)[0]["text"]
-    assert "Accept" in recorded.ask("/api/v1/series/price").headers["vary"]
-    head = recorded.ask("/api/v1/series/price.csv?symbol=bit-coin", "HEAD")
-    assert (head.status, head.body) == (200, b"")
-    assert head.headers["content-disposition"].endswith('-bit-coin-price.csv"')

@@ -13,7 +13,8 @@ from barograph.markets.liquidation_records import LiquidationRecord
 from barograph.markets.perpetuals import PerpetualBody, PerpetualList
 from barograph.material_change.documents import Comparison as ComparisonBody
 from barograph.series.endpoints import MeasureSeries
-from barograph.series.query import MARKET_SERIES, macro_rules
+from barograph.series.query import MARKET_SERIES, macro_series
+from barograph.settings import Settings
 from barograph.status.incident_endpoint import IncidentBody, IncidentList
 from barograph.status.rules import ServiceStatus as StatusBody
 from barograph_client import records
@@ -125,6 +126,6 @@ def test_records_have_the_members_of_the_bodies(record: type[Any], body: type[An
 
 
 def test_a_point_has_the_members_of_every_measure() -> None:
-    measures = [*MARKET_SERIES.values(), macro_rules("us10y")]
+    measures = [*MARKET_SERIES.values(), *macro_series(Settings()).values()]
     members = {name for rules in measures for name in rules.members}
     assert members == {each.name for each in fields(records.Point)}

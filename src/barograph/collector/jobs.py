@@ -252,16 +252,13 @@ class LiquidationFilesJob(Job):
     async def run_once(self, lease: Lease) -> None:
         """Make the oldest missing files."""
         with logged("liquidation files not made"):
-            newest = await latest_snapshot(self._database, PERPETUALS)
-            listed = () if newest is None else newest.contracts
-            bases = {each.contract: each.base for each in listed}
             days = await days_to_make(self._database, self._clock(), self._history_days)
             for start in [day for day in days if day not in self._refused][:FILES_PER_RUN]:
-                await self._make(start, bases, lease)
+                await self._make(start, lease)
 
-    async def _make(self, start: int, bases: dict[str, str], lease: Lease) -> None:
+    async def _make(self, start: int, lease: Lease) -> None:
         try:
-            made, body = await make_file(self._database, start, bases, self._source)
+            made, body = await make_file(self._database, start, self._source)
         except FileTooLarge:
             log.exception("liquidation file not made")
             self._refused.add(start)

@@ -152,8 +152,9 @@ def _add_examples(operation: Schema, examples: Examples) -> None:
     name = operation["operationId"]
     answers, values = examples.answers.get(name, {}), examples.parameters.get(name, {})
     for status, response in operation["responses"].items():
-        for content in response.get("content", {}).values():
-            if status in answers:
+        for kind, content in response.get("content", {}).items():
+            # Some bodies are JSON or a table; the table brings its own example.
+            if status in answers and isinstance(answers[status], str) != ("json" in kind):
                 content["example"] = answers[status]
     for each in operation.get("parameters", ()):
         if each.get("name") in values:

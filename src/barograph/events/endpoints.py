@@ -6,7 +6,6 @@ from pydantic import ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph import NOTICE
 from barograph.board.board import Board
 from barograph.errors import InvalidRequest
 from barograph.events.query import EventFilter, EventPage, event_id, filter_from, page_of
@@ -16,15 +15,17 @@ from barograph.kit.database import Database
 from barograph.kit.documents import Document
 from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.lists import (
+    READ_ERRORS,
     TIME_RULE,
+    VENUE_PARAMETER,
     ListBody,
     ListHead,
     Next,
     address,
+    given_parameters,
     instant,
-    one_of,
+    limit_parameter,
     page_limit,
-    require_known,
 )
 from barograph.kit.wire import WireModel, operation, parameter
 from barograph.limits.rendered_reads import RenderedReads
@@ -71,7 +72,7 @@ class EventsAnswer(NamedTuple):
         """One page of a log whose last event has the id `last`."""
         recent = self.recent()
         as_of = recent[-1].at if recent else 0
-        head = ListHead(as_of, self.venue, self.source, NOTICE)
+        head = ListHead(as_of, self.venue, self.source)
         following = None
         if page.last < last:
             kept = {name: text for name, text in given.items() if name != "since"}
@@ -97,17 +98,11 @@ def event_routes(answer: EventsAnswer) -> ApiRouter:
             "getEvents",
             EventList,
             *_PARAMETERS,
-            responses={
-                400: "Invalid parameter.",
-                404: "Unknown type or venue.",
-                429: "Limit reached.",
-                503: "The database is unavailable.",
-            },
+            responses={400: "Invalid parameter.", 404: "Unknown type or venue.", **READ_ERRORS},
         ),
     )
     async def events(request: Request) -> Response:
-        given = require_known(request.query_params, _NAMES)
-        one_of(given, "venue", [answer.venue], answer.venue)
+        given = given_parameters(request.query_params, _PARAMETERS, answer.venue)
         wanted = filter_from(given)
         limit = page_limit(given, default=DEFAULT_EVENTS, highest=MAX_EVENTS)
         if {"after", "since"} <= given.keys():
@@ -135,9 +130,8 @@ def event_routes(answer: EventsAnswer) -> ApiRouter:
 FILTERS = (
     parameter("query", "type", f"Types, with commas: {', '.join(EVENT_TYPES)}."),
     parameter("query", "symbol", "Assets, with commas, such as BTC,ETH."),
-    parameter("query", "venue", "The exchange. Default: the primary one."),
+    VENUE_PARAMETER,
 )
-_NAMES = ("after", "since", "type", "symbol", "venue", "limit")
 _PARAMETERS = (
     parameter(
         "query",
@@ -149,13 +143,5 @@ _PARAMETERS = (
     ),
     parameter("query", "since", f"Or start at a time: {TIME_RULE}."),
     *FILTERS,
-    parameter(
-        "query",
-        "limit",
-        "Entries per page.",
-        type="integer",
-        minimum=1,
-        maximum=MAX_EVENTS,
-        default=DEFAULT_EVENTS,
-    ),
+    limit_parameter(DEFAULT_EVENTS, MAX_EVENTS),
 )

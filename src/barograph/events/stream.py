@@ -19,11 +19,11 @@ from barograph.events.query import UNKNOWN_TYPE, EventFilter, event_id, filter_f
 from barograph.events.records import Event
 from barograph.events.store import events_after
 from barograph.events.tail import EventTail, encode_event
-from barograph.kit.database import Database, DatabaseUnavailable
+from barograph.kit.database import Database
 from barograph.kit.disconnects import next_disconnect
 from barograph.kit.documents import CORS, NO_STORE, NOSNIFF
 from barograph.kit.http import NO_BODY, ApiRouter, Receive, Scope, Send
-from barograph.kit.lists import one_of, require_known
+from barograph.kit.lists import given_parameters
 from barograph.kit.wire import Schema, operation, parameter, refusal
 from barograph.limits.rate_limits import RateLimiter
 from barograph.limits.render_queue import RenderQueue
@@ -104,10 +104,7 @@ class EventStreams:
     async def _read(self, scope: Scope, last: int) -> Sequence[Event]:
         """Events from the database; streams at the same position share one read."""
         work = partial(events_after, self._database, last, PAGE_EVENTS)
-        try:
-            return (await self._queue.render(scope, (STREAM_PATH, last), work))[0]
-        except DatabaseUnavailable as error:
-            raise TemporarilyUnavailable from error
+        return (await self._queue.read(scope, (STREAM_PATH, last), work))[0]
 
 
 class _Stream(Response):
@@ -185,8 +182,7 @@ def stream_routes(streams: EventStreams, venue: str) -> ApiRouter:
 
     @router.get(STREAM_PATH, **operation("streamEvents", None, *_PARAMETERS, responses=_RESPONSES))
     async def stream(request: Request) -> Response:
-        given = require_known(request.query_params, ("after", "type", "symbol", "venue"))
-        one_of(given, "venue", [venue], venue)
+        given = given_parameters(request.query_params, _PARAMETERS, venue)
         after = event_id("after", given["after"]) if "after" in given else None
         return _Stream(streams, filter_from(given), after)
 

@@ -29,6 +29,11 @@ def table_rows(rows: Iterable[str], source: str) -> bytes:
     return "".join(f"{row}{ending}" for row in rows).encode()
 
 
+def cells(values: Iterable[str | float | None]) -> str:
+    """A row without source and notice."""
+    return ",".join(map(cell, values))
+
+
 def cell(value: str | float | None) -> str:
     """A number or a text, which is quoted if it has to be; empty for None."""
     if isinstance(value, str):

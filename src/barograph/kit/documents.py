@@ -47,6 +47,7 @@ HOT_BYTES = 512 * 1024
 """The front door sends bodies up to this length at once, which takes a third less CPU time."""
 
 _ENCODED = (b"content-encoding", b"gzip")
+_BY_ENCODING = (b"vary", b"Accept-Encoding")
 _LIFE_SECONDS = FRESH_SECONDS + REVALIDATE_SECONDS + ROUNDING_SECONDS
 
 
@@ -86,7 +87,7 @@ class Document:
         """The durations of hot reads by status; the front door adds them if it measures."""
 
         if compress and len(body) >= WORTH_COMPRESSING:
-            fields = _varying_by_encoding(fields)
+            fields = [*fields, _BY_ENCODING]
             self.gzipped = Document(
                 # No timestamp, so that every worker produces the same bytes.
                 gzip.compress(body, 6, mtime=0),
@@ -156,12 +157,6 @@ def accepts_gzip(accept_encoding: bytes) -> bool:
         if coding.strip() == b"gzip":
             return weight.replace(b" ", b"").rstrip(b"0.") != b"q="
     return False
-
-
-def _varying_by_encoding(fields: Headers) -> Headers:
-    varies = [value for name, value in fields if name == b"vary"]
-    others = [field for field in fields if field[0] != b"vary"]
-    return [*others, (b"vary", b", ".join([*varies, b"Accept-Encoding"]))]
 
 
 def _begin(headers: Headers) -> Message:

@@ -9,18 +9,23 @@ import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
 from pydantic import Field
 from starlette.datastructures import QueryParams
 
+from barograph import NOTICE
 from barograph.errors import InvalidRequest, NotFound
+from barograph.kit.csv_table import table_header
 from barograph.kit.timestamps import SECOND, iso_timestamp
 from barograph.kit.wire import Notice, Schema, WireModel, parameter
 
-CURSOR_BYTES = 12
+P = TypeVar("P")
+
+TAG_BYTES = 12
+DEFAULT_LIMIT, MAX_LIMIT = 500, 5_000
 
 _INSTANT = re.compile(
     r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2}))?", re.ASCII
@@ -50,7 +55,7 @@ class ListHead(NamedTuple):
     as_of: int
     venue: str | None
     source: str
-    notice: str
+    notice: str = NOTICE
 
     def encode(
         self,
@@ -86,19 +91,22 @@ class Window(NamedTuple):
     end: int
 
 
-def require_known(query: QueryParams, known: Iterable[str]) -> dict[str, str]:
-    """The parameters of a query, each given once.
+def given_parameters(query: QueryParams, described: Iterable[Schema], venue: str) -> dict[str, str]:
+    """The parameters of a request, of those that are described in the OpenAPI document.
 
     Raises:
         InvalidRequest: one is unknown or repeated.
+        NotFound: it asks for another venue.
     """
-    names = tuple(known)
+    names = [each["name"] for each in described if each["in"] == "query"]
     for name in query:
         if name not in names:
             raise InvalidRequest(f"unknown parameter; the parameters are {', '.join(names)}")
         if len(query.getlist(name)) > 1:
             raise InvalidRequest(f"{name} must be given once")
-    return dict(query)
+    given = dict(query)
+    one_of(given, "venue", [venue], venue)
+    return given
 
 
 def instant(name: str, text: str) -> int:
@@ -128,10 +136,14 @@ def window(given: Mapping[str, str], *, now: int, oldest: int, default: int) -> 
     """
     end = instant("to", given["to"]) if "to" in given else now
     start = instant("from", given["from"]) if "from" in given else max(oldest, end - default)
-    if start >= end and start < now:
-        raise InvalidRequest("from must be before to")
+    if "cursor" in given:
+        # It is signed together with a range that was valid. Meanwhile the retention moved on, and
+        # the clock of another host may be slow.
+        return Window(start, end)
     if start >= now:
         raise InvalidRequest(f"from must be in the past; it is {iso_timestamp(now)} now")
+    if start >= end:
+        raise InvalidRequest("from must be before to")
     if start < oldest:
         raise InvalidRequest(
             f"from is beyond the retention; the earliest time is {iso_timestamp(oldest)}"
@@ -139,18 +151,28 @@ def window(given: Mapping[str, str], *, now: int, oldest: int, default: int) -> 
     return Window(start, min(end, now))
 
 
-def page_limit(given: Mapping[str, str], *, default: int, highest: int) -> int:
-    """The largest number of entries on a page; a higher one than the highest counts as that.
+def stated(given: Mapping[str, str], span: Window, **others: int) -> dict[str, str]:
+    """The parameters of every page of a list: with the times, whatever the time is by then."""
+    if "cursor" in given:
+        return dict(given)  # as we stated them
+    times = {"from": span.start, "to": span.end, **others}
+    return {**given, **{name: iso_timestamp(at) for name, at in times.items()}}
+
+
+def page_limit(
+    given: Mapping[str, str], *, default: int = DEFAULT_LIMIT, highest: int = MAX_LIMIT
+) -> int:
+    """The largest number of entries on a page.
 
     Raises:
-        InvalidRequest: it is not a positive integer.
+        InvalidRequest: it is not an integer from 1 to the highest.
     """
     text = given.get("limit")
     if text is None:
         return default
-    if not _WHOLE.fullmatch(text) or int(text) == 0:
+    if not _WHOLE.fullmatch(text) or not 1 <= int(text) <= highest:
         raise InvalidRequest(f"limit must be an integer from 1 to {highest}")
-    return min(int(text), highest)
+    return int(text)
 
 
 def one_of(given: Mapping[str, str], name: str, known: Collection[str], default: str) -> str:
@@ -165,39 +187,63 @@ def one_of(given: Mapping[str, str], name: str, known: Collection[str], default:
     return text
 
 
+def wants_csv(path: str, given: Mapping[str, str]) -> bool:
+    """Whether a request asks for CSV: by its path or by `format`.
+
+    Raises:
+        InvalidRequest: there is no such format, or a table is asked for by pages.
+    """
+    form = given.get("format", "csv" if path.endswith(".csv") else "json")
+    if form not in _FORMS:
+        raise InvalidRequest("format must be json or csv")
+    paging = [name for name in ("limit", "cursor", "offset") if name in given]
+    if form == "csv" and paging:
+        raise InvalidRequest(f"a table has no pages: leave {' and '.join(paging)} out")
+    return form == "csv"
+
+
 class Cursors:
     """Makes and reads the cursors of `next` addresses: a position, signed for one list.
 
     A position alone would be harmless, but a cursor of another list would skip or repeat entries
-    without a word.
+    without a word. So the signature covers the path and every parameter but `limit`.
     """
 
-    def __init__(self, secret: bytes) -> None:
+    def __init__(self, secret: bytes, base_url: str) -> None:
         self._key = hmac.digest(secret, b"cursors of lists", "sha256")
+        self._base_url = base_url
 
-    def make(self, of: str, position: str) -> str:
-        """A cursor at a position of the list that `of` describes."""
-        return urlsafe_b64encode(self._tag(of, position) + position.encode()).decode().rstrip("=")
+    def address(self, path: str, given: Mapping[str, str], position: object) -> str:
+        """The address of the page that begins at a position, which can be written as JSON."""
+        body = msgspec.json.encode(position)
+        cursor = urlsafe_b64encode(self._tag(path, given, body) + body).decode().rstrip("=")
+        return address(self._base_url, path, {**given, "cursor": cursor})
 
-    def read(self, of: str, cursor: str) -> str:
-        """The position of a cursor.
+    def position(self, path: str, given: Mapping[str, str], start: P) -> P:
+        """The position of the cursor in the parameters; `start` without one.
 
         Raises:
             InvalidRequest: we didn't make it, or made it for another list.
         """
+        if "cursor" not in given:
+            return start
+        cursor = given["cursor"]
         try:
             raw = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-            tag, position = raw[:CURSOR_BYTES], raw[CURSOR_BYTES:].decode()
         except ValueError:
-            tag, position = b"", ""
-        if not hmac.compare_digest(tag, self._tag(of, position)):
+            raw = b""
+        tag, body = raw[:TAG_BYTES], raw[TAG_BYTES:]
+        if not hmac.compare_digest(tag, self._tag(path, given, body)):
             raise InvalidRequest(
                 "cursor is not one of this list; follow `next` unchanged, or start again without it"
             )
-        return position
+        return msgspec.json.decode(body, type=type(start))
 
-    def _tag(self, of: str, position: str) -> bytes:
-        return hmac.digest(self._key, f"{of}\n{position}".encode(), "sha256")[:CURSOR_BYTES]
+    def _tag(self, path: str, given: Mapping[str, str], body: bytes) -> bytes:
+        bound = sorted(each for each in given.items() if each[0] not in {"limit", "cursor"})
+        return hmac.digest(self._key, msgspec.json.encode([path, bound]) + body, "sha256")[
+            :TAG_BYTES
+        ]
 
 
 def address(base_url: str, path: str, parameters: Mapping[str, str]) -> str:
@@ -214,3 +260,29 @@ def time_parameters(default: str) -> list[Schema]:
         ),
         parameter("query", "to", f"End of the range, not included. {rule}. Default: now."),
     ]
+
+
+def limit_parameter(
+    default: int = DEFAULT_LIMIT, highest: int = MAX_LIMIT, also: str = ""
+) -> Schema:
+    """The parameter `limit` in the OpenAPI document."""
+    bounds: Schema = {"minimum": 1, "maximum": highest, "default": default}
+    return parameter("query", "limit", f"Entries per page.{also}", type="integer", **bounds)
+
+
+def also_table(members: Iterable[str]) -> Schema:
+    """The table beside the JSON body in the OpenAPI document."""
+    example = table_header(",".join(members)).decode()
+    return {"content": {"text/csv": {"schema": {"type": "string"}, "example": example}}}
+
+
+_FORMS = ["json", "csv"]
+VENUE_PARAMETER = parameter("query", "venue", "The exchange. Default: the primary one.")
+CURSOR_PARAMETER = parameter("query", "cursor", "Set by `next`.")
+FORMAT_PARAMETER = parameter(
+    "query", "format", "`csv` returns everything as one table.", enum=_FORMS, default="json"
+)
+READ_ERRORS: dict[int, str | Schema] = {
+    429: "Limit reached.",
+    503: "The database is unavailable or too many reads are waiting.",
+}

@@ -13,9 +13,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from barograph.errors import RequestError
+from barograph.errors import RequestError, TemporarilyUnavailable
 from barograph.kit.caches import SingleFlight
 from barograph.kit.clock import Clock
+from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import Headers
 from barograph.kit.http import Scope
 from barograph.limits.rate_limits import RENDERS, RateLimiter, TooManyRequests, rate_limit_fields
@@ -102,6 +103,18 @@ class RenderQueue:
                 await self._delay_refusal()
                 raise found.error
             # Another caller was refused; this one has its own limit, so try again.
+
+    async def read(self, scope: Scope, key: Hashable, work: Work[T]) -> tuple[T, Headers]:
+        """Render from a database.
+
+        Raises:
+            TemporarilyUnavailable: the database can't be read.
+            RequestError: as `render` does.
+        """
+        try:
+            return await self.render(scope, key, work)
+        except DatabaseUnavailable as error:
+            raise TemporarilyUnavailable from error
 
     async def _counted(
         self, caller: str, work: Work[T], *, is_shared: bool

@@ -6,10 +6,8 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.errors import TemporarilyUnavailable
 from barograph.kit.caches import MinuteCache
 from barograph.kit.clock import Clock
-from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import Document
 from barograph.kit.http import DocumentResponse
 from barograph.limits.render_queue import RenderQueue
@@ -26,20 +24,11 @@ class RenderedReads:
     async def respond(
         self, request: Request, key: Hashable, render: Callable[[], Coroutine[Any, Any, Document]]
     ) -> Response:
-        """Respond with the document of this key.
-
-        Raises:
-            TemporarilyUnavailable: the database can't be read.
-            TooManyRequests: the caller's render limit is reached.
-            RenderQueueFull: too many renders are waiting.
-        """
+        """Respond with the document of this key; raises as `RenderQueue.read` does."""
         cached = self._cache.get(key)
         if cached is not None:
             return DocumentResponse(cached, self._clock())
         minute = self._cache.minute
-        try:
-            found, fields = await self._queue.render(request.scope, (minute, key), render)
-        except DatabaseUnavailable as error:
-            raise TemporarilyUnavailable from error
+        found, fields = await self._queue.read(request.scope, (minute, key), render)
         self._cache.put(key, minute, found)
         return DocumentResponse(found, self._clock(), fields)

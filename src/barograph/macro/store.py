@@ -5,7 +5,7 @@ from itertools import groupby
 
 from msgspec.structs import astuple
 
-from barograph.kit.database import Queryable, Row, Transaction
+from barograph.kit.database import Row, Transaction
 from barograph.macro.records import (
     OPERATOR_AUM,
     OPERATOR_BTC,
@@ -99,21 +99,22 @@ async def figures_between(
     ]
 
 
-async def stored_series(queryable: Queryable) -> list[str]:
-    """The names of all series with figures, in order."""
-    return [row[0] for row in await queryable.fetch(_NAMES)]
-
-
-async def etf_series(settings: Settings, look: SeriesLookup) -> EtfSeries:
-    """The operator's figures if there is a file, otherwise the issuer's.
+def etf_names(settings: Settings) -> list[str]:
+    """The series of the operator's file if there is one, otherwise those of the issuer.
 
     The setting decides, not the stored rows: rows of a file that is no longer used stay for ever.
     """
     if settings.etf_file is not None:
-        return operator_series({name: await look(name) for name in _OPERATORS})
-    fund = settings.etf_fund
-    names = [fund_series(fund, figure) for figure in _ISSUERS]
-    return issuer_series({name: await look(name) for name in names}, fund)
+        return list(_OPERATORS)
+    return [fund_series(settings.etf_fund, figure) for figure in _ISSUERS]
+
+
+async def etf_series(settings: Settings, look: SeriesLookup) -> EtfSeries:
+    """The figures of the series in `etf_names`."""
+    known = {name: await look(name) for name in etf_names(settings)}
+    if settings.etf_file is not None:
+        return operator_series(known)
+    return issuer_series(known, settings.etf_fund)
 
 
 async def _newest_revisions(
@@ -167,12 +168,3 @@ WHERE series = $1 AND revision = ({_NEWEST_REVISION} AND other.observed_at <= $2
 """  # noqa: S608 - the names of our own columns
 _AS_KNOWN_AT = f"{_KNOWN_AT} ORDER BY day DESC LIMIT $3"
 _KNOWN_BETWEEN = f"{_KNOWN_AT} AND day >= $3 AND day < $4 ORDER BY day LIMIT $5"
-# One step in the index per name, instead of a look at every row.
-_NAMES = """
-WITH RECURSIVE names (name) AS (
-    SELECT min(series) FROM observations
-    UNION ALL
-    SELECT (SELECT min(series) FROM observations WHERE series > name) FROM names
-    WHERE name IS NOT NULL)
-SELECT name FROM names WHERE name IS NOT NULL ORDER BY name
-"""

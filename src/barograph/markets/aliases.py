@@ -11,8 +11,9 @@ from barograph.markets.records import Perpetual
 from barograph.markets.symbols import ContractIndex
 
 MAX_NAME = 30
+NAME_PATTERN = rf"^[\w-]{{1,{MAX_NAME}}}$"
+UNKNOWN_SYMBOL = "unknown symbol; /api/v1/perpetuals lists every symbol"
 
-_NAME = re.compile(rf"[\w-]{{1,{MAX_NAME}}}")
 _MULTIPLIERS = (*(str(10**zeros) for zeros in range(1, 10)), "1M")
 _WITHOUT_MULTIPLIER = re.compile(r"(?:10+|1M)?(.+?)(?:1000)?")
 
@@ -42,6 +43,13 @@ def find_contract(index: ContractIndex, text: str) -> Perpetual | None:
     return found
 
 
+def require_name(text: str) -> str:
+    """The text, if it can name a contract; raises InvalidRequest otherwise."""
+    if not re.fullmatch(NAME_PATTERN, text):
+        raise InvalidRequest(f"symbol must be 1 to {MAX_NAME} letters, digits, hyphens or _")
+    return text
+
+
 def require_contract(index: ContractIndex, text: str) -> Perpetual:
     """The contract that a request names.
 
@@ -49,11 +57,9 @@ def require_contract(index: ContractIndex, text: str) -> Perpetual:
         InvalidRequest: the text can't name any.
         NotFound: it names none of these.
     """
-    if not _NAME.fullmatch(text):
-        raise InvalidRequest(f"symbol must be 1 to {MAX_NAME} letters, digits, hyphens or _")
-    found = find_contract(index, text)
+    found = find_contract(index, require_name(text))
     if found is None:
-        raise NotFound("unknown symbol; /api/v1/perpetuals lists every symbol")
+        raise NotFound(UNKNOWN_SYMBOL)
     return found
 
 

@@ -10,9 +10,17 @@ from barograph.board.board import Board
 from barograph.errors import InvalidRequest
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ApiRouter, DocumentResponse
-from barograph.kit.lists import address, one_of, page_limit, require_known
+from barograph.kit.lists import (
+    FORMAT_PARAMETER,
+    VENUE_PARAMETER,
+    address,
+    also_table,
+    given_parameters,
+    page_limit,
+    wants_csv,
+)
 from barograph.kit.wire import Schema, operation, parameter
-from barograph.markets.aliases import require_contract
+from barograph.markets.aliases import NAME_PATTERN, require_contract
 from barograph.markets.documents import (
     DERIVATIVES_PATH,
     MARKET_PATH,
@@ -25,6 +33,7 @@ from barograph.markets.documents import (
     market_state_document,
 )
 from barograph.markets.perpetuals import (
+    COLUMNS,
     MAX_PAGE,
     PERPETUALS_PATH,
     PerpetualBody,
@@ -117,13 +126,18 @@ def perpetual_routes(answer: PerpetualsAnswer) -> ApiRouter:
             "getPerpetuals",
             PerpetualList,
             *_LIST_PARAMETERS,
-            responses={400: "Invalid parameter.", 404: "Unknown venue.", **_STALE},
+            responses={
+                200: also_table(COLUMNS),
+                400: "Invalid parameter.",
+                404: "Unknown venue.",
+                **_STALE,
+            },
         ),
     )
     async def perpetuals(request: Request) -> DocumentResponse:
-        given = require_known(request.query_params, ("venue", "format", "limit", "offset"))
-        one_of(given, "venue", (VENUE,), VENUE)
-        document = answer.listed(_form(given, request.scope["path"]), given)
+        given = given_parameters(request.query_params, _LIST_PARAMETERS, VENUE)
+        form = "csv" if wants_csv(request.url.path, given) else "json"
+        document = answer.listed(form, given)
         return DocumentResponse(document, answer.board.clock())
 
     @router.get(
@@ -132,23 +146,16 @@ def perpetual_routes(answer: PerpetualsAnswer) -> ApiRouter:
             "getPerpetual",
             PerpetualBody,
             _NAME,
-            _VENUE,
+            VENUE_PARAMETER,
             responses={400: "Invalid symbol.", 404: "Unknown symbol or venue.", **_STALE},
         ),
     )
     async def perpetual(request: Request) -> DocumentResponse:
-        one_of(require_known(request.query_params, ("venue",)), "venue", (VENUE,), VENUE)
+        given_parameters(request.query_params, [VENUE_PARAMETER], VENUE)
         document = answer.one(request.path_params["symbol"])
         return DocumentResponse(document, answer.board.clock())
 
     return router
-
-
-def _form(given: Mapping[str, str], path: str) -> str:
-    form = given.get("format", "csv" if path.endswith(".csv") else "json")
-    if form not in _HOT:
-        raise InvalidRequest("format must be json or csv")
-    return form
 
 
 def _offset(given: Mapping[str, str]) -> int:
@@ -173,14 +180,12 @@ _SYMBOL = parameter(
     example="ETH",
 )
 _NAME_RULE = "Base asset, full contract name, coin without multiplier (PEPE) or name (bitcoin)."
-_NAME = parameter("path", "symbol", _NAME_RULE, example="ETH")
-_VENUE = parameter("query", "venue", "The exchange. Default: the primary one.")
-_FORMS: Schema = {"enum": ["json", "csv"], "default": "json"}
+_NAME = parameter("path", "symbol", _NAME_RULE, example="ETH", pattern=NAME_PATTERN)
 _LIMIT: Schema = {"type": "integer", "minimum": 1, "maximum": MAX_PAGE}
-_OFFSET: Schema = {"type": "integer", "minimum": 0, "default": 0}
+_OFFSET: Schema = {"type": "integer", "minimum": 0, "maximum": 10**_MAX_DIGITS - 1}
 _LIST_PARAMETERS = (
-    _VENUE,
-    parameter("query", "format", "Or append `.csv` to the path.", **_FORMS),
+    VENUE_PARAMETER,
+    FORMAT_PARAMETER,
     parameter("query", "limit", "Entries per page. Without it, you get the whole list.", **_LIMIT),
     parameter("query", "offset", "Entries to skip. The order can change between pages.", **_OFFSET),
 )

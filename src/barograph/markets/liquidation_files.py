@@ -7,25 +7,27 @@ every host serves the same.
 
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator
+from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import NamedTuple
 
-import msgspec
+from msgspec import json
 
-from barograph.errors import BarographError
-from barograph.kit.csv_table import table_header, table_rows
-from barograph.kit.database import Database, Queryable, Transaction
+from barograph.errors import BarographError, InvalidRequest
+from barograph.kit.csv_table import cells, table_header, table_rows
+from barograph.kit.database import Database, Queryable, Row, Transaction
+from barograph.kit.lists import instant
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.markets.liquidation_records import (
-    COLUMNS,
-    Wanted,
-    as_cells,
+    MEMBERS,
+    as_values,
     before,
     liquidations_after,
     watched_between,
 )
+from barograph.markets.liquidations import Span
 from barograph.markets.records import VENUE
 
 GRACE = 15 * MINUTE
@@ -48,16 +50,27 @@ class DailyFile(NamedTuple):
     """A file without its bytes."""
 
     day: str
-    row_count: int
-    byte_count: int
+    rows: int
+    bytes: int
     sha256: str
-    watched: str
-    """The watched spans as JSON: [[start, end], …] in milliseconds."""
+    watched: list[Span]
 
 
 def day_name(start: int) -> str:
     """The UTC day that begins at `start`, such as `2026-11-14`."""
     return f"{datetime.fromtimestamp(start // SECOND, UTC):%Y-%m-%d}"
+
+
+def day_start(day: str) -> int:
+    """When a UTC day begins.
+
+    Raises:
+        InvalidRequest: it is not a day.
+    """
+    with suppress(InvalidRequest):
+        if len(day) == len("2026-11-14"):
+            return instant("day", day)
+    raise InvalidRequest("the day must be a date such as 2026-11-14")
 
 
 async def days_to_make(queryable: Queryable, now: int, history_days: int) -> list[int]:
@@ -76,10 +89,8 @@ async def days_to_make(queryable: Queryable, now: int, history_days: int) -> lis
     return sorted(at for at in watched if day_name(at) not in known)
 
 
-async def make_file(
-    database: Database, start: int, bases: Mapping[str, str], source: str
-) -> tuple[DailyFile, bytes]:
-    """The file of the day from `start`; `bases` has the assets of listed contracts.
+async def make_file(database: Database, start: int, source: str) -> tuple[DailyFile, bytes]:
+    """The file of the day from `start`.
 
     It reads the spans first: liquidations that are stored meanwhile only add to what they promise.
 
@@ -88,16 +99,15 @@ async def make_file(
     """
     watched = await watched_between(database, start, start + DAY)
     packer = zlib.compressobj(wbits=GZIP_WITHOUT_TIME)
-    body = bytearray(packer.compress(table_header(COLUMNS)))
+    body = bytearray(packer.compress(table_header(",".join(MEMBERS))))
     count, place, end = 0, before(start), start + DAY
-    while rows := await liquidations_after(database, place, end, Wanted(), ROWS_PER_READ):
+    while rows := await liquidations_after(database, place, end, ROWS_PER_READ):
         count, place = count + len(rows), rows[-1]
-        body += packer.compress(table_rows((as_cells(row, bases) for row in rows), source))
+        body += packer.compress(table_rows((cells(as_values(row)) for row in rows), source))
         if len(body) > MAX_BYTES:
             raise FileTooLarge(f"{day_name(start)} has more than {MAX_BYTES:,} compressed bytes")
     body += packer.flush()
-    spans = msgspec.json.encode(watched).decode()
-    made = DailyFile(day_name(start), count, len(body), sha256(body).hexdigest(), spans)
+    made = DailyFile(day_name(start), count, len(body), sha256(body).hexdigest(), watched)
     return made, bytes(body)
 
 
@@ -105,7 +115,7 @@ async def store_file(tx: Transaction, made: DailyFile, body: bytes, now: int) ->
     """Store a file; one that is there already stays as it is."""
     if await tx.fetch(_FILE, VENUE, made.day):
         return
-    await tx.execute(_ADD_FILE, VENUE, now, *made)
+    await tx.execute(_ADD_FILE, VENUE, now, *made[:-1], json.encode(made.watched).decode())
     parts = [body[each : each + PART_BYTES] for each in range(0, len(body), PART_BYTES)]
     texts = [b64encode(part).decode() for part in parts]
     await tx.execute_many(_ADD_PART, [(VENUE, made.day, *each) for each in enumerate(texts)])
@@ -113,17 +123,22 @@ async def store_file(tx: Transaction, made: DailyFile, body: bytes, now: int) ->
 
 async def all_files(queryable: Queryable) -> list[DailyFile]:
     """Every file, oldest day first."""
-    return [DailyFile(*row) for row in await queryable.fetch(f"{_FILES} ORDER BY day", VENUE)]
+    return [_file(row) for row in await queryable.fetch(f"{_FILES} ORDER BY day", VENUE)]
 
 
 async def file_of(queryable: Queryable, day: str) -> DailyFile | None:
     """The file of a day; None if there is none."""
-    return next((DailyFile(*row) for row in await queryable.fetch(_FILE, VENUE, day)), None)
+    return next((_file(row) for row in await queryable.fetch(_FILE, VENUE, day)), None)
 
 
-async def file_body(queryable: Queryable, file: DailyFile) -> AsyncIterator[bytes]:
+def _file(row: Row) -> DailyFile:
+    day, rows, size, digest, watched = row
+    return DailyFile(day, rows, size, digest, json.decode(watched, type=list[Span]))
+
+
+async def file_body(queryable: Queryable, file: DailyFile) -> AsyncGenerator[bytes, None]:
     """The bytes of a file, a few parts at a time."""
-    for first in range(0, -(-file.byte_count // PART_BYTES), PARTS_PER_READ):
+    for first in range(0, -(-file.bytes // PART_BYTES), PARTS_PER_READ):
         last = first + PARTS_PER_READ
         rows = await queryable.fetch(_PARTS, VENUE, file.day, first, last)
         yield b64decode("".join(text for (text,) in rows))

@@ -1,20 +1,15 @@
 """Single liquidations by time, and the spans of time that were watched."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from barograph.kit.csv_table import cell
 from barograph.kit.database import Queryable, Value
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import WireModel
 from barograph.markets.liquidations import Span, WatchedSpans
+from barograph.markets.recorded_contracts import symbol_from
 from barograph.markets.records import VENUE, Side
-
-COLUMNS = "at,symbol,contract,venue,side,size,price,priceKind,usd"
-QUOTES = ("USDT", "USDC", "PERP", "USD")
-"""How the names of contracts end, after the base asset."""
 
 LiquidationRow = tuple[int, str, str, float, float]
 """Time, contract, side, size and price: the order of the record, in which no two are equal."""
@@ -36,18 +31,14 @@ class LiquidationRecord(WireModel):
     usd: Annotated[float, Field(description="Size times price in USD, rounded to cents.")]
 
 
+MEMBERS = tuple(LiquidationRecord.model_fields)
+
+
 class WatchedSpan(WireModel):
     """A span of time in which we missed no liquidation."""
 
     since: Annotated[str, Field(alias="from")]
     to: str
-
-
-class Wanted(NamedTuple):
-    """Which liquidations to read; None for all."""
-
-    contract: str | None = None
-    side: str | None = None
 
 
 def before(at: int) -> LiquidationRow:
@@ -56,13 +47,19 @@ def before(at: int) -> LiquidationRow:
 
 
 async def liquidations_after(
-    queryable: Queryable, place: LiquidationRow, end: int, wanted: Wanted, limit: int
+    queryable: Queryable,
+    place: LiquidationRow,
+    end: int,
+    limit: int,
+    *,
+    contract: str | None = None,
+    side: str | None = None,
 ) -> list[LiquidationRow]:
     """The first liquidations after a place in the order and before `end`."""
     values: list[Value] = [VENUE, end, *place, limit]
     sql = _AFTER
     # No index begins with the side: as an expression it doesn't mislead SQLite's planner.
-    for column, value in (("contract", wanted.contract), ("side || ''", wanted.side)):
+    for column, value in (("contract", contract), ("side || ''", side)):
         if value is not None:
             values.append(value)
             sql += f" AND {column} = ${len(values)}"
@@ -75,39 +72,12 @@ async def watched_between(queryable: Queryable, start: int, end: int) -> list[Sp
     return WatchedSpans((first, last) for first, last in rows).within(start, end)
 
 
-async def recorded_contract(queryable: Queryable, symbol: str) -> str | None:
-    """The contract of a symbol or full name that may not be listed any more."""
-    for name in (symbol, *(symbol + quote for quote in QUOTES)):
-        if await queryable.fetch(_RECORDED, VENUE, name):
-            return name
-    return None
-
-
-def symbol_from(contract: str) -> str:
-    """The base asset by the contract's name, for one that is not listed any more."""
-    stems = (contract.removesuffix(quote) for quote in QUOTES)
-    return next((stem for stem in stems if stem not in {"", contract}), contract)
-
-
-def as_members(row: LiquidationRow, bases: Mapping[str, str]) -> dict[str, Any]:
-    """The members of a `LiquidationRecord`; `bases` has the assets of listed contracts."""
+def as_values(row: LiquidationRow) -> tuple[str | float, ...]:
+    """The values of a `LiquidationRecord`."""
     at, contract, side, size, price = row
-    return {
-        "at": iso_timestamp(at),
-        "symbol": bases.get(contract) or symbol_from(contract),
-        "contract": contract,
-        "venue": VENUE,
-        "side": side,
-        "size": size,
-        "price": price,
-        "priceKind": "bankruptcy",
-        "usd": round(size * price * 100) / 100,  # as in the sums of hours, so that they agree
-    }
-
-
-def as_cells(row: LiquidationRow, bases: Mapping[str, str]) -> str:
-    """The same as a row of CSV."""
-    return ",".join(map(cell, as_members(row, bases).values()))
+    usd = round(size * price * 100) / 100  # as in the sums of hours, so that they agree
+    names = (symbol_from(contract), contract, VENUE, side)
+    return (iso_timestamp(at), *names, size, price, "bankruptcy", usd)
 
 
 def as_spans(spans: list[Span]) -> list[dict[str, str]]:
@@ -124,4 +94,3 @@ _IN_ORDER = "ORDER BY at, contract, side, size, price LIMIT $8"
 _SPANS = """
 SELECT start_at, end_at FROM watched_spans WHERE venue = $1 AND start_at < $2 AND end_at > $3
 """
-_RECORDED = "SELECT 1 FROM liquidations WHERE venue = $1 AND contract = $2 LIMIT 1"

@@ -118,9 +118,9 @@ def list_document(
     """Some perpetuals as JSON or CSV; `following` is the address of the next page."""
     reading, entries = view.perpetuals, [_entry(view, each) for each in page]
     if form == "csv":
-        body, kind = table(_COLUMNS, map(_row, entries), reading.source), CSV
+        body, kind = table(",".join(COLUMNS), map(_row, entries), reading.source), CSV
     else:
-        head = ListHead(reading.as_of, VENUE, reading.source, NOTICE)
+        head = ListHead(reading.as_of, VENUE, reading.source)
         encoded = [each.encode() for each in entries]
         body, kind = head.encode("perpetuals", encoded, following), JSON
     shares = (view.share(each.contract) for each in page)
@@ -191,11 +191,9 @@ def _row(entry: PerpetualEntry) -> str:
     return ",".join(map(cell, [*values, *counted]))
 
 
-_COLUMNS = ",".join(
-    [
-        *list(PerpetualEntry.model_fields)[:-1],
-        *(f"liquidations24h_{name}" for name in list(Liquidations24h.model_fields)[1:]),
-    ]
+COLUMNS = (
+    *list(PerpetualEntry.model_fields)[:-1],
+    *(f"liquidations24h_{name}" for name in list(Liquidations24h.model_fields)[1:]),
 )
 
 _text = lru_cache(maxsize=512)(iso_timestamp)

@@ -7,6 +7,7 @@ from barograph.kit.caches import MinuteCache, SingleFlight
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Row, Transaction
 from barograph.kit.timestamps import DAY, HOUR
+from barograph.markets.liquidation_records import watched_between
 from barograph.markets.liquidations import WatchedSpans
 from barograph.markets.records import VENUE
 from barograph.markets.regime import eight_hour_rate
@@ -176,8 +177,7 @@ async def contract_liquidations(
 ) -> tuple[LiquidationColumn, ...]:
     """Liquidations of one contract in columns, from single liquidations known until `until`."""
     length, end = starts.step, min(starts[-1] + starts.step, until)
-    spans = await tx.fetch(_SPANS, VENUE, starts[0], end)
-    watch = WatchedSpans((start, stop) for start, stop in spans)
+    watch = WatchedSpans(await watched_between(tx, starts[0], end))
     rows = await tx.fetch(_CONTRACT_EVENTS, VENUE, contract, starts[0], end, length)
     sums = {(at, side): usd for at, side, usd in rows}
     found = (
@@ -251,6 +251,15 @@ async def recorded_points(
     return {row[0]: _point(measure, row) for row in rows}
 
 
+async def measured_counts(
+    tx: Transaction, resolution: Resolution, contract: str, measure: Measure, grid: range
+) -> dict[int, int]:
+    """How many values we measured ourselves in each interval of a grid."""
+    sql = _MEASURED.format(column=_COLUMN[measure])
+    key = (VENUE, resolution, contract)
+    return dict(await tx.fetch(sql, *key, grid.start, grid.stop, grid.step))
+
+
 def _point(measure: Measure, row: Row) -> Point:
     at, price, rate_pct, interval_hours, open_interest_usd, long_account_pct, origin = row
     values: dict[Measure, float | None] = {
@@ -283,6 +292,18 @@ FROM readings
 WHERE venue = $1 AND resolution = $2 AND contract = $3 AND at >= $4 AND at < $5 AND at % $6 = 0
 ORDER BY at
 """
+_COLUMN: dict[Measure, str] = {
+    "price": "last_price",
+    "funding": "funding_rate_pct",
+    "open-interest": "open_interest_usd",
+    "long-accounts": "long_account_pct",
+}
+_MEASURED = """
+SELECT at - at % $6, COUNT({column}) FROM readings
+WHERE venue = $1 AND resolution = $2 AND contract = $3 AND at >= $4 AND at < $5
+    AND origin = 'measured'
+GROUP BY 1
+"""
 _FIRST_READING = """
 SELECT at FROM readings WHERE venue = $1 AND resolution = $2 AND contract = $3 ORDER BY at LIMIT 1
 """
@@ -300,9 +321,6 @@ SELECT at FROM liquidation_hours WHERE venue = $1 AND watched_pct > 0 ORDER BY a
 _EVENTS = """
 SELECT side, SUM(size * price) FROM liquidations
 WHERE venue = $1 AND at >= $2 AND at < $3 GROUP BY side
-"""
-_SPANS = """
-SELECT start_at, end_at FROM watched_spans WHERE venue = $1 AND end_at > $2 AND start_at < $3
 """
 _CONTRACT_EVENTS = """
 SELECT at - at % $5, side, SUM(size * price) FROM liquidations

@@ -1,57 +1,37 @@
 """`/api/v1/series/{measure}`: everything that we recorded, by pages or as one table."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
-from msgspec.json import encode
 from pydantic import ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph import NOTICE
 from barograph.board.board import Board
-from barograph.errors import NotFound, TemporarilyUnavailable
-from barograph.kit.caches import MinuteCache
-from barograph.kit.csv_table import cell
-from barograph.kit.database import Database, DatabaseUnavailable
-from barograph.kit.documents import Document
+from barograph.kit.database import Database
 from barograph.kit.http import ApiRouter
 from barograph.kit.lists import (
+    CURSOR_PARAMETER,
+    FORMAT_PARAMETER,
+    READ_ERRORS,
     TIME_RULE,
-    Cursors,
+    VENUE_PARAMETER,
     ListBody,
     ListHead,
     Next,
-    address,
-    require_known,
+    also_table,
+    given_parameters,
+    limit_parameter,
+    stated,
     time_parameters,
 )
 from barograph.kit.timestamps import SECOND
 from barograph.kit.wire import Schema, WireModel, operation, parameter
-from barograph.limits.rendered_reads import RenderedReads
-from barograph.limits.streamed_tables import (
-    BY_FORM,
-    PART_ROWS,
-    StreamedTables,
-    Table,
-    TablePart,
-    wants_csv,
-)
-from barograph.macro.store import stored_series
+from barograph.limits.listings import Listing, Listings, ListPart
 from barograph.markets.reader import MarketReader
 from barograph.markets.records import VENUE
 from barograph.markets.view import PERPETUALS
-from barograph.series.query import (
-    DEFAULT_POINTS,
-    INTERVALS,
-    MARKET_SERIES,
-    MAX_POINTS,
-    PARAMETERS,
-    MeasureRules,
-    SeriesQuery,
-    macro_rules,
-    series_query,
-)
+from barograph.series.query import INTERVALS, MARKET_SERIES, SeriesQuery, series_query
 from barograph.series.reader import SeriesPage, read_page
 from barograph.settings import Settings
 from barograph.signals.reader import FIGURES
@@ -65,8 +45,8 @@ _ORIGIN = (
     "exchange reports it, or `published` by a publisher of daily figures."
 )
 _WATCHED = (
-    "The share of the interval that we watched ourselves; 0 for what we know only from the "
-    "exchange's history. Null for changes and daily figures."
+    "The share of the interval that we watched ourselves: of liquidations by time, of readings by "
+    "their number. 0 for what we know only from the exchange. Null for changes and daily figures."
 )
 
 
@@ -93,134 +73,90 @@ class MeasureSeries(ListBody):
     next: Next
 
 
-class SeriesAnswer:
-    """Answers requests for series."""
+class SeriesAnswer(NamedTuple):
+    """What answers about series are made from."""
 
-    def __init__(
-        self,
-        board: Board,
-        database: Database,
-        markets: MarketReader,
-        settings: Settings,
-        secret: bytes,
-    ) -> None:
-        self._board = board
-        self._database = database
-        self._markets = markets
-        self._settings = settings
-        self._cursors = Cursors(secret)
-        self._stored: MinuteCache[None, list[str]] = MinuteCache(board.clock, 1)
+    board: Board
+    database: Database
+    markets: MarketReader
+    settings: Settings
 
-    async def query(self, measure: str, given: Mapping[str, str]) -> SeriesQuery:
-        """Read the parameters; also raises TemporarilyUnavailable if the database can't be read."""
-        rules = MARKET_SERIES.get(measure) or await self._macro_rules(measure)
-        now = self._board.clock()
-        settings, cursors = self._settings, self._cursors
-        return series_query(measure, rules, given, settings=settings, cursors=cursors, now=now)
+    def listing(self, measure: str, given: Mapping[str, str]) -> Listing[int]:
+        """The points that a request asks for; raises as `series_query` does."""
+        query = series_query(measure, given, settings=self.settings, now=self.board.clock())
+        known_at = {"as_of": query.known_at} if query.is_macro else {}
 
-    async def document(self, query: SeriesQuery, given: Mapping[str, str]) -> Document:
-        """One page as JSON; raises as `read_page` does, or DatabaseUnavailable."""
-        page = await self._page(query)
-        following = None
-        if page.following is not None:
-            kept = query.following(given, page.following, self._cursors)
-            path = f"{SERIES_FOLDER}{query.measure}"
-            following = address(self._settings.base_url, path, kept)
+        async def read(at: int, limit: int) -> ListPart[int]:
+            return await self._part(query._replace(start=at, limit=limit))
+
+        return Listing(
+            path=f"{SERIES_FOLDER}{measure}",
+            name="points",
+            members=query.rules.members,
+            given=stated(given, query.span, **known_at),
+            start=query.start,
+            read=read,
+            file_name=f"{query.subject or 'all'}-{measure}",
+        )
+
+    async def _part(self, query: SeriesQuery) -> ListPart[int]:
+        # From a market reading of any age: recorded data does not expire.
+        contracts = self.markets.contracts(self.board) or {}
+        now = self.board.clock()
+        page = await self.database.read(lambda tx: read_page(tx, query, contracts, now))
         also = {
             "measure": query.measure,
             "symbol": page.symbol or query.subject,
             "unit": query.rules.unit,
             "interval_seconds": query.step // SECOND if query.has_grid else None,
         }
-        venue = None if query.is_macro else VENUE
-        head = ListHead(self._as_of(page), venue, self._source_of(query, page), NOTICE)
-        entries = [encode(dict(zip(query.rules.members, row, strict=True))) for row in page.rows]
-        body = head.encode("points", entries, following, also)
-        return Document(body, fields=[BY_FORM], compress=True)
+        return ListPart(self._head(query, page), page.rows, page.following, also)
 
-    def table(self, query: SeriesQuery) -> Table[int]:
-        """The whole range as CSV."""
-
-        async def read(at: int) -> TablePart[int]:
-            page = await self._page(query._replace(start=at, limit=PART_ROWS))
-            rows = [",".join(map(cell, row)) for row in page.rows]
-            return TablePart(rows, self._source_of(query, page), page.following)
-
-        name = f"{query.subject or 'all'}-{query.measure}"
-        return Table(name, ",".join(query.rules.members), query.start, read)
-
-    async def _page(self, query: SeriesQuery) -> SeriesPage:
-        # From a market reading of any age: recorded data does not expire.
-        contracts = self._markets.contracts(self._board) or {}
-        now = self._board.clock()
-        return await self._database.read(lambda tx: read_page(tx, query, contracts, now))
-
-    def _as_of(self, page: SeriesPage) -> int:
-        newest = self._board.latest(PERPETUALS)
+    def _head(self, query: SeriesQuery, page: SeriesPage) -> ListHead:
+        if query.is_macro:
+            source = page.source or self.settings.macro_source or FIGURES
+            return ListHead(query.known_at, None, source)
+        newest = self.board.latest(PERPETUALS)
         known = 0 if newest is None else newest.as_of
-        return known if page.as_of is None else page.as_of
-
-    def _source_of(self, query: SeriesQuery, page: SeriesPage) -> str:
-        figures = self._settings.macro_source or FIGURES
-        return page.source or (figures if query.is_macro else self._settings.exchange_source)
-
-    async def _macro_rules(self, measure: str) -> MeasureRules:
-        stored = self._stored.get(None)
-        if stored is None:
-            minute = self._stored.minute
-            try:
-                stored = await stored_series(self._database)
-            except DatabaseUnavailable as error:
-                raise TemporarilyUnavailable from error
-            self._stored.put(None, minute, stored)
-        if measure not in stored:
-            names = ", ".join([*MARKET_SERIES, *stored])
-            raise NotFound(f"unknown measure; the measures are {names}")
-        return macro_rules(measure)
+        as_of = known if page.as_of is None else page.as_of
+        return ListHead(as_of, VENUE, self.settings.exchange_source)
 
 
-def series_routes(answer: SeriesAnswer, reads: RenderedReads, tables: StreamedTables) -> ApiRouter:
+def series_routes(answer: SeriesAnswer, listings: Listings) -> ApiRouter:
     """The routes of all series."""
     router = ApiRouter(tags=["series"])
 
     async def series(request: Request) -> Response:
-        measure = request.path_params["measure"]
-        given = require_known(request.query_params, PARAMETERS)
-        is_table = wants_csv(request, given)
-        query = await answer.query(measure, given)
-        if is_table:
-            return tables.respond(answer.table(query))
-        key = (SERIES_FOLDER, measure, tuple(given.items()))
-        return await reads.respond(request, key, lambda: answer.document(query, given))
+        given = given_parameters(request.query_params, _PARAMETERS, VENUE)
+        listing = answer.listing(request.path_params["measure"], given)
+        return await listings.respond(request, listing)
 
     router.get(f"{SERIES_FOLDER}{{measure}}.csv")(series)
     router.get(
         f"{SERIES_FOLDER}{{measure}}",
-        **operation("getMeasureSeries", MeasureSeries, *_PARAMETERS, responses=_ERRORS),
+        **operation("getMeasureSeries", MeasureSeries, *_PARAMETERS, responses=_RESPONSES),
     )(series)
     return router
 
 
-_ERRORS = {
+_RESPONSES: dict[int, str | Schema] = {
+    200: also_table(MARKET_SERIES["funding"].members),
     400: "Invalid parameter, or one that does not apply to the measure.",
     404: "Unknown measure, symbol, interval, key or venue.",
-    429: "Limit reached.",
-    503: "The database is unavailable or too many reads are waiting.",
+    **READ_ERRORS,
 }
 _MEASURES = f"{', '.join(MARKET_SERIES)}, or daily figures such as us10y, sofr or etf-ibit-aum."
-_LIMIT: Schema = {"minimum": 1, "maximum": MAX_POINTS, "default": DEFAULT_POINTS}
 _SYMBOL = "Base asset, full contract name or alias. Default: BTC; all contracts for liquidations."
 _INTERVAL = "For readings and liquidations. `minute` exists for BTC, ETH and SOL."
-_FORMS: Schema = {"enum": ["json", "csv"], "default": "json"}
 _PARAMETERS = (
     parameter("path", "measure", f"One of {_MEASURES}", example="funding"),
     parameter("query", "symbol", _SYMBOL, example="BTC"),
     parameter("query", "key", "The key of a signal. Default: btc-funding-regime."),
-    parameter("query", "venue", "The exchange. Default: the primary one."),
+    VENUE_PARAMETER,
     *time_parameters("7 to 365 days, by measure,"),
     parameter("query", "interval", _INTERVAL, enum=list(INTERVALS), default="hour"),
     parameter("query", "as_of", f"Daily figures as they were known then: {TIME_RULE}."),
-    parameter("query", "limit", "Points per page.", type="integer", **_LIMIT),
-    parameter("query", "cursor", "Set by `next`."),
-    parameter("query", "format", "`csv` sends the whole range as one table.", **_FORMS),
+    limit_parameter(),
+    CURSOR_PARAMETER,
+    FORMAT_PARAMETER,
 )

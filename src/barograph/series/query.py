@@ -3,20 +3,17 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from barograph.errors import InvalidRequest
-from barograph.kit.lists import Cursors, Window, instant, one_of, page_limit, window
+from barograph.errors import InvalidRequest, NotFound
+from barograph.kit.lists import DEFAULT_LIMIT, Window, instant, one_of, window
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
-from barograph.markets.records import VENUE
+from barograph.macro.records import EFFR, EFFR_HIGH, EFFR_LOW, SOFR, US2Y, US3M, US10Y
+from barograph.macro.store import etf_names
 from barograph.markets.samples import MEASURES
 from barograph.markets.symbols import DEFAULT_SYMBOL
 from barograph.settings import Settings
 from barograph.signals.methods import BY_KEY
 
 INTERVALS = {"minute": MINUTE, "hour": HOUR, "4h": 4 * HOUR, "day": DAY}
-DEFAULT_POINTS, MAX_POINTS = 500, 5_000
-PARAMETERS = (
-    *("venue", "symbol", "key", "from", "to", "interval", "as_of", "limit", "cursor", "format"),
-)
 
 _EVERY = ("from", "to", "limit", "cursor", "format")
 _GRID = ("venue", "symbol", "interval", *_EVERY)
@@ -46,11 +43,16 @@ MARKET_SERIES: Mapping[str, MeasureRules] = {
     "regime": MeasureRules("label", 90, ("venue", *_EVERY), ("funding_8h_pct",)),
     "signals": MeasureRules("label", 90, ("venue", "key", *_EVERY), ("text",)),
 }
-"""All but the daily figures, whose names are in the database."""
+"""All but the daily figures."""
 
 
-def macro_rules(series: str) -> MeasureRules:
-    """The rules of a series of daily figures."""
+def macro_series(settings: Settings) -> dict[str, MeasureRules]:
+    """The series of daily figures that this instance collects."""
+    names = (US3M, US2Y, US10Y, SOFR, EFFR, EFFR_LOW, EFFR_HIGH, *etf_names(settings))
+    return {name: _macro_rules(name) for name in names}
+
+
+def _macro_rules(series: str) -> MeasureRules:
     unit = _FUND_UNITS[series.rpartition("-")[2]] if series.startswith("etf-") else "% per year"
     return MeasureRules(unit, 365, ("as_of", *_EVERY), ("revision", "observed_at"))
 
@@ -68,8 +70,10 @@ class SeriesQuery(NamedTuple):
     """Between two points on a grid, in milliseconds."""
 
     known_at: int
-    limit: int
     start: int
+    """Where a page begins."""
+
+    limit: int
 
     @property
     def has_grid(self) -> bool:
@@ -81,45 +85,30 @@ class SeriesQuery(NamedTuple):
         """Whether it is a series of daily figures."""
         return "as_of" in self.rules.parameters
 
-    def following(self, given: Mapping[str, str], at: int, cursors: Cursors) -> dict[str, str]:
-        """The parameters of the next page: the same range, whatever the time is by then."""
-        kept = {**given, "from": iso_timestamp(self.span.start), "to": iso_timestamp(self.span.end)}
-        if self.is_macro:
-            kept["as_of"] = iso_timestamp(self.known_at)
-        return {**kept, "cursor": cursors.make(_identity(self), str(at))}
-
 
 def series_query(
-    measure: str,
-    rules: MeasureRules,
-    given: Mapping[str, str],
-    *,
-    settings: Settings,
-    cursors: Cursors,
-    now: int,
+    measure: str, given: Mapping[str, str], *, settings: Settings, now: int
 ) -> SeriesQuery:
     """Read the parameters of a measure.
 
     Raises:
         InvalidRequest: one is invalid or does not apply to the measure.
-        NotFound: the venue, the interval or the signal is unknown.
+        NotFound: the measure, the interval or the signal is unknown.
     """
+    measures = {**MARKET_SERIES, **macro_series(settings)}
+    if measure not in measures:
+        raise NotFound(f"unknown measure; the measures are {', '.join(measures)}")
+    rules = measures[measure]
     for name in given:
         if name not in rules.parameters:
             known = ", ".join(rules.parameters)
             raise InvalidRequest(f"{name} does not apply to {measure}; its parameters are {known}")
-    one_of(given, "venue", [VENUE], VENUE)
     step = _step(measure, given)
     days = _retained_days(measure, step, given, settings)
-    # Whole days. A day more while pages are followed, which may take a while.
-    oldest = 0 if days is None else (now // DAY - days - ("cursor" in given)) * DAY
+    oldest = 0 if days is None else (now // DAY - days) * DAY  # whole days
     span = window(given, now=now, oldest=oldest, default=rules.default_days * DAY)
-    limit = page_limit(given, default=DEFAULT_POINTS, highest=MAX_POINTS)
     subject, known_at = _subject(rules, given), _known_at(given, now)
-    query = SeriesQuery(measure, rules, subject, span, step, known_at, limit, span.start)
-    if "cursor" not in given:
-        return query
-    return query._replace(start=int(cursors.read(_identity(query), given["cursor"])))
+    return SeriesQuery(measure, rules, subject, span, step, known_at, span.start, DEFAULT_LIMIT)
 
 
 def _step(measure: str, given: Mapping[str, str]) -> int:
@@ -149,12 +138,6 @@ def _subject(rules: MeasureRules, given: Mapping[str, str]) -> str | None:
 
 def _known_at(given: Mapping[str, str], now: int) -> int:
     known_at = instant("as_of", given["as_of"]) if "as_of" in given else now
-    if known_at > now:
+    if known_at > now and "cursor" not in given:
         raise InvalidRequest(f"as_of must be in the past; it is {iso_timestamp(now)} now")
     return known_at
-
-
-def _identity(query: SeriesQuery) -> str:
-    """What the cursors of a query are bound to."""
-    known_at = query.known_at if query.is_macro else None
-    return f"series {query.measure} {query.subject} {query.span} {query.step} {known_at}"

@@ -9,7 +9,7 @@ from barograph.kit.lists import instant
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.macro.records import source_with_notice
 from barograph.macro.store import figures_between
-from barograph.markets.aliases import find_contract
+from barograph.markets.recorded_contracts import recorded_contract, symbol_from
 from barograph.markets.records import MAJORS, VENUE
 from barograph.markets.regime import eight_hour_rate
 from barograph.markets.samples import GRACE, MEASURES, LiquidationColumn, Measure, Point
@@ -18,12 +18,13 @@ from barograph.markets.series import (
     first_reading,
     known_liquidations,
     liquidation_columns,
+    measured_counts,
     recorded_points,
     watched_since,
 )
 from barograph.markets.settlements import LATE_REPORT, SettledFunding, known_settlements
 from barograph.markets.store import Resolution, settlements_between
-from barograph.markets.symbols import ContractIndex, normalized
+from barograph.markets.symbols import ContractIndex
 from barograph.series.query import SeriesQuery
 
 MAX_SUMMED = 7 * DAY
@@ -46,13 +47,6 @@ class SeriesPage(NamedTuple):
     """If it is not the exchange."""
 
 
-class Subject(NamedTuple):
-    """The symbol and the contract that a page is about."""
-
-    symbol: str
-    contract: str
-
-
 async def read_page(
     tx: Transaction, query: SeriesQuery, contracts: ContractIndex, now: int
 ) -> SeriesPage:
@@ -60,7 +54,7 @@ async def read_page(
 
     Raises:
         NotFound: the symbol is unknown, or has no such record.
-        InvalidRequest: it has no readings by the minute.
+        InvalidRequest: the symbol is malformed, or has no readings by the minute.
     """
     if query.measure in _CHANGES:
         return await _changes(tx, query)
@@ -68,26 +62,14 @@ async def read_page(
         return await _figures(tx, query)
     if query.subject is None:
         return await _liquidations(tx, query, None, now)
-    subject = await _find(tx, query.subject, contracts)
+    contract = await recorded_contract(tx, contracts, query.subject)
     if query.measure == "liquidations":
-        page = await _liquidations(tx, query, subject.contract, now)
+        page = await _liquidations(tx, query, contract, now)
     elif query.measure in MEASURES:
-        page = await _readings(tx, query, subject, now)
+        page = await _readings(tx, query, contract, now)
     else:
-        page = await _settlements(tx, query, subject, now)
-    return page._replace(symbol=subject.symbol)
-
-
-async def _find(tx: Transaction, symbol: str, contracts: ContractIndex) -> Subject:
-    """The contract of a symbol; one that is not listed any more has its record still."""
-    listed = find_contract(contracts, symbol)
-    if listed is not None:
-        return Subject(listed.base, listed.contract)
-    name = normalized(symbol) or ""
-    for contract in (name, f"{name}USDT"):
-        if await first_reading(tx, "hour", contract) is not None:
-            return Subject(contract.removesuffix("USDT"), contract)
-    raise NotFound("unknown symbol; /api/v1/perpetuals lists the symbols")
+        page = await _settlements(tx, query, contract, now)
+    return page._replace(symbol=symbol_from(contract))
 
 
 def _grid(start: int, end: int, step: int, limit: int) -> tuple[range, int | None]:
@@ -97,32 +79,36 @@ def _grid(start: int, end: int, step: int, limit: int) -> tuple[range, int | Non
     return range(start, max(start, stop), step), stop if start < stop < end else None
 
 
-async def _readings(tx: Transaction, query: SeriesQuery, subject: Subject, now: int) -> SeriesPage:
+async def _readings(tx: Transaction, query: SeriesQuery, contract: str, now: int) -> SeriesPage:
     resolution: Resolution = "minute" if query.step == MINUTE else "hour"
-    if resolution == "minute" and subject.symbol not in MAJORS:
+    if resolution == "minute" and symbol_from(contract) not in MAJORS:
         raise InvalidRequest(
             f"interval=minute is recorded for {', '.join(MAJORS)}; use interval=hour"
         )
-    first = await first_reading(tx, resolution, subject.contract)
+    first = await first_reading(tx, resolution, contract)
     if first is None:
         return SeriesPage()
     # Begin with the first record, so that nobody follows pages without a value.
     start = max(query.start, first)
     grid, following = _grid(start, query.span.end, query.step, query.limit)
     measure = cast("Measure", query.measure)
-    found = await recorded_points(tx, resolution, subject.contract, measure, grid)
+    found = await recorded_points(tx, resolution, contract, measure, grid)
     points = [found.get(at, Point(at, None)) for at in grid]
-    if points and points[-1].value is None and now - points[-1].at < GRACE:
+    if following is None and points and points[-1].value is None and now - points[-1].at < GRACE:
         points.pop()  # late, which is not a gap yet
-    return SeriesPage([_reading_row(each) for each in points], following)
+    counts = await measured_counts(tx, resolution, contract, measure, grid)
+    in_all = query.step // (MINUTE if resolution == "minute" else HOUR)
+    rows = [_reading_row(each, counts.get(each.at, 0) / in_all) for each in points]
+    return SeriesPage(rows, following)
 
 
-def _reading_row(point: Point) -> SeriesRow:
-    at = iso_timestamp(point.at)
-    if point.value is None:
-        return (at, None, None, 0.0)
-    origin, watched = ("backfilled", 0.0) if point.is_backfilled else ("measured", 1.0)
-    return (at, point.value, origin, watched)
+def _reading_row(point: Point, watched: float) -> SeriesRow:
+    """A reading at the start of an interval, and the share of it that has measured readings."""
+    origin = "backfilled" if point.is_backfilled else "measured"
+    return (
+        *(iso_timestamp(point.at), point.value),
+        *(None if point.value is None else origin, round(watched, 4)),
+    )
 
 
 async def _liquidations(
@@ -152,15 +138,13 @@ def _liquidation_row(column: LiquidationColumn, elapsed: float) -> SeriesRow:
     return (at, total, "measured", watched, column.long_usd, column.short_usd)
 
 
-async def _settlements(
-    tx: Transaction, query: SeriesQuery, subject: Subject, now: int
-) -> SeriesPage:
-    if subject.symbol not in MAJORS:
+async def _settlements(tx: Transaction, query: SeriesQuery, contract: str, now: int) -> SeriesPage:
+    if symbol_from(contract) not in MAJORS:
         raise NotFound(f"settled funding is recorded for {', '.join(MAJORS)}")
     # The settlements around a page tell the intervals of its first and its last.
     start, end = query.start - LATE_REPORT, query.span.end + LATE_REPORT
     count = query.limit + 2 * LATE_REPORT // HOUR + 1
-    own, reports = await settlements_between(tx, subject.contract, start, end, count)
+    own, reports = await settlements_between(tx, contract, start, end, count)
     # Beyond the last row of a list that was cut off, a settlement's report may be missing.
     cut = [each[-1].at for each in (own, reports) if len(each) == count]
     stop = min([query.span.end, *cut])

@@ -13,12 +13,16 @@ from barograph.kit.database import Database
 from barograph.kit.documents import Document
 from barograph.kit.http import ApiRouter
 from barograph.kit.lists import (
+    READ_ERRORS,
+    VENUE_PARAMETER,
     ListBody,
     Next,
     address,
+    given_parameters,
+    limit_parameter,
     one_of,
     page_limit,
-    require_known,
+    stated,
     time_parameters,
     window,
 )
@@ -34,9 +38,7 @@ INCIDENTS_PATH = "/api/v1/incidents"
 DEFAULT_DAYS = 7
 DEFAULT_INCIDENTS, MAX_INCIDENTS = 50, 500
 MOST_AT_ONCE = 64
-"""More than there are checks."""
-
-_NAMES = ("from", "to", "check", "venue", "limit")
+"""More than twice the number of checks."""
 
 
 class IncidentBody(WireModel):
@@ -98,13 +100,10 @@ def incident_routes(
         found = await database.read(
             lambda tx: read_status_history(tx, span.end - 1, span.start, name=check, count=count)
         )
-        # Incidents of one minute stay together, so that the next page ends where this one began.
-        shown, rest = found.incidents[:limit], found.incidents[limit:]
-        shown = [*shown, *(each for each in rest if each.started_at == shown[-1].started_at)]
-        following = None
+        shown, following = _page(found.incidents, limit, span.start), None
         if len(shown) < len(found.incidents):
-            ends = {"from": iso_timestamp(span.start), "to": iso_timestamp(shown[-1].started_at)}
-            following = address(base_url, INCIDENTS_PATH, {**given, **ends})
+            older = span._replace(end=shown[-1].started_at)
+            following = address(base_url, INCIDENTS_PATH, stated(given, older))
         as_of = max(found.last_at.values(), default=now)
         body = IncidentList(
             as_of=iso_timestamp(as_of),
@@ -122,14 +121,24 @@ def incident_routes(
         INCIDENTS_PATH, **operation("getIncidents", IncidentList, *_PARAMETERS, responses=_ERRORS)
     )
     async def incidents(request: Request) -> Response:
-        given = require_known(request.query_params, _NAMES)
+        given = given_parameters(request.query_params, _PARAMETERS, venue)
         checks = status.status(board, board.clock()).checks
         one_of(given, "check", [API, *(each.name for each in checks)], API)
-        one_of(given, "venue", [venue], venue)
         key = (INCIDENTS_PATH, tuple(sorted(given.items())))
         return await reads.respond(request, key, lambda: page(given))
 
     return router
+
+
+def _page(incidents: Sequence[Incident], limit: int, start: int) -> Sequence[Incident]:
+    """The newest incidents. The next page has those that began before the last of these.
+
+    So incidents of one minute stay together, and so do all that began before the range.
+    """
+    if len(incidents) <= limit:
+        return incidents
+    last = incidents[limit - 1].started_at
+    return [each for each in incidents if each.started_at >= last or last <= start]
 
 
 def _incident(incident: Incident) -> IncidentBody:
@@ -140,22 +149,14 @@ def _incident(incident: Incident) -> IncidentBody:
 
 
 def _checks(counts: Sequence[ConditionCount]) -> list[CheckHistory]:
-    found: dict[str, CheckHistory] = {}
-    times = {at: iso_timestamp(at) for at in {each.at for each in counts}}  # checks share them
+    found = {each.name: CheckHistory(name=each.name, hours=[], days=[]) for each in sorted(counts)}
     for resolution, name, at, ok, degraded, down in sorted(counts):
-        if name not in found:
-            found[name] = CheckHistory(name=name, hours=[], days=[])
-        body = CountBody(at=times[at], ok=ok, degraded=degraded, down=down)
+        body = CountBody(at=iso_timestamp(at), ok=ok, degraded=degraded, down=down)
         (found[name].hours if resolution == "hour" else found[name].days).append(body)
     return list(found.values())
 
 
-_ERRORS = {
-    400: "Invalid parameter.",
-    404: "Unknown check or venue.",
-    429: "Limit reached.",
-    503: "The database is unavailable.",
-}
+_ERRORS = {400: "Invalid parameter.", 404: "Unknown check or venue.", **READ_ERRORS}
 _PARAMETERS = (
     *time_parameters(f"{DEFAULT_DAYS} days"),
     parameter(
@@ -163,14 +164,10 @@ _PARAMETERS = (
         "check",
         "One check: a name in `/api/status`, or the API itself (`api`). Default: all.",
     ),
-    parameter("query", "venue", "The exchange. Default: the primary one."),
-    parameter(
-        "query",
-        "limit",
-        "Entries per page. Incidents that began in the same minute stay on one page.",
-        type="integer",
-        minimum=1,
-        maximum=MAX_INCIDENTS,
-        default=DEFAULT_INCIDENTS,
+    VENUE_PARAMETER,
+    limit_parameter(
+        DEFAULT_INCIDENTS,
+        MAX_INCIDENTS,
+        " Incidents that began in the same minute stay on one page.",
     ),
 )

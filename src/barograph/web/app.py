@@ -57,10 +57,10 @@ from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.request_limits import RequestLimits, limited
 from barograph.kit.request_times import RequestTimes, measured
 from barograph.limits.fallback_store import FallbackStore, open_limit_store
+from barograph.limits.listings import Listings
 from barograph.limits.rate_limits import RateLimiter
 from barograph.limits.render_queue import RenderQueue
 from barograph.limits.rendered_reads import RenderedReads
-from barograph.limits.streamed_tables import StreamedTables
 from barograph.macro.records import MACRO_HEALTH
 from barograph.markets.documents import hot_documents
 from barograph.markets.endpoints import PerpetualsAnswer, market_routes, perpetual_routes
@@ -205,20 +205,17 @@ class _Parts:
         self.pages = _pages(base_url, settings.exchange_source, uses_nyfed_rates)
         self.render_queue = RenderQueue(limiter, inputs.clock)
         self.reads = RenderedReads(self.render_queue, inputs.clock, CACHED_READS)
-        self.tables = StreamedTables(self.render_queue, limiter)
+        series_reads = RenderedReads(self.render_queue, inputs.clock, CACHED_SERIES)
+        cursors = Cursors(load_pepper(settings), base_url)
+        listings = Listings(self.render_queue, limiter, series_reads, cursors)
         self.events = EventsAnswer(
             public.board, inputs.database, self.reads, VENUE, settings.exchange_source, base_url
         )
         self.streams = EventStreams(public.board, inputs.database, self.render_queue, limiter)
         self.perpetuals = PerpetualsAnswer(public.board, public.markets, base_url)
-        self.series = SeriesAnswer(
-            public.board, inputs.database, public.markets, settings, load_pepper(settings)
-        )
-        self.liquidations = LiquidationReads(
-            public.board, inputs.database, public.markets, settings, callers.cursors
-        )
-        self.series_reads = RenderedReads(self.render_queue, inputs.clock, CACHED_SERIES)
-        series = series_routes(self.series, self.series_reads, self.tables)
+        recorded = (public.board, inputs.database, public.markets, settings)
+        self.liquidations = liquidation_routes(LiquidationReads(*recorded), listings)
+        self.series = series_routes(SeriesAnswer(*recorded), listings)
         reads = tool_reads(
             public.board,
             markets=public.markets,
@@ -228,7 +225,7 @@ class _Parts:
             status=public.status,
             perpetuals=lambda: self.perpetuals.listed("json", {}),
             events=event_routes(self.events).endpoint(EVENTS_PATH),
-            series=series.endpoint(f"{SERIES_FOLDER}{{measure}}"),
+            series=self.series.endpoint(f"{SERIES_FOLDER}{{measure}}"),
         )
         self.mcp = mcp_endpoint(ToolCalls(reads, limiter), limiter, base_url, inputs.clock)
         self.described = _described(base_url, tuple(self.subscribers.prices.items()))
@@ -265,7 +262,6 @@ class _Callers:
             identity = identity_provider(settings, clock, metrics=metrics)
         self.provider = identity
         pepper = load_pepper(settings)
-        self.cursors = Cursors(pepper)
         keys = ApiKeys(database, pepper, clock)
         self.registrations: Registrations | None = None
         if settings.sends_mail:
@@ -410,8 +406,8 @@ def _api_routers(parts: _Parts) -> list[Router]:
         badge_routes(board, public.badges),
         event_routes(parts.events),
         stream_routes(parts.streams, VENUE),
-        series_routes(parts.series, parts.series_reads, parts.tables),
-        liquidation_routes(parts.liquidations, parts.series_reads, parts.tables),
+        parts.series,
+        parts.liquidations,
         webhook_routes(database, limiter, clock, allow_local=settings.webhooks_allow_local),
     ]
 

@@ -1,0 +1,166 @@
+"""Lists of any length: pages of JSON, or one table of CSV that is read and sent in parts.
+
+A table needs no more memory than one part. Each part counts as one render; after the first, a
+caller whose limit is reached gets the table more slowly. A table that can't be completed ends
+without the last chunk of its transfer coding, so that no client takes it for the whole table.
+"""
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
+from functools import partial
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from barograph.errors import TemporarilyUnavailable
+from barograph.kit.csv_table import CSV, cells, table_header, table_rows
+from barograph.kit.database import DatabaseUnavailable
+from barograph.kit.documents import CORS, NO_STORE, NOSNIFF, Document, Headers
+from barograph.kit.http import NO_BODY, DelegatedResponse, Receive, Scope, Send
+from barograph.kit.lists import Cursors, ListHead, page_limit, wants_csv
+from barograph.limits.rate_limits import RateLimiter, TooManyRequests
+from barograph.limits.render_queue import RenderQueue, RenderQueueFull
+from barograph.limits.rendered_reads import RenderedReads
+
+P = TypeVar("P")
+
+PART_ROWS = 1_000
+"""How many rows to read at a time; a few milliseconds of work, and at most about 0.5 MB."""
+
+MAX_OPEN, MAX_PER_CALLER = 64, 4
+MAX_SECONDS = 300
+PAUSE_SECONDS = 1.0
+"""Before a part that was refused is tried again."""
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9-]")
+
+
+class ListPart(NamedTuple, Generic[P]):
+    """Some entries, and the position of the next part; None after the last."""
+
+    head: ListHead
+    rows: Sequence[tuple[str | float | None, ...]]
+    following: P | None = None
+    also: Mapping[str, object] = {}
+    """Other members of the page, before the list."""
+
+
+class Listing(NamedTuple, Generic[P]):
+    """A list, and how to read a part of it: from a position, at most so many entries."""
+
+    path: str
+    name: str
+    """Of the member with the entries."""
+
+    members: tuple[str, ...]
+    """Of an entry; also the columns of the table."""
+
+    given: Mapping[str, str]
+    """The parameters with the range, which are the same on every page."""
+
+    start: P
+    read: Callable[[P, int], Coroutine[Any, Any, ListPart[P]]]
+    file_name: str
+
+
+class Listings:
+    """Answers requests for lists. Tables are sent to a limited number of readers at a time."""
+
+    def __init__(
+        self, queue: RenderQueue, limiter: RateLimiter, reads: RenderedReads, cursors: Cursors
+    ) -> None:
+        self.queue = queue
+        self.reads = reads
+        self._limiter = limiter
+        self._cursors = cursors
+        self._open: Counter[str] = Counter()
+
+    async def respond(self, request: Request, listing: Listing[P]) -> Response:
+        """Respond with a page or with the whole table.
+
+        Raises:
+            InvalidRequest: the format, the limit or the cursor is invalid.
+        """
+        if wants_csv(request.url.path, listing.given):
+            return DelegatedResponse(partial(self._send_table, listing))
+        limit = page_limit(listing.given)
+        start = self._cursors.position(listing.path, listing.given, listing.start)
+        key = (listing.path, str(request.query_params))
+        return await self.reads.respond(request, key, lambda: self._page(listing, start, limit))
+
+    async def _page(self, listing: Listing[P], start: P, limit: int) -> Document:
+        found = await listing.read(start, limit)
+        following = None
+        if found.following is not None:
+            following = self._cursors.address(listing.path, listing.given, found.following)
+        entries = [
+            msgspec.json.encode(dict(zip(listing.members, row, strict=True))) for row in found.rows
+        ]
+        body = found.head.encode(listing.name, entries, following, found.also)
+        return Document(body, compress=True)
+
+    async def _send_table(self, listing: Listing[P], scope: Scope, _: Receive, send: Send) -> None:
+        # A reader may have chosen the name, so only letters and digits reach the header.
+        name = f'inline; filename="barograph-{_UNSAFE.sub("", listing.file_name)}.csv"'.encode()
+        fields = [(b"content-type", CSV), (b"content-disposition", name), NO_STORE]
+        await self.send_parts(fields, self._parts(listing, scope, fields), scope, send)
+
+    async def _parts(
+        self, listing: Listing[P], scope: Scope, fields: Headers
+    ) -> AsyncGenerator[bytes, None]:
+        found, limits = await self._part(listing, scope, listing.start)
+        fields += limits
+        yield table_header(",".join(listing.members)) + _rows(found)
+        while found.following is not None:
+            try:
+                found, _ = await self._part(listing, scope, found.following)
+            except (TooManyRequests, RenderQueueFull):
+                await asyncio.sleep(PAUSE_SECONDS)
+            else:
+                yield _rows(found)
+
+    async def _part(
+        self, listing: Listing[P], scope: Scope, start: P
+    ) -> tuple[ListPart[P], Headers]:
+        return await self.queue.read(scope, object(), lambda: listing.read(start, PART_ROWS))
+
+    async def send_parts(
+        self, fields: Headers, parts: AsyncGenerator[bytes, None], scope: Scope, send: Send
+    ) -> None:
+        """Send a body in parts. An error before the first one is answered as any other."""
+        # The timeout also ends a body whose reader stopped reading: `send` waits for it.
+        with self._opened(scope):
+            async with asyncio.timeout(MAX_SECONDS), aclosing(parts):
+                try:
+                    body = await anext(parts)
+                except DatabaseUnavailable as error:
+                    raise TemporarilyUnavailable from error
+                headers = [*fields, NOSNIFF, *CORS]
+                await send({"type": "http.response.start", "status": 200, "headers": headers})
+                if not scope.get("is_head", False):
+                    await send({"type": "http.response.body", "body": body, "more_body": True})
+                    async for body in parts:
+                        await send({"type": "http.response.body", "body": body, "more_body": True})
+                await send(NO_BODY)
+
+    @contextmanager
+    def _opened(self, scope: Scope) -> Iterator[None]:
+        """Count an open body; raises RenderQueueFull if too many are open."""
+        caller = self._limiter.caller(scope)
+        if self._open.total() >= MAX_OPEN or self._open[caller] >= MAX_PER_CALLER:
+            raise RenderQueueFull
+        self._open[caller] += 1
+        try:
+            yield
+        finally:
+            self._open[caller] -= 1
+            self._open += Counter()  # drops callers without an open body
+
+
+def _rows(part: ListPart[P]) -> bytes:
+    return table_rows(map(cells, part.rows), part.head.source)
