@@ -4,16 +4,16 @@ import asyncio
 import os
 import signal
 import socket
+import sqlite3
 import ssl
 import subprocess
 import sys
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from itertools import count
 from pathlib import Path
 from threading import Thread
-from typing import Any, TypeVar
 
 import httpx
 import psutil
@@ -28,7 +28,6 @@ from support.processes import HOST, Process, answer_200, eventually, unused_port
 
 pytestmark = [pytest.mark.e2e, pytest.mark.thorough]
 
-T = TypeVar("T")
 WRITER = """
 import asyncio, sys
 from itertools import count
@@ -52,12 +51,6 @@ address => {
     source.addEventListener("regime.changed", event => window.ids.push(+event.lastEventId));
 }
 """
-
-
-def apart(work: Coroutine[Any, Any, T]) -> T:
-    """Run something in a thread of its own, because playwright keeps a loop in this one."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, work).result()
 
 
 class Service:
@@ -86,17 +79,13 @@ class Service:
             )
             await database.close()
 
-        apart(add())
+        with ThreadPoolExecutor(1) as pool:  # playwright keeps a loop in this thread
+            pool.submit(asyncio.run, add()).result()
         return self.ids()[-1]
 
     def ids(self) -> list[int]:
-        async def read() -> list[int]:
-            database = SQLiteDatabase(self.file)
-            found = await database.fetch("SELECT id FROM events ORDER BY id")
-            await database.close()
-            return [row[0] for row in found]
-
-        return apart(read())
+        with closing(sqlite3.connect(self.file)) as database:
+            return [row[0] for row in database.execute("SELECT id FROM events ORDER BY id")]
 
 
 class Subscriber(Thread):
@@ -164,8 +153,7 @@ def test_a_stock_client_and_a_browser_resume_after_a_restart(service: Service) -
 )
 def test_kills_at_any_step_lose_and_repeat_no_event(service: Service) -> None:
     subscribers = [Subscriber(service.url) for _ in range(4)]
-    path = f"{Path(__file__).parents[1]}"
-    environment = {**os.environ, "PYTHONPATH": path}
+    environment = {**os.environ, "PYTHONPATH": f"{Path(__file__).parents[1]}"}
     for run in range(6):
         command = (sys.executable, "-c", WRITER, str(service.file), str(run + 1))
         writer = subprocess.Popen(command, env=environment)

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from support.mcp_peer import shared_members
+from support.mcp_peer import says_the_same
 from support.node import LOCKED, MCP, SCRIPTS, X402, Ended, run_program, run_script
 from support.published_server import published_server
 
@@ -79,7 +79,8 @@ def test_inspector_calls_a_tool(base_url: str, era: str, tmp_path: Path) -> None
     done = _inspect(base_url, tmp_path, "tools/call", *called)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    assert shared_members(result["structuredContent"], _body(base_url, TOOLS["get_derivatives"][1]))
+    tool, told = "get_derivatives", result["structuredContent"]
+    assert says_the_same(tool, told, _body(base_url, TOOLS[tool][1]))
 
 
 @pytest.mark.contract("mcp.address", "mcp.no-material-change-tool")
@@ -90,8 +91,8 @@ def test_typescript_clients_read_what_the_endpoints_say(base_url: str) -> None:
         assert visit["capabilities"] == {"tools": {"listChanged": False}}
         assert {tool["name"] for tool in visit["tools"]} == set(TOOLS)
         answers = visit["answers"]
-        for answer, body in zip(answers, expected, strict=True):
-            assert shared_members(_lasting(answer["structuredContent"]), body)
+        for tool, answer, body in zip(TOOLS, answers, expected, strict=True):
+            assert says_the_same(tool, _lasting(answer["structuredContent"]), body), tool
         assert not any(each["isError"] for each in answers)
 
 

@@ -125,8 +125,10 @@ def test_every_address_in_llms_txt_works(market: Service) -> None:
 
     assert len(addresses) >= 28
     for address in addresses:
-        target = address.removeprefix(BASE_URL).partition("#")[0]
-        assert market.ask(target).status == 200, address
+        target, _, place = address.removeprefix(BASE_URL).partition("#")
+        answer = market.ask(target)
+        assert answer.status == 200, address
+        assert f'id="{place}"' in answer.body.decode() or not place, address
 
 
 def test_llms_txt_has_a_list_of_links_and_nothing_else_below_each_heading(market: Service) -> None:

@@ -98,6 +98,10 @@ def test_filters_leave_out_other_types_and_symbols(service: Service) -> None:
         assert ids(await reader.text()) == [3]
         assert reader.is_silent
         await reader.leave()
+        await happen(service, *range(4, RECENT + 4))  # of BTC; memory forgets the first ones
+        resumed = StreamReader(service.app, "symbol=sol", last="1")
+        assert ids(await resumed.opened()) == [3]
+        await resumed.leave()
 
     run(service, story())
 

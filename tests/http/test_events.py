@@ -9,7 +9,6 @@ from barograph.collector.judge import write_conclusions
 from barograph.errors import Unreachable
 from barograph.events.endpoints import EventList
 from barograph.events.records import RECENT, NewEvent
-from barograph.events.store import append_events
 from barograph.history.ledger import Ledger
 from barograph.kit.timestamps import DAY, MINUTE, SECOND
 from barograph.markets.listings import DELISTED_AFTER
@@ -17,6 +16,7 @@ from barograph.markets.reader import MarketReader, freshness_limits
 from barograph.stances.version_events import VersionEvents
 from support.clock import START
 from support.databases import bring_back, take_away
+from support.events import add_events, change
 from support.markets import BTC, ETH, MARKET, PEPE, changed, reading
 from support.service import BASE_URL, Service
 from support.stances import FUNDING, proposal
@@ -25,17 +25,14 @@ PATH = "/api/v1/events"
 
 
 def store(service: Service, new: list[NewEvent]) -> None:
-    asyncio.run(service.database.write(lambda tx: append_events(tx, new)))
+    asyncio.run(add_events(service.database, new))
     service.refresh()
 
 
 def append(service: Service, count: int, **members: Any) -> None:
     start = len(service.rows("SELECT id FROM events"))
-    new = [
-        NewEvent("signal.changed", START + start + number, f"{start + number}", dict(members))
-        for number in range(count)
-    ]
-    store(service, new)
+    numbers = range(start, start + count)
+    store(service, [change(number, "signal.changed", **members) for number in numbers])
 
 
 def listed(service: Service, query: str = "") -> list[dict[str, Any]]:
@@ -53,7 +50,7 @@ def listed(service: Service, query: str = "") -> list[dict[str, Any]]:
 
 
 def test_following_next_gives_every_event_once_in_order(service: Service) -> None:
-    append(service, RECENT + 77, symbol="BTC")
+    append(service, RECENT + 77)
 
     ids = [each["id"] for each in listed(service, "limit=50")]
 
@@ -90,6 +87,8 @@ def test_a_time_finds_the_first_event_since_then(service: Service) -> None:
 
     assert found[0]["at"] == "2026-11-06T21:20:00.205Z"
     assert found[-1]["id"] == listed(service)[-1]["id"]
+    append(service, 1)
+    assert len(listed(service, f"since={since}")) == len(found) + 1  # not a minute later
 
 
 @pytest.mark.parametrize(
@@ -164,17 +163,26 @@ def test_an_outage_is_recorded_once_although_collector_and_web_see_it(service: S
         service.clock.pass_seconds(limit)
         service.publish_failure(Unreachable("no reply"))
         store(service, web.outages(service.board, service.clock()))
-    at = service.clock.now = service.clock() + SECOND
-    conclusion = service.judge.conclude(reading(at), at)
-    asyncio.run(write_conclusions(service.database, service.lease, [conclusion]))
-    service.refresh()
+    publish_now(service)
+    for _ in range(3):  # the database takes no reading, and the web notices it
+        service.clock.pass_seconds(limit - 1)
+        service.judge.conclude(reading(service.clock()), service.clock())
+    store(service, web.outages(service.board, service.clock()))
+    publish_now(service)
 
     found = [each for each in listed(service) if each["type"].startswith("feed.")]
 
-    assert [(each["type"], each["feed"]) for each in found] == [
-        ("feed.down", "market-feed"),
-        ("feed.recovered", "market-feed"),
-    ]
+    assert [each["type"] for each in found] == ["feed.down", "feed.recovered"] * 2
+    assert {(each["venue"], each["feed"]) for each in found} == {("bybit", "market-feed")}
+
+
+def publish_now(service: Service) -> None:
+    """Publish a reading that has just arrived."""
+    at = service.clock.now = service.clock() + SECOND
+    conclusion = service.judge.conclude(reading(at), at)
+    asyncio.run(write_conclusions(service.database, service.lease, [conclusion]))
+    service.judge.written(conclusion)
+    service.refresh()
 
 
 def test_recorded_versions_are_announced_once_with_their_digest_only(service: Service) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,15 +28,15 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with fresh_service(tmp_path_factory.mktemp("incidents")) as found:
         for start in OUTAGES:
             for minute, condition in enumerate(["down", "degraded", "ok", "ok"]):
-                record(found, start + minute * MINUTE, condition)
-        record(found, START - HOUR, "ok")
+                exchange = "down" if start == OUTAGES[-1] else condition
+                record(found, start + minute * MINUTE, condition, exchange)
+        record(found, START - HOUR, "ok", "down")
         yield found
 
 
-def record(service: Service, at: int, condition: Any) -> None:
+def record(service: Service, at: int, condition: Any, exchange: Any) -> None:
     results = [CheckResult(name, condition, f"{name} was {condition}") for name in PARTS[:2]]
-    still_down: Any = "down" if at >= OUTAGES[-1] else condition
-    results.append(CheckResult("exchange", still_down, "throttled"))
+    results.append(CheckResult("exchange", exchange, "throttled"))
 
     async def work(tx: Transaction) -> None:
         await record_results(tx, results, at)
@@ -86,6 +87,17 @@ def test_pages_have_every_incident_once(service: Service, limit: int) -> None:
     assert all(page["count"] == len(page["incidents"]) for page in found)
 
 
+def test_incidents_that_began_before_the_range_are_on_its_last_page(tmp_path: Path) -> None:
+    with fresh_service(tmp_path) as service:
+        for ago, exchange in ((3 * HOUR, "ok"), (2 * HOUR, "down")):
+            for minute in range(2):
+                record(service, START - ago + minute * MINUTE, "down", exchange)
+        found = list(pages(service, f"{PATH}?from={START - HOUR}&limit=1"))
+
+    names = [each["name"] for page in found for each in page["incidents"]]
+    assert names == ["exchange", "api", "database"]
+
+
 def test_a_range_and_a_check_narrow_the_list(service: Service) -> None:
     (page,) = pages(service, f"{PATH}?from={FIRST}&to={UNTIL}&check=database")
 
@@ -101,7 +113,7 @@ def test_a_range_and_a_check_narrow_the_list(service: Service) -> None:
     ("query", "status", "words"),
     [
         ("from=2026-01-01", 400, "the earliest time is"),
-        ("limit=0", 400, "from 1 to 500"),
+        ("limit=501", 400, "from 1 to 500"),
         ("cursor=x", 400, "the parameters are from, to, check, venue, limit"),
         ("check=nope", 404, "choose one of api, market-feed, "),
     ],

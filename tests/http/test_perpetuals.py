@@ -181,9 +181,8 @@ def test_a_wrong_request_is_told_what_would_be_right(
     assert advice in answer.json()["error"]
 
 
-def test_a_long_list_is_also_sent_compressed(tmp_path: Path) -> None:
-    with fresh_service(tmp_path) as service:
-        plain, packed = service.ask(LIST), service.ask(LIST, accept_encoding="gzip")
+def test_a_long_list_is_also_sent_compressed(market: Service) -> None:
+    plain, packed = market.ask(LIST), market.ask(LIST, accept_encoding="gzip")
 
     assert gzip.decompress(packed.body) == plain.body
     assert len(packed.body) < len(plain.body) / 2
@@ -192,11 +191,7 @@ def test_a_long_list_is_also_sent_compressed(tmp_path: Path) -> None:
 def test_facts_that_reach_their_limit_disappear_and_a_stale_feed_is_502(tmp_path: Path) -> None:
     with fresh_service(tmp_path, liquidations_max_age_seconds=20) as service:
         service.publish(Perpetuals(START, SOURCE, MARKET), shares(START - 1_790_000))
-        for age, has_share, has_liquidations in (
-            (0, True, True),
-            (10, False, True),
-            (20, False, False),
-        ):
+        for age, has_share, has_liquidations in ((0, 1, 1), (10, 0, 1), (20, 0, 0)):
             service.clock.now = START + age * 1_000
             each = json.loads(service.ask(LIST).body)["perpetuals"][0]
             assert (each["longAccountPct"] is not None) == has_share
@@ -214,18 +209,13 @@ def test_changes_compare_with_the_hour_nearest_to_a_day_ago(tmp_path: Path) -> N
         ]
         remember(service, *hours)
         seen = []
-        for at in (
-            BASE_HOUR,
-            BASE_HOUR + HOUR // 2 - 1,
-            BASE_HOUR + HOUR // 2,
-            BASE_HOUR + 2 * HOUR,
-        ):
-            service.clock.now = at + DAY
-            publish(service, Perpetuals(at + DAY, SOURCE, (BTC,)))
+        for later in (0, HOUR // 2 - 1, HOUR // 2, 2 * HOUR):
+            service.clock.now = BASE_HOUR + DAY + later
+            publish(service, Perpetuals(service.clock(), SOURCE, (BTC,)))
             found = service.ask(f"{LIST}/BTC").json()
             seen.append((found["changes_from"], found["openInterestChange24hPct"]))
 
         published = service.rows("SELECT version FROM snapshots WHERE feed = 'day-ago'")
-    assert [tuple(row) for row in published] == [(3,)]  # not with each reading
+    assert [tuple(row) for row in published] == [(4,)]  # the empty one first; not with each reading
     first, second = (iso_timestamp(each.at) for each in hours)
     assert seen == [(first, None), (first, None), (second, None), (None, None)]

@@ -61,6 +61,10 @@ def test_secret_is_shown_once_and_the_endpoint_waits_for_its_challenge(service: 
         assert "access-control-allow-origin" not in answer.headers
 
 
+def test_a_wrong_method_names_every_right_one(service: Service) -> None:
+    assert service.ask(WEBHOOKS_PATH, "PUT").headers["allow"] == "GET, POST"
+
+
 def test_webhooks_belong_to_the_mailbox_and_are_invisible_to_others(service: Service) -> None:
     first, other = key_of(service), key_of(service, "other@example.com")
     webhook = register(service, first).json()["id"]

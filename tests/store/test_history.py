@@ -273,7 +273,7 @@ def test_a_conclusion_is_recorded_and_published_together(record: Record) -> None
     assert record.count("readings", "resolution = 'hour'") == 4
     assert record.count("liquidations") == record.count("watched_spans") == 1
     assert record.count("regime_changes") == 1
-    assert record.count("snapshots", "version = 1") == 8
+    assert record.count("snapshots", "version = 1") == 9
 
 
 def test_a_conclusion_of_who_lost_the_lease_leaves_no_trace(record: Record) -> None:

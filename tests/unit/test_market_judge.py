@@ -24,7 +24,6 @@ from barograph.markets.records import (
 from barograph.markets.store import RegimeChange
 from barograph.markets.view import (
     BACKFILL,
-    DAY_AGO,
     EXCHANGE_HEALTH,
     FEEDS,
     LIQUIDATIONS,
@@ -77,7 +76,7 @@ def test_a_reading_publishes_every_feed_once(judge: MarketJudge) -> None:
     conclusion = judge.conclude(reading())
 
     assert sorted(each.feed for each in conclusion.publications) == sorted(
-        feed.name for feed in (*FEEDS, LISTINGS) if feed not in {BACKFILL, DAY_AGO}
+        feed.name for feed in (*FEEDS, LISTINGS) if feed is not BACKFILL
     )
     assert published(conclusion, PERPETUALS) == reading()
     assert published(conclusion, EXCHANGE_HEALTH) == ExchangeHealth(START)
@@ -245,7 +244,7 @@ def test_only_a_change_of_the_regime_is_recorded(judge: MarketJudge) -> None:
         [RegimeChange(START, "neutral", 0.01)],
         [],
         [],
-        [RegimeChange(START + 10_000 + DWELL, "long-leaning", 0.021, "neutral")],
+        [RegimeChange(START + 10_000 + DWELL, "long-leaning", 0.021)],
         [],
     ]
 
@@ -257,15 +256,21 @@ def test_the_regime_is_judged_by_the_eight_hour_rate_of_bitcoin(judge: MarketJud
     assert (regime.label, regime.funding_8h_pct) == ("long-crowded", 0.04)
 
 
+def test_a_failed_reading_does_not_log_a_change_that_is_not_stored(judge: MarketJudge) -> None:
+    judge.conclude(reading())
+
+    assert judge.conclude_failure(Unreachable("no reply"), START + 1_000).events == []
+    again = judge.conclude(reading(START + 5_000))
+    assert [(each.type, each.at) for each in again.events] == [("regime.changed", START)]
+
+
 def test_without_bitcoin_the_regime_is_unknown(judge: MarketJudge) -> None:
     judge.conclude(reading())
 
     conclusion = judge.conclude(reading(START + 5_000, (ETH, SOL)))
 
     assert published(conclusion, REGIME).label == "unknown"
-    assert list(conclusion.regime_changes)[-1:] == [
-        RegimeChange(START + 5_000, "unknown", None, "neutral")
-    ]
+    assert list(conclusion.regime_changes)[-1:] == [RegimeChange(START + 5_000, "unknown", None)]
 
 
 def test_without_a_dwell_the_regime_changes_at_once() -> None:
@@ -340,7 +345,7 @@ def test_the_row_count_is_everything_a_conclusion_writes(judge: MarketJudge) -> 
     first = stored(judge, judge.conclude(reading()))
     second = judge.conclude(reading(START + 5_000))
 
-    assert first.row_count == 6 + (3 + 4) + 2 + 1 + 1 + 1 + 1
+    assert first.row_count == 7 + (3 + 4) + 2 + 1 + 1 + 1 + 1
     assert second.row_count == 5
 
 

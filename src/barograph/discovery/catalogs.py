@@ -10,7 +10,6 @@ from barograph.kit.wire import JSON_TYPE
 from barograph.payments.records import X402_VERSION
 from barograph.signals.documents import DOCS_PATH
 
-_STATUS_PATH = "/api/status"
 API_CATALOG_TYPE = f'{files.LINKSET_TYPE}; profile="https://www.rfc-editor.org/info/rfc9727"'
 
 _HOW_TO_BUY = (
@@ -22,35 +21,36 @@ _NOTHING_SOLD = "This instance sells nothing by x402."
 
 def api_catalog(base_url: str) -> bytes:
     """The API catalog: the HTTP API and the MCP server."""
-
-    def links(types: dict[str, str]) -> list[dict[str, str]]:
-        return [{"href": base_url + path, "type": kind} for path, kind in types.items()]
-
-    common = {
-        "service-doc": links({DOCS_PATH: "text/html"}),
-        "status": links({_STATUS_PATH: JSON_TYPE}),
-    }
-    described = links({files.OPENAPI_PATH: JSON_TYPE, files.GPT_PATH: JSON_TYPE})
-    card = links(
+    apis = [
         {
+            "anchor": base_url + path,
+            **{
+                relation: [{"href": base_url + each, "type": kind} for each, kind in types.items()]
+                for relation, types in {**relations, **_OF_EACH}.items()
+            },
+        }
+        for path, relations in _APIS.items()
+    ]
+    items = [{"href": each["anchor"]} for each in apis]
+    catalog = {"anchor": base_url + files.API_CATALOG_PATH, "item": items}
+    return msgspec.json.encode({"linkset": [catalog, *apis]})
+
+
+_APIS = {
+    files.INDEX_PATH: {
+        "service-desc": {files.OPENAPI_PATH: JSON_TYPE, files.GPT_PATH: JSON_TYPE},
+        "service-meta": {files.LLMS_PATH: files.TEXT_TYPE},
+    },
+    mcp_description.MCP_PATH: {
+        "service-meta": {
             mcp_description.CARD_PATH: mcp_description.CARD_TYPE,
             mcp_description.CATALOG_PATH: mcp_description.CATALOG_TYPE,
         }
-    )
-    apis = [
-        {
-            "anchor": base_url + files.INDEX_PATH,
-            "service-desc": described,
-            "service-meta": links({files.LLMS_PATH: files.TEXT_TYPE}),
-            **common,
-        },
-        {"anchor": base_url + mcp_description.MCP_PATH, "service-meta": card, **common},
-    ]
-    items = {
-        "anchor": base_url + files.API_CATALOG_PATH,
-        "item": [{"href": each["anchor"]} for each in apis],
-    }
-    return msgspec.json.encode({"linkset": [items, *apis]})
+    },
+}
+"""Media types by path, relation and API."""
+
+_OF_EACH = {"service-doc": {DOCS_PATH: "text/html"}, "status": {"/api/status": JSON_TYPE}}
 
 
 def x402_catalog(offers: Sequence[bytes]) -> bytes:

@@ -9,8 +9,9 @@ TAGS = frozenset({"discovery", "market", "briefs", "guides", "signals", "status"
 LISTS = tuple(f"/api/v1/{name}" for name in ("perpetuals", "series", "liquidations", "events"))
 """Free JSON endpoints, by tag and by path. Badges, files and digests are left out."""
 
+SHORTENING = frozenset({"limit", "check"})
 MAX_ENTRIES = 100
-"""A longer list would be longer than the reply of an action may be."""
+"""A reply without these parameters, or a longer list, would be too long for an action."""
 
 IMPOSSIBLE = frozenset({"401", "405", "414", "503"})
 """Statuses that no action gets, because it sends only described requests and no key."""
@@ -64,13 +65,14 @@ def _operation(operation: Schema) -> Schema:
 
 
 def _parameter(given: Schema) -> Schema:
-    """A parameter without its example; `limit` is required, because a list may be long."""
+    """A parameter without its example; what keeps a long reply short is required."""
     kept = {name: value for name, value in given.items() if name != "example"}
-    if given["name"] != "limit":
-        return kept
-    schema = {name: value for name, value in given["schema"].items() if name != "default"}
-    highest = min(schema.get("maximum", MAX_ENTRIES), MAX_ENTRIES)
-    return {**kept, "required": True, "schema": {**schema, "maximum": highest}}
+    if given["name"] in SHORTENING:
+        schema = {name: value for name, value in given["schema"].items() if name != "default"}
+        if "maximum" in schema:
+            schema["maximum"] = min(schema["maximum"], MAX_ENTRIES)
+        kept |= {"required": True, "schema": schema}
+    return kept
 
 
 def _content(content: Schema) -> Schema:

@@ -4,7 +4,7 @@ Both are written from the OpenAPI document. `/llms.txt` alone is enough to call 
 """
 
 import json
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -76,14 +76,12 @@ def llms_full_text(schema: Schema) -> str:
     parts = [_beginning(base_url), _credentials(base_url)]
     shown: dict[str, str] = {}
     for tag in schema["tags"]:
-        parts.append(_heading(tag))
+        parts.append(f"## {tag['name'].capitalize()}\n\n{tag['description']}\n")
         for path, method, operation in _operations(schema, tag["name"]):
             example = f"- Example: {method} {base_url}{example_target(path, operation)}"
-            lines = [*_inputs(operation), example, *_errors(operation, _COMMON_ERRORS)]
-            parts += [
-                _entry(path, method, operation, lines),
-                _body(path, operation, schemas, shown),
-            ]
+            text = f"### {method} {path}\n\n{operation['summary']}. {operation['description']}\n"
+            parts += [text, *_inputs(operation), example, *_errors(operation), ""]
+            parts.append(_body(path, operation, schemas, shown))
     return "\n".join([*parts, _mcp_link(base_url), _end(base_url)])
 
 
@@ -145,10 +143,6 @@ def _choices(parameter: Schema) -> str:
     return f" ({', '.join(words)})" if words else ""
 
 
-def _heading(tag: Schema) -> str:
-    return f"## {tag['name'].capitalize()}\n\n{tag['description']}\n"
-
-
 def _operations(schema: Schema, tag: str) -> Iterator[tuple[str, str, Schema]]:
     for path, item in schema["paths"].items():
         for method, operation in item.items():
@@ -162,11 +156,6 @@ def _twins(operation: Schema, found: Sequence[tuple[str, str, Schema]]) -> str:
         for path, _, twin in found
         if _TWINS.get(twin["operationId"]) == operation["operationId"]
     )
-
-
-def _entry(path: str, method: str, operation: Schema, lines: Sequence[str]) -> str:
-    text = f"### {method} {path}\n\n{operation['summary']}. {operation['description']}\n"
-    return "\n".join([text, *lines, ""] if lines else [text])
 
 
 def _inputs(operation: Schema) -> list[str]:
@@ -195,22 +184,16 @@ def _parameter(parameter: Schema) -> str:
     schema = parameter["schema"]
     words = [parameter["in"], "required" if parameter["required"] else "optional"]
     words.append(type_of(schema, {}))
-    if "minimum" in schema:
-        words.append(f"from {schema['minimum']}")
-    if "maximum" in schema:
-        words.append(f"to {schema['maximum']}")
-    if "pattern" in schema:
-        words.append(schema["pattern"])
-    if "default" in schema:
-        words.append(f"default {schema['default']}")
+    rules = {"minimum": "from ", "maximum": "to ", "pattern": "", "default": "default "}
+    words += [f"{word}{schema[rule]}" for rule, word in rules.items() if rule in schema]
     return ", ".join(words)
 
 
-def _errors(operation: Schema, skipped: Container[str]) -> list[str]:
+def _errors(operation: Schema) -> list[str]:
     errors = [
         f"{status} {response['description'].rstrip('.')}"
         for status, response in operation["responses"].items()
-        if int(status) >= 400 and status not in skipped  # noqa: PLR2004
+        if int(status) >= 400 and status not in _COMMON_ERRORS  # noqa: PLR2004
     ]
     return [f"- Errors: {'; '.join(errors)}"] if errors else []
 
@@ -231,8 +214,7 @@ def example_target(path: str, operation: Schema) -> str:
 def _body(path: str, operation: Schema, schemas: Schema, shown: dict[str, str]) -> str:
     """The members of a success body and an example of it, if it is JSON of our own.
 
-    `shown` has the place where the members of each object are listed: several endpoints have the
-    same ones.
+    `shown` has the path at which the members of each body are listed.
     """
     status = next(each for each in operation["responses"] if each.startswith("2"))
     body = operation["responses"][status].get("content", {}).get(JSON_TYPE)
@@ -243,7 +225,7 @@ def _body(path: str, operation: Schema, schemas: Schema, shown: dict[str, str]) 
     if place == path:
         members = [
             f"- `{name}` ({kind}){f': {text}' if text else ''}"
-            for name, kind, text in _members(path, "", body["schema"], schemas, shown)
+            for name, kind, text in _members("", body["schema"], schemas)
         ]
     example = ["", "```json", _compact(_cut(body["example"])), "```"] if "example" in body else []
     return "\n".join([f"Body of {status}:", "", *members, *example, ""])
@@ -256,33 +238,17 @@ def _cut(part: object) -> object:
     return [_cut(each) for each in part[:1]] if isinstance(part, list) else part
 
 
-def _members(
-    path: str, within: str, schema: Schema, schemas: Schema, shown: dict[str, str]
-) -> Iterator[tuple[str, str, str]]:
+def _members(within: str, schema: Schema, schemas: Schema) -> Iterator[tuple[str, str, str]]:
     """Every member of a body: its name, its JSON type and its description."""
     schema = _resolved(schema, schemas)
     for choice in schema.get("anyOf", ()):
-        yield from _members(path, within, choice, schemas, shown)
+        yield from _members(within, choice, schemas)
     if "items" in schema:
-        yield from _members(path, f"{within}[]", schema["items"], schemas, shown)
+        yield from _members(f"{within}[]", schema["items"], schemas)
     for name, member in schema.get("properties", {}).items():
-        inner, kind = f"{within}.{name}" if within else name, type_of(member, schemas)
-        reference = _reference(member, schemas)
-        if reference in shown:
-            yield inner, f"{kind}, as {shown[reference]}", member.get("description", "")
-            continue
-        if reference is not None:
-            shown[reference] = f"`{inner}` of {path}"
-        yield inner, kind, member.get("description", "")
-        yield from _members(path, inner, member, schemas, shown)
-
-
-def _reference(member: Schema, schemas: Schema) -> str | None:
-    """The object that a member is, or is a list of."""
-    for part in (member, member.get("items", {}), *member.get("anyOf", ())):
-        if "$ref" in part and "properties" in _resolved(part, schemas):
-            return str(part["$ref"])
-    return None
+        inner = f"{within}.{name}" if within else name
+        yield inner, type_of(member, schemas), member.get("description", "")
+        yield from _members(inner, member, schemas)
 
 
 def type_of(schema: Schema, schemas: Schema) -> str:

@@ -32,7 +32,7 @@ from barograph.limits.rendered_reads import RenderedReads
 
 EVENTS_PATH = "/api/v1/events"
 DEFAULT_EVENTS, MAX_EVENTS = 100, 1_000
-SCANNED = 5_000
+SCANNED = 2_000
 """The most events that one request looks at, if a filter leaves most of them out."""
 
 
@@ -110,18 +110,19 @@ def event_routes(answer: EventsAnswer) -> ApiRouter:
         after = event_id("after", given.get("after", "0"))
         since = instant("since", given["since"]) if "since" in given else None
         recent = answer.recent()
+        newest = recent[-1].id if recent else 0
         # A poll for what is new needs no database.
         if since is None and (not recent or after >= recent[0].id - 1):
             page = page_of(recent, wanted, after, limit)
-            last = recent[-1].id if recent else 0
-            return DocumentResponse(answer.document(page, given, last), answer.board.clock())
+            return DocumentResponse(answer.document(page, given, newest), answer.board.clock())
 
         async def render() -> Document:
             start = after if since is None else await id_before(answer.database, since)
             page, last = await answer.read(wanted, start, limit)
             return answer.document(page, given, last)
 
-        return await answer.reads.respond(request, (EVENTS_PATH, tuple(given.items())), render)
+        key = (EVENTS_PATH, newest, *given.items())  # a new event may belong to any page
+        return await answer.reads.respond(request, key, render)
 
     return router
 

@@ -62,17 +62,11 @@ def event_id(name: str, text: str) -> int:
 
 def page_of(events: Iterable[Event], wanted: EventFilter, after: int, limit: int) -> EventPage:
     """The first matching events after an id."""
-    found: list[Event] = []
-    last = after
-    for event in events:
-        if event.id <= after:
-            continue
-        if len(found) == limit:
-            break
-        last = event.id
-        if wanted.matches(event):
-            found.append(event)
-    return EventPage(found, last)
+    later = [each for each in events if each.id > after]
+    found = [each for each in later if wanted.matches(each)]
+    if len(found) > limit:
+        return EventPage(found[:limit], found[limit - 1].id)
+    return EventPage(found, later[-1].id if later else after)
 
 
 def _values(given: Mapping[str, str], name: str) -> frozenset[str]:

@@ -63,7 +63,7 @@ def symbols_of(members: dict[str, object]) -> tuple[str, ...]:
     """The assets that an event names."""
     symbol, symbols = members.get("symbol"), members.get("symbols")
     named = [symbol] if symbol is not None else symbols if isinstance(symbols, list) else []
-    return tuple(str(each) for each in named)
+    return tuple(str(each).upper() for each in named)
 
 
 _KNOWN = "SELECT id FROM events WHERE cause = $1"

@@ -7,6 +7,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,9 +16,10 @@ from barograph.board.board import Board
 from barograph.errors import InvalidRequest, RequestError, TemporarilyUnavailable
 from barograph.events.endpoints import EVENTS_PATH, FILTERS
 from barograph.events.query import UNKNOWN_TYPE, EventFilter, event_id, filter_from
+from barograph.events.records import Event
 from barograph.events.store import events_after
-from barograph.events.tail import EncodedEvent, EventTail, encode_event
-from barograph.kit.database import Database, DatabaseUnavailable
+from barograph.events.tail import EventTail, encode_event
+from barograph.kit.database import Database
 from barograph.kit.disconnects import next_disconnect
 from barograph.kit.documents import CORS, NO_STORE, NOSNIFF
 from barograph.kit.http import NO_BODY, ApiRouter, Receive, Scope, Send
@@ -39,7 +41,7 @@ PAGE_EVENTS = 500
 SEND_SECONDS = 10
 """How long a reader may take to accept a message."""
 
-LIFE_BEATS, SPREAD_BEATS = 200, 40
+LIFE_BEATS, SPREAD_BEATS = 215, 40
 """A stream ends after 50 to 60 minutes: the server buffers what a stalled reader does not read."""
 
 OPENING = b"retry: 3000\n: connected\n"
@@ -66,7 +68,7 @@ class EventStreams:
         self._open: Counter[str] = Counter()
         self._opened = 0
 
-    async def page(self, scope: Scope, last: int) -> Sequence[EncodedEvent]:
+    async def page(self, scope: Scope, last: int) -> Sequence[Event]:
         """The events after an id: from memory, or else the first ones from the database."""
         recent = self.tail.after(last)
         return await self._read(scope, last) if recent is None else recent
@@ -96,19 +98,13 @@ class EventStreams:
             yield LIFE_BEATS + self._opened % SPREAD_BEATS
         finally:
             self._open[caller] -= 1
-            self._open += Counter()  # drops callers without a stream
+            if not self._open[caller]:
+                del self._open[caller]
 
-    async def _read(self, scope: Scope, last: int) -> Sequence[EncodedEvent]:
+    async def _read(self, scope: Scope, last: int) -> Sequence[Event]:
         """Events from the database; streams at the same position share one read."""
-
-        async def work() -> list[EncodedEvent]:
-            found = await events_after(self._database, last, PAGE_EVENTS)
-            return [encode_event(each) for each in found]
-
-        try:
-            return (await self._queue.render(scope, (STREAM_PATH, last), work))[0]
-        except DatabaseUnavailable as error:
-            raise TemporarilyUnavailable from error
+        work = partial(events_after, self._database, last, PAGE_EVENTS)
+        return (await self._queue.read(scope, (STREAM_PATH, last), work))[0]
 
 
 class _Stream(Response):
@@ -165,11 +161,11 @@ class _Stream(Response):
         beats, (last, text) = self._tail.beats, start
         woken.clear()  # before reading, so that nothing is missed
         page = await self._streams.page(scope, last)
-        text += b"".join(each.encoded for each in page if self._wanted.matches(each.event))
+        text += b"".join(encode_event(each) for each in page if self._wanted.matches(each))
         if text:
             await _send_text(send, text)
         if page:
-            last = page[-1].event.id
+            last = page[-1].id
         else:
             await woken.wait()
         return last, HEARTBEAT if self._tail.beats != beats else b""

@@ -2,30 +2,23 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import lru_cache
 
 from barograph.board.board import Board
-from barograph.events.records import EVENTS, Event
+from barograph.events.records import EVENTS, RECENT, Event
 from barograph.kit.timestamps import SECOND
 
-BEAT = 15 * SECOND
-"""How often every stream sends at least a comment."""
+BEAT = 14 * SECOND
+"""How often every stream sends a comment: at most 15 s with the pause between two polls."""
 
 AT_ONCE, PAUSE_SECONDS = 20, 0.002
 """How many streams are woken at a time: between them, the event loop answers other requests."""
 
 
-class EncodedEvent(NamedTuple):
-    """An event, and the bytes that every stream sends for it."""
-
-    event: Event
-    encoded: bytes
-
-
-def encode_event(event: Event) -> EncodedEvent:
+@lru_cache(maxsize=4 * RECENT)
+def encode_event(event: Event) -> bytes:
     """Encode an event once for all streams; canonical JSON has no line break."""
-    text = f"id: {event.id}\nevent: {event.type}\ndata: {event.body}\n\n"
-    return EncodedEvent(event, text.encode())
+    return f"id: {event.id}\nevent: {event.type}\ndata: {event.body}\n\n".encode()
 
 
 class EventTail:
@@ -33,8 +26,7 @@ class EventTail:
 
     def __init__(self, board: Board) -> None:
         self._board = board
-        self._published: Sequence[Event] = ()
-        self._recent: Sequence[EncodedEvent] = ()
+        self._recent: Sequence[Event] = ()
         self.streams: set[asyncio.Event] = set()
         """Woken by the next event, by each heartbeat, and when all streams have to end."""
 
@@ -49,13 +41,13 @@ class EventTail:
     @property
     def newest(self) -> int:
         """The id of the newest event that this worker knows."""
-        return self._recent[-1].event.id if self._recent else 0
+        return self._recent[-1].id if self._recent else 0
 
-    def after(self, last: int) -> Sequence[EncodedEvent] | None:
+    def after(self, last: int) -> Sequence[Event] | None:
         """The events after an id; None if memory does not go back that far."""
         if not self._recent:
             return ()
-        start = last + 1 - self._recent[0].event.id  # ids have no gaps
+        start = last + 1 - self._recent[0].id  # ids have no gaps
         return self._recent[start:] if start >= 0 else None
 
     def close(self) -> None:
@@ -72,11 +64,10 @@ class EventTail:
         if is_beat:
             self._beat_at = now
             self.beats += 1
-        is_new = known is not None and known.events is not self._published
-        if known is not None and is_new:
-            newest, self._published = self.newest, known.events
-            self._recent = [encode_event(each) for each in known.events]
-            self.epoch += self.newest < newest  # a backup was restored, so ids will repeat
+        recent = self._recent if known is None else known.events
+        is_new = recent is not self._recent
+        newest, self._recent = self.newest, recent
+        self.epoch += self.newest < newest  # a backup was restored, so ids will repeat
         if is_new or is_beat:
             self._wake(list(self.streams))
 

@@ -43,6 +43,9 @@ NOSNIFF = (b"x-content-type-options", b"nosniff")
 SLICE_BYTES = 64 * 1024
 """Longer bodies are sent in slices of this size, each after the client took the one before."""
 
+HOT_BYTES = 512 * 1024
+"""The front door sends bodies up to this length at once, which takes a third less CPU time."""
+
 _ENCODED = (b"content-encoding", b"gzip")
 _BY_ENCODING = (b"vary", b"Accept-Encoding")
 _LIFE_SECONDS = FRESH_SECONDS + REVALIDATE_SECONDS + ROUNDING_SECONDS
@@ -98,7 +101,7 @@ class Document:
         self.body = body
         self.since = since
         self.until = until
-        self.is_long = len(body) > SLICE_BYTES
+        self.is_long = len(body) > HOT_BYTES
         self.etag = b'"' + urlsafe_b64encode(sha256(body).digest()[:15]) + b'"'
         self._bare: Headers = [
             (b"content-type", content_type),

@@ -162,17 +162,17 @@ def stated(given: Mapping[str, str], span: Window, **others: int) -> dict[str, s
 def page_limit(
     given: Mapping[str, str], *, default: int = DEFAULT_LIMIT, highest: int = MAX_LIMIT
 ) -> int:
-    """The largest number of entries on a page; a higher one than the highest counts as that.
+    """The largest number of entries on a page.
 
     Raises:
-        InvalidRequest: it is not a positive integer.
+        InvalidRequest: it is not an integer from 1 to the highest.
     """
     text = given.get("limit")
     if text is None:
         return default
-    if not _WHOLE.fullmatch(text) or int(text) == 0:
+    if not _WHOLE.fullmatch(text) or not 1 <= int(text) <= highest:
         raise InvalidRequest(f"limit must be an integer from 1 to {highest}")
-    return min(int(text), highest)
+    return int(text)
 
 
 def one_of(given: Mapping[str, str], name: str, known: Collection[str], default: str) -> str:

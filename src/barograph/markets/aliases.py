@@ -11,9 +11,9 @@ from barograph.markets.records import Perpetual
 from barograph.markets.symbols import ContractIndex
 
 MAX_NAME = 30
+NAME_PATTERN = rf"^[\w-]{{1,{MAX_NAME}}}$"
 UNKNOWN_SYMBOL = "unknown symbol; /api/v1/perpetuals lists every symbol"
 
-_NAME = re.compile(rf"[\w-]{{1,{MAX_NAME}}}")
 _MULTIPLIERS = (*(str(10**zeros) for zeros in range(1, 10)), "1M")
 _WITHOUT_MULTIPLIER = re.compile(r"(?:10+|1M)?(.+?)(?:1000)?")
 
@@ -45,7 +45,7 @@ def find_contract(index: ContractIndex, text: str) -> Perpetual | None:
 
 def require_name(text: str) -> str:
     """The text, if it can name a contract; raises InvalidRequest otherwise."""
-    if not _NAME.fullmatch(text):
+    if not re.fullmatch(NAME_PATTERN, text):
         raise InvalidRequest(f"symbol must be 1 to {MAX_NAME} letters, digits, hyphens or _")
     return text
 

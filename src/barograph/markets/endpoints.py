@@ -20,7 +20,7 @@ from barograph.kit.lists import (
     wants_csv,
 )
 from barograph.kit.wire import Schema, operation, parameter
-from barograph.markets.aliases import require_contract
+from barograph.markets.aliases import NAME_PATTERN, require_contract
 from barograph.markets.documents import (
     DERIVATIVES_PATH,
     MARKET_PATH,
@@ -103,8 +103,8 @@ class PerpetualsAnswer(NamedTuple):
         """One perpetual; raises as `MarketReader.view` and `require_contract`."""
         view = self.reader.view(self.board, self.board.clock())
         found = require_contract(view.by_name, text)
-        is_canonical = text == symbol_of(view.by_name, found)
-        keys = [(f"{PERPETUALS_PATH}/{text}", b"")] if is_canonical else []
+        symbol = symbol_of(view.by_name, found)
+        keys = [] if symbol is None else [(f"{PERPETUALS_PATH}/{symbol}", b"")]
         return self._kept(view.now, keys, partial(perpetual_document, view, found))
 
     def _kept(self, now: int, keys: Sequence[HotKey], render: Callable[[], Document]) -> Document:
@@ -180,9 +180,9 @@ _SYMBOL = parameter(
     example="ETH",
 )
 _NAME_RULE = "Base asset, full contract name, coin without multiplier (PEPE) or name (bitcoin)."
-_NAME = parameter("path", "symbol", _NAME_RULE, example="ETH")
+_NAME = parameter("path", "symbol", _NAME_RULE, example="ETH", pattern=NAME_PATTERN)
 _LIMIT: Schema = {"type": "integer", "minimum": 1, "maximum": MAX_PAGE}
-_OFFSET: Schema = {"type": "integer", "minimum": 0, "default": 0}
+_OFFSET: Schema = {"type": "integer", "minimum": 0, "maximum": 10**_MAX_DIGITS - 1}
 _LIST_PARAMETERS = (
     VENUE_PARAMETER,
     FORMAT_PARAMETER,

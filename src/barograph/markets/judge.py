@@ -23,12 +23,7 @@ from barograph.markets.evidence import (
 )
 from barograph.markets.liquidations import AHEAD, LiquidationHour, LiquidationTracker, Span
 from barograph.markets.listings import LISTINGS, Listings, next_listings
-from barograph.markets.market_events import (
-    listing_event,
-    outage_event,
-    recovery_event,
-    regime_event,
-)
+from barograph.markets.market_events import outage_event, recovery_event, regime_event
 from barograph.markets.records import (
     MAJORS,
     DayAgo,
@@ -66,14 +61,13 @@ class MarketConclusion(NamedTuple):
     liquidation_hours: Sequence[LiquidationHour] = ()
     settlements: Sequence[FundingSettlement] = ()
     events: Sequence[NewEvent] = ()
-    listings: Listings | None = None
     evidence: MarketEvidence | None = None
     """What signals and briefs judge by; None when there was no reading."""
 
     @property
     def row_count(self) -> int:
         """How many rows it writes."""
-        return sum(len(rows) for rows in self[:-2])
+        return sum(len(rows) for rows in self[:-1])
 
 
 class MarketJudge:
@@ -87,11 +81,11 @@ class MarketJudge:
         self._bases: dict[str, str] = {}
         self._changes: list[RegimeChange] = []
         self._events: list[NewEvent] = []
-        self._reported: Perpetuals | None = None
-        """The reading after which an outage began that is already among the events."""
-
         self._listings: Listings | None = None
-        self._stored_listings: Listings | None = None
+        self._stored: Perpetuals | None = None
+        """The newest reading that readers have."""
+
+        self._published: dict[str, str] = {}
         self._shares: dict[str, LongAccounts] = {}
         self._liquidations = LiquidationTracker(settings.liquidations_min_coverage_pct)
         self._recorded: dict[Resolution, int] = {}
@@ -99,8 +93,7 @@ class MarketJudge:
         self._detector = SettlementDetector()
         self._settled: list[FundingSettlement] = []
         self._trailing = TrailingRecord()
-        self._day_ago: DayAgo | None = None
-        self._published_day_ago: DayAgo | None = None
+        self._day_ago = DayAgo({})
 
     async def load(self, tx: Transaction, now: int) -> None:
         """Load the state that an earlier collector left."""
@@ -111,7 +104,7 @@ class MarketJudge:
             await store.recent_watched(tx, now),
             None if counted is None else counted.watching_since,
         )
-        self._reading = await latest_snapshot(tx, PERPETUALS)
+        self._reading = self._stored = await latest_snapshot(tx, PERPETUALS)
         self._bases = {} if self._reading is None else _bases(self._reading)
         self._detector = SettlementDetector(self._reading)
         await self.load_trailing(tx, now)
@@ -120,7 +113,7 @@ class MarketJudge:
         shares = await latest_snapshot(tx, LONG_ACCOUNTS)
         self._shares = {} if shares is None else dict(shares.shares)
         self._health = await latest_snapshot(tx, EXCHANGE_HEALTH) or self._health
-        self._listings = self._stored_listings = await latest_snapshot(tx, LISTINGS)
+        self._listings = await latest_snapshot(tx, LISTINGS)
 
     async def load_trailing(self, tx: Transaction, now: int) -> None:
         """Load the record that rules compare with; hours may have been back-filled since."""
@@ -157,22 +150,15 @@ class MarketJudge:
         previous, self._regime = self._regime, self._judge_regime(reading)
         if previous is None or previous.label != self._regime.label:
             label = None if previous is None else previous.label
-            change = RegimeChange(
-                reading.as_of, self._regime.label, self._regime.funding_8h_pct, label
-            )
+            change = RegimeChange(reading.as_of, self._regime.label, self._regime.funding_8h_pct)
             self._changes.append(change)
-            self._events.append(regime_event(change))
+            self._events.append(regime_event(change, label))
         self._listings, listed = next_listings(self._listings, reading)
-        self._events += [listing_event(each) for each in listed]
+        self._events += listed
         closed = self._liquidations.closed_hours(
             reading.as_of, self._trailing.newest_liquidation_hour
         )
         outage = None if now is None else self._outage(reading.as_of)
-        if outage is not None and self._reading is not None:
-            self._events += [
-                outage_event(self._reading, self._max_age),
-                recovery_event(self._reading, reading.as_of),
-            ]
         evidence = self._evidence(reading, (previous, self._regime), closed[-1:], outage)
         self._settled += evidence.settlements
         self._reading = reading
@@ -184,8 +170,7 @@ class MarketJudge:
                 Publication.of(LIQUIDATIONS, evidence.liquidations),
                 Publication.of(REGIME, self._regime),
                 Publication.of(EXCHANGE_HEALTH, self._health),
-                *self._changed_listings(),
-                *self._new_day_ago(),
+                *self._changed_publications(self._listings),
             ],
             readings=self._due_rows(reading),
             liquidations=self._liquidations.unsaved,
@@ -193,8 +178,7 @@ class MarketJudge:
             regime_changes=list(self._changes),
             liquidation_hours=closed,
             settlements=list(self._settled),
-            events=list(self._events),
-            listings=self._listings,
+            events=[*self._events, *self._outage_events(now, reading)],
             evidence=evidence,
         )
 
@@ -203,15 +187,12 @@ class MarketJudge:
         since = self._health.failing_since
         self._health = ExchangeHealth(at, error.kind, at if since is None else since)
         totals = self._liquidations.totals(at, self._bases)
-        last = self._reading
-        if last is not None and at - last.as_of >= self._max_age and last is not self._reported:
-            self._events.append(outage_event(last, self._max_age))
-            self._reported = last
         publications = [
             Publication.of(LIQUIDATIONS, totals),
             Publication.of(EXCHANGE_HEALTH, self._health),
         ]
-        return self.conclude_stop()._replace(publications=publications, events=list(self._events))
+        outage = self._outage_events(at)
+        return self.conclude_stop()._replace(publications=publications, events=outage)
 
     def conclude_stop(self) -> MarketConclusion:
         """Collect the liquidations since the last conclusion."""
@@ -226,15 +207,14 @@ class MarketJudge:
         self._liquidations.written(conclusion.liquidations, conclusion.watched)
         del self._changes[: len(conclusion.regime_changes)]
         del self._settled[: len(conclusion.settlements)]
-        del self._events[: len(conclusion.events)]
-        if conclusion.listings is not None:
-            self._stored_listings = conclusion.listings
+        self._published |= dict(conclusion.publications)
+        if conclusion.evidence is not None:
+            self._stored = conclusion.evidence.reading
+            self._events.clear()
         for settlement in conclusion.settlements:
             self._trailing.add_settlement(settlement)
         for hour in conclusion.liquidation_hours:
             self._trailing.add_liquidation_hour(hour)
-        if any(each.feed == DAY_AGO.name for each in conclusion.publications):
-            self._published_day_ago = self._day_ago
         for row in conclusion.readings:
             self._recorded[row.resolution] = row.at
             self._add_to_trailing(row)
@@ -290,10 +270,21 @@ class MarketJudge:
     def _max_age(self) -> int:
         return int(self._settings.feed_max_age_seconds * SECOND)
 
-    def _changed_listings(self) -> list[Publication]:
-        if self._listings is None or self._listings is self._stored_listings:
+    def _outage_events(self, now: int | None, reading: Perpetuals | None = None) -> list[NewEvent]:
+        """The outage before `now`, and its end if there is a reading; the log drops repetitions.
+
+        It counts from the reading that readers have: one that could not be stored helps nobody.
+        """
+        last = self._stored
+        if last is None or now is None or now - last.as_of < self._max_age:
             return []
-        return [Publication.of(LISTINGS, self._listings)]
+        recovery = [] if reading is None else [recovery_event(last, reading.as_of)]
+        return [outage_event(last, self._max_age), *recovery]
+
+    def _changed_publications(self, listings: Listings) -> list[Publication]:
+        """The feeds that seldom change, if they did."""
+        feeds = [Publication.of(LISTINGS, listings), Publication.of(DAY_AGO, self._day_ago)]
+        return [each for each in feeds if self._published.get(each.feed) != each.payload]
 
     def _add_to_trailing(self, row: ReadingRow) -> None:
         base = self._bases.get(row.contract)
@@ -311,11 +302,6 @@ class MarketJudge:
         """The shares of live contracts; drops those of delisted ones."""
         self._shares = {name: share for name, share in self._shares.items() if name in live}
         return LongAccountShares(self._shares)
-
-    def _new_day_ago(self) -> list[Publication]:
-        if self._day_ago is None or self._day_ago == self._published_day_ago:
-            return []
-        return [Publication.of(DAY_AGO, self._day_ago)]
 
     def _due_rows(self, reading: Perpetuals) -> list[ReadingRow]:
         minute = reading.as_of // MINUTE * MINUTE

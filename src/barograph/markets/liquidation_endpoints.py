@@ -275,7 +275,7 @@ _PARAMETERS = (
     FORMAT_PARAMETER,
 )
 _VENUE = parameter("path", "venue", "The exchange.", example=VENUE)
-_DAY = parameter("path", "day", "The UTC day.", example="2026-11-14")
+_DAY = parameter("path", "day", "The UTC day.", example="2026-11-14", format="date")
 _ERRORS: dict[int, str | Schema] = {
     404: "Unknown symbol, side or venue, or a day without a file.",
     **READ_ERRORS,

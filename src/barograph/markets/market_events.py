@@ -1,7 +1,6 @@
 """What the log of events says about the market."""
 
 from barograph.events.records import NewEvent
-from barograph.markets.listings import ListingChange
 from barograph.markets.records import VENUE, Perpetuals
 from barograph.markets.store import RegimeChange
 
@@ -9,8 +8,8 @@ MARKET_FEED = "market-feed"
 """The feed by its name among the status checks."""
 
 
-def regime_event(change: RegimeChange) -> NewEvent:
-    """A new regime, with the rate that caused it."""
+def regime_event(change: RegimeChange, previous: str | None) -> NewEvent:
+    """A new regime, with the rate that caused it and the label before."""
     return NewEvent(
         "regime.changed",
         change.at,
@@ -19,17 +18,10 @@ def regime_event(change: RegimeChange) -> NewEvent:
             "venue": VENUE,
             "symbol": "BTC",
             "label": change.label,
-            "previous": change.previous,
+            "previous": previous,
             "fundingRatePct8h": change.funding_8h_pct,
         },
     )
-
-
-def listing_event(change: ListingChange) -> NewEvent:
-    """A contract that was listed or delisted."""
-    members = {"venue": VENUE, "symbol": change.base, "contract": change.contract}
-    cause = f"{VENUE}/{change.contract}/{change.at}"
-    return NewEvent(change.type, change.at, cause, {**members})
 
 
 def outage_event(last: Perpetuals, max_age: int) -> NewEvent:

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from barograph import NOTICE
-from barograph.kit.csv_table import CSV, cell, quoted, table
+from barograph.kit.csv_table import CSV, cell, table
 from barograph.kit.documents import JSON, Document
 from barograph.kit.lists import ListBody, ListHead, Next
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
@@ -188,11 +188,7 @@ def _liquidations(view: MarketView, contract: str) -> Liquidations24h:
 def _row(entry: PerpetualEntry) -> str:
     *values, liquidations = entry.__dict__.values()
     _, *counted = liquidations.__dict__.values()
-    return ",".join(map(_cell, [*values, *counted]))
-
-
-def _cell(value: str | float | None) -> str:
-    return quoted(value) if isinstance(value, str) else cell(value)
+    return ",".join(map(cell, [*values, *counted]))
 
 
 COLUMNS = (

@@ -21,6 +21,9 @@ from barograph.markets.view import (
 )
 from barograph.settings import Settings
 
+WRITE_TIME = 10 * SECOND
+"""The longest that the collector takes to store a reading."""
+
 
 def freshness_limits(settings: Settings) -> FreshnessLimits:
     """The freshness limits from the settings."""
@@ -67,12 +70,15 @@ class MarketReader:
         return None if perpetuals is None else self._index(perpetuals)
 
     def outages(self, board: Board, now: int) -> list[NewEvent]:
-        """The outage of the market feed, if it is past its freshness limit.
+        """The outage of the market feed, if it is well past its freshness limit.
 
-        A collector that stopped can't report it.
+        A collector that stopped can't report it. One that is just storing a reading in time would
+        not report its end, either.
         """
         last, limit = board.latest(PERPETUALS), self._limits.perpetuals
-        return [] if last is None or now - last.as_of < limit else [outage_event(last, limit)]
+        if last is None or now - last.as_of < limit + WRITE_TIME:
+            return []
+        return [outage_event(last, limit)]
 
     def _index(self, perpetuals: Perpetuals) -> ContractIndex:
         """Index each reading once, for all requests."""

@@ -39,8 +39,6 @@ class RegimeChange(NamedTuple):
     at: int
     label: str
     funding_8h_pct: float | None
-    previous: str | None = None
-    """The label before. The table doesn't store it."""
 
 
 async def record_rows(
@@ -63,7 +61,7 @@ async def record_rows(
         (_READING, readings),
         (_LIQUIDATION, [astuple(each) for each in liquidations]),
         (_SPAN, watched),
-        (_REGIME_CHANGE, [each[:3] for each in regime_changes]),
+        (_REGIME_CHANGE, regime_changes),
         (_LIQUIDATION_HOUR, liquidation_hours),
         (_SETTLEMENT, settlements),
     ):

@@ -50,12 +50,9 @@ class MarketView(NamedTuple):
     @property
     def liquidations_until(self) -> int:
         """When the market feed or the liquidations reach their freshness limit."""
-        counted = self.liquidations
-        return (
-            self.until
-            if counted is None
-            else min(self.until, counted.as_of + self.limits.liquidations)
-        )
+        if self.liquidations is None:
+            return self.until
+        return min(self.until, self.liquidations.as_of + self.limits.liquidations)
 
     def share(self, contract: str) -> LongAccounts | None:
         """The long-account share of a contract, if it is fresh."""

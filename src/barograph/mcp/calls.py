@@ -16,6 +16,7 @@ from barograph.errors import RequestError
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import Document
 from barograph.kit.http import DocumentResponse, Scope
+from barograph.kit.timestamps import DAY, MINUTE
 from barograph.limits.rate_limits import TOOL_CALLS, RateLimiter, Usage, retry_seconds
 from barograph.markets.documents import MARKET_STATE_PATH, market_state_document
 from barograph.markets.reader import MarketReader
@@ -26,17 +27,7 @@ from barograph.mcp.results import (
     page_result,
     perpetuals_result,
 )
-from barograph.mcp.tools import (
-    BY_NAME,
-    DEFAULT_MEASURE,
-    PERPETUAL,
-    Arguments,
-    Tool,
-    check_names,
-    limit_of,
-    query_of,
-    symbol_of,
-)
+from barograph.mcp.tools import BY_NAME, PERPETUAL, Arguments, Tool, query_of
 from barograph.signals.endpoints import KEY_NOT_CHECKED
 from barograph.signals.reader import SignalsReader
 from barograph.status.reader import StatusReader
@@ -45,7 +36,8 @@ log = logging.getLogger(__name__)
 
 INTERNAL = "internal error; try again shortly"
 
-ToolRead = Callable[[Arguments, Scope], Awaitable[bytes]]
+Query = dict[str, str]
+ToolRead = Callable[[Query, Scope], bytes | Awaitable[bytes]]
 ToolReads = Mapping[str, ToolRead]
 """By tool name: the body that the endpoint would return now. They raise what it would raise."""
 
@@ -67,58 +59,47 @@ def tool_reads(
     """The reads of all tools, made of the readers of the free endpoints."""
     clock = board.clock
 
-    def read_market_state(_: Arguments) -> bytes:
+    def read_market_state(*_: object) -> bytes:
         now = clock()
         document = board.hot.get((MARKET_STATE_PATH, b""))
         if document is None or not document.since <= now < document.until:
             document = market_state_document(markets.view(board, now))
         return document.body
 
-    def read_derivatives(given: Arguments) -> bytes:
-        symbol = symbol_of(given)
-        return derivatives_result(markets.view(board, clock()), symbol)
+    def since_yesterday(query: Query) -> Query:
+        a_day_ago = str(clock() // MINUTE * MINUTE - DAY)  # the same for a minute, for the cache
+        return query if {"after", "since"} & query.keys() else {**query, "since": a_day_ago}
 
-    def read_perpetuals(given: Arguments) -> bytes:
-        query = query_of(tools.PERPETUALS, given)
-        sort = query.get("sort", tools.DEFAULT_SORT)
-        return perpetuals_result(perpetuals().body, sort, int(query["limit"]), PERPETUAL)
-
-    from_memory: Mapping[str, Callable[[Arguments], bytes]] = {
-        tools.BRIEFS: lambda given: (
-            briefs.document(board, limit_of(tools.BRIEFS, given), clock()).body
-        ),
-        tools.DERIVATIVES: read_derivatives,
-        tools.MARKET: lambda _: market_result(markets.view(board, clock())),
-        tools.PERPETUALS: read_perpetuals,
-        tools.MARKET_STATE: read_market_state,
-        tools.GUIDES: lambda _: guides.body,
-        tools.SIGNALS: lambda _: signals.document(board, clock()).body,
-        tools.STATUS: lambda _: status.status(board, clock()).encode(),
-    }
     return {
-        **{name: _at_once(read) for name, read in from_memory.items()},
-        tools.EVENTS: _from_endpoint(tools.EVENTS, events),
+        tools.MARKET_STATE: read_market_state,
+        tools.DERIVATIVES: lambda query, _: derivatives_result(
+            markets.view(board, clock()), query["symbol"]
+        ),
+        tools.MARKET: lambda *_: market_result(markets.view(board, clock())),
+        tools.PERPETUALS: lambda query, _: perpetuals_result(
+            perpetuals().body, query["sort"], int(query["limit"]), PERPETUAL
+        ),
+        tools.BRIEFS: lambda query, _: briefs.document(board, int(query["limit"]), clock()).body,
+        tools.SIGNALS: lambda *_: signals.document(board, clock()).body,
+        tools.GUIDES: lambda *_: guides.body,
+        tools.STATUS: lambda *_: status.status(board, clock()).encode(),
+        tools.EVENTS: _from_endpoint(tools.EVENTS, events, since_yesterday),
         tools.SERIES: _from_endpoint(tools.SERIES, series),
     }
 
 
-def _at_once(read: Callable[[Arguments], bytes]) -> ToolRead:
-    async def answer(given: Arguments, _: Scope) -> bytes:
-        return read(given)
-
-    return answer
-
-
-def _from_endpoint(tool: str, endpoint: Endpoint) -> ToolRead:
+def _from_endpoint(
+    tool: str, endpoint: Endpoint, complete: Callable[[Query], Query] = dict
+) -> ToolRead:
     """Call an endpoint as a reader would, so that its checks, cache and limits apply."""
 
-    async def answer(given: Arguments, scope: Scope) -> bytes:
-        query = query_of(tool, given)
-        inner = {"method": "GET", "path_params": {"measure": query.pop("measure", DEFAULT_MEASURE)}}
+    async def answer(query: Query, scope: Scope) -> bytes:
+        query = complete(query)
+        inner = {"method": "GET", "path_params": {"measure": query.pop("measure", None)}}
         request = Request({**scope, **inner, "query_string": urlencode(query).encode()})
         response = await endpoint(request)
         assert isinstance(response, DocumentResponse)
-        return page_result(response.document.body, BY_NAME[tool].output["properties"])
+        return page_result(response.document.body, BY_NAME[tool].output)
 
     return answer
 
@@ -151,11 +132,12 @@ class ToolCalls:
 
     async def _answer(self, tool: Tool, given: Arguments, scope: Scope) -> CallOutcome:
         await self._limiter.count(TOOL_CALLS, self._limiter.caller(scope))
-        check_names(tool, given)
+        query = query_of(tool, given)
         left: tuple[str, ...] = ()
         if tool.name == tools.SIGNALS:
             left = (_left(await self._limiter.admit(scope)),)
-        text, body = _decoded(await self._reads[tool.name](given, scope))
+        found = self._reads[tool.name](query, scope)
+        text, body = _decoded(found if isinstance(found, bytes) else await found)
         return CallOutcome((text, *left), body)
 
 

@@ -36,7 +36,7 @@ from barograph.kit.http import Receive, Scope, Send
 from barograph.kit.timestamps import HOUR
 from barograph.limits.rate_limits import TOOL_CALLS
 from barograph.mcp.calls import CallOutcome, ToolCalls
-from barograph.mcp.tools import BY_NAME, tool_list
+from barograph.mcp.tools import BY_NAME, TOOLS
 
 Context = ServerRequestContext[Any, Any]
 
@@ -103,8 +103,7 @@ async def _run(manager: StreamableHTTPSessionManager, started: asyncio.Event) ->
 
 
 def _server(calls: ToolCalls, base_url: str) -> Server[Any]:
-    entries = [Tool.model_validate(each) for each in tool_list(base_url)]
-    listed = ListToolsResult(tools=entries)
+    listed = ListToolsResult(tools=[Tool.model_validate(each.entry()) for each in TOOLS])
 
     async def list_tools(
         context: Context, params: PaginatedRequestParams | None

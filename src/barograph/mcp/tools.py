@@ -4,12 +4,11 @@ Names and arguments are part of the interface. Every client loads the whole list
 so texts and schemas are as short as possible.
 """
 
-import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from barograph.briefs.documents import DEFAULT_BRIEFS, MAX_BRIEFS, MIN_BRIEFS, BriefList
-from barograph.discovery.mcp_description import ICON_PATH, TOOL_NAMES
+from barograph.discovery.mcp_description import TOOL_NAMES
 from barograph.errors import InvalidRequest
 from barograph.events.records import EVENT_TYPES
 from barograph.guides.documents import Guides
@@ -24,12 +23,7 @@ MARKET_STATE, DERIVATIVES, MARKET, PERPETUALS, BRIEFS, SIGNALS, GUIDES, STATUS, 
     TOOL_NAMES
 )
 
-MAX_LIST_BYTES = 9_480
-"""With the envelope of each revision the list stays below 9,700 bytes, about 2,425 tokens."""
-
 MAX_ROWS, MAX_EVENTS, MAX_POINTS = 100, 50, 200
-DEFAULT_MEASURE = "funding"
-DEFAULT_SORT = "openInterest"
 
 Arguments = Mapping[str, Any]
 
@@ -54,37 +48,34 @@ def _nullable(*kinds: str) -> Schema:
     return {"anyOf": [{"type": kind} for kind in (*kinds, "null")]}
 
 
-_DEFINITIONS = {"$defs": {"n": _nullable("number")}}
-
-
 def _members(body: type[WireModel]) -> dict[str, Schema]:
-    """The types of a body's members and of list entries; every one of them is always there."""
+    """The types of a body's members and of list entries."""
     schema = body.model_json_schema(mode="serialization")
-    definitions = schema.get("$defs", {})
-    return {name: _member(each, definitions) for name, each in schema["properties"].items()}
+    return _types(schema["properties"], schema.get("$defs", {}))
 
 
-def _member(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
-    if "anyOf" in schema:  # of this form are only members that may be null
-        kind = schema["anyOf"][0]["type"]
-        return _NUMBER if kind == "number" else _nullable(kind)
+def _types(members: Schema, definitions: Mapping[str, Schema]) -> dict[str, Schema]:
+    return {name: _type(each, definitions) for name, each in members.items()}
+
+
+def _type(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
+    if "anyOf" in schema:  # of this form are only numbers that may be null
+        return _NUMBER
     if "$ref" in schema:
         return {"type": "object"}
-    found = {"type": schema["type"]}
-    if "$ref" in schema.get("items", {}):
-        entry = definitions[schema["items"]["$ref"].rpartition("/")[2]]["properties"]
-        members = {name: _member(each, definitions) for name, each in entry.items()}
-        found["items"] = _object(**members)
-    return found
+    if "$ref" not in schema.get("items", {}):
+        return {"type": schema["type"]}
+    entry = definitions[schema["items"]["$ref"].rpartition("/")[2]]
+    return _entries(**_types(entry["properties"], definitions))
 
 
 class Tool(NamedTuple):
-    """A tool; `output` is the schema of its result, in as few bytes as possible."""
+    """A tool; `output` has the types of the members of its result, which all are always there."""
 
     name: str
     title: str
     description: str
-    output: Schema
+    output: Mapping[str, Schema]
     parameters: Mapping[str, Schema] = {}
 
     @property
@@ -97,13 +88,16 @@ class Tool(NamedTuple):
         }
 
     def entry(self) -> dict[str, Any]:
-        """The tool's entry in the list."""
+        """The tool's entry in the list, in as few tokens as possible."""
+        output = {**_object(**self.output), "required": list(self.output)}
+        if "#/$defs" in str(output):
+            output["$defs"] = {"n": _nullable("number")}
         return {
             "name": self.name,
             "title": self.title,
             "description": self.description,
             "inputSchema": self.input_schema,
-            "outputSchema": self.output | (_DEFINITIONS if "#/$defs" in str(self.output) else {}),
+            "outputSchema": output,
             # Tools read recorded data only; read-only implies idempotent and not destructive.
             "annotations": {"readOnlyHint": True, "openWorldHint": False},
         }
@@ -141,14 +135,14 @@ TOOLS = (
         "Market state",
         "BTC, ETH, SOL perpetuals, 24 h liquidations, funding regime, citation. Data is "
         "seconds old; an error if stale.",
-        _object(**_members(MarketState)),
+        _members(MarketState),
     ),
     Tool(
         DERIVATIVES,
         "Derivatives",
         "Price, funding, open interest, long accounts of one perpetual; available is false if "
         "unknown. Data is seconds old; an error if stale.",
-        _object(**_members(PerpetualRecord), **_FUNDING, as_of=_TEXT),
+        {**_members(PerpetualRecord), **_FUNDING, "as_of": _TEXT},
         {"symbol": _SYMBOL},
     ),
     Tool(
@@ -156,16 +150,16 @@ TOOLS = (
         "Market snapshot",
         "Price, funding, open interest, long accounts of BTC, ETH, SOL. Data is seconds old; an "
         "error if stale.",
-        _object(**_SOURCED, assets=_entries(**_members(AssetSnapshot), **_FUNDING)),
+        {**_SOURCED, "assets": _entries(**_members(AssetSnapshot), **_FUNDING)},
     ),
     Tool(
         PERPETUALS,
         "Perpetuals",
         "The perpetuals with the largest open interest, funding or 24 h price change, up or down. "
         "Data is seconds old; an error if stale.",
-        _object(**_SOURCED, perpetuals=_entries(**PERPETUAL)),
+        {**_SOURCED, "perpetuals": _entries(**PERPETUAL)},
         {
-            "sort": {"enum": list(SORTS), "default": DEFAULT_SORT, "type": "string"},
+            "sort": {"enum": list(SORTS), "default": next(iter(SORTS)), "type": "string"},
             "limit": _limit(1, 20, MAX_ROWS),
         },
     ),
@@ -173,7 +167,7 @@ TOOLS = (
         BRIEFS,
         "Briefs",
         "Short analyses of recorded data, newest first. An error if the database fails.",
-        _object(**_members(BriefList)),
+        _members(BriefList),
         {"limit": _limit(MIN_BRIEFS, DEFAULT_BRIEFS, MAX_BRIEFS)},
     ),
     Tool(
@@ -181,29 +175,32 @@ TOOLS = (
         "Regime signals",
         "Label and value of each; unknown when stale. 120 calls per hour, 1,000 with an X-API-Key "
         "header, then an error.",
-        _object(**_members(PublicSignals)),
+        _members(PublicSignals),
     ),
     Tool(
         GUIDES,
         "Guide catalog",
         "27 paid trading guides with prices in USD. Rarely changes.",
-        _object(**_members(Guides)),
+        _members(Guides),
     ),
     Tool(
         STATUS,
         "Service status",
         "Current API health and feed age. Call it when another tool fails.",
-        _object(**_members(ServiceStatus)),
+        _members(ServiceStatus),
     ),
     Tool(
         EVENTS,
         "Events",
         "What changed, oldest first. Keep the last id and pass it as after next time. An error "
         "if the database fails.",
-        _object(**_SOURCED, events=_entries(id={"type": "integer"}, type=_TEXT, at=_TEXT), **_NEXT),
+        {**_SOURCED, "events": _entries(id={"type": "integer"}, type=_TEXT, at=_TEXT), **_NEXT},
         {
-            "after": {"type": "integer", "default": 0, "description": "Events after this id."},
-            "since": {"type": "string", "description": "Or from this ISO time on."},
+            "after": {"type": "integer", "description": "Events after this id."},
+            "since": {
+                "type": "string",
+                "description": "Or from this ISO time on; default a day ago.",
+            },
             "type": {"type": "array", "items": {"enum": list(EVENT_TYPES)}},
             "symbol": {"type": "string", "description": "BTC, or several with commas."},
             "limit": _limit(1, 20, MAX_EVENTS),
@@ -214,11 +211,11 @@ TOOLS = (
         "Series",
         "Recorded history, oldest first; value null is a gap. To continue, pass the last at as "
         "from. An error if the database fails.",
-        _object(**_SOURCED, unit=_TEXT, points=_entries(**_POINT), **_NEXT),
+        {**_SOURCED, "unit": _TEXT, "points": _entries(**_POINT), **_NEXT},
         {
             "measure": {
                 "type": "string",
-                "default": DEFAULT_MEASURE,
+                "default": "funding",
                 "description": "price, funding, open-interest, long-accounts, "
                 "settled-funding, liquidations, regime, signals (with key), us10y …",
             },
@@ -234,85 +231,53 @@ TOOLS = (
 BY_NAME = {tool.name: tool for tool in TOOLS}
 
 
-def tool_list(base_url: str) -> list[dict[str, Any]]:
-    """Every tool, with the service's icon if the base address is short enough for it."""
-    plain = [tool.entry() for tool in TOOLS]
-    icons = [{"src": base_url + ICON_PATH}]
-    with_icons = [{**entry, "icons": icons} for entry in plain]
-    length = len(json.dumps(with_icons, separators=(",", ":")))
-    return with_icons if length <= MAX_LIST_BYTES else plain
+def query_of(tool: Tool, given: Arguments) -> dict[str, str]:
+    """The arguments of a tool and their defaults as the query of its endpoint.
 
-
-def check_names(tool: Tool, given: Arguments) -> None:
-    """Check that a tool has every argument.
+    An integer is clamped to its range. The endpoint checks most other values.
 
     Raises:
-        InvalidRequest: it does not.
+        InvalidRequest: the tool doesn't have an argument, or its schema allows another one only.
     """
     if not given.keys() <= tool.parameters.keys():
-        known = " and ".join(tool.parameters)
-        takes = f"only {known}" if known else "no arguments"
-        raise InvalidRequest(f"{tool.name} takes {takes}")
+        known = ", ".join(tool.parameters)
+        raise InvalidRequest(f"{tool.name} takes {f'only {known}' if known else 'no arguments'}")
+    found = {}
+    for name, schema in tool.parameters.items():
+        value = schema.get("default") if given.get(name) in (None, []) else given[name]
+        if value is not None:
+            found[name] = _text(name, schema, value)
+    return found
 
 
-def limit_of(tool: str, given: Arguments) -> int:
-    """The `limit` of a tool, clamped to its range.
-
-    Raises:
-        InvalidRequest: it is not an integer.
-    """
-    schema, limit = BY_NAME[tool].parameters["limit"], given.get("limit")
-    lowest, highest = schema["minimum"], schema["maximum"]
-    if limit is None:
-        return int(schema["default"])
-    if not _is_integer(limit):
-        raise InvalidRequest(f"limit must be an integer from {lowest} to {highest}")
-    return int(min(max(limit, lowest), highest))
-
-
-def query_of(tool: str, given: Arguments) -> dict[str, str]:
-    """The arguments of a tool as the query of its endpoint, which checks most values.
-
-    Raises:
-        InvalidRequest: one has another type than its schema, or is none of its words.
-    """
-    found = {
-        name: _text(name, schema, given[name])
-        for name, schema in BY_NAME[tool].parameters.items()
-        if name != "limit" and given.get(name) not in (None, [])
-    }
-    return {**found, "limit": str(limit_of(tool, given))}
-
-
-def _text(name: str, schema: Schema, value: object) -> str:
+def _text(name: str, schema: Schema, value: Any) -> str:  # noqa: ANN401
     kind = schema["type"]
-    if kind == "integer" and isinstance(value, int | float) and _is_integer(value):
-        return str(int(value))
-    if kind == "array" and isinstance(value, list) and all(isinstance(each, str) for each in value):
-        return ",".join(value)
-    if "enum" in schema and value not in schema["enum"]:
-        raise InvalidRequest(f"{name} must be one of {', '.join(schema['enum'])}")
-    if kind == "string" and isinstance(value, str):
-        return value
-    article = "an" if kind[0] in "ai" else "a"
-    raise InvalidRequest(f"{name} must be {article} {kind}")
+    found: str | None = None
+    if "enum" in schema:
+        found = value if value in schema["enum"] else None
+    elif "pattern" in schema:
+        found = normalized(value) if isinstance(value, str) else None
+    elif kind == "string" and isinstance(value, str):
+        found = value
+    elif kind == "integer" and _is_integer(value):
+        clamped = min(max(value, schema.get("minimum", value)), schema.get("maximum", value))
+        found = str(int(clamped))
+    elif isinstance(value, list) and all(isinstance(each, str) for each in value):
+        found = ",".join(value) if kind == "array" else None
+    if found is None:
+        raise InvalidRequest(_rule(name, schema))
+    return found
+
+
+def _rule(name: str, schema: Schema) -> str:
+    if "pattern" in schema:
+        return f"{RULE}, such as BTC or BTCUSDT"
+    if "enum" in schema:
+        return f"{name} must be one of {', '.join(schema['enum'])}"
+    span = f" from {schema['minimum']} to {schema['maximum']}" if "maximum" in schema else ""
+    return f"{name} must be {'a' if schema['type'] == 'string' else 'an'} {schema['type']}{span}"
 
 
 def _is_integer(value: object) -> bool:
     is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
     return is_whole and not isinstance(value, bool)
-
-
-def symbol_of(given: Arguments) -> str:
-    """The `symbol`, in upper case.
-
-    Raises:
-        InvalidRequest: it is empty or malformed.
-    """
-    symbol = given.get("symbol")
-    if symbol is None:
-        return DEFAULT_SYMBOL
-    found = normalized(symbol) if isinstance(symbol, str) else None
-    if found is None:
-        raise InvalidRequest(f"{RULE}, such as BTC or BTCUSDT")
-    return found

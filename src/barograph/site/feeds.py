@@ -21,7 +21,7 @@ from barograph.kit.timestamps import iso_timestamp
 from barograph.site.paths import BRIEFS_FOLDER, BRIEFS_PAGE, HOME_PATH
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import Site
-from barograph.site.templating import SITE_NAME, render_markdown
+from barograph.site.templating import SITE_NAME, Templates, render_markdown
 
 CACHE_ONE_MINUTE = b"public, max-age=60"
 
@@ -97,14 +97,20 @@ def event_item(event: Event, base_url: str) -> Item:
 
 def feed_file_routes(site: Site, source: str) -> PageRouter:
     """The routes of the feeds. Each is rendered when its briefs or events have changed."""
-    router = PageRouter()
+    router, base_url = PageRouter(), site.templates.base_url
     made: dict[str, tuple[object, Page]] = {}
 
     async def page(path: str) -> Page:
-        is_briefs, board = path.startswith(BRIEFS_FEED), site.board
-        newest = board.latest(BRIEFS) if is_briefs else board.latest(EVENTS)
+        is_briefs, events = path.startswith(BRIEFS_FEED), site.board.latest(EVENTS)
+        newest = site.board.latest(BRIEFS) if is_briefs else events
         if path not in made or made[path][0] is not newest:
-            made[path] = (newest, await _render(site, path, source))
+            if is_briefs:
+                briefs = await newest_briefs(site.database, NEWEST)
+                items = [brief_item(each, base_url) for each in briefs]
+            else:
+                known = () if events is None else events.events[: -NEWEST - 1 : -1]
+                items = [event_item(each, base_url) for each in known]
+            made[path] = newest, _feed(site.templates, path, source, items)
         return made[path][1]
 
     async def read_feed(request: Request) -> Response:
@@ -115,9 +121,8 @@ def feed_file_routes(site: Site, source: str) -> PageRouter:
     return router
 
 
-async def _render(site: Site, path: str, source: str) -> Page:
-    (media_type, name), base_url = FEEDS[path], site.templates.base_url
-    items = await _items(site, path)
+def _feed(templates: Templates, path: str, source: str, items: list[Item]) -> Page:
+    (media_type, name), base_url = FEEDS[path], templates.base_url
     feed = {
         "version": "https://jsonfeed.org/version/1.1",
         "title": f"{SITE_NAME} {name}",
@@ -128,18 +133,9 @@ async def _render(site: Site, path: str, source: str) -> Page:
         "authors": [{"name": SITE_NAME, "url": f"{base_url}/"}],
         "items": items,
     }
+    body = msgspec.json.encode(feed)
     if media_type == ATOM_TYPE:
         updated = max((each["date_published"] for each in items), default=iso_timestamp(0))
-        body = site.templates.render("feed.atom", feed=feed, entries=items, updated=updated)
-    else:
-        body = msgspec.json.encode(feed)
+        body = templates.render("feed.atom", feed=feed, entries=items, updated=updated)
     kind = f"{media_type}; charset=utf-8".encode()
     return Page(body, content_type=kind, cache_control=CACHE_ONE_MINUTE, security=[])
-
-
-async def _items(site: Site, path: str) -> list[Item]:
-    base_url, known = site.templates.base_url, site.board.latest(EVENTS)
-    if path.startswith(BRIEFS_FEED):
-        return [brief_item(each, base_url) for each in await newest_briefs(site.database, NEWEST)]
-    newest = () if known is None else known.events[: -NEWEST - 1 : -1]
-    return [event_item(each, base_url) for each in newest]

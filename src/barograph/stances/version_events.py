@@ -43,8 +43,9 @@ class VersionEvents:
         found: list[tuple[str, DigestRow]] = []
         for kind in KINDS:
             if kind not in self._announced:
-                ((count,),) = await self._database.fetch(_COUNT, *_causes_of(kind))
-                self._announced[kind] = count
+                # Between these two are all causes of the kind: `0` is the character after `/`.
+                causes = (f"stance.recorded/{kind}/", f"stance.recorded/{kind}0")
+                ((self._announced[kind],),) = await self._database.fetch(_COUNT, *causes)
             after = self._announced[kind]
             rows = await self._ledger.digests(kind, "versions", after, VERSIONS_AT_ONCE)
             found += [(kind, row) for row in rows]
@@ -58,11 +59,6 @@ def _event(kind: str, row: DigestRow) -> NewEvent:
         f"{kind}/{row.sequence}",
         {"kind": kind, "sequence": row.sequence, "history_digest": row.digest},
     )
-
-
-def _causes_of(kind: str) -> tuple[str, str]:
-    """Every cause of the kind is between these two: `0` is the character after `/`."""
-    return f"stance.recorded/{kind}/", f"stance.recorded/{kind}0"
 
 
 _COUNT = "SELECT count(*) FROM events WHERE cause > $1 AND cause < $2"

@@ -38,7 +38,7 @@ INCIDENTS_PATH = "/api/v1/incidents"
 DEFAULT_DAYS = 7
 DEFAULT_INCIDENTS, MAX_INCIDENTS = 50, 500
 MOST_AT_ONCE = 64
-"""More than there are checks."""
+"""More than twice the number of checks."""
 
 
 class IncidentBody(WireModel):
@@ -100,10 +100,7 @@ def incident_routes(
         found = await database.read(
             lambda tx: read_status_history(tx, span.end - 1, span.start, name=check, count=count)
         )
-        # Incidents of one minute stay together, so that the next page ends where this one began.
-        shown, rest = found.incidents[:limit], found.incidents[limit:]
-        shown = [*shown, *(each for each in rest if each.started_at == shown[-1].started_at)]
-        following = None
+        shown, following = _page(found.incidents, limit, span.start), None
         if len(shown) < len(found.incidents):
             older = span._replace(end=shown[-1].started_at)
             following = address(base_url, INCIDENTS_PATH, stated(given, older))
@@ -133,6 +130,17 @@ def incident_routes(
     return router
 
 
+def _page(incidents: Sequence[Incident], limit: int, start: int) -> Sequence[Incident]:
+    """The newest incidents. The next page has those that began before the last of these.
+
+    So incidents of one minute stay together, and so do all that began before the range.
+    """
+    if len(incidents) <= limit:
+        return incidents
+    last = incidents[limit - 1].started_at
+    return [each for each in incidents if each.started_at >= last or last <= start]
+
+
 def _incident(incident: Incident) -> IncidentBody:
     found = incident._asdict()
     for name in ("started_at", "ended_at", "unwatched_from", "unwatched_until"):
@@ -141,12 +149,9 @@ def _incident(incident: Incident) -> IncidentBody:
 
 
 def _checks(counts: Sequence[ConditionCount]) -> list[CheckHistory]:
-    found: dict[str, CheckHistory] = {}
-    times = {at: iso_timestamp(at) for at in {each.at for each in counts}}  # checks share them
+    found = {each.name: CheckHistory(name=each.name, hours=[], days=[]) for each in sorted(counts)}
     for resolution, name, at, ok, degraded, down in sorted(counts):
-        if name not in found:
-            found[name] = CheckHistory(name=name, hours=[], days=[])
-        body = CountBody(at=times[at], ok=ok, degraded=degraded, down=down)
+        body = CountBody(at=iso_timestamp(at), ok=ok, degraded=degraded, down=down)
         (found[name].hours if resolution == "hour" else found[name].days).append(body)
     return list(found.values())
 

@@ -91,7 +91,7 @@ async def _http_error(pages: Templates, request: Request, error: Exception) -> R
     """The router's own errors: unknown paths and wrong methods."""
     assert isinstance(error, HTTPException)
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        return _method_not_allowed(pages, request, error)
+        return _method_not_allowed(pages, request)
     page = error_page(pages, request, error.status_code)
     free = is_free(request.scope["path"])
     return page or error_response(error.status_code, "not found", is_free=free)
@@ -104,15 +104,16 @@ async def _unexpected_error(pages: Templates, request: Request, error: Exception
     return page or error_response(500, "internal error", is_free=free)
 
 
-def _method_not_allowed(pages: Templates, request: Request, error: HTTPException) -> Response:
+def _method_not_allowed(pages: Templates, request: Request) -> Response:
     path = request.scope["path"]
     if path in PRIVATE_PATHS:
         return _coded(405, "method_not_allowed", "only GET is supported", (b"allow", b"GET"))
     allow = allowed_methods(path)
     is_open = allow is not None
     if allow is None:
-        known = (error.headers or {}).get("Allow", "GET").split(", ")
-        allow = ", ".join(sorted(known)).encode()
+        # Starlette's error names the methods of the first route alone.
+        matched = (each for each in request.app.routes if each.matches(request.scope)[0].value)
+        allow = ", ".join(sorted({each for route in matched for each in route.methods})).encode()
     page = error_page(pages, request, 405, (b"allow", allow))
     return page or error_response(405, "method not allowed", (b"allow", allow), is_free=is_open)
 
