@@ -21,6 +21,7 @@ TOOLS = SCRIPTS / "openapi"
 RULESET = str(TOOLS / "ruleset.yaml")
 SILENT = "No results with a severity of 'hint' or higher found!"
 MAIL: dict[str, Any] = {"smtp_url": "smtp://127.0.0.1:1", "mail_from": "barograph@example.com"}
+FILES = ("image/svg+xml", "application/gzip", "application/atom+xml")
 STRICT = ("--noEmit", "--strict", "--skipLibCheck", "--lib", "es2022")
 USE = """import type { operations } from "./openapi.js";
 type Body = operations["getStatus"]["responses"][200]["content"]["application/json"];
@@ -50,7 +51,7 @@ def generated(folder: Path) -> Iterator[str]:
     config = {
         "post_hooks": [],
         "package_name_override": "generated_client",
-        "content_type_overrides": {"image/svg+xml": "application/octet-stream"},
+        "content_type_overrides": dict.fromkeys(FILES, "application/octet-stream"),
     }
     (folder / "config.json").write_text(json.dumps(config))
     paths = ("--path", "openapi.json", "--config", "config.json", "--output-path", "python")

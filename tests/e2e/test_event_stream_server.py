@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from itertools import count
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import httpx
 import psutil
@@ -61,12 +61,27 @@ class Service:
         self.file = folder / "barograph.sqlite3"
         self.url = f"http://{HOST}:{self.port}{STREAM}"
         self._numbers = count(1)
+        self._is_over = Event()
+        self._subscribers: list[Subscriber] = []
 
     def start(self) -> None:
         arguments = ("serve", "--port", str(self.port), "--workers", "2")
         log = self.folder / "log"
         self.process = Process(*arguments, "--data", str(self.folder), log=log)
         eventually(lambda: answer_200(f"http://{HOST}:{self.port}/api/agent"), "the first answer")
+
+    def subscribe(
+        self, url: str | None = None, verify: ssl.SSLContext | bool = False
+    ) -> "Subscriber":
+        """Follow the stream until the test ends."""
+        self._subscribers.append(Subscriber(url or self.url, self._is_over, verify))
+        return self._subscribers[-1]
+
+    def end(self) -> None:
+        self._is_over.set()
+        self.process.end()
+        for each in self._subscribers:
+            each.join()
 
     def happen(self, times: int = 1, text: str = "") -> int:
         """Record events; returns the last id."""
@@ -91,18 +106,18 @@ class Service:
 class Subscriber(Thread):
     """httpx-sse; it reconnects with the last id whenever its stream ends."""
 
-    def __init__(self, url: str, verify: ssl.SSLContext | bool = False) -> None:
+    def __init__(self, url: str, is_over: Event, verify: ssl.SSLContext | bool) -> None:
         super().__init__(daemon=True)
         self._url, self._verify = url, verify
         self.ids: list[int] = []
         self.connections = 0
-        self.is_over = False
+        self._is_over = is_over
         self.start()
 
     def run(self) -> None:
         last = "0"
-        while not self.is_over:
-            with suppress(httpx.HTTPError), httpx.Client(verify=self._verify) as client:
+        while not self._is_over.wait(0.1):
+            with suppress(httpx.HTTPError), self._client() as client:
                 fields = {"Last-Event-ID": last}
                 with connect_sse(client, "GET", self._url, headers=fields, timeout=30) as source:
                     source.response.raise_for_status()
@@ -112,6 +127,10 @@ class Subscriber(Thread):
                         self.ids.append(int(event.id))
                         last = event.id
 
+    def _client(self) -> httpx.Client:
+        # pytest changes the environment while this thread would read it.
+        return httpx.Client(verify=self._verify, trust_env=False)
+
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
@@ -120,7 +139,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
         found.start()
         yield found
     finally:
-        found.process.end()
+        found.end()
 
 
 @pytest.mark.outcome(
@@ -131,7 +150,7 @@ def test_a_stock_client_and_a_browser_resume_after_a_restart(service: Service) -
     with chromium() as browser, ExitStack() as stack:
         page = browser.new_page()
         page.evaluate(LISTEN, f"{service.url}?after=0")  # from another origin
-        subscriber = Subscriber(service.url)
+        subscriber = service.subscribe()
         last = service.happen(3)
         eventually(lambda: subscriber.ids[-1:] == [last] and len(page.evaluate("ids")) == 3, "both")
         for _ in range(15):
@@ -152,7 +171,7 @@ def test_a_stock_client_and_a_browser_resume_after_a_restart(service: Service) -
     "No id is lost or used twice, and each subscriber sees every event once.",
 )
 def test_kills_at_any_step_lose_and_repeat_no_event(service: Service) -> None:
-    subscribers = [Subscriber(service.url) for _ in range(4)]
+    subscribers = [service.subscribe() for _ in range(4)]
     environment = {**os.environ, "PYTHONPATH": f"{Path(__file__).parents[1]}"}
     for run in range(6):
         command = (sys.executable, "-c", WRITER, str(service.file), str(run + 1))
@@ -177,7 +196,7 @@ def test_nginx_passes_each_event_on_at_once_and_the_id_to_resume_from(
 ) -> None:
     with running_nginx(tmp_path / "nginx", f"{HOST}:{service.port}") as nginx:
         trusted = ssl.create_default_context(cafile=tmp_path / "nginx/certificate.pem")
-        subscriber = Subscriber(nginx.base_url + STREAM, trusted)
+        subscriber = service.subscribe(nginx.base_url + STREAM, trusted)
         for _ in range(3):
             last = service.happen()
             eventually(lambda seen=last: subscriber.ids[-1:] == [seen], "the event", 5)  # type: ignore[misc]
