@@ -118,7 +118,6 @@ _SYMBOL: Schema = {
 _TEXT: Schema = {"type": "string"}
 _FUNDING = {"fundingIntervalHours": _NUMBER, "fundingRatePct8h": _NUMBER}
 _SOURCED = {"as_of": _TEXT, "source": _TEXT, "notice": _TEXT}
-_NEXT = {"next": _nullable("string")}
 _POINT = {
     "at": _TEXT,
     "value": _nullable("number", "string"),
@@ -192,15 +191,17 @@ TOOLS = (
     Tool(
         EVENTS,
         "Events",
-        "What changed, oldest first. Keep the last id and pass it as after next time. An error "
-        "if the database fails.",
-        {**_SOURCED, "events": _entries(id={"type": "integer"}, type=_TEXT, at=_TEXT), **_NEXT},
+        "What changed, oldest first; by default the newest. Keep last_id and pass it as after "
+        "next time. An error if the database fails.",
+        {
+            **_SOURCED,
+            "last_id": {"type": "integer"},
+            "events": _entries(id={"type": "integer"}, type=_TEXT, at=_TEXT),
+            "next": _nullable("string"),
+        },
         {
             "after": {"type": "integer", "description": "Events after this id."},
-            "since": {
-                "type": "string",
-                "description": "Or from this ISO time on; default a day ago.",
-            },
+            "since": {"type": "string", "description": "Or from this ISO time on."},
             "type": {"type": "array", "items": {"enum": list(EVENT_TYPES)}},
             "symbol": {"type": "string", "description": "BTC, or several with commas."},
             "limit": _limit(1, 20, MAX_EVENTS),
@@ -209,9 +210,15 @@ TOOLS = (
     Tool(
         SERIES,
         "Series",
-        "Recorded history, oldest first; value null is a gap. To continue, pass the last at as "
-        "from. An error if the database fails.",
-        {**_SOURCED, "unit": _TEXT, "points": _entries(**_POINT), **_NEXT},
+        "Recorded history, oldest first; value null is a gap. To continue, pass next_from as from; "
+        "null is the end. An error if the database fails.",
+        {
+            **_SOURCED,
+            **dict.fromkeys(("measure", "unit"), _TEXT),
+            **dict.fromkeys(("venue", "symbol", "next_from"), _nullable("string")),
+            "interval_seconds": _NUMBER,
+            "points": _entries(**_POINT),
+        },
         {
             "measure": {
                 "type": "string",
@@ -219,7 +226,7 @@ TOOLS = (
                 "description": "price, funding, open-interest, long-accounts, "
                 "settled-funding, liquidations, regime, signals (with key), us10y …",
             },
-            "symbol": {"type": "string", "description": "Default BTC."},
+            "symbol": {"type": "string", "description": "Default BTC; all for liquidations."},
             "key": {"type": "string"},
             "from": {"type": "string", "description": "ISO time; default 7 days ago or more."},
             "to": {"type": "string"},
