@@ -14,6 +14,7 @@ from barograph.webhooks.records import Delivery
 from barograph.webhooks.signing import public_key_text
 from barograph.webhooks.store import signing_key
 from support.databases import bring_back, take_away
+from support.markets import reading
 from support.service import Answer, Service
 
 URL = "https://hooks.example/in?token=private"
@@ -59,6 +60,17 @@ def test_secret_is_shown_once_and_the_endpoint_waits_for_its_challenge(service: 
     for answer in (made, listed, deliveries):
         assert "no-store" in answer.headers["cache-control"]
         assert "access-control-allow-origin" not in answer.headers
+
+
+def test_symbols_are_found_by_name_and_unknown_ones_are_refused(service: Service) -> None:
+    key = key_of(service)
+    service.publish(reading())
+    named = register(service, key, {"url": URL, "symbols": ["bitcoin", "BTCUSDT", "pepe"]})
+    unknown = register(service, key, {"url": URL, "symbols": ["BTC", "NOSUCH"]})
+
+    assert named.json()["symbols"] == ["1000PEPE", "BTC"]
+    assert unknown.status == 400
+    assert "/api/v1/perpetuals" in unknown.json()["error"]
 
 
 def test_a_wrong_method_names_every_right_one(service: Service) -> None:

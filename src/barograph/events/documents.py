@@ -1,19 +1,17 @@
 """The bodies of the log of what changed (pure)."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
-from pydantic.fields import FieldInfo
 
 from barograph.events.records import EventType
 from barograph.kit.lists import ListBody, Next
 from barograph.kit.wire import Notice, WireModel
 
 
-def _of(types: str, text: str = "") -> FieldInfo:
+def _of(types: str, text: str = "") -> Any:  # noqa: ANN401
     """A member that only events of these types have."""
-    described: FieldInfo = Field(default_factory=str, description=f"Of {types}.{text}")
-    return described
+    return Field(default_factory=str, description=f"Of {types}.{text}")
 
 
 class EventRecord(WireModel):

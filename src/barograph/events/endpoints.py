@@ -165,8 +165,8 @@ _PARAMETERS = (
     parameter(
         "query",
         "after",
-        "Return events after this id. Pass the id of the last event that you have seen, or "
-        "`last_id` to start from now.",
+        "Return events after this id. Pass the id of the last event that you have seen. "
+        "The `last_id` of a page starts from now.",
         type="integer",
         default=0,
         example=0,

@@ -246,6 +246,13 @@ class Cursors:
         ]
 
 
+def position_in(following: str, kind: type[P]) -> P:
+    """The position in the address of a next page that we made."""
+    cursor = following.rpartition("cursor=")[2]
+    raw = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+    return msgspec.json.decode(raw[TAG_BYTES:], type=kind)
+
+
 def address(base_url: str, path: str, parameters: Mapping[str, str]) -> str:
     """An absolute address with a query."""
     return f"{base_url}{path}?{urlencode(parameters, quote_via=quote, safe=':')}"

@@ -4,12 +4,12 @@ A client over HTTP reads the time in `Last-Modified`; a model never sees a heade
 """
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from barograph.kit.timestamps import SECOND, iso_timestamp
+from barograph.kit.lists import position_in
+from barograph.kit.timestamps import iso_timestamp
 from barograph.markets.documents import derivatives_document, market_document
 from barograph.markets.view import MarketView
 
@@ -53,16 +53,9 @@ def perpetuals_result(body: bytes, sort: str, limit: int, members: Iterable[str]
 def page_result(body: bytes, members: Iterable[str]) -> bytes:
     """These members of a page of a list."""
     page = msgspec.json.decode(body)
-    if "points" in page:
-        page["next_from"] = page["next"] and _after(page["points"], page["interval_seconds"])
+    if "points" in page:  # a model can't open the address of the next page
+        page["next_from"] = page["next"] and iso_timestamp(position_in(page["next"], int))
     return msgspec.json.encode({name: page[name] for name in members})
-
-
-def _after(points: list[dict[str, Any]], seconds: int | None) -> str:
-    """Where the page after these points begins: with the next interval, or just after the last."""
-    last = datetime.fromisoformat(points[-1]["at"])
-    step = timedelta(milliseconds=1) if seconds is None else timedelta(seconds=seconds)
-    return iso_timestamp(round((last + step).timestamp() * SECOND))
 
 
 def _funding(view: MarketView, symbol: str) -> dict[str, Any]:
