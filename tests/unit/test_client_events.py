@@ -126,7 +126,7 @@ def test_every_event_comes_once_over_connections_that_break(way: str) -> None:
 @both
 def test_without_a_position_it_follows_from_now(way: str) -> None:
     head = dict.fromkeys(("as_of", "venue", "source", "notice"), "")
-    page = {**head, "count": 0, "last_id": 41, "events": [], "next": None}
+    page: dict[str, Any] = {**head, "count": 0, "last_id": 41, "events": [], "next": None}
     script = Script(httpx2.Response(200, json=page), stream(42))
     assert ids(Reader(way, script), 1, after=None) == [42]
     assert script.asked[1].url.params["after"] == "41"

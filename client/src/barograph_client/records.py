@@ -542,7 +542,7 @@ class LiquidationPage(ListPage):
 
 @record
 class LogEvent:
-    """Something that changed. The members after `at` depend on the type."""
+    """Something that changed. The members after `notice` depend on the type."""
 
     id: int
     type: str

@@ -36,6 +36,7 @@ from barograph.markets.perpetuals import (
     PERPETUALS_PATH,
     PerpetualBody,
     PerpetualList,
+    cut_document,
     list_document,
     perpetual_document,
 )
@@ -87,10 +88,10 @@ class PerpetualsAnswer(NamedTuple):
         limit = page_limit(given)
         view = self.reader.view(self.board, self.board.clock())
         contracts = majors_first(view.perpetuals)
-        if "limit" in given and limit < len(contracts):
-            return list_document(view, contracts[:limit], form)
-        render = partial(list_document, view, contracts, form, compress=True)
-        return self._kept(view.now, _HOT[form], render)
+        render = partial(list_document, view, contracts, form)
+        whole = self._kept(view.now, _HOT[form], render)
+        is_cut = "limit" in given and limit < len(contracts)
+        return cut_document(view, whole, form, limit) if is_cut else whole
 
     def one(self, text: str) -> Document:
         """One perpetual; raises as `MarketReader.view` and `require_contract`."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated
 
+import msgspec
 from pydantic import Field
 
 from barograph import NOTICE
@@ -107,25 +108,34 @@ def perpetual_document(view: MarketView, perpetual: Perpetual) -> Document:
     return fresh_document(view, body.encode(), [share], view.liquidations_until)
 
 
-def list_document(
-    view: MarketView,
-    page: Sequence[Perpetual],
-    form: str,
-    *,
-    compress: bool = False,
-) -> Document:
-    """Some perpetuals as JSON or CSV."""
-    reading, entries = view.perpetuals, [_entry(view, each) for each in page]
+class _Listed(msgspec.Struct):
+    perpetuals: list[msgspec.Raw]
+
+
+def list_document(view: MarketView, contracts: Sequence[Perpetual], form: str) -> Document:
+    """All perpetuals as JSON or CSV."""
+    reading, entries = view.perpetuals, [_entry(view, each) for each in contracts]
     if form == "csv":
         body, kind = table(",".join(COLUMNS), map(_row, entries), reading.source), CSV
     else:
         head = ListHead(reading.as_of, VENUE, reading.source)
         encoded = [each.encode() for each in entries]
         body, kind = head.encode("perpetuals", encoded, None), JSON
-    shares = (view.share(each.contract) for each in page)
+    shares = (view.share(each.contract) for each in contracts)
     return fresh_document(
-        view, body, shares, view.liquidations_until, content_type=kind, compress=compress
+        view, body, shares, view.liquidations_until, content_type=kind, compress=True
     )
+
+
+def cut_document(view: MarketView, whole: Document, form: str, limit: int) -> Document:
+    """The first entries of the list, cut out of it: rendering 500 of them again takes 30 ms."""
+    if form == "csv":
+        body, kind = b"".join(whole.body.splitlines(keepends=True)[: limit + 1]), CSV
+    else:
+        entries = msgspec.json.decode(whole.body, type=_Listed).perpetuals[:limit]
+        head = ListHead(view.perpetuals.as_of, VENUE, view.perpetuals.source)
+        body, kind = head.encode("perpetuals", [bytes(each) for each in entries], None), JSON
+    return fresh_document(view, body, [], whole.until, content_type=kind)
 
 
 def _entry(view: MarketView, each: Perpetual) -> PerpetualEntry:
