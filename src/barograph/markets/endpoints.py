@@ -168,8 +168,9 @@ _SYMBOL = parameter(
 _NAME_RULE = "Base asset, full contract name, coin without multiplier (PEPE) or name (bitcoin)."
 _NAME = parameter("path", "symbol", _NAME_RULE, example="ETH", pattern=NAME_PATTERN)
 _LIMIT: Schema = {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT}
+_CUT = "Only the first entries, after BTC, ETH and SOL those with the largest open interest. "
 _LIST_PARAMETERS = (
     VENUE_PARAMETER,
     FORMAT_PARAMETER,
-    parameter("query", "limit", "Only the first entries. Default: the whole list.", **_LIMIT),
+    parameter("query", "limit", f"{_CUT}Default: the whole list.", **_LIMIT),
 )

@@ -205,11 +205,11 @@ class _Parts:
         self.pages = _pages(base_url, settings.exchange_source, uses_nyfed_rates)
         self.render_queue = RenderQueue(limiter, inputs.clock)
         self.reads = RenderedReads(self.render_queue, inputs.clock, CACHED_READS)
+        self.resolve = symbol_resolver(public.board, partial(public.markets.symbol, public.board))
+        read_events = (public.board, inputs.database, self.reads)
         series_reads = RenderedReads(self.render_queue, inputs.clock, CACHED_SERIES)
         cursors = Cursors(load_pepper(settings), base_url)
         listings = Listings(self.render_queue, limiter, series_reads, cursors)
-        self.resolve = symbol_resolver(public.board, partial(public.markets.symbol, public.board))
-        read_events = (public.board, inputs.database, self.reads)
         self.events = EventsAnswer(
             *read_events, VENUE, settings.exchange_source, base_url, self.resolve
         )
