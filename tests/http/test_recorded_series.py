@@ -65,7 +65,11 @@ def recorded(service: Service) -> Service:
                 RegimeChange(START - 100 * DAY, "neutral", 0.001),
                 RegimeChange(START - 2 * HOUR, "long-leaning", 0.02),
             ],
-            liquidation_hours=[LiquidationHour(NOW_HOUR - 3 * HOUR, 7.5, 2.5, 40.0)],
+            liquidation_hours=[
+                LiquidationHour(GAP, 0.0, 0.0, 100.0),
+                LiquidationHour(GAP + HOUR, 0.0, 0.0, 75.0),
+                LiquidationHour(NOW_HOUR - 3 * HOUR, 7.5, 2.5, 40.0),
+            ],
             liquidations=[
                 Liquidation(NOW_HOUR - HOUR + 5, "1000PEPEUSDT", "long", 100.0, 0.5),
                 Liquidation(NOW_HOUR - HOUR + 6, "BTCUSDT", "short", 1.0, 9.0),
@@ -109,7 +113,7 @@ def test_a_page_names_its_series_and_every_point_its_origin(recorded: Service) -
         "at": iso_timestamp(GAP + HOUR),
         "value": (GAP + HOUR) / HOUR,
         "origin": "measured",
-        "watched": 1.0,
+        "watched": 0.75,
     }
 
 
@@ -128,11 +132,11 @@ def test_following_next_gives_every_hour_since_the_first_record_once(recorded: S
     assert [each["at"] for each in found if each["value"] is None] == [iso_timestamp(GAP)]
 
 
-def test_days_take_the_reading_at_midnight_and_the_share_of_hours(recorded: Service) -> None:
+def test_days_take_the_reading_at_midnight_and_the_share_that_was_watched(recorded: Service) -> None:
     found = points(recorded, f"/api/v1/series/price?from={TODAY - 2 * DAY}&interval=day")
     assert [each["value"] for each in found] == [(TODAY - back * DAY) / HOUR for back in (2, 1, 0)]
-    # Today has 22 hours so far, and one of them was not measured.
-    assert [each["watched"] for each in found] == [1.0, 1.0, 0.875]
+    # Of today, 3.48 hours.
+    assert [each["watched"] for each in found] == [0.0, 0.0, 0.1451]
 
 
 def test_minutes_exist_for_majors_only(recorded: Service) -> None:
@@ -211,7 +215,7 @@ BAD_REQUESTS = [
     ("volume", 404, "us10y"),
     ("price?symbol=NOSUCH", 404, "/api/v1/perpetuals"),
     ("price?venue=other", 404, "bybit"),
-    ("price?interval=week", 404, "4h"),
+    ("price?interval=week", 400, "4h"),
     ("signals?key=nothing", 404, "funding-breadth"),
     ("regime?symbol=BTC", 400, "does not apply to regime"),
     ("price?as_of=2026-01-01", 400, "does not apply to price"),

@@ -142,7 +142,7 @@ def series_routes(answer: SeriesAnswer, listings: Listings) -> ApiRouter:
 _RESPONSES: dict[int, str | Schema] = {
     200: also_table(MARKET_SERIES["funding"].members),
     400: "Invalid parameter, or one that does not apply to the measure.",
-    404: "Unknown measure, symbol, interval, key or venue.",
+    404: "Unknown measure, symbol, key or venue.",
     **READ_ERRORS,
 }
 _MEASURES = f"{', '.join(MARKET_SERIES)}, or daily figures such as us10y, sofr or etf-ibit-aum."

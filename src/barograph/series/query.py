@@ -13,7 +13,10 @@ from barograph.markets.symbols import DEFAULT_SYMBOL
 from barograph.settings import Settings
 from barograph.signals.methods import BY_KEY
 
-INTERVALS = {"minute": MINUTE, "hour": HOUR, "4h": 4 * HOUR, "day": DAY}
+INTERVALS = {
+    **{"minute": MINUTE, "hour": HOUR, "4h": 4 * HOUR, "day": DAY},
+    **{"1m": MINUTE, "1h": HOUR, "1d": DAY},
+}
 
 _EVERY = ("from", "to", "limit", "cursor", "format")
 _GRID = ("venue", "symbol", "interval", *_EVERY)
@@ -96,7 +99,7 @@ def series_query(
 
     Raises:
         InvalidRequest: one is invalid or does not apply to the measure.
-        NotFound: the measure, the interval or the signal is unknown.
+        NotFound: the measure or the signal is unknown.
     """
     measures = {**MARKET_SERIES, **macro_series(settings)}
     if measure not in measures:
@@ -125,7 +128,7 @@ def series_query(
 
 
 def _step(measure: str, given: Mapping[str, str]) -> int:
-    step = INTERVALS[one_of(given, "interval", INTERVALS, "hour")]
+    step = INTERVALS[one_of(given, "interval", INTERVALS, "hour", InvalidRequest)]
     if measure == "liquidations" and step == MINUTE:
         raise InvalidRequest(
             "liquidations have no interval=minute; /api/v1/liquidations lists each of them"
