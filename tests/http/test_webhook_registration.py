@@ -113,6 +113,11 @@ def test_malformed_registration_gets_400_and_stores_nothing(service: Service, bo
     assert service.ask(WEBHOOKS_PATH, x_api_key=key).json() == {"webhooks": []}
 
 
+def test_an_unknown_member_is_told_which_members_there_are(service: Service) -> None:
+    answer = register(service, key_of(service), {"url": URL, "type": "regime.changed"})
+    assert answer.json() == {"error": "unknown member `type`; the members are url, types, symbols"}
+
+
 def test_registrations_are_limited_per_mailbox(service: Service) -> None:
     key = key_of(service)
     answers = [register(service, key) for _ in range(6)]

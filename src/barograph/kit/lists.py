@@ -30,6 +30,7 @@ DEFAULT_LIMIT, MAX_LIMIT = 500, 5_000
 _INSTANT = re.compile(
     r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2}))?", re.ASCII
 )
+_SECONDS = re.compile(r"\d{9,10}", re.ASCII)
 _MILLISECONDS = re.compile(r"\d{12,14}", re.ASCII)
 _POSITIVE = re.compile(r"0*([1-9]\d*)", re.ASCII)
 _MAX_DIGITS = 9
@@ -118,6 +119,8 @@ def instant(name: str, text: str) -> int:
     """
     if _MILLISECONDS.fullmatch(text):
         return int(text)
+    if _SECONDS.fullmatch(text):
+        raise InvalidRequest(f"{name} looks like Unix seconds; give milliseconds: {text}000")
     try:
         moment = datetime.fromisoformat(text if _INSTANT.fullmatch(text) else "")
     except ValueError as error:

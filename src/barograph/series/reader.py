@@ -60,9 +60,9 @@ async def read_page(
         return await _changes(tx, query)
     if "symbol" not in query.rules.parameters:
         return await _figures(tx, query)
-    if query.subject is None:
+    if query.symbol is None:
         return await _liquidations(tx, query, None, now)
-    contract = await recorded_contract(tx, contracts, query.subject)
+    contract = await recorded_contract(tx, contracts, query.symbol)
     if query.measure == "liquidations":
         page = await _liquidations(tx, query, contract, now)
     elif query.measure in MEASURES:
@@ -167,7 +167,7 @@ def _settlement_row(settled: SettledFunding) -> SeriesRow:
 async def _changes(tx: Transaction, query: SeriesQuery) -> SeriesPage:
     """The label at the start of the range, which may have begun before it, and each change."""
     sql = _CHANGES[query.measure]
-    key, (start, end) = query.subject or VENUE, query.span
+    key, (start, end) = query.key or VENUE, query.span
     before = []
     if query.start == start:
         before = await tx.fetch(f"{sql} AND at <= $2 ORDER BY at DESC LIMIT 1", key, start)
