@@ -89,7 +89,9 @@ def test_webhooks_belong_to_the_mailbox_and_are_invisible_to_others(service: Ser
     assert len(service.ask(WEBHOOKS_PATH, x_api_key=replaced).json()["webhooks"]) == 1
     gone = service.ask(place, "DELETE", x_api_key=replaced)
     assert (gone.status, gone.body) == (204, b"")
-    assert service.ask(place, "DELETE", x_api_key=replaced).status == 404
+    for unknown in (place, f"{WEBHOOKS_PATH}/wh%00", f"{WEBHOOKS_PATH}/%ED%A0%80"):
+        assert service.ask(unknown, "DELETE", x_api_key=replaced).status == 404
+        assert service.ask(f"{unknown}/deliveries", x_api_key=replaced).status == 404
 
 
 @pytest.mark.parametrize("fields", [{}, {"x_api_key": "bg_0_0"}])
@@ -121,6 +123,11 @@ def test_malformed_registration_gets_400_and_stores_nothing(service: Service, bo
     assert answer.status == 400
     assert list(answer.json()) == ["error"]
     assert service.ask(WEBHOOKS_PATH, x_api_key=key).json() == {"webhooks": []}
+
+
+def test_an_unknown_member_is_told_which_members_there_are(service: Service) -> None:
+    answer = register(service, key_of(service), {"url": URL, "type": "regime.changed"})
+    assert answer.json() == {"error": "unknown member `type`; the members are url, types, symbols"}
 
 
 def test_registrations_are_limited_per_mailbox(service: Service) -> None:

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.board.board import Board
-from barograph.errors import NotFound
+from barograph.errors import InvalidRequest, NotFound
 from barograph.kit.database import Database, Transaction
 from barograph.kit.documents import CORS, NOSNIFF, Document, names_tag
 from barograph.kit.http import ApiRouter, DelegatedResponse, Receive, Scope, Send
@@ -56,6 +56,7 @@ from barograph.markets.liquidations import WatchedSpans
 from barograph.markets.reader import MarketReader
 from barograph.markets.recorded_contracts import recorded_contract
 from barograph.markets.records import VENUE
+from barograph.markets.series import known_liquidations
 from barograph.settings import Settings
 
 LIQUIDATIONS_PATH = "/api/v1/liquidations"
@@ -108,13 +109,11 @@ class LiquidationReads(NamedTuple):
         """The liquidations that a request asks for.
 
         Raises:
-            InvalidRequest: the range is invalid.
-            NotFound: there is no such side.
+            InvalidRequest: the range or the side is invalid.
         """
-        one_of(given, "side", SIDES, SIDES[0])
+        one_of(given, "side", SIDES, SIDES[0], InvalidRequest)
         now = self.board.clock()
-        oldest = now - self.settings.liquidation_history_days * DAY
-        span = window(given, now=now, oldest=oldest, default=DAY)
+        span = window(given, now=now, oldest=self._kept_from(now), default=DAY)
 
         async def read(place: LiquidationRow, limit: int) -> ListPart[LiquidationRow]:
             work = partial(self._part, given=given, place=place, end=span.end, limit=limit)
@@ -148,18 +147,26 @@ class LiquidationReads(NamedTuple):
         side = given.get("side")
         found = await liquidations_after(tx, place, end, limit + 1, contract=contract, side=side)
         following = found[limit - 1] if len(found) > limit else None
-        watched = await watched_between(tx, place[0], end if following is None else following[0])
+        end = end if following is None else following[0]
+        now = self.board.clock()
+        watched = await watched_between(tx, place[0], end, self._kept_from(now))
         rows = [as_values(row) for row in found[:limit]]
-        return ListPart(self._head(), rows, following, {"watched": as_spans(watched)})
+        # Up to here the record is complete: who reads on from it misses nothing.
+        known = await known_liquidations(tx, now)
+        return ListPart(self._head(known.until), rows, following, {"watched": as_spans(watched)})
 
     async def manifest(self) -> Document:
         """The list of all daily files."""
         files = [self._described(each) for each in await all_files(self.database)]
-        body = self._head().encode("files", [msgspec.json.encode(each) for each in files], None)
+        head = self._head(self.board.clock())
+        body = head.encode("files", [msgspec.json.encode(each) for each in files], None)
         return Document(body, cache_control=MANIFEST_CACHE, compress=True)
 
-    def _head(self) -> ListHead:
-        return ListHead(self.board.clock(), VENUE, self.settings.exchange_source)
+    def _kept_from(self, now: int) -> int:
+        return now - self.settings.liquidation_history_days * DAY
+
+    def _head(self, as_of: int) -> ListHead:
+        return ListHead(as_of, VENUE, self.settings.exchange_source)
 
     def _described(self, file: DailyFile) -> dict[str, object]:
         start = day_start(file.day)
@@ -269,7 +276,7 @@ _PARAMETERS = (
 _VENUE = parameter("path", "venue", "The exchange.", example=VENUE)
 _DAY = parameter("path", "day", "The UTC day.", example="2026-11-14", format="date")
 _ERRORS: dict[int, str | Schema] = {
-    404: "Unknown symbol, side or venue, or a day without a file.",
+    404: "Unknown symbol or venue, or a day without a file.",
     **READ_ERRORS,
 }
 _FILE: Schema = {

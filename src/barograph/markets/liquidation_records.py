@@ -66,8 +66,15 @@ async def liquidations_after(
     return [row[:5] for row in await queryable.fetch(f"{sql} {_IN_ORDER}", *values)]
 
 
-async def watched_between(queryable: Queryable, start: int, end: int) -> list[Span]:
-    """The watched parts of a span, merged."""
+async def watched_between(
+    queryable: Queryable, start: int, end: int, kept_from: int = 0
+) -> list[Span]:
+    """The watched parts of a span, merged.
+
+    Spans outlive the liquidations in them, which are kept from `kept_from` on. Nothing before it
+    counts as watched: a deleted liquidation would look like none.
+    """
+    start = max(start, min(kept_from, end))
     rows = await queryable.fetch(_SPANS, VENUE, end, start)
     return WatchedSpans((first, last) for first, last in rows).within(start, end)
 

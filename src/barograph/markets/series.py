@@ -1,5 +1,6 @@
 """Reads recorded series for charts and downloads."""
 
+from collections import Counter
 from collections.abc import Callable, Coroutine, Hashable, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -8,7 +9,7 @@ from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Row, Transaction
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.liquidation_records import watched_between
-from barograph.markets.liquidations import WatchedSpans
+from barograph.markets.liquidations import Span, WatchedSpans
 from barograph.markets.records import VENUE
 from barograph.markets.regime import eight_hour_rate
 from barograph.markets.samples import (
@@ -173,11 +174,12 @@ async def liquidation_columns(
 
 
 async def contract_liquidations(
-    tx: Transaction, contract: str, until: int, starts: range, min_watched_pct: float
+    tx: Transaction, contract: str, kept: Span, starts: range
 ) -> tuple[LiquidationColumn, ...]:
-    """Liquidations of one contract in columns, from single liquidations known until `until`."""
+    """Liquidations of one contract in columns, from single ones, which we have for the span."""
+    kept_from, until = kept
     length, end = starts.step, min(starts[-1] + starts.step, until)
-    watch = WatchedSpans(await watched_between(tx, starts[0], end))
+    watch = WatchedSpans(await watched_between(tx, starts[0], end, kept_from))
     rows = await tx.fetch(_CONTRACT_EVENTS, VENUE, contract, starts[0], end, length)
     sums = {(at, side): usd for at, side, usd in rows}
     found = (
@@ -189,7 +191,7 @@ async def contract_liquidations(
         )
         for at in starts
     )
-    return tuple(_column(each.at, each, length, min_watched_pct, until) for each in found)
+    return tuple(_column(each.at, each, length, 0.0, until) for each in found)
 
 
 async def watched_since(tx: Transaction) -> int | None:
@@ -247,28 +249,34 @@ async def recorded_points(
 ) -> _Points:
     """The recorded points at the instants of a grid, whose start is a multiple of its step."""
     key = (VENUE, resolution, contract)
-    rows = await tx.fetch(_READINGS, *key, grid.start, grid.stop, grid.step)
+    sql = _READINGS.format(column=_COLUMN[measure])
+    rows = await tx.fetch(sql, *key, grid.start, grid.stop, grid.step)
     return {row[0]: _point(measure, row) for row in rows}
 
 
-async def measured_counts(
-    tx: Transaction, resolution: Resolution, contract: str, measure: Measure, grid: range
-) -> dict[int, int]:
-    """How many values we measured ourselves in each interval of a grid."""
-    sql = _MEASURED.format(column=_COLUMN[measure])
-    key = (VENUE, resolution, contract)
-    return dict(await tx.fetch(sql, *key, grid.start, grid.stop, grid.step))
+async def watched_shares(tx: Transaction, grid: range, now: int) -> dict[int, float]:
+    """The share of each interval of a grid in which the collector was connected.
+
+    Hours are stored with their share a little after they end; until then, and for minutes, we sum
+    the spans of the liquidation stream, which the same process watches.
+    """
+    step, since, end = grid.step, grid.start, min(grid[-1] + grid.step, now)
+    watched: Counter[int] = Counter()
+    if step >= HOUR:
+        for at, pct in await tx.fetch(_WATCHED_HOURS, VENUE, since, end, step):
+            watched[at] = round(100 * pct) * _HUNDREDTH
+        newest = await tx.fetch(_NEWEST_HOUR, VENUE, now)
+        since = max(since, newest[0][0] + HOUR) if newest else since
+    for start, stop in await watched_between(tx, since, end):
+        for at in range(start - start % step, stop, step):
+            watched[at] += min(stop, at + step) - max(start, at)
+    return {at: 10_000 * each // step / 10_000 for at, each in watched.items()}
 
 
 def _point(measure: Measure, row: Row) -> Point:
-    at, price, rate_pct, interval_hours, open_interest_usd, long_account_pct, origin = row
-    values: dict[Measure, float | None] = {
-        "price": price,
-        "funding": None if rate_pct is None else eight_hour_rate(rate_pct, interval_hours),
-        "open-interest": open_interest_usd,
-        "long-accounts": long_account_pct,
-    }
-    value = values[measure]
+    at, value, interval_hours, origin = row
+    if measure == "funding" and value is not None:
+        value = eight_hour_rate(value, interval_hours)
     return Point(at, value, value is not None and origin == "backfilled")
 
 
@@ -286,9 +294,7 @@ def _column(
 
 
 _READINGS = """
-SELECT at, last_price, funding_rate_pct, funding_interval_hours, open_interest_usd,
-    long_account_pct, origin
-FROM readings
+SELECT at, {column}, funding_interval_hours, origin FROM readings
 WHERE venue = $1 AND resolution = $2 AND contract = $3 AND at >= $4 AND at < $5 AND at % $6 = 0
 ORDER BY at
 """
@@ -298,11 +304,9 @@ _COLUMN: dict[Measure, str] = {
     "open-interest": "open_interest_usd",
     "long-accounts": "long_account_pct",
 }
-_MEASURED = """
-SELECT at - at % $6, COUNT({column}) FROM readings
-WHERE venue = $1 AND resolution = $2 AND contract = $3 AND at >= $4 AND at < $5
-    AND origin = 'measured'
-GROUP BY 1
+_WATCHED_HOURS = """
+SELECT at - at % $4, SUM(watched_pct) FROM liquidation_hours
+WHERE venue = $1 AND at >= $2 AND at < $3 GROUP BY 1
 """
 _FIRST_READING = """
 SELECT at FROM readings WHERE venue = $1 AND resolution = $2 AND contract = $3 ORDER BY at LIMIT 1

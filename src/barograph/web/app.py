@@ -208,8 +208,8 @@ class _Parts:
         self.resolve = symbol_resolver(public.board, partial(public.markets.symbol, public.board))
         read_events = (public.board, inputs.database, self.reads)
         series_reads = RenderedReads(self.render_queue, inputs.clock, CACHED_SERIES)
-        cursors = Cursors(load_pepper(settings), base_url)
-        listings = Listings(self.render_queue, limiter, series_reads, cursors)
+        self.cursors = Cursors(load_pepper(settings), base_url)
+        listings = Listings(self.render_queue, limiter, series_reads, self.cursors)
         self.events = EventsAnswer(
             *read_events, VENUE, settings.exchange_source, base_url, self.resolve
         )
@@ -404,7 +404,7 @@ def _api_routers(parts: _Parts) -> list[Router]:
         feed_routes(access.feed, feed, seconds),
         status_routes(board, public.status),
         incident_routes(
-            board, public.status, database, parts.reads, venue=VENUE, base_url=base_url
+            board, public.status, database, parts.reads, venue=VENUE, cursors=parts.cursors
         ),
         badge_routes(board, public.badges),
         event_routes(parts.events),

@@ -207,6 +207,9 @@ def _parsed(body: bytes) -> WebhookRequest:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
+        if first["type"] == "extra_forbidden":
+            members = ", ".join(WebhookRequest.model_fields)
+            raise InvalidRequest(f"unknown member `{place}`; the members are {members}") from None
         raise InvalidRequest(f"{INVALID_BODY}; {place}: {first['msg']}") from None
     except ValueError as error:
         raise InvalidRequest(INVALID_BODY) from error
