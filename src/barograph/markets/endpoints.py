@@ -11,7 +11,6 @@ from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.lists import (
     FORMAT_PARAMETER,
-    MAX_LIMIT,
     VENUE_PARAMETER,
     also_table,
     given_parameters,
@@ -167,7 +166,7 @@ _SYMBOL = parameter(
 )
 _NAME_RULE = "Base asset, full contract name, coin without multiplier (PEPE) or name (bitcoin)."
 _NAME = parameter("path", "symbol", _NAME_RULE, example="ETH", pattern=NAME_PATTERN)
-_LIMIT: Schema = {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT}
+_LIMIT: Schema = {"type": "integer", "minimum": 1}
 _CUT = "Only the first entries, after BTC, ETH and SOL those with the largest open interest. "
 _LIST_PARAMETERS = (
     VENUE_PARAMETER,
