@@ -267,7 +267,7 @@ async def watched_shares(tx: Transaction, grid: range, now: int) -> dict[int, fl
             watched[at] = round(100 * pct) * _HUNDREDTH
         newest = await tx.fetch(_NEWEST_HOUR, VENUE, now)
         since = max(since, newest[0][0] + HOUR) if newest else since
-    for start, stop in await watched_between(tx, since, end):
+    for start, stop in await watched_between(tx, since, end) if since < end else ():
         for at in range(start - start % step, stop, step):
             watched[at] += min(stop, at + step) - max(start, at)
     return {at: 10_000 * each // step / 10_000 for at, each in watched.items()}
