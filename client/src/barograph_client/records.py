@@ -513,6 +513,7 @@ class SeriesPage(ListPage):
     points: tuple[Point, ...]
     measure: Text = UNSET
     symbol: Text = UNSET
+    key: Text = UNSET
     unit: Text = UNSET
     interval_seconds: Integer = UNSET
 
