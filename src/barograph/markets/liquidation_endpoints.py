@@ -73,7 +73,9 @@ Watched = Annotated[
 class LiquidationList(ListBody):
     """Recorded liquidations, oldest first."""
 
-    watched: Annotated[Watched, Field(description="The watched spans of this page's time range.")]
+    watched: Annotated[
+        Watched, Field(description="The parts of this page's range that we covered.")
+    ]
     liquidations: list[LiquidationRecord]
     next: Next
 
@@ -87,11 +89,13 @@ class LiquidationFile(WireModel):
     bytes: Annotated[int, Field(description="Size of the compressed file.")]
     sha256: Annotated[str, Field(description="SHA-256 of the compressed file, hexadecimal.")]
     watched: Watched
-    watched_pct: Annotated[float, Field(description="Watched share of the day, in percent.")]
+    watched_pct: Annotated[
+        float, Field(description="Share of the day that we covered, in percent.")
+    ]
 
 
 class LiquidationFiles(ListBody):
-    """Every daily file, oldest first. Days that we didn't watch at all have none."""
+    """Every daily file, oldest first. Days that we didn't cover at all have none."""
 
     files: list[LiquidationFile]
     next: Next
