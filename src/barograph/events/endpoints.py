@@ -54,7 +54,7 @@ class EventList(ListBody):
 
 
 class EventsAnswer(NamedTuple):
-    """What answers about events are made from."""
+    """Reads and renders events for the endpoints."""
 
     board: Board
     database: Database

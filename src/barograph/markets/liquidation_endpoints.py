@@ -102,7 +102,7 @@ class LiquidationFiles(ListBody):
 
 
 class LiquidationReads(NamedTuple):
-    """What answers about liquidations are made from."""
+    """Reads liquidations and daily files for the endpoints."""
 
     board: Board
     database: Database
@@ -156,7 +156,7 @@ class LiquidationReads(NamedTuple):
         now = self.board.clock()
         watched = await watched_between(tx, place[0], end, self._kept_from(now))
         rows = [as_values(row) for row in found[:limit]]
-        # Up to here the record is complete: who reads on from it misses nothing.
+        # Up to here the record is complete: a reader who continues from it misses nothing.
         known = await known_liquidations(tx, now)
         return ListPart(self._head(known.until), rows, following, {"watched": as_spans(watched)})
 
@@ -196,7 +196,7 @@ class LiquidationReads(NamedTuple):
             return found
         if start <= now < start + DAY + GRACE:
             ready = iso_timestamp(start + DAY + GRACE)
-            raise NotFound(f"this file will be made soon after {ready}")
+            raise NotFound(f"this day's file will be available soon after {ready}")
         manifest = f"{self.settings.base_url}{FILES_FOLDER}{VENUE}/manifest.json"
         raise NotFound(f"this day has no file; {manifest} lists all files")
 

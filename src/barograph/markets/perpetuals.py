@@ -165,7 +165,7 @@ def _day_ago(view: MarketView, contract: str) -> PastValues | None:
 
 
 def _change(now: float | None, before: float | None) -> float | None:
-    """A change in percent; None if it can't be told."""
+    """A change in percent; None if it is unknown."""
     if now is None or before is None or before <= 0:
         return None
     return round(100 * (now / before - 1), 4)

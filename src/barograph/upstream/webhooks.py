@@ -2,7 +2,7 @@
 
 Each attempt resolves the name, checks every address and connects to a checked one, so a name that
 changes between check and connection gains nothing. It uses sockets and not our HTTP client, which
-would parse interim responses (103) for as long as they come.
+would parse any number of interim responses (103).
 """
 
 import asyncio
@@ -29,10 +29,10 @@ from barograph.webhooks.targets import IpAddress, Target, is_allowed, parse_targ
 CONNECT_SECONDS = 3.0
 TOTAL_SECONDS = 10.0
 MAX_REPLY = 16 * 1024
-"""Bytes that are read of a response, with its header."""
+"""The most bytes to read of a response, including its header."""
 
 MAX_ADDRESSES = 3
-"""How many addresses of a name are tried."""
+"""How many addresses of a name to try."""
 
 RESOLVERS = 64
 """Threads for name resolution: more than attempts, because a lookup can outlast its attempt."""
@@ -128,7 +128,7 @@ class HttpWebhookSender:
     async def _connect(
         self, target: Target, addresses: list[IpAddress]
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Connect to one of the addresses; its certificate must be of the name."""
+        """Connect to one of the addresses; its certificate must be valid for the name."""
         tls, name = (self._tls, target.host) if target.scheme == "https" else (None, None)
         for address in addresses:
             try:
