@@ -19,7 +19,7 @@ from barograph.discovery.mcp_description import (
 )
 from barograph.discovery.operations import BADGES, DESCRIPTIONS, ENTITLED, MCP, PAID, STREAM
 from barograph.entitlements.refusals import FEED_PATH, PRICING_PATH
-from barograph.events.stream import MAX_PER_CALLER
+from barograph.events.records import MAX_PER_CALLER
 from barograph.kit.request_limits import MAX_BODY_BYTES
 from barograph.kit.wire import JSON_TYPE, Schema
 from barograph.limits import rate_limits

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from barograph.badges.documents import BADGE_FOLDER
 from barograph.discovery.mcp_description import MCP_PATH
 from barograph.entitlements.refusals import FEED_PATH
-from barograph.events.stream import MAX_PER_CALLER
+from barograph.events.records import MAX_PER_CALLER
 from barograph.kit.timestamps import MINUTE
 from barograph.limits.rate_limits import (
     ANONYMOUS,
