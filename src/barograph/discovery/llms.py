@@ -301,7 +301,7 @@ are UTF-8 JSON; `.csv` paths return CSV. Badges are SVG, with `style=flat` (defa
 a value; null means unknown. `fundingRatePct` is per funding interval, usually 8 or 4 hours; \
 funding series are per 8 hours, except settled-funding.
 - A symbol is a base asset (BTC, 1000PEPE) or a full name (BTCUSDT) of a USDT perpetual, in any \
-case.
+case; under /api/v1 also bitcoin or PEPE.
 - Lists under /api/v1 are `{{as_of, venue, source, notice, count, <list>, next}}`. Follow `next` \
 unchanged until it is null. For CSV of perpetuals, series and liquidations, add `format=csv`. \
 `from` and `to` are dates, ISO times or Unix milliseconds; `to` is not included. \

@@ -66,7 +66,7 @@ FILE_CACHE = b"public, max-age=31536000, immutable"
 SIDES = ("long", "short")
 
 Watched = Annotated[
-    list[WatchedSpan], Field(description="The spans in which we missed no liquidation.")
+    list[WatchedSpan], Field(description="The spans that we covered without a gap.")
 ]
 
 
