@@ -134,7 +134,13 @@ def test_a_document_is_refreshed_in_the_background_by_one_request(
     assert len(hosts.heads) == 2
 
 
-@pytest.mark.parametrize("path", [*PRIVATE, "/api/v1/signals", "/keys/" + SECRET, "/api/mcp", FREE])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(*PRIVATE, "/api/v1/signals", "/keys/" + SECRET, "/api/mcp", FREE),
+        *("/api/v1/webhooks", "/api/v1/webhooks/wh_1/deliveries", "/api/v1/webhook-key"),
+    ],
+)
 def test_answers_for_one_caller_are_neither_cached_nor_logged(
     nginx: Nginx, hosts: Hosts, path: str
 ) -> None:
@@ -147,6 +153,20 @@ def test_answers_for_one_caller_are_neither_cached_nor_logged(
     assert len(hosts.heads) == len(sent) - (path == FREE)
     nginx.wait_for_log("/keys/-" if SECRET in path else path, len(sent))
     assert SECRET not in nginx.logs()
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", ""), ("POST", ""), ("GET", "/wh_1/deliveries"), ("DELETE", "/wh_1")],
+)
+def test_requests_about_webhooks_reach_the_service_with_their_key_and_type(
+    nginx: Nginx, hosts: Hosts, method: str, path: str
+) -> None:
+    line = f"{method} /api/v1/webhooks{path} HTTP/1.1".encode()
+    fields = (b"X-API-Key: " + SECRET.encode(), b"Content-Type: application/json")
+    assert nginx.knock(line, b"Host: x", *fields).status == 200
+    (head,) = hosts.heads
+    assert {line, *fields} < set(head.splitlines())
 
 
 def test_secrets_stay_out_of_the_logs_when_hosts_fail(tmp_path: Path) -> None:

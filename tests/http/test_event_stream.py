@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from barograph import NOTICE
 from barograph.board.board import publish
 from barograph.board.feeds import Publication
 from barograph.events.records import EVENTS, MAX_PER_CALLER, RECENT, RecentEvents
@@ -44,7 +45,7 @@ def test_a_reader_gets_each_new_event_and_resumes_at_another_worker(service: Ser
         await happen(service, 2)
         assert await reader.text() == (
             'id: 2\nevent: regime.changed\ndata: {"at":"2026-11-06T21:20:00.002Z","id":2,'
-            '"symbol":"BTC","type":"regime.changed"}\n\n'
+            f'"notice":"{NOTICE}","symbol":"BTC","type":"regime.changed"}}\n\n'
         )
         await reader.leave()
         await happen(service, 3, 4)
@@ -158,10 +159,8 @@ def test_an_id_that_the_log_does_not_have_is_named(service: Service) -> None:
         await happen(service, 1, 2)
         for unknown in ("7", "elsewhere"):
             reader = StreamReader(service.app, last=unknown)
-            assert await reader.opened() == (
-                f"{OPENING}: the log has no event with your Last-Event-ID; "
-                "this starts with the next event\n"
-            )
+            reset = 'id: 2\nevent: log.reset\ndata: {"last_id":2}\n\n'
+            assert await reader.opened() == OPENING + reset
             await reader.leave()
 
     run(service, story())

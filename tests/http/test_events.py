@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
+from barograph import NOTICE
 from barograph.collector.judge import write_conclusions
 from barograph.errors import Unreachable
-from barograph.events.endpoints import EventList
+from barograph.events.documents import EventList
 from barograph.events.records import RECENT, NewEvent
 from barograph.history.ledger import Ledger
-from barograph.kit.timestamps import DAY, MINUTE, SECOND
+from barograph.kit.timestamps import DAY, MINUTE, SECOND, iso_timestamp
 from barograph.markets.listings import DELISTED_AFTER
 from barograph.markets.reader import MarketReader, freshness_limits
 from barograph.stances.version_events import VersionEvents
@@ -69,11 +70,25 @@ def test_a_poll_for_what_is_new_needs_no_database(service: Service) -> None:
     bring_back(service.settings.database_path)
 
 
+def test_a_poller_starts_from_now_with_the_last_id(service: Service) -> None:
+    append(service, RECENT + 10)
+    service.clock.pass_seconds(90)
+    service.refresh()
+    for query in ("limit=1", "after=1&limit=1", "type=feed.down"):
+        page = service.ask(f"{PATH}?{query}").json()
+        assert list(page)[4:7] == ["count", "last_id", "events"]
+        assert page["as_of"] == "2026-11-06T21:21:00.000Z"
+        assert listed(service, f"after={page['last_id']}") == []
+    # The log of another worker is ahead of this one's.
+    asyncio.run(add_events(service.database, [change(9_999)]))
+    assert listed(service, f"after={page['last_id'] + 1}") == []
+
+
 def test_filters_leave_out_other_types_and_symbols(service: Service) -> None:
     append(service, 300, symbol="ETH")
     append(service, 2, symbols=["SOL", "BTC"])
 
-    found = listed(service, "type=signal.changed&symbol=sol,doge&limit=1")
+    found = listed(service, "type=signal.changed&symbol=solana,PEPE&limit=1")
 
     assert [each["symbols"] for each in found] == [["SOL", "BTC"]] * 2
     assert {each["type"] for each in listed(service, "type=regime.changed")} == {"regime.changed"}
@@ -102,7 +117,10 @@ def test_a_time_finds_the_first_event_since_then(service: Service) -> None:
         ("limit=0", 400, "from 1 to 1000"),
         ("afer=1", 400, "after, since, type"),
         ("type=", 400, "with commas"),
-        ("type=price.changed", 404, "regime.changed"),
+        ("type=price.changed", 400, "regime.changed"),
+        ("symbol=BTC,NOSUCH", 404, "/api/v1/perpetuals"),
+        ("after=999", 400, "beyond the newest event, which has the id "),
+        ("since=2027-01-01", 400, "in the past"),
         ("venue=mtgox", 404, "bybit"),
     ],
 )
@@ -128,6 +146,7 @@ def test_a_regime_change_and_the_signals_are_in_the_log(service: Service) -> Non
         "id": 0,
         "type": "regime.changed",
         "at": "",
+        "notice": NOTICE,
         "venue": "bybit",
         "symbol": "BTC",
         "label": "long-crowded",
@@ -150,9 +169,11 @@ def test_a_contract_is_listed_at_once_and_delisted_after_a_minute(service: Servi
 
     assert [(each["type"], each["contract"], each["at"][11:16]) for each in found] == [
         ("contract.listed", "DOGEUSDT", "21:21"),
-        ("contract.delisted", "ETHUSDT", "21:21"),
+        ("contract.delisted", "ETHUSDT", "21:22"),
         ("contract.listed", "ETHUSDT", "21:20"),
     ]
+    assert found[1]["missing_since"][11:16] == "21:21"
+    assert listed(service, "symbol=dogecoin") == found[:1]
 
 
 def test_an_outage_is_recorded_once_although_collector_and_web_see_it(service: Service) -> None:
@@ -174,6 +195,8 @@ def test_an_outage_is_recorded_once_although_collector_and_web_see_it(service: S
 
     assert [each["type"] for each in found] == ["feed.down", "feed.recovered"] * 2
     assert {(each["venue"], each["feed"]) for each in found} == {("bybit", "market-feed")}
+    assert found == sorted(found, key=lambda each: each["at"])
+    assert found[0]["stale_since"] == iso_timestamp(START + limit * SECOND)
 
 
 def publish_now(service: Service) -> None:
@@ -199,6 +222,7 @@ def test_recorded_versions_are_announced_once_with_their_digest_only(service: Se
         "id": 0,
         "type": "stance.recorded",
         "at": "",
+        "notice": NOTICE,
         "kind": FUNDING,
         "sequence": 1,
         "history_digest": recorded.history_digest,

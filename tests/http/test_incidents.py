@@ -77,7 +77,7 @@ def test_checks_have_the_minutes_of_each_day_and_of_the_last_hours(service: Serv
     assert [each["down"] for each in checks["exchange"]["days"]] == [1, 1, 4, 1]
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 4, 100])
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 10**40])
 def test_pages_have_every_incident_once(service: Service, limit: int) -> None:
     found = list(pages(service, f"{PATH}?from={FIRST}&limit={limit}"))
     incidents = [each for page in found for each in page["incidents"]]
@@ -85,6 +85,7 @@ def test_pages_have_every_incident_once(service: Service, limit: int) -> None:
     assert incidents == next(pages(service, f"{PATH}?from={FIRST}&limit=500"))["incidents"]
     assert len({(each["name"], each["started_at"]) for each in incidents}) == 9
     assert all(page["count"] == len(page["incidents"]) for page in found)
+    assert [page["count"] for page in found[:-1]] == [limit] * (len(found) - 1)
 
 
 def test_incidents_that_began_before_the_range_are_on_its_last_page(tmp_path: Path) -> None:
@@ -113,8 +114,9 @@ def test_a_range_and_a_check_narrow_the_list(service: Service) -> None:
     ("query", "status", "words"),
     [
         ("from=2026-01-01", 400, "the earliest time is"),
-        ("limit=501", 400, "from 1 to 500"),
-        ("cursor=x", 400, "the parameters are from, to, check, venue, limit"),
+        ("limit=0", 400, "from 1 to 500; higher ones count as 500"),
+        ("cursor=x", 400, "cursor is not one of this list"),
+        ("offset=1", 400, "the parameters are from, to, check, venue, limit, cursor"),
         ("check=nope", 404, "choose one of api, market-feed, "),
     ],
 )

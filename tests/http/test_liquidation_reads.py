@@ -140,7 +140,7 @@ def test_aliases_and_delisted_contracts_are_found(
         ("cursor=forged", 400, "cursor"),
         ("days=7", 400, "from, to, symbol"),
         ("format=csv&limit=1", 400, "no pages"),
-        ("side=buy", 404, "long, short"),
+        ("side=buy", 400, "long, short"),
         ("symbol=NOPE", 404, "/api/v1/perpetuals"),
         ("symbol=%00", 400, "letters"),
     ],

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from openapi_schema_validator import OAS31Validator
 from barograph.briefs.records import Brief
 from barograph.events.records import EVENT_TYPES, NewEvent
 from barograph.events.store import append_events
-from barograph.kit.timestamps import DAY, iso_timestamp
+from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
+from barograph.markets.store import RegimeChange, record_rows
 from barograph.mcp.tools import BY_NAME
 from barograph.series.query import INTERVALS, MARKET_SERIES
 from support.clock import START
@@ -30,7 +32,7 @@ TOOLS = {
     "get_signals": "/api/v1/signals",
     "get_guides": "/api/agent/guides",
     "get_status": "/api/status",
-    "get_events": f"/api/v1/events?since={START - DAY}&limit=20",
+    "get_events": "/api/v1/events?limit=20",
     "get_series": "/api/v1/series/funding?limit=200",
 }
 MARKET_TOOLS = ("get_market_state", "get_derivatives", "get_market", "list_perpetuals")
@@ -216,7 +218,7 @@ def test_a_tool_answers_what_its_endpoint_answers(peer: Peer, tool: str, path: s
     assert result["isError"] is False
     told, whole = result["structuredContent"], json.loads(body)
     if tool in {"get_events", "get_series"}:
-        assert told == {name: whole[name] for name in told}
+        assert told == {name: whole.get(name) for name in told}  # there is no `next_from`
     else:
         added = ADDED if tool in {"get_derivatives", "get_market"} else set()
         assert _without(added, told) == whole
@@ -260,7 +262,8 @@ def test_perpetuals_are_sorted_and_cut_to_what_a_model_needs(
 @pytest.mark.parametrize(
     ("arguments", "target"),
     [
-        ({}, f"events?since={START - DAY}"),
+        ({"limit": 2}, "events?after=11"),
+        ({"type": ["feed.down"], "limit": 1}, "events?after=10&limit=1"),
         ({"after": 0}, "events?limit=20"),
         ({"after": 1.0, "limit": 1}, "events?after=1&limit=1"),
         ({"since": iso_timestamp(START + 2)}, f"events?since={START + 2}"),
@@ -280,6 +283,29 @@ def test_a_list_is_read_as_from_its_endpoint(
     told = peer.call(tool, arguments)["structuredContent"]
 
     assert told[name] == whole[name] != []
+
+
+@pytest.mark.parametrize("measure", ["funding", "regime"])
+def test_a_series_continues_where_it_ended(caller: Peer, measure: str) -> None:
+    service = caller.service
+    for at in range(START + HOUR, START + 4 * HOUR, HOUR):
+        service.clock.now = at
+        service.publish(reading(at))
+        rows = [RegimeChange(at, "neutral", 0.0)]
+        asyncio.run(service.database.write(partial(record_rows, regime_changes=rows)))
+    whole = caller.call("get_series", {"measure": measure})["structuredContent"]
+    parts: list[Any] = []
+    asked: dict[str, Any] = {"measure": measure, "limit": 2}
+    while asked.get("from", "") is not None:
+        part = caller.call("get_series", asked)["structuredContent"]
+        parts += part["points"]
+        asked |= {"from": part["next_from"]}
+
+    assert parts == whole["points"]
+    assert len(parts) > 2
+    names = ("measure", "symbol", "venue", "interval_seconds")
+    symbol, seconds = ("BTC", 3600) if measure == "funding" else (None, None)
+    assert [whole[name] for name in names] == [measure, symbol, "bybit", seconds]
 
 
 @pytest.mark.parametrize("tool", TOOLS)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from barograph.collector.judge import Judge
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.markets.perpetuals import PerpetualBody, PerpetualList
 from barograph.markets.records import Liquidation, Perpetuals
@@ -101,8 +102,13 @@ def test_what_is_unknown_is_null_and_never_an_invented_zero(market: Service) -> 
         *("priceChange24hPct", "openInterestChange24hPct", "openInterestCoinsChange24hPct"),
     }
     assert pepe["fundingRatePct8h"] == 0.01
-    names = ("longUsd", "shortUsd", "watchedPct", "as_of")
-    assert pepe["liquidations24h"] == {"available": False, **dict.fromkeys(names)}
+    assert pepe["liquidations24h"] == {
+        "available": False,
+        "longUsd": None,
+        "shortUsd": None,
+        "watchedPct": 0.0,
+        "as_of": AS_OF,  # the exchange doesn't publish them
+    }
     assert market.ask(f"{LIST}/ETH").json()["liquidations24h"]["longUsd"] == 0.0
 
 
@@ -147,14 +153,22 @@ def test_the_table_has_the_numbers_of_the_list(market: Service, target: str) -> 
             )
 
 
-def test_pages_follow_next_to_every_perpetual_once(market: Service) -> None:
-    target, symbols = f"{LIST}?limit=3", []
-    while target is not None:
-        page = market.ask(target).json()
-        symbols += [each["symbol"] for each in page["perpetuals"]]
-        target = page["next"] and page["next"].removeprefix("https://barograph.example")
+def test_a_limit_returns_the_first_entries_of_the_list_and_no_next_page(market: Service) -> None:
+    whole = market.ask(LIST)
+    for limit in (1, 3):
+        cut = market.ask(f"{LIST}?limit={limit}").json()
+        assert cut["perpetuals"] == whole.json()["perpetuals"][:limit]
+        assert (cut["count"], cut["next"]) == (limit, None)
 
-    assert symbols == ["BTC", "ETH", "SOL", "1000PEPE"]
+    assert market.ask(f"{LIST}?limit=4") == whole
+
+
+def test_too_little_coverage_is_named_without_sums(tmp_path: Path) -> None:
+    with fresh_service(tmp_path, liquidations_min_coverage_pct=95) as service:
+        service.judge = Judge(service.settings)  # which has watched nothing
+        service.publish(Perpetuals(START, SOURCE, MARKET))
+        found = service.ask(f"{LIST}/BTC").json()["liquidations24h"]
+    assert (found["available"], found["longUsd"], found["watchedPct"]) == (False, None, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +182,7 @@ def test_pages_follow_next_to_every_perpetual_once(market: Service) -> None:
         (f"{LIST}?format=xml", 400, "csv"),
         (f"{LIST}?limit=0", 400, "limit"),
         (f"{LIST}.csv?limit=1", 400, "no pages"),
-        (f"{LIST}?offset=-1", 400, "offset"),
+        (f"{LIST}?offset=100", 400, "limit"),
         (f"{LIST}?sort=price", 400, "limit"),
     ],
 )

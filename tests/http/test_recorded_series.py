@@ -65,7 +65,11 @@ def recorded(service: Service) -> Service:
                 RegimeChange(START - 100 * DAY, "neutral", 0.001),
                 RegimeChange(START - 2 * HOUR, "long-leaning", 0.02),
             ],
-            liquidation_hours=[LiquidationHour(NOW_HOUR - 3 * HOUR, 7.5, 2.5, 40.0)],
+            liquidation_hours=[
+                LiquidationHour(GAP, 0.0, 0.0, 100.0),
+                LiquidationHour(GAP + HOUR, 0.0, 0.0, 75.0),
+                LiquidationHour(NOW_HOUR - 3 * HOUR, 7.5, 2.5, 40.0),
+            ],
             liquidations=[
                 Liquidation(NOW_HOUR - HOUR + 5, "1000PEPEUSDT", "long", 100.0, 0.5),
                 Liquidation(NOW_HOUR - HOUR + 6, "BTCUSDT", "short", 1.0, 9.0),
@@ -99,6 +103,7 @@ def test_a_page_names_its_series_and_every_point_its_origin(recorded: Service) -
         "count": 2,
         "measure": "price",
         "symbol": "BTC",
+        "key": None,
         "unit": "USDT",
         "interval_seconds": 3600,
     }
@@ -109,7 +114,7 @@ def test_a_page_names_its_series_and_every_point_its_origin(recorded: Service) -
         "at": iso_timestamp(GAP + HOUR),
         "value": (GAP + HOUR) / HOUR,
         "origin": "measured",
-        "watched": 1.0,
+        "watched": 0.75,
     }
 
 
@@ -128,11 +133,13 @@ def test_following_next_gives_every_hour_since_the_first_record_once(recorded: S
     assert [each["at"] for each in found if each["value"] is None] == [iso_timestamp(GAP)]
 
 
-def test_days_take_the_reading_at_midnight_and_the_share_of_hours(recorded: Service) -> None:
-    found = points(recorded, f"/api/v1/series/price?from={TODAY - 2 * DAY}&interval=day")
+def test_days_take_the_reading_at_midnight_and_the_share_that_was_watched(
+    recorded: Service,
+) -> None:
+    found = points(recorded, f"/api/v1/series/price?from={TODAY - 2 * DAY}&interval=1d")
     assert [each["value"] for each in found] == [(TODAY - back * DAY) / HOUR for back in (2, 1, 0)]
-    # Today has 22 hours so far, and one of them was not measured.
-    assert [each["watched"] for each in found] == [1.0, 1.0, 0.875]
+    # Of today, 3.48 hours.
+    assert [each["watched"] for each in found] == [0.0, 0.0, 0.1451]
 
 
 def test_minutes_exist_for_majors_only(recorded: Service) -> None:
@@ -182,6 +189,12 @@ def test_changes_begin_with_the_label_in_force(recorded: Service) -> None:
         assert found[0]["at"] == iso_timestamp(START - 100 * DAY)
     breadth = points(recorded, "/api/v1/series/signals?key=funding-breadth")
     assert breadth[0].keys() == {"at", "value", "origin", "watched", "text"}
+    named = [
+        (page["symbol"], page["key"], page["venue"])
+        for key in ("funding-breadth", "us-rates")
+        for page in pages(recorded, f"/api/v1/series/signals?key={key}")
+    ]
+    assert named == [(None, "funding-breadth", "bybit"), (None, "us-rates", None)]
 
 
 def test_settled_funding_prefers_reports_and_states_intervals(recorded: Service) -> None:
@@ -211,7 +224,7 @@ BAD_REQUESTS = [
     ("volume", 404, "us10y"),
     ("price?symbol=NOSUCH", 404, "/api/v1/perpetuals"),
     ("price?venue=other", 404, "bybit"),
-    ("price?interval=week", 404, "4h"),
+    ("price?interval=week", 400, "4h"),
     ("signals?key=nothing", 404, "funding-breadth"),
     ("regime?symbol=BTC", 400, "does not apply to regime"),
     ("price?as_of=2026-01-01", 400, "does not apply to price"),
@@ -226,6 +239,7 @@ BAD_REQUESTS = [
     ("price?symbol=a.b", 400, "letters"),
     ("price?limit=0", 400, "limit"),
     ("price?format=xml", 400, "csv"),
+    ("price?from=1794000000", 400, "give milliseconds: 1794000000000"),
     ("price?format=csv&limit=5", 400, "pages"),
     ("liquidations?interval=minute", 400, "/api/v1/liquidations"),
 ]
@@ -235,6 +249,14 @@ def test_a_bad_request_is_told_what_would_be_right(recorded: Service) -> None:
     for target, status, hint in BAD_REQUESTS:
         answer = recorded.ask(f"/api/v1/series/{target}")
         assert (answer.status, hint in answer.json()["error"]) == (status, True), target
+
+
+def test_the_earliest_time_that_an_error_names_is_accepted(recorded: Service) -> None:
+    for target in ("/api/v1/series/price", "/api/v1/liquidations", "/api/v1/incidents"):
+        refused = recorded.ask(f"{target}?from=2020-01-01").json()["error"]
+        recorded.clock.pass_seconds(60)
+        assert recorded.ask(f"{target}?from={refused.rpartition(' ')[2]}").status == 200
+        assert recorded.ask(f"{target}?to=2100-01-01").status == 200
 
 
 def test_a_cursor_belongs_to_one_query(recorded: Service) -> None:

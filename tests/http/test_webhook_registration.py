@@ -14,6 +14,7 @@ from barograph.webhooks.records import Delivery
 from barograph.webhooks.signing import public_key_text
 from barograph.webhooks.store import signing_key
 from support.databases import bring_back, take_away
+from support.markets import reading
 from support.service import Answer, Service
 
 URL = "https://hooks.example/in?token=private"
@@ -61,6 +62,17 @@ def test_secret_is_shown_once_and_the_endpoint_waits_for_its_challenge(service: 
         assert "access-control-allow-origin" not in answer.headers
 
 
+def test_symbols_are_found_by_name_and_unknown_ones_are_refused(service: Service) -> None:
+    key = key_of(service)
+    service.publish(reading())
+    named = register(service, key, {"url": URL, "symbols": ["bitcoin", "BTCUSDT", "pepe"]})
+    unknown = register(service, key, {"url": URL, "symbols": ["BTC", "NOSUCH"]})
+
+    assert named.json()["symbols"] == ["1000PEPE", "BTC"]
+    assert unknown.status == 400
+    assert "/api/v1/perpetuals" in unknown.json()["error"]
+
+
 def test_a_wrong_method_names_every_right_one(service: Service) -> None:
     assert service.ask(WEBHOOKS_PATH, "PUT").headers["allow"] == "GET, POST"
 
@@ -77,7 +89,9 @@ def test_webhooks_belong_to_the_mailbox_and_are_invisible_to_others(service: Ser
     assert len(service.ask(WEBHOOKS_PATH, x_api_key=replaced).json()["webhooks"]) == 1
     gone = service.ask(place, "DELETE", x_api_key=replaced)
     assert (gone.status, gone.body) == (204, b"")
-    assert service.ask(place, "DELETE", x_api_key=replaced).status == 404
+    for unknown in (place, f"{WEBHOOKS_PATH}/wh%00", f"{WEBHOOKS_PATH}/%ED%A0%80"):
+        assert service.ask(unknown, "DELETE", x_api_key=replaced).status == 404
+        assert service.ask(f"{unknown}/deliveries", x_api_key=replaced).status == 404
 
 
 @pytest.mark.parametrize("fields", [{}, {"x_api_key": "bg_0_0"}])
@@ -109,6 +123,11 @@ def test_malformed_registration_gets_400_and_stores_nothing(service: Service, bo
     assert answer.status == 400
     assert list(answer.json()) == ["error"]
     assert service.ask(WEBHOOKS_PATH, x_api_key=key).json() == {"webhooks": []}
+
+
+def test_an_unknown_member_is_told_which_members_there_are(service: Service) -> None:
+    answer = register(service, key_of(service), {"url": URL, "type": "regime.changed"})
+    assert answer.json() == {"error": "unknown member `type`; the members are url, types, symbols"}
 
 
 def test_registrations_are_limited_per_mailbox(service: Service) -> None:

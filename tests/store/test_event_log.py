@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from barograph import NOTICE
 from barograph.events.store import events_after
 from barograph.kit.database import ConstraintViolated, Database, Transaction
 from barograph.kit.json import canonical
@@ -45,6 +46,7 @@ def test_an_event_is_canonical_json_and_can_be_neither_changed_nor_deleted(
         "id": 1,
         "type": "regime.changed",
         "at": "2026-11-06T21:20:00.007Z",
+        "notice": NOTICE,
         "symbol": "BTC",
     }
     for sql in (

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 from typing import TypeVar
 
 import pytest
@@ -432,30 +433,37 @@ def test_a_backfilled_hour_has_no_label(record: Record) -> None:
     ]
 
 
-def test_a_delisted_contract_is_found_by_its_asset_with_its_measured_hours(record: Record) -> None:
+def test_a_delisted_contract_is_found_by_its_asset(record: Record) -> None:
     record.keep([a_reading(THIS_HOUR, contract="GONEUSDT")])
-    day = THIS_HOUR // DAY * DAY
+    found = record.runner.run(record.database.read(lambda tx: recorded_contract(tx, {}, "gone")))
+    assert found == "GONEUSDT"
 
-    async def work(tx: Transaction) -> tuple[str, dict[int, int]]:
-        contract = await recorded_contract(tx, {}, "gone")
-        days = range(day, day + DAY, DAY)
-        return contract, await statements.measured_counts(tx, "hour", contract, "price", days)
 
-    found = record.runner.run(record.database.read(work))
-    assert found == ("GONEUSDT", {day: 1})
+def test_the_watched_share_is_that_of_stored_hours_and_then_of_spans(record: Record) -> None:
+    hours = [LiquidationHour(THIS_HOUR - back * HOUR, 0.0, 0.0, 50.0) for back in (3, 2)]
+    spans = [(THIS_HOUR - 4 * HOUR, THIS_HOUR - HOUR // 4), (THIS_HOUR, THIS_HOUR + 90_000)]
+    record.write(lambda tx: record_rows(tx, liquidation_hours=hours, watched=spans))
+
+    def shares(start: int, step: int, count: int) -> list[float]:
+        grid = range(start, start + count * step, step)
+        work = partial(statements.watched_shares, grid=grid, now=THIS_HOUR + 30 * MINUTE)
+        found = record.runner.run(record.database.read(work))
+        return [found.get(at, 0.0) for at in grid]
+
+    assert shares(THIS_HOUR - 4 * HOUR, HOUR, 5) == [0.0, 0.5, 0.5, 0.75, 0.025]
+    assert shares(THIS_HOUR - MINUTE, MINUTE, 4) == [0.0, 1.0, 0.5, 0.0]
+    assert shares(THIS_HOUR // DAY * DAY, DAY, 1) == [0.0739]
 
 
 @on_sqlite
 def test_every_statement_finds_its_rows_by_an_index(record: Record) -> None:
-    readings, measured = (
-        record.plan(each.format(column="last_price"), "bybit", "hour", "BTCUSDT", 0, NOW, HOUR)
-        for each in (statements._READINGS, statements._MEASURED)
-    )
-    for plan in (readings, measured):
-        assert "(venue=? AND resolution=? AND contract=? AND at>? AND at<?)" in plan
-    columns = record.plan(statements._COLUMNS, "bybit", 0, NOW, HOUR)
-    assert "SEARCH liquidation_hours USING INDEX" in columns
-    assert "(venue=? AND at>? AND at<?)" in columns
+    sql = statements._READINGS.format(column="last_price")
+    readings = record.plan(sql, "bybit", "hour", "BTCUSDT", 0, NOW, HOUR)
+    assert "(venue=? AND resolution=? AND contract=? AND at>? AND at<?)" in readings
+    for each in (statements._WATCHED_HOURS, statements._COLUMNS):
+        columns = record.plan(each, "bybit", 0, NOW, HOUR)
+        assert "SEARCH liquidation_hours USING INDEX" in columns
+        assert "(venue=? AND at>? AND at<?)" in columns
     hour = record.plan(statements._NEWEST_HOUR, "bybit", NOW)
     assert "(venue=? AND at<?)" in hour
     events = record.plan(statements._EVENTS, "bybit", 0, NOW)

@@ -103,7 +103,7 @@ BROKEN = httpx2.ReadError("gone")
 both = pytest.mark.parametrize("way", ["sync", "async"])
 
 
-def ids(reader: Reader, count: int, after: int, **wanted: Any) -> list[int]:
+def ids(reader: Reader, count: int, after: int | None, **wanted: Any) -> list[int]:
     return [each.id for each in reader.first(count, "follow", after, **wanted)]
 
 
@@ -121,6 +121,15 @@ def test_every_event_comes_once_over_connections_that_break(way: str) -> None:
     wanted = "/api/v1/events/stream?after=9&type=feed.down&symbol=BTC%2CETH"
     assert str(last.url) == f"{BASE_URL}{wanted}"
     assert last.extensions["timeout"]["read"] == SILENCE
+
+
+@both
+def test_without_a_position_it_follows_from_now(way: str) -> None:
+    head = dict.fromkeys(("as_of", "venue", "source", "notice"), "")
+    page: dict[str, Any] = {**head, "count": 0, "last_id": 41, "events": [], "next": None}
+    script = Script(httpx2.Response(200, json=page), stream(42))
+    assert ids(Reader(way, script), 1, after=None) == [42]
+    assert script.asked[1].url.params["after"] == "41"
 
 
 @both

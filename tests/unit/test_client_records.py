@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barograph.events.endpoints import EventList
+from barograph.events.documents import EventList
 from barograph.markets.documents import PerpetualRecord
 from barograph.markets.liquidation_endpoints import LiquidationList
 from barograph.markets.liquidation_records import LiquidationRecord

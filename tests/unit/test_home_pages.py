@@ -37,7 +37,7 @@ def a_view(*contracts: Perpetual, **fields: Any) -> MarketView:
         perpetuals=reading(contracts=listed),
         by_name={each.base: each for each in listed},
         shares={"BTCUSDT": LongAccounts("BTCUSDT", 61.5, START)},
-        liquidations=TOTALS,
+        watched=TOTALS,
         regime=REGIME,
     )
     return view._replace(**fields)
@@ -118,7 +118,7 @@ def test_liquidations_are_told_by_side() -> None:
 
 def test_a_day_without_liquidations_has_a_total_of_zero_and_no_sides() -> None:
     nothing = LiquidationTotals(START, 99.99, 0.0, None, None)
-    now = now_of(a_view(liquidations=nothing), nothing)
+    now = now_of(a_view(watched=nothing), nothing)
 
     assert (now.liquidated_usd, now.sides) == (0.0, ())
     assert now.liquidated_note == "all contracts; 99.9 % of the day covered"
@@ -126,7 +126,7 @@ def test_a_day_without_liquidations_has_a_total_of_zero_and_no_sides() -> None:
 
 def test_too_little_is_never_rounded_up_to_what_would_be_enough() -> None:
     counted = LiquidationTotals(START, 94.97, 10.0, 50.0, "BTC")
-    now = now_of(a_view(liquidations=None), counted)
+    now = now_of(a_view(watched=None), counted)
 
     assert (now.liquidated_usd, now.sides) == (None, ())
     assert now.liquidated_note == "only 94.9 % of the day covered; 95 % needed"
@@ -147,7 +147,7 @@ def test_a_countdown_leads_to_the_total_also_after_a_gap(
 ) -> None:
     spans = [(round(START - since * HOUR), round(START - until * HOUR)) for since, until in watched]
     counted = LiquidationTracker(LIMITS.min_coverage_pct, spans=spans).totals(START, {})
-    now = now_of(a_view(liquidations=None), counted)
+    now = now_of(a_view(watched=None), counted)
 
     assert (now.liquidated_usd, now.liquidated_in) == (None, big)
     assert now.liquidated_note.startswith(f"The 24-hour total appears at about {note}")
@@ -161,7 +161,7 @@ def test_a_countdown_leads_to_the_total_also_after_a_gap(
 def test_without_a_stream_no_time_is_promised() -> None:
     lost_at = START - LIMITS.liquidations - 1
     lost = LiquidationTotals(START, 50.0, 10.0, 50.0, "BTC", lost_at, START - DAY, START + HOUR)
-    now = now_of(a_view(liquidations=None), lost)
+    now = now_of(a_view(watched=None), lost)
 
     assert now.liquidated_in == ""
     assert now.liquidated_note == "only 50.0 % of the day covered; 95 % needed"
@@ -173,7 +173,7 @@ def test_without_a_stream_no_time_is_promised() -> None:
 def test_a_count_that_is_too_old_says_nothing_about_the_day(
     counted: LiquidationTotals | None,
 ) -> None:
-    now = now_of(a_view(liquidations=None), counted)
+    now = now_of(a_view(watched=None), counted)
 
     assert now.liquidated_note == "no recent count"
 
@@ -181,7 +181,7 @@ def test_a_count_that_is_too_old_says_nothing_about_the_day(
 def test_what_is_said_ends_with_the_first_of_its_bounds() -> None:
     assert now_of(a_view()).until == START + LIMITS.perpetuals
     old = LiquidationTotals(START - 50_000, 10.0, 10.0, 50.0, "BTC")
-    now = now_of(a_view(liquidations=None), old)
+    now = now_of(a_view(watched=None), old)
     assert (now.until, now.reading_until) == (START + 10_000, START + LIMITS.perpetuals)
 
 

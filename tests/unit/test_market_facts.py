@@ -48,7 +48,7 @@ def view_of(
         perpetuals=reading(contracts=contracts),
         by_name=index_of(reading(contracts=contracts)),
         shares={share.contract: share for share in found},
-        liquidations=None,
+        watched=None,
         regime=None,
     )
 

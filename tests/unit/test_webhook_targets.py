@@ -60,6 +60,14 @@ def test_other_address_than_a_public_https_one_is_refused_at_registration(url: s
     assert "example" not in refused.value.message
 
 
+@pytest.mark.parametrize("host", ["example.com", "10.0.0.1", "8.8.8.8", "[::2]"])
+def test_even_where_local_addresses_are_allowed_others_need_https(host: str) -> None:
+    with pytest.raises(InvalidRequest):
+        parse_target(f"http://{host}:8000/", allow_local=True)
+    for local in ("localhost", "127.0.0.1", "[::1]"):
+        assert parse_target(f"http://{local}:8000/", allow_local=True).port == 8_000
+
+
 def test_address_is_split_into_what_we_connect_to() -> None:
     plain = parse_target("https://Example.com", allow_local=False)
     full = parse_target("https://[2606:4700::1]:8443?a=1", allow_local=False)

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from standardwebhooks import Webhook as Verifier
 
-from barograph.errors import InvalidReply, Unreachable
+from barograph.errors import InvalidReply, Unreachable, UpstreamError
 from barograph.kit.clock import system_clock
 from barograph.upstream.webhooks import MAX_REPLY, HttpWebhookSender, PrivateTarget, TimedOut
 from barograph.webhooks.records import Reply
@@ -122,6 +123,19 @@ def test_program_of_the_page_verifies_a_challenge_and_answers_it() -> None:
     exec(program.replace("whsec_…", SECRET), names)
 
     assert answers(names["receive"](challenge.body, signed(challenge)).encode(), "abc")
+    test = Message("msg_2", message_body("webhook.test", 0, b'{"webhook":"wh_1"}'))
+    assert names["receive"](test.body, signed(test)) == ""
+
+
+def test_program_of_the_page_verifies_the_public_signature() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "webhooks.md").read_text("utf-8")
+    program = page.rpartition("```python\n")[2].partition("```")[0]
+    names: dict[str, Any] = {}
+    exec(program, names)
+
+    names["verify"](MESSAGE.body, signed(MESSAGE), public_key_text(KEY))
+    with pytest.raises(InvalidSignature):
+        names["verify"](MESSAGE.body + b" ", signed(MESSAGE), public_key_text(KEY))
 
 
 @pytest.mark.thorough
@@ -131,14 +145,29 @@ def test_npm_library_verifies_the_signature() -> None:
     assert run_script("verify_webhook.mjs", given)["data"] == {"id": 7}
 
 
-@pytest.mark.parametrize("start", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"])
-def test_endpoint_that_hangs_costs_the_time_limit(tls: Authority, start: bytes) -> None:
-    async def hang(writer: asyncio.StreamWriter) -> None:
+def hanging_after(start: bytes) -> Write:
+    async def write(writer: asyncio.StreamWriter) -> None:
         writer.write(start)
         await writer.wait_closed()
 
+    return write
+
+
+@pytest.mark.parametrize("start", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n"])
+def test_endpoint_that_hangs_costs_the_time_limit(tls: Authority, start: bytes) -> None:
     with pytest.raises(TimedOut):
-        send(tls, hang, seconds=0.2)
+        send(tls, hanging_after(start), seconds=0.2)
+
+
+def test_status_counts_even_if_the_body_never_ends(tls: Authority) -> None:
+    start = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"
+    assert send(tls, hanging_after(start), seconds=0.5)[0] == (200, b"half")
+
+
+def test_name_without_an_address_is_called_so() -> None:
+    with pytest.raises(UpstreamError) as failed:
+        asyncio.run(post(f"https://{'a' * 64}.example/"))  # no resolver has to be asked
+    assert failed.value.kind == "host name not found"
 
 
 @pytest.mark.parametrize(

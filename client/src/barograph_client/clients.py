@@ -15,7 +15,7 @@ import httpx2
 from barograph_client import calls
 from barograph_client.calls import Call, E, ListCall, PageT, Words
 from barograph_client.errors import ClientError, Unreachable
-from barograph_client.following import SILENCE, Following
+from barograph_client.following import NEWEST, SILENCE, Following
 from barograph_client.reads import (
     OK,
     PATIENCE,
@@ -154,8 +154,12 @@ class Barograph:
             yield page
             call = call.at(page.next)
 
-    def follow(self, after: int, *, types: Words = (), symbols: Words = ()) -> Iterator[LogEvent]:
+    def follow(
+        self, after: int | None = None, *, types: Words = (), symbols: Words = ()
+    ) -> Iterator[LogEvent]:
         """Each event after this id once, in order, as it happens; 0 is the beginning of the log.
+
+        None starts from now: with the first event after you begin to iterate.
 
         It reads what you missed, then the stream, and starts over when the connection breaks. It
         ends when the client is closed.
@@ -164,6 +168,8 @@ class Barograph:
             ClientError: the service refuses, such as an id that isn't in its log, or this is no
                 Barograph service. Retrying won't help.
         """
+        if after is None:
+            after = self.run(self.reader.read(NEWEST)).last_id
         place = Following(self.reader.base_url, after, types, symbols)
         while not self._http.is_closed:
             failure: Exception | None = None
@@ -269,9 +275,11 @@ class AsyncBarograph:
             call = call.at(page.next)
 
     async def follow(
-        self, after: int, *, types: Words = (), symbols: Words = ()
+        self, after: int | None = None, *, types: Words = (), symbols: Words = ()
     ) -> AsyncGenerator[LogEvent]:
         """The same as `Barograph.follow`, for `async for`."""
+        if after is None:
+            after = (await self.run(self.reader.read(NEWEST))).last_id
         place = Following(self.reader.base_url, after, types, symbols)
         while not self._http.is_closed:
             failure: Exception | None = None

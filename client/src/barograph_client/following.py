@@ -6,11 +6,11 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-
 import re
 from collections.abc import Iterator, Mapping
 
-from barograph_client.calls import Words, events
+from barograph_client.calls import Call, Words, events
 from barograph_client.decode import decode_json
 from barograph_client.errors import InvalidAnswer, Refused
 from barograph_client.reads import TOO_MANY_REQUESTS, Get
-from barograph_client.records import LogEvent
+from barograph_client.records import EventPage, LogEvent
 
 SILENCE = 45.0
 """Seconds without a byte after which a stream is dead; the service sends one every 15 seconds."""
@@ -21,6 +21,9 @@ FIRST_PAUSE, LONGEST_PAUSE, LONGEST_ASKED = 3.0, 60.0, 3_600.0
 FIRST_SERVER_ERROR = 500
 LARGEST = 64 * 1024
 """The most bytes that one event may have, far more than any of the service's."""
+
+NEWEST = Call("/api/v1/events?limit=1", EventPage, is_page=True)
+"""Has the id of the newest event in the log."""
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"

@@ -542,16 +542,19 @@ class LiquidationPage(ListPage):
 
 @record
 class LogEvent:
-    """Something that changed. The members after `at` depend on the type."""
+    """Something that changed. The members after `notice` depend on the type."""
 
     id: int
     type: str
     at: str
+    notice: Text = UNSET
     venue: Text = UNSET
     symbol: Text = UNSET
     symbols: tuple[str, ...] | UnsetType = UNSET
     contract: Text = UNSET
+    missing_since: Text = UNSET
     feed: Text = UNSET
+    stale_since: Text = UNSET
     key: Text = UNSET
     name: Text = UNSET
     label: Text = UNSET
@@ -568,8 +571,9 @@ class LogEvent:
 
 @record
 class EventPage(ListPage):
-    """Events, oldest first."""
+    """Events, oldest first; `last_id` is the newest one in the log."""
 
+    last_id: int
     events: tuple[LogEvent, ...]
 
 

@@ -69,8 +69,8 @@ def _parameter(given: Schema) -> Schema:
     kept = {name: value for name, value in given.items() if name != "example"}
     if given["name"] in SHORTENING:
         schema = {name: value for name, value in given["schema"].items() if name != "default"}
-        if "maximum" in schema:
-            schema["maximum"] = min(schema["maximum"], MAX_ENTRIES)
+        if schema["type"] == "integer":
+            schema["maximum"] = min(schema.get("maximum", MAX_ENTRIES), MAX_ENTRIES)
         kept |= {"required": True, "schema": schema}
     return kept
 

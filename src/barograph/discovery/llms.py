@@ -49,6 +49,8 @@ _NOTES = {
 _COMMON_ERRORS = {"405", "408", "413", "414"}
 """Errors that the beginning of both texts explains for every path."""
 
+_COMMON_TO_FREE = {*_COMMON_ERRORS, "429", "503"}
+
 _ERRORS_IN_SHORT = {"400", "401", "403", "404", "415", "502"}
 _NOT_OPENED = {"streamEvents", "getLiquidationFile"}
 """Reads whose example never ends, or may not exist on this instance."""
@@ -201,10 +203,12 @@ def _parameter(parameter: Schema) -> str:
 
 
 def _errors(operation: Schema) -> list[str]:
+    is_free = operation["tags"][0] not in {ENTITLED, PAID}
+    common = _COMMON_TO_FREE if is_free else _COMMON_ERRORS
     errors = [
         f"{status} {response['description'].rstrip('.')}"
         for status, response in operation["responses"].items()
-        if int(status) >= 400 and status not in _COMMON_ERRORS  # noqa: PLR2004
+        if int(status) >= 400 and status not in common  # noqa: PLR2004
     ]
     return [f"- Errors: {'; '.join(errors)}"] if errors else []
 

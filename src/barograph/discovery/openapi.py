@@ -36,7 +36,7 @@ from barograph.discovery.operations import (
 from barograph.guides.documents import GUIDE_PAGES
 from barograph.kit.http import ApiRoute
 from barograph.kit.request_limits import QUERY_TOO_LONG
-from barograph.kit.wire import ERROR_SCHEMAS, Schema, parameter, refusal
+from barograph.kit.wire import ERROR_SCHEMAS, JSON_TYPE, Schema, parameter, refusal
 from barograph.signals.documents import DOCS_PATH
 
 INTERFACE_VERSION = "1.0.0"
@@ -89,6 +89,7 @@ def openapi_schema(
     schema["components"]["schemas"] = dict(sorted(bodies.items())) | SCHEMAS
     schema["paths"] |= {MCP_PATH: {"post": mcp_operation()}}
     schema["paths"] |= {file.path: {"get": file.operation()} for file in FILES}
+    schema["webhooks"] = {"event": {"post": _MESSAGE}}
     examples = load_examples(base_url)
     for path, item in schema["paths"].items():
         for operation in item.values():
@@ -284,6 +285,25 @@ _SCHEMES = {
         "name": "X-API-Key",
         "description": "A free personal key. See POST /api/v1/keys.",
     },
+}
+_MESSAGE_MEMBERS = {
+    "type": {"type": "string"},
+    "timestamp": {"type": "string", "description": "`at` of the event."},
+    "data": {"$ref": "#/components/schemas/EventRecord"},
+}
+_MESSAGE: Schema = {
+    "operationId": "receiveEvent",
+    "summary": "An event, sent to your webhook",
+    "tags": [WEBHOOKS],
+    "parameters": [
+        parameter("header", f"webhook-{name}", "See Standard Webhooks 1.0.0.", is_required=True)
+        for name in ("id", "timestamp", "signature")
+    ],
+    "requestBody": {
+        "required": True,
+        "content": {JSON_TYPE: {"schema": {"type": "object", "properties": _MESSAGE_MEMBERS}}},
+    },
+    "responses": {"2XX": {"description": "Delivered. After any other answer we try again."}},
 }
 _METHOD_NOT_ALLOWED = refusal(
     "This method is not supported here; see `Allow`.", example="method not allowed"

@@ -109,8 +109,9 @@ TEXTS: Mapping[str, str] = {
     "getHistoryEventsProof": "Proofs that an event is in the history and that nothing older was "
     f"changed. {_PROOF}",
     "getMeasureSeries": "Recorded history of any measure. Oldest first; follow `next` until it is "
-    "null. A gap is a point with the value null. Every point names its origin. Funding is scaled "
-    "to 8 hours, except settled-funding. A series begins with its first record.",
+    "null. A gap is a point with the value null. Funding is scaled to 8 hours, except "
+    "settled-funding (BTC, ETH and SOL only). A series begins with its first record. An error "
+    "about `from` names the earliest time that is kept.",
     "getSeries": "Recent history of one measure of one perpetual. At most 361 evenly spaced "
     "samples of one contract: price, funding per 8 hours, open interest or long accounts. "
     "`origin` says whether we measured a sample or took it from the exchange's own history. A "

@@ -1,15 +1,25 @@
 """`/api/v1/events`: the log of what changed, oldest first."""
 
-from typing import Annotated, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
-from pydantic import ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.board.board import Board
-from barograph.errors import InvalidRequest
-from barograph.events.query import EventFilter, EventPage, event_id, filter_from, page_of
-from barograph.events.records import EVENT_TYPES, EVENTS, Event, EventType
+from barograph.errors import InvalidRequest, NotFound
+from barograph.events.documents import EventList
+from barograph.events.query import (
+    BEYOND,
+    UNKNOWN_SYMBOL,
+    EventFilter,
+    EventPage,
+    Resolve,
+    event_id,
+    filter_from,
+    page_of,
+)
+from barograph.events.records import EVENT_TYPES, EVENTS, Event
 from barograph.events.store import events_after, id_before
 from barograph.kit.database import Database
 from barograph.kit.documents import Document
@@ -18,39 +28,21 @@ from barograph.kit.lists import (
     READ_ERRORS,
     TIME_RULE,
     VENUE_PARAMETER,
-    ListBody,
     ListHead,
-    Next,
     address,
     given_parameters,
     instant,
     limit_parameter,
     page_limit,
 )
-from barograph.kit.wire import WireModel, operation, parameter
+from barograph.kit.timestamps import MINUTE, iso_timestamp
+from barograph.kit.wire import operation, parameter
 from barograph.limits.rendered_reads import RenderedReads
 
 EVENTS_PATH = "/api/v1/events"
 DEFAULT_EVENTS, MAX_EVENTS = 100, 1_000
 SCANNED = 2_000
 """The most events that one request looks at, if a filter leaves most of them out."""
-
-
-class EventRecord(WireModel):
-    """Something that changed. The members after `at` depend on the type."""
-
-    model_config = ConfigDict(extra="allow")
-
-    id: Annotated[int, Field(description="1, 2, 3 … without gaps, in recording order.")]
-    type: EventType
-    at: Annotated[str, Field(description="When it happened.")]
-
-
-class EventList(ListBody):
-    """Events, oldest first."""
-
-    events: list[EventRecord]
-    next: Next
 
 
 class EventsAnswer(NamedTuple):
@@ -62,23 +54,34 @@ class EventsAnswer(NamedTuple):
     venue: str
     source: str
     base_url: str
+    resolve: Resolve
 
     def recent(self) -> tuple[Event, ...]:
         """The newest events, from memory."""
-        known = self.board.latest(EVENTS)
-        return () if known is None else known.events
+        return recent_events(self.board)
+
+    def newest(self, given: Mapping[str, str]) -> dict[str, str]:
+        """The parameters of a request for the newest events that match, as far as memory goes."""
+        if {"after", "since"} & given.keys():
+            return dict(given)
+        wanted, recent = filter_from(given, self.resolve), self.recent()
+        found = [each.id for each in recent if wanted.matches(each)][-int(given["limit"]) :]
+        after = found[0] - 1 if found else recent[-1].id if recent else 0
+        return {**given, "after": str(after)}
 
     def document(self, page: EventPage, given: dict[str, str], last: int) -> Document:
         """One page of a log whose last event has the id `last`."""
-        recent = self.recent()
-        as_of = recent[-1].at if recent else 0
+        recent, read_at = self.recent(), (self.board.polled_at or 0) // MINUTE * MINUTE
+        as_of = max(read_at, recent[-1].at) if recent else read_at
         head = ListHead(as_of, self.venue, self.source)
+        newest = max(last, recent[-1].id) if recent else last
         following = None
         if page.last < last:
             kept = {name: text for name, text in given.items() if name != "since"}
             following = address(self.base_url, EVENTS_PATH, {**kept, "after": str(page.last)})
         entries = [each.body.encode() for each in page.events]
-        return Document(head.encode("events", entries, following), compress=True)
+        body = head.encode("events", entries, following, {"last_id": newest})
+        return Document(body, compress=True)
 
     async def read(self, wanted: EventFilter, after: int, limit: int) -> tuple[EventPage, int]:
         """A page from the database, and the id of the last event."""
@@ -98,25 +101,30 @@ def event_routes(answer: EventsAnswer) -> ApiRouter:
             "getEvents",
             EventList,
             *_PARAMETERS,
-            responses={400: "Invalid parameter.", 404: "Unknown type or venue.", **READ_ERRORS},
+            responses={400: "Invalid parameter.", 404: "Unknown symbol or venue.", **READ_ERRORS},
         ),
     )
     async def events(request: Request) -> Response:
         given = given_parameters(request.query_params, _PARAMETERS, answer.venue)
-        wanted = filter_from(given)
+        wanted = filter_from(given, answer.resolve)
         limit = page_limit(given, default=DEFAULT_EVENTS, highest=MAX_EVENTS)
         if {"after", "since"} <= given.keys():
             raise InvalidRequest("give after or since, not both")
         after = event_id("after", given.get("after", "0"))
         since = instant("since", given["since"]) if "since" in given else None
-        recent = answer.recent()
-        newest = recent[-1].id if recent else 0
+        now, recent = answer.board.clock(), answer.recent()
+        newest, newest_at = (recent[-1].id, recent[-1].at) if recent else (0, 0)
+        if since is not None and since > max(now, newest_at):  # the exchange's clock may be ahead
+            raise InvalidRequest(f"since must be in the past; it is {iso_timestamp(now)} now")
         # A poll for what is new needs no database.
-        if since is None and (not recent or after >= recent[0].id - 1):
+        if since is None and (not newest or after >= recent[0].id - 1) and after <= newest:
             page = page_of(recent, wanted, after, limit)
-            return DocumentResponse(answer.document(page, given, newest), answer.board.clock())
+            return DocumentResponse(answer.document(page, given, newest), now)
 
         async def render() -> Document:
+            # Another worker may have seen an event that this one learns of with its next poll.
+            if after > newest and not await events_after(answer.database, after - 1, 1):
+                raise InvalidRequest(f"{BEYOND}{newest}")
             start = after if since is None else await id_before(answer.database, since)
             page, last = await answer.read(wanted, start, limit)
             return answer.document(page, given, last)
@@ -127,21 +135,47 @@ def event_routes(answer: EventsAnswer) -> ApiRouter:
     return router
 
 
+def recent_events(board: Board) -> tuple[Event, ...]:
+    """The newest events, from memory."""
+    known = board.latest(EVENTS)
+    return () if known is None else known.events
+
+
+def symbol_resolver(board: Board, listed: Callable[[str], str | None]) -> Resolve:
+    """Find the symbol of a listed contract, or of one that a recent event names."""
+
+    def resolve(text: str) -> str:
+        found = listed(text)
+        if found is None:
+            found = text.upper()
+            if not any(found in each.symbols for each in recent_events(board)):
+                raise NotFound(UNKNOWN_SYMBOL)
+        return found
+
+    return resolve
+
+
 FILTERS = (
     parameter("query", "type", f"Types, with commas: {', '.join(EVENT_TYPES)}."),
-    parameter("query", "symbol", "Assets, with commas, such as BTC,ETH."),
+    parameter("query", "symbol", "Assets, with commas: BTC, BTCUSDT or bitcoin."),
     VENUE_PARAMETER,
 )
+_CONTINUE = "`at` is when it happened. Continue with `after`, never with `since`."
 _PARAMETERS = (
     parameter(
         "query",
         "after",
-        "Return events after this id. Pass the id of the last event that you have seen.",
+        "Return events after this id. Pass the id of the last event that you have seen. "
+        "The `last_id` of a page starts from now.",
         type="integer",
         default=0,
         example=0,
     ),
-    parameter("query", "since", f"Or start at a time: {TIME_RULE}."),
+    parameter(
+        "query",
+        "since",
+        f"Or start with the first event that happened since a time: {TIME_RULE}. {_CONTINUE}",
+    ),
     *FILTERS,
     limit_parameter(DEFAULT_EVENTS, MAX_EVENTS),
 )

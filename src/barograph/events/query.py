@@ -1,9 +1,9 @@
 """Which events a reader asked for (pure)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from barograph.errors import InvalidRequest, NotFound
+from barograph.errors import InvalidRequest
 from barograph.events.records import EVENT_TYPES, Event
 
 MAX_SYMBOLS = 20
@@ -11,6 +11,13 @@ MAX_ID = (1 << 53) - 1
 """The largest id that a JSON number carries exactly."""
 
 UNKNOWN_TYPE = f"unknown type; the types are {', '.join(EVENT_TYPES)}"
+UNKNOWN_SYMBOL = (
+    "unknown symbol: no contract or recent event has it; /api/v1/perpetuals lists every symbol"
+)
+BEYOND = "after is beyond the newest event, which has the id "
+
+Resolve = Callable[[str], str]
+"""From a text that names an asset to the symbol that events have; raises NotFound."""
 
 
 class EventFilter(NamedTuple):
@@ -34,19 +41,19 @@ class EventPage(NamedTuple):
     """The id of the last event that was looked at."""
 
 
-def filter_from(given: Mapping[str, str]) -> EventFilter:
+def filter_from(given: Mapping[str, str], resolve: Resolve) -> EventFilter:
     """The parameters `type` and `symbol`, each one value or several with commas.
 
     Raises:
-        NotFound: there is no such type.
-        InvalidRequest: a list is empty or too long.
+        NotFound: there is no such symbol.
+        InvalidRequest: there is no such type, or a list is empty or too long.
     """
     types, symbols = _values(given, "type"), _values(given, "symbol")
     if not types <= frozenset(EVENT_TYPES):
-        raise NotFound(UNKNOWN_TYPE)
+        raise InvalidRequest(UNKNOWN_TYPE)
     if len(symbols) > MAX_SYMBOLS:
         raise InvalidRequest(f"symbol may name at most {MAX_SYMBOLS} assets")
-    return EventFilter(types, frozenset(each.upper() for each in symbols))
+    return EventFilter(types, frozenset(map(resolve, symbols)))
 
 
 def event_id(name: str, text: str) -> int:

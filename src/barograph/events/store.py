@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from barograph import NOTICE
 from barograph.board.board import publish
 from barograph.board.feeds import Publication
 from barograph.events.records import EVENTS, RECENT, Event, NewEvent, RecentEvents
@@ -50,7 +51,8 @@ def _cause(event: NewEvent) -> str:
 
 def _row(event: NewEvent, number: int) -> Row:
     at = iso_timestamp(event.at)
-    body = canonical({"id": number, "type": event.type, "at": at, **event.members})
+    head = {"id": number, "type": event.type, "at": at, "notice": NOTICE}
+    body = canonical({**head, **event.members})
     return _cause(event), event.type, event.at, body
 
 

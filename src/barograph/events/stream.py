@@ -12,10 +12,18 @@ from functools import partial
 from starlette.requests import Request
 from starlette.responses import Response
 
+from barograph import NOTICE
 from barograph.board.board import Board
 from barograph.errors import InvalidRequest, RequestError, TemporarilyUnavailable
 from barograph.events.endpoints import EVENTS_PATH, FILTERS
-from barograph.events.query import UNKNOWN_TYPE, EventFilter, event_id, filter_from
+from barograph.events.query import (
+    BEYOND,
+    UNKNOWN_SYMBOL,
+    EventFilter,
+    Resolve,
+    event_id,
+    filter_from,
+)
 from barograph.events.records import MAX_PER_CALLER, Event
 from barograph.events.store import events_after
 from barograph.events.tail import EventTail, encode_event
@@ -41,10 +49,12 @@ SEND_SECONDS = 10
 LIFE_BEATS, SPREAD_BEATS = 215, 40
 """A stream ends after 50 to 60 minutes: the server buffers what a stalled reader does not read."""
 
+# Comments are lines, not blocks: some clients take an empty block for an event.
 OPENING = b"retry: 3000\n: connected\n"
 HEARTBEAT = b": heartbeat\n"
-RESTARTED = b": the log has no event with your Last-Event-ID; this starts with the next event\n"
-"""Comments are lines, not blocks: some clients take an empty block for an event."""
+
+RESET = 'id: {0}\nevent: log.reset\ndata: {{"last_id":{0}}}\n\n'
+"""For a Last-Event-ID that the log does not have. The client's position becomes the newest id."""
 
 
 class TooManyStreams(RequestError):
@@ -144,11 +154,11 @@ class _Stream(Response):
                     last = event_id("Last-Event-ID", value.decode("latin-1"))
                     if await self._streams.has(scope, last):
                         return last, OPENING
-                return newest, OPENING + RESTARTED
+                return newest, OPENING + RESET.format(newest).encode()
         if self._after is None:
             return newest, OPENING
         if not await self._streams.has(scope, self._after):
-            raise InvalidRequest(f"{_BEYOND}{newest}")
+            raise InvalidRequest(f"{BEYOND}{newest}")
         return self._after, OPENING
 
     async def _forward(
@@ -173,24 +183,23 @@ async def _send_text(send: Send, text: bytes, *, more: bool = True) -> None:
         await send({"type": "http.response.body", "body": text, "more_body": more})
 
 
-def stream_routes(streams: EventStreams, venue: str) -> ApiRouter:
-    """The route of the stream."""
+def stream_routes(streams: EventStreams, venue: str, resolve: Resolve) -> ApiRouter:
+    """The route of the stream; `resolve` finds symbols."""
     router = ApiRouter(tags=["stream"])
 
     @router.get(STREAM_PATH, **operation("streamEvents", None, *_PARAMETERS, responses=_RESPONSES))
     async def stream(request: Request) -> Response:
         given = given_parameters(request.query_params, _PARAMETERS, venue)
         after = event_id("after", given["after"]) if "after" in given else None
-        return _Stream(streams, filter_from(given), after)
+        return _Stream(streams, filter_from(given, resolve), after)
 
     return router
 
 
-_BEYOND = "after is beyond the newest event, which has the id "
 _EXAMPLE = (
     "retry: 3000\n: connected\nid: 1042\nevent: feed.recovered\n"
     'data: {"at":"2026-11-15T10:00:00.000Z","feed":"market-feed","id":1042,'
-    '"type":"feed.recovered","venue":"bybit"}\n\n'
+    f'"notice":"{NOTICE}","type":"feed.recovered","venue":"bybit"}}\n\n'
 )
 _TOO_MANY = (
     f"too many streams: one address may have {MAX_PER_CALLER} open; close one, or use one stream "
@@ -209,12 +218,13 @@ _PARAMETERS = (
 _RESPONSES: dict[int, str | Schema] = {
     200: {
         "description": "Events without end, each with `id`, `event` (its type) and `data` (as in "
-        "`/api/v1/events`). A comment at least every 15 seconds.",
+        "`/api/v1/events`). A comment at least every 15 seconds. If the log has no event with your "
+        '`Last-Event-ID`, a first event `log.reset` with `{"last_id": …}`, and then what is new.',
         "content": {"text/event-stream": {"schema": {"type": "string"}, "example": _EXAMPLE}},
         "headers": {"X-Accel-Buffering": {"schema": {"type": "string", "const": "no"}}},
     },
-    400: refusal("Invalid parameter.", example=f"{_BEYOND}1042"),
-    404: refusal("Unknown type or venue.", example=UNKNOWN_TYPE),
+    400: refusal("Invalid parameter.", example=f"{BEYOND}1042"),
+    404: refusal("Unknown symbol or venue.", example=UNKNOWN_SYMBOL),
     429: refusal("Too many streams, or limit reached.", example=_TOO_MANY),
     503: refusal(
         "Too many streams in all, or no database.", example=TemporarilyUnavailable().message

@@ -17,9 +17,9 @@ from pydantic import Field
 from starlette.datastructures import QueryParams
 
 from barograph import NOTICE
-from barograph.errors import InvalidRequest, NotFound
+from barograph.errors import InvalidRequest, NotFound, RequestError
 from barograph.kit.csv_table import table_header
-from barograph.kit.timestamps import SECOND, iso_timestamp
+from barograph.kit.timestamps import HOUR, MINUTE, SECOND, iso_timestamp
 from barograph.kit.wire import Notice, Schema, WireModel, parameter
 
 P = TypeVar("P")
@@ -30,8 +30,10 @@ DEFAULT_LIMIT, MAX_LIMIT = 500, 5_000
 _INSTANT = re.compile(
     r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}:\d{2}))?", re.ASCII
 )
+_SECONDS = re.compile(r"\d{9,10}", re.ASCII)
 _MILLISECONDS = re.compile(r"\d{12,14}", re.ASCII)
-_WHOLE = re.compile(r"\d{1,9}", re.ASCII)
+_POSITIVE = re.compile(r"0*([1-9]\d*)", re.ASCII)
+_MAX_DIGITS = 9
 TIME_RULE = "a date such as 2026-11-14, a time such as 2026-11-14T08:00:00Z, or Unix milliseconds"
 
 Next = Annotated[
@@ -117,6 +119,8 @@ def instant(name: str, text: str) -> int:
     """
     if _MILLISECONDS.fullmatch(text):
         return int(text)
+    if _SECONDS.fullmatch(text):
+        raise InvalidRequest(f"{name} looks like Unix seconds; give milliseconds: {text}000")
     try:
         moment = datetime.fromisoformat(text if _INSTANT.fullmatch(text) else "")
     except ValueError as error:
@@ -135,20 +139,21 @@ def window(given: Mapping[str, str], *, now: int, oldest: int, default: int) -> 
         InvalidRequest: it is reversed, empty, in the future or beyond the retention.
     """
     end = instant("to", given["to"]) if "to" in given else now
-    start = instant("from", given["from"]) if "from" in given else max(oldest, end - default)
-    if "cursor" in given:
+    if "cursor" in given and "from" in given:
         # It is signed together with a range that was valid. Meanwhile the retention moved on, and
         # the clock of another host may be slow.
-        return Window(start, end)
+        return Window(instant("from", given["from"]), end)
+    end = min(end, now)
+    start = instant("from", given["from"]) if "from" in given else max(oldest, end - default)
     if start >= now:
         raise InvalidRequest(f"from must be in the past; it is {iso_timestamp(now)} now")
     if start >= end:
         raise InvalidRequest("from must be before to")
     if start < oldest:
-        raise InvalidRequest(
-            f"from is beyond the retention; the earliest time is {iso_timestamp(oldest)}"
-        )
-    return Window(start, min(end, now))
+        # A full hour, and still right a minute from now.
+        earliest = iso_timestamp(-(-(oldest + MINUTE) // HOUR) * HOUR)
+        raise InvalidRequest(f"from is beyond the retention; the earliest time is {earliest}")
+    return Window(start, end)
 
 
 def stated(given: Mapping[str, str], span: Window, **others: int) -> dict[str, str]:
@@ -162,28 +167,33 @@ def stated(given: Mapping[str, str], span: Window, **others: int) -> dict[str, s
 def page_limit(
     given: Mapping[str, str], *, default: int = DEFAULT_LIMIT, highest: int = MAX_LIMIT
 ) -> int:
-    """The largest number of entries on a page.
+    """The largest number of entries on a page; higher numbers count as the highest.
 
     Raises:
-        InvalidRequest: it is not an integer from 1 to the highest.
+        InvalidRequest: it is not a positive integer.
     """
-    text = given.get("limit")
-    if text is None:
-        return default
-    if not _WHOLE.fullmatch(text) or not 1 <= int(text) <= highest:
-        raise InvalidRequest(f"limit must be an integer from 1 to {highest}")
-    return int(text)
+    found = _POSITIVE.fullmatch(given.get("limit", str(default)))
+    if found is None:
+        rule = f"limit must be an integer from 1 to {highest}; higher ones count as {highest}"
+        raise InvalidRequest(rule)
+    return min(int(found[1][:_MAX_DIGITS]), highest)
 
 
-def one_of(given: Mapping[str, str], name: str, known: Collection[str], default: str) -> str:
+def one_of(
+    given: Mapping[str, str],
+    name: str,
+    known: Collection[str],
+    default: str,
+    refuse: type[RequestError] = NotFound,
+) -> str:
     """A parameter that must be one of the known words.
 
     Raises:
-        NotFound: it is another word.
+        NotFound: it names something that we don't have; or `refuse`, such as InvalidRequest.
     """
     text = given.get(name, default)
     if text not in known:
-        raise NotFound(f"unknown {name}; choose one of {', '.join(known)}")
+        raise refuse(f"unknown {name}; choose one of {', '.join(known)}")
     return text
 
 
@@ -246,6 +256,13 @@ class Cursors:
         ]
 
 
+def position_in(following: str, kind: type[P]) -> P:
+    """The position in the address of a next page that we made."""
+    cursor = following.rpartition("cursor=")[2]
+    raw = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+    return msgspec.json.decode(raw[TAG_BYTES:], type=kind)
+
+
 def address(base_url: str, path: str, parameters: Mapping[str, str]) -> str:
     """An absolute address with a query."""
     return f"{base_url}{path}?{urlencode(parameters, quote_via=quote, safe=':')}"
@@ -262,12 +279,11 @@ def time_parameters(default: str) -> list[Schema]:
     ]
 
 
-def limit_parameter(
-    default: int = DEFAULT_LIMIT, highest: int = MAX_LIMIT, also: str = ""
-) -> Schema:
+def limit_parameter(default: int = DEFAULT_LIMIT, highest: int = MAX_LIMIT) -> Schema:
     """The parameter `limit` in the OpenAPI document."""
-    bounds: Schema = {"minimum": 1, "maximum": highest, "default": default}
-    return parameter("query", "limit", f"Entries per page.{also}", type="integer", **bounds)
+    # No `maximum`, because we don't refuse higher values.
+    text = f"Entries per page, at most {highest}; higher values count as {highest}."
+    return parameter("query", "limit", text, type="integer", minimum=1, default=default)
 
 
 def also_table(members: Iterable[str]) -> Schema:

@@ -7,13 +7,11 @@ from typing import NamedTuple
 from starlette.requests import Request
 
 from barograph.board.board import Board
-from barograph.errors import InvalidRequest
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.lists import (
     FORMAT_PARAMETER,
     VENUE_PARAMETER,
-    address,
     also_table,
     given_parameters,
     page_limit,
@@ -34,10 +32,10 @@ from barograph.markets.documents import (
 )
 from barograph.markets.perpetuals import (
     COLUMNS,
-    MAX_PAGE,
     PERPETUALS_PATH,
     PerpetualBody,
     PerpetualList,
+    cut_document,
     list_document,
     perpetual_document,
 )
@@ -83,21 +81,16 @@ class PerpetualsAnswer(NamedTuple):
 
     board: Board
     reader: MarketReader
-    base_url: str
 
     def listed(self, form: str, given: Mapping[str, str]) -> Document:
-        """The list, or the page that `limit` and `offset` name; raises as `MarketReader.view`."""
-        limit = page_limit(given, default=MAX_PAGE, highest=MAX_PAGE)
-        offset = _offset(given)
+        """The list, or its first entries up to `limit`; raises as `MarketReader.view`."""
+        limit = page_limit(given)
         view = self.reader.view(self.board, self.board.clock())
         contracts = majors_first(view.perpetuals)
-        if "limit" not in given and "offset" not in given:
-            render = partial(list_document, view, contracts, form, compress=True)
-            return self._kept(view.now, _HOT[form], render)
-        following = {**given, "limit": str(limit), "offset": str(offset + limit)}
-        is_last = offset + limit >= len(contracts)
-        to = None if is_last else address(self.base_url, PERPETUALS_PATH, following)
-        return list_document(view, contracts[offset : offset + limit], form, to)
+        render = partial(list_document, view, contracts, form)
+        whole = self._kept(view.now, _HOT[form], render)
+        is_cut = "limit" in given and limit < len(contracts)
+        return cut_document(view, whole, form, limit) if is_cut else whole
 
     def one(self, text: str) -> Document:
         """One perpetual; raises as `MarketReader.view` and `require_contract`."""
@@ -158,14 +151,6 @@ def perpetual_routes(answer: PerpetualsAnswer) -> ApiRouter:
     return router
 
 
-def _offset(given: Mapping[str, str]) -> int:
-    text = given.get("offset", "0")
-    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
-        raise InvalidRequest("offset must be an integer from 0; follow `next` unchanged")
-    return int(text)
-
-
-_MAX_DIGITS = 6
 _HOT: Mapping[str, Sequence[HotKey]] = {
     "json": [(PERPETUALS_PATH, b"")],
     "csv": [(f"{PERPETUALS_PATH}.csv", b""), (PERPETUALS_PATH, b"format=csv")],
@@ -181,11 +166,10 @@ _SYMBOL = parameter(
 )
 _NAME_RULE = "Base asset, full contract name, coin without multiplier (PEPE) or name (bitcoin)."
 _NAME = parameter("path", "symbol", _NAME_RULE, example="ETH", pattern=NAME_PATTERN)
-_LIMIT: Schema = {"type": "integer", "minimum": 1, "maximum": MAX_PAGE}
-_OFFSET: Schema = {"type": "integer", "minimum": 0, "maximum": 10**_MAX_DIGITS - 1}
+_LIMIT: Schema = {"type": "integer", "minimum": 1}
+_CUT = "Only the first entries, after BTC, ETH and SOL those with the largest open interest. "
 _LIST_PARAMETERS = (
     VENUE_PARAMETER,
     FORMAT_PARAMETER,
-    parameter("query", "limit", "Entries per page. Without it, you get the whole list.", **_LIMIT),
-    parameter("query", "offset", "Entries to skip. The order can change between pages.", **_OFFSET),
+    parameter("query", "limit", f"{_CUT}Default: the whole list.", **_LIMIT),
 )

@@ -278,8 +278,10 @@ class MarketJudge:
         last = self._stored
         if last is None or now is None or now - last.as_of < self._max_age:
             return []
-        recovery = [] if reading is None else [recovery_event(last, reading.as_of)]
-        return [outage_event(last, self._max_age), *recovery]
+        if reading is None:
+            return [outage_event(last, self._max_age, now)]
+        at = reading.as_of
+        return [outage_event(last, self._max_age, at), recovery_event(last, at)]
 
     def _changed_publications(self, listings: Listings) -> list[Publication]:
         """The feeds that seldom change, if they did."""

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.board.board import Board
-from barograph.errors import NotFound
+from barograph.errors import InvalidRequest, NotFound
 from barograph.kit.database import Database, Transaction
 from barograph.kit.documents import CORS, NOSNIFF, Document, names_tag
 from barograph.kit.http import ApiRouter, DelegatedResponse, Receive, Scope, Send
@@ -113,10 +113,9 @@ class LiquidationReads(NamedTuple):
         """The liquidations that a request asks for.
 
         Raises:
-            InvalidRequest: the range is invalid.
-            NotFound: there is no such side.
+            InvalidRequest: the range or the side is invalid.
         """
-        one_of(given, "side", SIDES, SIDES[0])
+        one_of(given, "side", SIDES, SIDES[0], InvalidRequest)
         now = self.board.clock()
         span = window(given, now=now, oldest=self._kept_from(now), default=DAY)
 
@@ -281,7 +280,7 @@ _PARAMETERS = (
 _VENUE = parameter("path", "venue", "The exchange.", example=VENUE)
 _DAY = parameter("path", "day", "The UTC day.", example="2026-11-14", format="date")
 _ERRORS: dict[int, str | Schema] = {
-    404: "Unknown symbol, side or venue, or a day without a file.",
+    404: "Unknown symbol or venue, or a day without a file.",
     **READ_ERRORS,
 }
 _FILE: Schema = {

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from barograph.board.feeds import Feed
 from barograph.events.records import EventType, NewEvent
-from barograph.kit.timestamps import MINUTE
+from barograph.kit.timestamps import MINUTE, iso_timestamp
 from barograph.markets.records import VENUE, Perpetuals
 
 DELISTED_AFTER = MINUTE
@@ -36,16 +36,21 @@ def next_listings(before: Listings | None, reading: Perpetuals) -> tuple[Listing
     known, new = before.bases | bases, sorted(bases.keys() - before.bases.keys())
     events = [
         *(_event("contract.listed", at, name, known[name]) for name in new),
-        *(_event("contract.delisted", missing[name], name, known[name]) for name in delisted),
+        *(_event("contract.delisted", at, name, known[name], missing[name]) for name in delisted),
     ]
     for name in delisted:
         del known[name], missing[name]
     return Listings(known, missing), events
 
 
-def _event(kind: EventType, at: int, contract: str, base: str) -> NewEvent:
+def _event(
+    kind: EventType, at: int, contract: str, base: str, missing: int | None = None
+) -> NewEvent:
     members = {"venue": VENUE, "symbol": base, "contract": contract}
-    return NewEvent(kind, at, f"{VENUE}/{contract}/{at}", {**members})
+    if missing is None:
+        return NewEvent(kind, at, f"{VENUE}/{contract}/{at}", {**members})
+    since = iso_timestamp(missing)
+    return NewEvent(kind, at, f"{VENUE}/{contract}/{missing}", {**members, "missing_since": since})
 
 
 LISTINGS = Feed("listings", Listings)

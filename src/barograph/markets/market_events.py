@@ -1,6 +1,7 @@
 """What the log of events says about the market."""
 
 from barograph.events.records import NewEvent
+from barograph.kit.timestamps import iso_timestamp
 from barograph.markets.records import VENUE, Perpetuals
 from barograph.markets.store import RegimeChange
 
@@ -24,13 +25,14 @@ def regime_event(change: RegimeChange, previous: str | None) -> NewEvent:
     )
 
 
-def outage_event(last: Perpetuals, max_age: int) -> NewEvent:
-    """The market feed has passed its freshness limit since its last reading.
+def outage_event(last: Perpetuals, max_age: int, at: int) -> NewEvent:
+    """The market feed has passed its freshness limit since its last reading; noticed at `at`.
 
     The collector and the web both notice it. The last reading identifies the outage, so that it is
     recorded once.
     """
-    return NewEvent("feed.down", last.as_of + max_age, f"{VENUE}/{last.as_of}", {**_FEED})
+    members = {**_FEED, "stale_since": iso_timestamp(last.as_of + max_age)}
+    return NewEvent("feed.down", at, f"{VENUE}/{last.as_of}", {**members})
 
 
 def recovery_event(last: Perpetuals, at: int) -> NewEvent:

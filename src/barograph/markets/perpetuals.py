@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated
 
+import msgspec
 from pydantic import Field
 
 from barograph import NOTICE
 from barograph.kit.csv_table import CSV, cell, table
 from barograph.kit.documents import JSON, Document
-from barograph.kit.lists import ListBody, ListHead, Next
+from barograph.kit.lists import ListBody, ListHead
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.kit.wire import Notice, WireModel
 from barograph.markets.documents import (
@@ -25,7 +26,6 @@ from barograph.markets.symbols import symbol_of
 from barograph.markets.view import MarketView
 
 PERPETUALS_PATH = "/api/v1/perpetuals"
-MAX_PAGE = 100
 NEAR_A_DAY = HOUR // 2 + 5 * MINUTE
 """How far the recorded hour may be from 24 hours ago; the collector changes it every hour."""
 
@@ -35,13 +35,14 @@ Usd = Annotated[float | None, Field(description="Value of the liquidated positio
 
 
 class Liquidations24h(WireModel):
-    """Liquidations of one contract in 24 hours; null members if coverage is too low."""
+    """Liquidations of one contract in 24 hours; the sums are null if coverage is too low."""
 
     available: bool
     longUsd: Usd = None
     shortUsd: Usd = None
     watchedPct: Annotated[
-        float | None, Field(description="Share of the 24 hours that we covered, in percent.")
+        float | None,
+        Field(description="Share of the 24 hours that we covered, in percent; null if unknown."),
     ] = None
     as_of: Annotated[str | None, Field(description="End of the 24 hours.")] = None
 
@@ -95,7 +96,7 @@ class PerpetualList(ListBody):
     """Perpetuals: BTC, ETH and SOL, then the others, the largest open interest first."""
 
     perpetuals: list[PerpetualEntry]
-    next: Next
+    next: Annotated[None, Field(description="Always null: there is only one page.")]
 
 
 def perpetual_document(view: MarketView, perpetual: Perpetual) -> Document:
@@ -107,26 +108,34 @@ def perpetual_document(view: MarketView, perpetual: Perpetual) -> Document:
     return fresh_document(view, body.encode(), [share], view.liquidations_until)
 
 
-def list_document(
-    view: MarketView,
-    page: Sequence[Perpetual],
-    form: str,
-    following: str | None = None,
-    *,
-    compress: bool = False,
-) -> Document:
-    """Some perpetuals as JSON or CSV; `following` is the address of the next page."""
-    reading, entries = view.perpetuals, [_entry(view, each) for each in page]
+class _Listed(msgspec.Struct):
+    perpetuals: list[msgspec.Raw]
+
+
+def list_document(view: MarketView, contracts: Sequence[Perpetual], form: str) -> Document:
+    """All perpetuals as JSON or CSV."""
+    reading, entries = view.perpetuals, [_entry(view, each) for each in contracts]
     if form == "csv":
         body, kind = table(",".join(COLUMNS), map(_row, entries), reading.source), CSV
     else:
         head = ListHead(reading.as_of, VENUE, reading.source)
         encoded = [each.encode() for each in entries]
-        body, kind = head.encode("perpetuals", encoded, following), JSON
-    shares = (view.share(each.contract) for each in page)
+        body, kind = head.encode("perpetuals", encoded, None), JSON
+    shares = (view.share(each.contract) for each in contracts)
     return fresh_document(
-        view, body, shares, view.liquidations_until, content_type=kind, compress=compress
+        view, body, shares, view.liquidations_until, content_type=kind, compress=True
     )
+
+
+def cut_document(view: MarketView, whole: Document, form: str, limit: int) -> Document:
+    """The first entries of the list, cut out of it: rendering 500 of them again takes 30 ms."""
+    if form == "csv":
+        body, kind = b"".join(whole.body.splitlines(keepends=True)[: limit + 1]), CSV
+    else:
+        entries = msgspec.json.decode(whole.body, type=_Listed).perpetuals[:limit]
+        head = ListHead(view.perpetuals.as_of, VENUE, view.perpetuals.source)
+        body, kind = head.encode("perpetuals", [bytes(each) for each in entries], None), JSON
+    return fresh_document(view, body, [], whole.until, content_type=kind)
 
 
 def _entry(view: MarketView, each: Perpetual) -> PerpetualEntry:
@@ -172,15 +181,17 @@ def _change(now: float | None, before: float | None) -> float | None:
 
 
 def _liquidations(view: MarketView, contract: str) -> Liquidations24h:
-    totals = view.liquidations
-    if totals is None or totals.by_contract is None or contract in view.perpetuals.unwatched:
+    totals = view.watched
+    if totals is None:
         return Liquidations24h(available=False)
-    longs, shorts = totals.by_contract.get(contract, (0.0, 0.0))
+    is_published = contract not in view.perpetuals.unwatched
+    sums = totals.by_contract if view.liquidations is not None and is_published else None
+    longs, shorts = (None, None) if sums is None else sums.get(contract, (0.0, 0.0))
     return Liquidations24h(
-        available=True,
+        available=sums is not None,
         longUsd=longs,
         shortUsd=shorts,
-        watchedPct=totals.watched_pct,
+        watchedPct=totals.watched_pct if is_published else 0.0,
         as_of=_text(totals.as_of),
     )
 

@@ -4,6 +4,7 @@ from barograph.board.board import Board
 from barograph.errors import UpstreamUnavailable
 from barograph.events.records import NewEvent
 from barograph.kit.timestamps import SECOND
+from barograph.markets.aliases import find_contract
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.market_events import outage_event
 from barograph.markets.records import Perpetuals
@@ -59,7 +60,7 @@ class MarketReader:
             perpetuals=perpetuals,
             by_name=self._index(perpetuals),
             shares={} if shares is None else shares.shares,
-            liquidations=self._liquidations(board, now),
+            watched=self._liquidations(board, now),
             regime=self._regime(board, now),
             day_ago=board.latest(DAY_AGO),
         )
@@ -68,6 +69,14 @@ class MarketReader:
         """The contracts of the last reading, whatever its age; None before the first one."""
         perpetuals = board.latest(PERPETUALS)
         return None if perpetuals is None else self._index(perpetuals)
+
+    def symbol(self, board: Board, text: str) -> str | None:
+        """The symbol in events of the contract that a text names; None if none is listed."""
+        index = self.contracts(board)
+        if index is None:
+            return text.upper()  # before the first reading we can't tell
+        found = find_contract(index, text)
+        return None if found is None else found.base.upper()
 
     def outages(self, board: Board, now: int) -> list[NewEvent]:
         """The outage of the market feed, if it is well past its freshness limit.
@@ -78,7 +87,7 @@ class MarketReader:
         last, limit = board.latest(PERPETUALS), self._limits.perpetuals
         if last is None or now - last.as_of < limit + WRITE_TIME:
             return []
-        return [outage_event(last, limit)]
+        return [outage_event(last, limit, now)]
 
     def _index(self, perpetuals: Perpetuals) -> ContractIndex:
         """Index each reading once, for all requests."""
@@ -91,7 +100,7 @@ class MarketReader:
         totals = board.latest(LIQUIDATIONS)
         if totals is None or not is_fresh(totals.as_of, self._limits.liquidations, now):
             return None
-        return totals if totals.watched_pct >= self._limits.min_coverage_pct else None
+        return totals
 
     def _regime(self, board: Board, now: int) -> Regime | None:
         regime = board.latest(REGIME)

@@ -1,5 +1,6 @@
 """Reads recorded series for charts and downloads."""
 
+from collections import Counter
 from collections.abc import Callable, Coroutine, Hashable, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -253,13 +254,23 @@ async def recorded_points(
     return {row[0]: _point(measure, row) for row in rows}
 
 
-async def measured_counts(
-    tx: Transaction, resolution: Resolution, contract: str, measure: Measure, grid: range
-) -> dict[int, int]:
-    """How many values we measured ourselves in each interval of a grid."""
-    sql = _MEASURED.format(column=_COLUMN[measure])
-    key = (VENUE, resolution, contract)
-    return dict(await tx.fetch(sql, *key, grid.start, grid.stop, grid.step))
+async def watched_shares(tx: Transaction, grid: range, now: int) -> dict[int, float]:
+    """The share of each interval of a grid in which the collector was connected.
+
+    Hours are stored with their share a little after they end; until then, and for minutes, we sum
+    the spans of the liquidation stream, which the same process watches.
+    """
+    step, since, end = grid.step, grid.start, min(grid[-1] + grid.step, now)
+    watched: Counter[int] = Counter()
+    if step >= HOUR:
+        for at, pct in await tx.fetch(_WATCHED_HOURS, VENUE, since, end, step):
+            watched[at] = round(100 * pct) * _HUNDREDTH
+        newest = await tx.fetch(_NEWEST_HOUR, VENUE, now)
+        since = max(since, newest[0][0] + HOUR) if newest else since
+    for start, stop in await watched_between(tx, since, end):
+        for at in range(start - start % step, stop, step):
+            watched[at] += min(stop, at + step) - max(start, at)
+    return {at: 10_000 * each // step / 10_000 for at, each in watched.items()}
 
 
 def _point(measure: Measure, row: Row) -> Point:
@@ -293,11 +304,9 @@ _COLUMN: dict[Measure, str] = {
     "open-interest": "open_interest_usd",
     "long-accounts": "long_account_pct",
 }
-_MEASURED = """
-SELECT at - at % $6, COUNT({column}) FROM readings
-WHERE venue = $1 AND resolution = $2 AND contract = $3 AND at >= $4 AND at < $5
-    AND origin = 'measured'
-GROUP BY 1
+_WATCHED_HOURS = """
+SELECT at - at % $4, SUM(watched_pct) FROM liquidation_hours
+WHERE venue = $1 AND at >= $2 AND at < $3 GROUP BY 1
 """
 _FIRST_READING = """
 SELECT at FROM readings WHERE venue = $1 AND resolution = $2 AND contract = $3 ORDER BY at LIMIT 1

@@ -36,8 +36,8 @@ class MarketView(NamedTuple):
     shares: Mapping[str, LongAccounts]
     """Long-account shares by full name, of any age; `share` returns only fresh ones."""
 
-    liquidations: LiquidationTotals | None
-    """None when stale, or when we watched too little of the 24 hours."""
+    watched: LiquidationTotals | None
+    """Liquidations, however little of the 24 hours we watched; None when stale."""
 
     regime: Regime | None
     day_ago: DayAgo | None = None
@@ -48,11 +48,17 @@ class MarketView(NamedTuple):
         return self.perpetuals.as_of + self.limits.perpetuals
 
     @property
+    def liquidations(self) -> LiquidationTotals | None:
+        """None when stale, or when we watched too little of the 24 hours."""
+        known, lowest = self.watched, self.limits.min_coverage_pct
+        return None if known is None or known.watched_pct < lowest else known
+
+    @property
     def liquidations_until(self) -> int:
         """When the market feed or the liquidations reach their freshness limit."""
-        if self.liquidations is None:
+        if self.watched is None:
             return self.until
-        return min(self.until, self.liquidations.as_of + self.limits.liquidations)
+        return min(self.until, self.watched.as_of + self.limits.liquidations)
 
     def share(self, contract: str) -> LongAccounts | None:
         """The long-account share of a contract, if it is fresh."""

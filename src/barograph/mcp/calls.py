@@ -16,7 +16,6 @@ from barograph.errors import RequestError
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import Document
 from barograph.kit.http import DocumentResponse, Scope
-from barograph.kit.timestamps import DAY, MINUTE
 from barograph.limits.rate_limits import TOOL_CALLS, RateLimiter, Usage, retry_seconds
 from barograph.markets.documents import MARKET_STATE_PATH, market_state_document
 from barograph.markets.reader import MarketReader
@@ -54,6 +53,7 @@ def tool_reads(
     status: StatusReader,
     perpetuals: Callable[[], Document],
     events: Endpoint,
+    newest_events: Callable[[Query], Query],
     series: Endpoint,
 ) -> ToolReads:
     """The reads of all tools, made of the readers of the free endpoints."""
@@ -65,10 +65,6 @@ def tool_reads(
         if document is None or not document.since <= now < document.until:
             document = market_state_document(markets.view(board, now))
         return document.body
-
-    def since_yesterday(query: Query) -> Query:
-        a_day_ago = str(clock() // MINUTE * MINUTE - DAY)  # the same for a minute, for the cache
-        return query if {"after", "since"} & query.keys() else {**query, "since": a_day_ago}
 
     return {
         tools.MARKET_STATE: read_market_state,
@@ -83,7 +79,7 @@ def tool_reads(
         tools.SIGNALS: lambda *_: signals.document(board, clock()).body,
         tools.GUIDES: lambda *_: guides.body,
         tools.STATUS: lambda *_: status.status(board, clock()).encode(),
-        tools.EVENTS: _from_endpoint(tools.EVENTS, events, since_yesterday),
+        tools.EVENTS: _from_endpoint(tools.EVENTS, events, newest_events),
         tools.SERIES: _from_endpoint(tools.SERIES, series),
     }
 

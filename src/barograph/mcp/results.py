@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from barograph.kit.lists import position_in
 from barograph.kit.timestamps import iso_timestamp
 from barograph.markets.documents import derivatives_document, market_document
 from barograph.markets.view import MarketView
@@ -52,6 +53,8 @@ def perpetuals_result(body: bytes, sort: str, limit: int, members: Iterable[str]
 def page_result(body: bytes, members: Iterable[str]) -> bytes:
     """These members of a page of a list."""
     page = msgspec.json.decode(body)
+    if "points" in page:  # a model can't open the address of the next page
+        page["next_from"] = page["next"] and iso_timestamp(position_in(page["next"], int))
     return msgspec.json.encode({name: page[name] for name in members})
 
 

@@ -38,7 +38,8 @@ def _entries(**members: Schema) -> Schema:
 
 
 _NUMBER: Schema = {"$ref": "#/$defs/n"}
-"""A number or null, by far the most frequent long part of a schema.
+_TEXT_OR_NULL: Schema = {"$ref": "#/$defs/s"}
+"""A number or null and a text or null, by far the most frequent long parts of a schema.
 
 A list of types would be shorter, but some clients know only single types.
 """
@@ -90,8 +91,10 @@ class Tool(NamedTuple):
     def entry(self) -> dict[str, Any]:
         """The tool's entry in the list, in as few tokens as possible."""
         output = {**_object(**self.output), "required": list(self.output)}
-        if "#/$defs" in str(output):
-            output["$defs"] = {"n": _nullable("number")}
+        shared = {"n": _nullable("number"), "s": _nullable("string")}
+        used = {name: each for name, each in shared.items() if f"#/$defs/{name}" in str(output)}
+        if used:
+            output["$defs"] = used
         return {
             "name": self.name,
             "title": self.title,
@@ -118,11 +121,10 @@ _SYMBOL: Schema = {
 _TEXT: Schema = {"type": "string"}
 _FUNDING = {"fundingIntervalHours": _NUMBER, "fundingRatePct8h": _NUMBER}
 _SOURCED = {"as_of": _TEXT, "source": _TEXT, "notice": _TEXT}
-_NEXT = {"next": _nullable("string")}
 _POINT = {
     "at": _TEXT,
     "value": _nullable("number", "string"),
-    "origin": _nullable("string"),
+    "origin": _TEXT_OR_NULL,
     "watched": _NUMBER,
 }
 _COMPARED = ("lastPrice", "openInterestUsd", "longAccountPct", *_FUNDING, "priceChange24hPct")
@@ -192,26 +194,33 @@ TOOLS = (
     Tool(
         EVENTS,
         "Events",
-        "What changed, oldest first. Keep the last id and pass it as after next time. An error "
-        "if the database fails.",
-        {**_SOURCED, "events": _entries(id={"type": "integer"}, type=_TEXT, at=_TEXT), **_NEXT},
+        "What changed, oldest first; by default the newest. Pass the last id as after next time. "
+        "An error if the database fails.",
         {
-            "after": {"type": "integer", "description": "Events after this id."},
-            "since": {
-                "type": "string",
-                "description": "Or from this ISO time on; default a day ago.",
-            },
+            **_SOURCED,
+            "last_id": {"type": "integer"},
+            "events": _entries(id={"type": "integer"}, type=_TEXT, at=_TEXT),
+        },
+        {
+            "after": {"type": "integer", "description": "After this id."},
+            "since": {"type": "string", "description": "Or since an ISO time."},
             "type": {"type": "array", "items": {"enum": list(EVENT_TYPES)}},
-            "symbol": {"type": "string", "description": "BTC, or several with commas."},
+            "symbol": {"type": "string", "description": "BTC or BTC,ETH."},
             "limit": _limit(1, 20, MAX_EVENTS),
         },
     ),
     Tool(
         SERIES,
         "Series",
-        "Recorded history, oldest first; value null is a gap. To continue, pass the last at as "
-        "from. An error if the database fails.",
-        {**_SOURCED, "unit": _TEXT, "points": _entries(**_POINT), **_NEXT},
+        "Recorded history, oldest first; value null is a gap. Continue from next_from until it is "
+        "null. An error if the database fails.",
+        {
+            **_SOURCED,
+            **dict.fromkeys(("measure", "unit"), _TEXT),
+            **dict.fromkeys(("venue", "symbol", "next_from"), _TEXT_OR_NULL),
+            "interval_seconds": _NUMBER,
+            "points": _entries(**_POINT),
+        },
         {
             "measure": {
                 "type": "string",
@@ -219,9 +228,9 @@ TOOLS = (
                 "description": "price, funding, open-interest, long-accounts, "
                 "settled-funding, liquidations, regime, signals (with key), us10y …",
             },
-            "symbol": {"type": "string", "description": "Default BTC."},
+            "symbol": {"type": "string", "description": "Default BTC; liquidations: all."},
             "key": {"type": "string"},
-            "from": {"type": "string", "description": "ISO time; default 7 days ago or more."},
+            "from": {"type": "string", "description": "ISO; default 7 days ago or more."},
             "to": {"type": "string"},
             "interval": {"type": "string", "enum": ["minute", "hour", "4h", "day"]},
             "limit": _limit(1, MAX_POINTS, MAX_POINTS),

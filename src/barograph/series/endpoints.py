@@ -29,11 +29,12 @@ from barograph.kit.timestamps import SECOND
 from barograph.kit.wire import Schema, WireModel, operation, parameter
 from barograph.limits.listings import Listing, Listings, ListPart
 from barograph.markets.reader import MarketReader
-from barograph.markets.records import VENUE
+from barograph.markets.records import MAJORS, VENUE
 from barograph.markets.view import PERPETUALS
-from barograph.series.query import INTERVALS, MARKET_SERIES, SeriesQuery, series_query
+from barograph.series.query import MARKET_SERIES, STEPS, SeriesQuery, series_query
 from barograph.series.reader import SeriesPage, read_page
 from barograph.settings import Settings
+from barograph.signals.methods import DAILY
 from barograph.signals.reader import FIGURES
 
 SERIES_FOLDER = "/api/v1/series/"
@@ -45,28 +46,52 @@ _ORIGIN = (
     "exchange reports it, or `published` by a publisher of daily figures."
 )
 _WATCHED = (
-    "The share of the interval that we watched ourselves: of liquidations by time, of readings by "
-    "their number. 0 for what we know only from the exchange. Null for changes and daily figures."
+    "The share of the interval in which the collector was connected to the exchange, from 0 to 1. "
+    "0 for gaps and for back-filled points. A settlement has 1 if we recorded it when it happened, "
+    "else 0. Null for changes and daily figures."
+)
+_VALUE = (
+    "The reading at the start of the interval; for liquidations the sum of the interval. Null is a "
+    "gap. Changes have the new label."
 )
 
 
 class MeasurePoint(WireModel):
-    """One point. The members after `watched` depend on the measure."""
+    """One point. The members after `watched` depend on the measure; other measures lack them."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(json_schema_serialization_defaults_required=False)
 
     at: Annotated[str, Field(description="Instant, or start of the interval or day.")]
-    value: Annotated[float | str | None, Field(description="Number or label. Null is a gap.")]
+    value: Annotated[float | str | None, Field(description=_VALUE)]
     origin: Annotated[Origin | None, Field(description=_ORIGIN)]
     watched: Annotated[float | None, Field(ge=0, le=1, description=_WATCHED)]
+    interval_hours: Annotated[
+        float | None, Field(description="settled-funding: hours since the settlement before.")
+    ] = None
+    rate_8h: Annotated[
+        float | None, Field(description="settled-funding: the rate per 8 hours, in %.")
+    ] = None
+    long_usd: Annotated[
+        float | None, Field(description="liquidations: of long positions, in USD.")
+    ] = None
+    short_usd: Annotated[
+        float | None, Field(description="liquidations: of short positions, in USD.")
+    ] = None
+    funding_8h_pct: Annotated[
+        float | None, Field(description="regime: BTC funding per 8 hours at the change, in %.")
+    ] = None
+    text: Annotated[str, Field(description="signals: the reading in words.")] = ""
+    revision: Annotated[int, Field(description="Daily figures: 1 is the first.")] = 1
+    observed_at: Annotated[str, Field(description="Daily figures: when we read it.")] = ""
 
 
 class MeasureSeries(ListBody):
     """A recorded series, oldest point first."""
 
-    venue: Annotated[str | None, Field(description="Null for daily figures.")]  # type: ignore[assignment]
+    venue: Annotated[str | None, Field(description="Null for daily figures and their signals.")]  # type: ignore[assignment]
     measure: str
-    symbol: Annotated[str | None, Field(description="The asset, or the key of a signal.")]
+    symbol: Annotated[str | None, Field(description="The asset; null for all or without one.")]
+    key: Annotated[str | None, Field(description="The key of a signal, else null.")]
     unit: Annotated[str, Field(description="The unit of every value.")]
     interval_seconds: Annotated[int | None, Field(description="Null without a grid.")]
     points: list[MeasurePoint]
@@ -96,7 +121,7 @@ class SeriesAnswer(NamedTuple):
             given=stated(given, query.span, **known_at),
             start=query.start,
             read=read,
-            file_name=f"{query.subject or 'all'}-{measure}",
+            file_name=f"{query.key or query.symbol or 'all'}-{measure}",
         )
 
     async def _part(self, query: SeriesQuery) -> ListPart[int]:
@@ -106,14 +131,15 @@ class SeriesAnswer(NamedTuple):
         page = await self.database.read(lambda tx: read_page(tx, query, contracts, now))
         also = {
             "measure": query.measure,
-            "symbol": page.symbol or query.subject,
+            "symbol": page.symbol,
+            "key": query.key,
             "unit": query.rules.unit,
             "interval_seconds": query.step // SECOND if query.has_grid else None,
         }
         return ListPart(self._head(query, page), page.rows, page.following, also)
 
     def _head(self, query: SeriesQuery, page: SeriesPage) -> ListHead:
-        if query.is_macro:
+        if query.is_macro or query.key in DAILY:
             source = page.source or self.settings.macro_source or FIGURES
             return ListHead(query.known_at, None, source)
         newest = self.board.latest(PERPETUALS)
@@ -142,19 +168,24 @@ def series_routes(answer: SeriesAnswer, listings: Listings) -> ApiRouter:
 _RESPONSES: dict[int, str | Schema] = {
     200: also_table(MARKET_SERIES["funding"].members),
     400: "Invalid parameter, or one that does not apply to the measure.",
-    404: "Unknown measure, symbol, interval, key or venue.",
+    404: "Unknown measure, symbol, key or venue.",
     **READ_ERRORS,
 }
 _MEASURES = f"{', '.join(MARKET_SERIES)}, or daily figures such as us10y, sofr or etf-ibit-aum."
 _SYMBOL = "Base asset, full contract name or alias. Default: BTC; all contracts for liquidations."
-_INTERVAL = "For readings and liquidations. `minute` exists for BTC, ETH and SOL."
+_INTERVAL = (
+    "For readings and liquidations. `1m`, `1h` and `1d` are other names of minute, hour and day. "
+    f"`minute` exists for readings of {', '.join(MAJORS)}. By default, readings are kept for 730 "
+    "days (by the minute 30), liquidations of one contract for 90, and the rest for good."
+)
+_DAYS = "7 days (settled-funding: 30, regime and signals: 90, daily figures: 365)"
 _PARAMETERS = (
     parameter("path", "measure", f"One of {_MEASURES}", example="funding"),
     parameter("query", "symbol", _SYMBOL, example="BTC"),
     parameter("query", "key", "The key of a signal. Default: btc-funding-regime."),
     VENUE_PARAMETER,
-    *time_parameters("7 to 365 days, by measure,"),
-    parameter("query", "interval", _INTERVAL, enum=list(INTERVALS), default="hour"),
+    *time_parameters(_DAYS),
+    parameter("query", "interval", _INTERVAL, enum=list(STEPS), default="hour"),
     parameter("query", "as_of", f"Daily figures as they were known then: {TIME_RULE}."),
     limit_parameter(),
     CURSOR_PARAMETER,

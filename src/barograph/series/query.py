@@ -14,6 +14,7 @@ from barograph.settings import Settings
 from barograph.signals.methods import BY_KEY
 
 INTERVALS = {"minute": MINUTE, "hour": HOUR, "4h": 4 * HOUR, "day": DAY}
+STEPS = {**INTERVALS, "1m": MINUTE, "1h": HOUR, "1d": DAY}
 
 _EVERY = ("from", "to", "limit", "cursor", "format")
 _GRID = ("venue", "symbol", "interval", *_EVERY)
@@ -62,8 +63,11 @@ class SeriesQuery(NamedTuple):
 
     measure: str
     rules: MeasureRules
-    subject: str | None
-    """The symbol as given, or the key of a signal."""
+    symbol: str | None
+    """As given."""
+
+    key: str | None
+    """Of a signal."""
 
     span: Window
     step: int
@@ -96,7 +100,7 @@ def series_query(
 
     Raises:
         InvalidRequest: one is invalid or does not apply to the measure.
-        NotFound: the measure, the interval or the signal is unknown.
+        NotFound: the measure or the signal is unknown.
     """
     measures = {**MARKET_SERIES, **macro_series(settings)}
     if measure not in measures:
@@ -114,7 +118,8 @@ def series_query(
     return SeriesQuery(
         measure=measure,
         rules=rules,
-        subject=_subject(rules, given),
+        symbol=_symbol(rules, given),
+        key=_key(rules, given),
         span=span,
         step=step,
         known_at=_known_at(given, now),
@@ -125,7 +130,7 @@ def series_query(
 
 
 def _step(measure: str, given: Mapping[str, str]) -> int:
-    step = INTERVALS[one_of(given, "interval", INTERVALS, "hour")]
+    step = STEPS[one_of(given, "interval", STEPS, "hour", InvalidRequest)]
     if measure == "liquidations" and step == MINUTE:
         raise InvalidRequest(
             "liquidations have no interval=minute; /api/v1/liquidations lists each of them"
@@ -142,11 +147,14 @@ def _retained_days(
     return settings.liquidation_history_days if is_by_contract else None
 
 
-def _subject(rules: MeasureRules, given: Mapping[str, str]) -> str | None:
-    if "key" in rules.parameters:
-        return one_of(given, "key", BY_KEY, next(iter(BY_KEY)))
+def _symbol(rules: MeasureRules, given: Mapping[str, str]) -> str | None:
     default = None if "long_usd" in rules.extra else DEFAULT_SYMBOL
     return given.get("symbol", default) if "symbol" in rules.parameters else None
+
+
+def _key(rules: MeasureRules, given: Mapping[str, str]) -> str | None:
+    is_signal = "key" in rules.parameters
+    return one_of(given, "key", BY_KEY, next(iter(BY_KEY))) if is_signal else None
 
 
 def _known_at(given: Mapping[str, str], now: int) -> int:

@@ -18,8 +18,8 @@ from barograph.markets.series import (
     first_reading,
     known_liquidations,
     liquidation_columns,
-    measured_counts,
     recorded_points,
+    watched_shares,
     watched_since,
 )
 from barograph.markets.settlements import LATE_REPORT, SettledFunding, known_settlements
@@ -60,9 +60,9 @@ async def read_page(
         return await _changes(tx, query)
     if "symbol" not in query.rules.parameters:
         return await _figures(tx, query)
-    if query.subject is None:
+    if query.symbol is None:
         return await _liquidations(tx, query, None, now)
-    contract = await recorded_contract(tx, contracts, query.subject)
+    contract = await recorded_contract(tx, contracts, query.symbol)
     if query.measure == "liquidations":
         page = await _liquidations(tx, query, contract, now)
     elif query.measure in MEASURES:
@@ -96,19 +96,17 @@ async def _readings(tx: Transaction, query: SeriesQuery, contract: str, now: int
     points = [found.get(at, Point(at, None)) for at in grid]
     if following is None and points and points[-1].value is None and now - points[-1].at < GRACE:
         points.pop()  # late, which is not a gap yet
-    counts = await measured_counts(tx, resolution, contract, measure, grid)
-    in_all = query.step // (MINUTE if resolution == "minute" else HOUR)
-    rows = [_reading_row(each, counts.get(each.at, 0) / in_all) for each in points]
-    return SeriesPage(rows, following)
+    watched = await watched_shares(tx, grid, now) if grid else {}
+    return SeriesPage([_reading_row(each, watched.get(each.at, 0.0)) for each in points], following)
 
 
 def _reading_row(point: Point, watched: float) -> SeriesRow:
-    """A reading at the start of an interval, and the share of it that has measured readings."""
-    origin = "backfilled" if point.is_backfilled else "measured"
-    return (
-        *(iso_timestamp(point.at), point.value),
-        *(None if point.value is None else origin, round(watched, 4)),
-    )
+    """A reading at the start of an interval, and the share of it that we watched."""
+    if point.value is None:
+        return (iso_timestamp(point.at), None, None, 0.0)
+    if point.is_backfilled:
+        return (iso_timestamp(point.at), point.value, "backfilled", 0.0)
+    return (iso_timestamp(point.at), point.value, "measured", watched)
 
 
 async def _liquidations(
@@ -169,7 +167,7 @@ def _settlement_row(settled: SettledFunding) -> SeriesRow:
 async def _changes(tx: Transaction, query: SeriesQuery) -> SeriesPage:
     """The label at the start of the range, which may have begun before it, and each change."""
     sql = _CHANGES[query.measure]
-    key, (start, end) = query.subject or VENUE, query.span
+    key, (start, end) = query.key or VENUE, query.span
     before = []
     if query.start == start:
         before = await tx.fetch(f"{sql} AND at <= $2 ORDER BY at DESC LIMIT 1", key, start)

@@ -14,7 +14,8 @@ from starlette.responses import Response
 from barograph import NOTICE
 from barograph.briefs.records import Brief
 from barograph.briefs.store import BRIEFS, NEWEST, newest_briefs
-from barograph.discovery.files import ATOM_TYPE, BRIEFS_FEED, FEEDS
+from barograph.discovery.files import ATOM_TYPE, BRIEFS_FEED, EVENTS_FEED, FEEDS
+from barograph.errors import InvalidRequest
 from barograph.events.endpoints import EVENTS_PATH
 from barograph.events.records import EVENTS, Event, EventType
 from barograph.kit.timestamps import iso_timestamp
@@ -120,6 +121,8 @@ def feed_file_routes(site: Site, source: str) -> PageRouter:
         return made[path][1]
 
     async def read_feed(request: Request) -> Response:
+        if request.query_params and request.scope["path"].startswith(EVENTS_FEED):
+            raise InvalidRequest(f"a feed has no parameters; {EVENTS_PATH} has filters")
         return await site.respond(request, lambda _: page(request.scope["path"]))
 
     for path in FEEDS:

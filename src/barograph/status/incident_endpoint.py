@@ -13,11 +13,12 @@ from barograph.kit.database import Database
 from barograph.kit.documents import Document
 from barograph.kit.http import ApiRouter
 from barograph.kit.lists import (
+    CURSOR_PARAMETER,
     READ_ERRORS,
     VENUE_PARAMETER,
+    Cursors,
     ListBody,
     Next,
-    address,
     given_parameters,
     limit_parameter,
     one_of,
@@ -37,8 +38,6 @@ from barograph.status.rules import Condition
 INCIDENTS_PATH = "/api/v1/incidents"
 DEFAULT_DAYS = 7
 DEFAULT_INCIDENTS, MAX_INCIDENTS = 50, 500
-MOST_AT_ONCE = 64
-"""More than twice the number of checks."""
 
 
 class IncidentBody(WireModel):
@@ -88,24 +87,26 @@ def incident_routes(
     reads: RenderedReads,
     *,
     venue: str,
-    base_url: str,
+    cursors: Cursors,
 ) -> ApiRouter:
     """The route of the incidents."""
     router = ApiRouter(tags=["status"])
 
     async def page(given: dict[str, str]) -> Document:
-        # A day more than is kept, because the retention moves on while a reader follows `next`.
         now = board.clock()
-        span = window(given, now=now, oldest=now - KEPT_FOR - DAY, default=DEFAULT_DAYS * DAY)
+        span = window(given, now=now, oldest=now - KEPT_FOR, default=DEFAULT_DAYS * DAY)
         limit = page_limit(given, default=DEFAULT_INCIDENTS, highest=MAX_INCIDENTS)
-        check, count = given.get("check", ""), limit + MOST_AT_ONCE
+        check, same = given.get("check", ""), stated(given, span)
+        after = cursors.position(INCIDENTS_PATH, same, (span.end - 1, ""))
         found = await database.read(
-            lambda tx: read_status_history(tx, span.end - 1, span.start, name=check, count=count)
+            lambda tx: read_status_history(
+                tx, span.end - 1, span.start, name=check, after=after, count=limit + 1
+            )
         )
-        shown, following = _page(found.incidents, limit, span.start), None
-        if len(shown) < len(found.incidents):
-            older = span._replace(end=shown[-1].started_at)
-            following = address(base_url, INCIDENTS_PATH, stated(given, older))
+        shown, following = found.incidents[:limit], None
+        if len(found.incidents) > limit:
+            last = (shown[-1].started_at, shown[-1].name)
+            following = cursors.address(INCIDENTS_PATH, same, last)
         as_of = max(found.last_at.values(), default=now)
         body = IncidentList(
             as_of=iso_timestamp(as_of),
@@ -132,17 +133,6 @@ def incident_routes(
     return router
 
 
-def _page(incidents: Sequence[Incident], limit: int, start: int) -> Sequence[Incident]:
-    """The newest incidents. The next page has those that began before the last of these.
-
-    So incidents of one minute stay together, and so do all that began before the range.
-    """
-    if len(incidents) <= limit:
-        return incidents
-    last = incidents[limit - 1].started_at
-    return [each for each in incidents if each.started_at >= last or last <= start]
-
-
 def _incident(incident: Incident) -> IncidentBody:
     found = incident._asdict()
     for name in ("started_at", "ended_at", "unwatched_from", "unwatched_until"):
@@ -167,9 +157,6 @@ _PARAMETERS = (
         "One check: a name in `/api/status`, or the API itself (`api`). Default: all.",
     ),
     VENUE_PARAMETER,
-    limit_parameter(
-        DEFAULT_INCIDENTS,
-        MAX_INCIDENTS,
-        " Incidents that began in the same minute stay on one page.",
-    ),
+    limit_parameter(DEFAULT_INCIDENTS, MAX_INCIDENTS),
+    CURSOR_PARAMETER,
 )

@@ -214,14 +214,17 @@ async def read_status_history(
     since: int | None = None,
     *,
     name: str = "",
+    after: tuple[int, str] = (FOREVER, ""),
     count: int = INCIDENTS_SHOWN,
 ) -> StatusHistory:
-    """Read what the status page shows; or all since another time, with the incidents of a part."""
+    """Read what the status page shows; or all since another time, with the incidents of a part.
+
+    `after` is the start and the name of the last incident of the page before.
+    """
     hours = await tx.fetch(_COUNTS, "hour", now // HOUR * HOUR - (HOURS_SHOWN - 1) * HOUR, now)
-    latest = FOREVER if since is None else now
     since = now // DAY * DAY - (DAYS_SHOWN - 1) * DAY if since is None else since
     days = await tx.fetch(_COUNTS, "day", since // DAY * DAY, now)
-    incidents = await tx.fetch(_INCIDENTS, since, latest, name, count)
+    incidents = await tx.fetch(_INCIDENTS, since, *after, name, count)
     last_at = await tx.fetch("SELECT name, last_at FROM status_runs")
     return StatusHistory(
         now,
@@ -243,8 +246,9 @@ FROM status_incidents
 _OPEN_INCIDENTS = f"{_INCIDENT} WHERE ended_at IS NULL"
 _INCIDENTS = f"""
 {_INCIDENT}
-WHERE (ended_at IS NULL OR ended_at >= $1) AND started_at <= $2 AND ($3 = '' OR name = $3)
-ORDER BY started_at DESC, name LIMIT $4
+WHERE (ended_at IS NULL OR ended_at >= $1)
+    AND (started_at < $2 OR started_at = $2 AND name > $3) AND ($4 = '' OR name = $4)
+ORDER BY started_at DESC, name LIMIT $5
 """
 _ADD_COUNT = """
 INSERT INTO status_counts (resolution, name, at, ok, degraded, down)

@@ -8,8 +8,9 @@ would parse any number of interim responses (103).
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from ipaddress import ip_address
 
@@ -28,6 +29,9 @@ from barograph.webhooks.targets import IpAddress, Target, is_allowed, parse_targ
 
 CONNECT_SECONDS = 3.0
 TOTAL_SECONDS = 10.0
+BODY_SECONDS = 2.0
+"""Only a challenge needs the body, so a slow one doesn't occupy us for longer."""
+
 MAX_REPLY = 16 * 1024
 """The most bytes to read of a response, including its header."""
 
@@ -46,6 +50,12 @@ class PrivateTarget(Forbidden):
     """The address is not public, so nothing was sent."""
 
     kind = "private address"
+
+
+class UnknownHost(UnknownToUpstream):
+    """The name has no address."""
+
+    kind = "host name not found"
 
 
 class TimedOut(Unreachable):
@@ -78,13 +88,13 @@ class HttpWebhookSender:
 
         Raises:
             PrivateTarget: the name has an address that is not public.
-            UnknownToUpstream: the name has no address.
-            Unreachable: no connection, or no answer in time.
+            UnknownHost: the name has no address.
+            Unreachable: no connection, or no status in time.
             InvalidReply: the answer is not HTTP, or its header is too long.
         """
         try:
-            async with asyncio.timeout(self._seconds):
-                return await self._post(url, fields, body)
+            async with asyncio.timeout(self._seconds) as limit:
+                return await self._post(url, fields, body, limit)
         except TimeoutError as error:
             raise TimedOut("no answer in time") from error
         except h11.ProtocolError as error:
@@ -97,7 +107,9 @@ class HttpWebhookSender:
         """Release the threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _post(self, url: str, fields: dict[str, str], body: bytes) -> Reply:
+    async def _post(
+        self, url: str, fields: dict[str, str], body: bytes, limit: asyncio.Timeout
+    ) -> Reply:
         target, addresses = await self._checked(url)
         reader, writer = await self._connect(target, addresses)
         try:
@@ -107,7 +119,10 @@ class HttpWebhookSender:
             connection = h11.Connection(h11.CLIENT)
             for event in (request, h11.Data(body), h11.EndOfMessage()):
                 writer.write(connection.send(event) or b"")
-            return await _read_reply(connection, reader)
+            events = _events(connection, reader)
+            status = await _read_status(events)
+            limit.reschedule(None)  # the status counts, however slowly the body comes
+            return Reply(status, await _read_body(events, min(BODY_SECONDS, self._seconds)))
         finally:
             writer.transport.abort()
 
@@ -120,7 +135,7 @@ class HttpWebhookSender:
         async with asyncio.timeout(CONNECT_SECONDS):
             found = await self._resolve(target.host, target.port)
         if not found:
-            raise UnknownToUpstream("the name has no address")
+            raise UnknownHost("the name has no address")
         if not all(is_allowed(target, each, allow_local=self._allow_local) for each in found):
             raise PrivateTarget("the name has an address that is not public")
         return target, found[:MAX_ADDRESSES]
@@ -146,24 +161,38 @@ class HttpWebhookSender:
             loop = asyncio.get_running_loop()
             found = await loop.run_in_executor(self._threads, ask)
         except (socket.gaierror, UnicodeError) as error:
-            raise UnknownToUpstream("the name can't be resolved") from error
+            raise UnknownHost("the name can't be resolved") from error
         return [ip_address(str(place[0])) for *_, place in found]
 
 
-async def _read_reply(connection: h11.Connection, reader: asyncio.StreamReader) -> Reply:
-    """The status and the start of the body; the rest is never read."""
-    status, start, room = None, b"", MAX_REPLY
+async def _events(
+    connection: h11.Connection, reader: asyncio.StreamReader
+) -> AsyncIterator[h11.Event]:
+    """The parts of a response, up to the number of bytes that we read."""
+    room = MAX_REPLY
     while not isinstance(event := connection.next_event(), h11.EndOfMessage | h11.ConnectionClosed):
-        if isinstance(event, h11.Response):
-            status = event.status_code
-        elif isinstance(event, h11.Data):
-            start += event.data
-        elif event is h11.NEED_DATA and room:
+        if isinstance(event, h11.Event):
+            yield event
+        elif room:
             data = await reader.read(room)
             room -= len(data)
             connection.receive_data(data)
-        elif event is h11.NEED_DATA:
+        else:
             break
-    if status is None:
-        raise InvalidReply("the answer has no end of its header")
-    return Reply(status, start)
+
+
+async def _read_status(events: AsyncIterator[h11.Event]) -> int:
+    async for event in events:
+        if isinstance(event, h11.Response):
+            return event.status_code
+    raise InvalidReply("the answer has no end of its header")
+
+
+async def _read_body(events: AsyncIterator[h11.Event], seconds: float) -> bytes:
+    """The start of a body; the rest is never read."""
+    start = b""
+    with suppress(TimeoutError, OSError, h11.ProtocolError):
+        async with asyncio.timeout(seconds):
+            async for event in events:
+                start += event.data if isinstance(event, h11.Data) else b""
+    return start

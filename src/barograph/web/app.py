@@ -30,7 +30,7 @@ from barograph.entitlements.purchases import (
 from barograph.entitlements.refusals import FEED_PATH, FeedEntry
 from barograph.entitlements.store import Entitlements
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
-from barograph.events.endpoints import EVENTS_PATH, EventsAnswer, event_routes
+from barograph.events.endpoints import EVENTS_PATH, EventsAnswer, event_routes, symbol_resolver
 from barograph.events.records import EVENTS
 from barograph.events.stream import EventStreams, stream_routes
 from barograph.feed.endpoints import FeedParts, buying_routes, feed_routes
@@ -205,14 +205,16 @@ class _Parts:
         self.pages = _pages(base_url, settings.exchange_source, uses_nyfed_rates)
         self.render_queue = RenderQueue(limiter, inputs.clock)
         self.reads = RenderedReads(self.render_queue, inputs.clock, CACHED_READS)
+        self.resolve = symbol_resolver(public.board, partial(public.markets.symbol, public.board))
+        read_events = (public.board, inputs.database, self.reads)
         series_reads = RenderedReads(self.render_queue, inputs.clock, CACHED_SERIES)
-        cursors = Cursors(load_pepper(settings), base_url)
-        listings = Listings(self.render_queue, limiter, series_reads, cursors)
+        self.cursors = Cursors(load_pepper(settings), base_url)
+        listings = Listings(self.render_queue, limiter, series_reads, self.cursors)
         self.events = EventsAnswer(
-            public.board, inputs.database, self.reads, VENUE, settings.exchange_source, base_url
+            *read_events, VENUE, settings.exchange_source, base_url, self.resolve
         )
         self.streams = EventStreams(public.board, inputs.database, self.render_queue, limiter)
-        self.perpetuals = PerpetualsAnswer(public.board, public.markets, base_url)
+        self.perpetuals = PerpetualsAnswer(public.board, public.markets)
         recorded = (public.board, inputs.database, public.markets, settings)
         self.liquidations = liquidation_routes(LiquidationReads(*recorded), listings)
         self.series = series_routes(SeriesAnswer(*recorded), listings)
@@ -225,6 +227,7 @@ class _Parts:
             status=public.status,
             perpetuals=lambda: self.perpetuals.listed("json", {}),
             events=event_routes(self.events).endpoint(EVENTS_PATH),
+            newest_events=self.events.newest,
             series=self.series.endpoint(f"{SERIES_FOLDER}{{measure}}"),
         )
         self.mcp = mcp_endpoint(ToolCalls(reads, limiter), limiter, base_url, inputs.clock)
@@ -401,14 +404,20 @@ def _api_routers(parts: _Parts) -> list[Router]:
         feed_routes(access.feed, feed, seconds),
         status_routes(board, public.status),
         incident_routes(
-            board, public.status, database, parts.reads, venue=VENUE, base_url=base_url
+            board, public.status, database, parts.reads, venue=VENUE, cursors=parts.cursors
         ),
         badge_routes(board, public.badges),
         event_routes(parts.events),
-        stream_routes(parts.streams, VENUE),
+        stream_routes(parts.streams, VENUE, parts.resolve),
         parts.series,
         parts.liquidations,
-        webhook_routes(database, limiter, clock, allow_local=settings.webhooks_allow_local),
+        webhook_routes(
+            database,
+            limiter,
+            clock,
+            resolve=parts.resolve,
+            allow_local=settings.webhooks_allow_local,
+        ),
     ]
 
 

@@ -6,8 +6,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.errors import BodyTimeout, BodyTooLong, InvalidRequest
-from barograph.events.query import MAX_SYMBOLS, EventFilter
+from barograph.errors import BodyTimeout, BodyTooLong, InvalidRequest, NotFound
+from barograph.events.query import MAX_SYMBOLS, EventFilter, Resolve
 from barograph.events.records import EVENT_TYPES, EventType
 from barograph.keys.endpoints import NOT_JSON, media_type
 from barograph.kit.clock import Clock
@@ -119,9 +119,14 @@ class WebhookKeyBody(WireModel):
 
 
 def webhook_routes(
-    database: Database, limiter: RateLimiter, clock: Clock, *, allow_local: bool
+    database: Database,
+    limiter: RateLimiter,
+    clock: Clock,
+    *,
+    resolve: Resolve,
+    allow_local: bool,
 ) -> ApiRouter:
-    """The routes of webhooks, and of the published key."""
+    """The routes of webhooks, and of the published key; `resolve` finds symbols."""
     router = ApiRouter(tags=["webhooks"])
     published: list[Document] = []
 
@@ -137,8 +142,7 @@ def webhook_routes(
             return error_response(415, NOT_JSON, is_free=False)
         asked = _parsed(await read_body(request, MAX_BODY_BYTES))
         parse_target(asked.url, allow_local=allow_local)
-        symbols = frozenset(each.upper() for each in asked.symbols)
-        wanted = EventFilter(frozenset(asked.types), symbols)
+        wanted = _filter(asked, resolve)
         await limiter.count(WEBHOOKS, owner)
         new = await database.write(lambda tx: add_webhook(tx, owner, asked.url, wanted, clock()))
         body = NewWebhookBody.model_validate(new, from_attributes=True)
@@ -190,12 +194,22 @@ def webhook_routes(
     return router
 
 
+def _filter(asked: WebhookRequest, resolve: Resolve) -> EventFilter:
+    try:
+        return EventFilter(frozenset(asked.types), frozenset(map(resolve, asked.symbols)))
+    except NotFound as error:
+        raise InvalidRequest(error.message) from error
+
+
 def _parsed(body: bytes) -> WebhookRequest:
     try:
         return WebhookRequest.model_validate(strict_object(body))
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
+        if first["type"] == "extra_forbidden":
+            members = ", ".join(WebhookRequest.model_fields)
+            raise InvalidRequest(f"unknown member `{place}`; the members are {members}") from None
         raise InvalidRequest(f"{INVALID_BODY}; {place}: {first['msg']}") from None
     except ValueError as error:
         raise InvalidRequest(INVALID_BODY) from error

@@ -63,7 +63,8 @@ async def find_webhook(queryable: Queryable, public_id: str, mailbox: str | None
     Raises:
         NotFound: there is none.
     """
-    for row in await queryable.fetch(_BY_ID, public_id):
+    # No database stores a NUL character.
+    for row in await queryable.fetch(_BY_ID, public_id) if public_id.isprintable() else ():
         found = Webhook(*row)
         if mailbox in {None, found.mailbox}:
             return found

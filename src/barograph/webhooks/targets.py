@@ -57,7 +57,9 @@ def parse_target(url: str, *, allow_local: bool) -> Target:
             "name, password or fragment"
         )
     scheme, host = found["scheme"].lower(), found["host"].strip("[]").lower()
-    if scheme == "http" and not allow_local:
+    address = _literal("127.0.0.1" if host == "localhost" else host)
+    is_local = allow_local and address is not None and address.is_loopback
+    if scheme == "http" and not is_local:
         raise InvalidRequest("url must begin with https://")
     port = int(found["port"] or PORTS[scheme])
     if port != PORTS[scheme] and not FIRST_FREE_PORT <= port <= LAST_PORT:
@@ -66,7 +68,6 @@ def parse_target(url: str, *, allow_local: bool) -> Target:
         )
     path = found["path"] or "/"
     target = Target(scheme, host, port, path if path.startswith("/") else f"/{path}")
-    address = _literal(host)
     if address is not None and not is_allowed(target, address, allow_local=allow_local):
         raise InvalidRequest(NOT_PUBLIC)
     return target

@@ -1,0 +1,62 @@
+"""The bodies of the log of what changed (pure)."""
+
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field
+
+from barograph.events.records import EventType
+from barograph.kit.lists import ListBody, Next
+from barograph.kit.wire import Notice, WireModel
+
+
+def _of(types: str, text: str = "") -> Any:  # noqa: ANN401
+    """A member that only events of these types have."""
+    return Field(default_factory=str, description=f"Of {types}.{text}")
+
+
+class EventRecord(WireModel):
+    """Something that changed. The members after `notice` depend on the type."""
+
+    model_config = ConfigDict(extra="allow", json_schema_serialization_defaults_required=False)
+
+    id: Annotated[int, Field(description="1, 2, 3 … without gaps, in recording order.")]
+    type: EventType
+    at: Annotated[
+        str, Field(description="When it happened. Later events may have happened earlier.")
+    ]
+    notice: Notice
+    venue: Annotated[str, _of("regime, contract and feed events", " The exchange.")]
+    symbol: Annotated[str, _of("regime and contract events", " The asset, such as `BTC`.")]
+    label: Annotated[str, _of("regime.changed and signal.changed", " The new label.")]
+    previous: Annotated[
+        str | None, _of("regime.changed and signal.changed", " The label before, or null.")
+    ]
+    fundingRatePct8h: Annotated[
+        float | None, _of("regime.changed", " Funding per 8 hours, in percent.")
+    ]
+    key: Annotated[str, _of("signal.changed")]
+    name: Annotated[str, _of("signal.changed")]
+    value: Annotated[str, _of("signal.changed", " The measured value in words.")]
+    slug: Annotated[str, _of("brief.published", " The page is /briefs/{slug}.")]
+    headline: Annotated[str, _of("brief.published")]
+    category: Annotated[str, _of("brief.published")]
+    symbols: Annotated[list[str], _of("brief.published", " The assets that it is about.")]
+    contract: Annotated[str, _of("contract events", " Full name, such as `BTCUSDT`.")]
+    missing_since: Annotated[str, _of("contract.delisted", " When it was first missing.")]
+    feed: Annotated[str, _of("feed events", " The name of its check in /api/status.")]
+    stale_since: Annotated[str, _of("feed.down", " When its data passed the freshness limit.")]
+    kind: Annotated[str, _of("stance.recorded")]
+    sequence: Annotated[int, _of("stance.recorded")]
+    history_digest: Annotated[str, _of("stance.recorded", " SHA-256 of the version.")]
+
+
+class EventList(ListBody):
+    """Events, oldest first."""
+
+    as_of: Annotated[
+        str,
+        Field(description="The minute in which we last read the log, or its newest event's time."),
+    ]
+    last_id: Annotated[int, Field(description="Id of the newest event in the log; 0 if empty.")]
+    events: list[EventRecord]
+    next: Next
