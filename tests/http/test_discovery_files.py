@@ -218,11 +218,13 @@ def test_llms_full_txt_has_every_endpoint_with_the_members_and_an_example_of_its
 
 
 def _with_short_lists(part: Any) -> Any:
-    """An example with the first entry of each list."""
+    """An example with the first entry of each list, and the `count` of a page to match."""
     if isinstance(part, list):
         return [_with_short_lists(each) for each in part[:1]]
     if isinstance(part, dict):
-        return {name: _with_short_lists(each) for name, each in part.items()}
+        short = {name: _with_short_lists(each) for name, each in part.items()}
+        is_page = {"as_of", "count", "next"} <= part.keys()
+        return {**short, "count": min(1, part["count"])} if is_page else short
     return part
 
 
@@ -258,7 +260,9 @@ def test_the_api_catalog_links_each_api_to_its_descriptions_and_status(market: S
     )
     assert market.ask("/.well-known/api-catalog", "HEAD").headers["link"] == LINKS.format(BASE_URL)
     assert items["anchor"] == f"{BASE_URL}/.well-known/api-catalog"
-    assert [each["href"] for each in items["item"]] == [each["anchor"] for each in apis]
+    listed = [each["href"] for each in items["item"]]
+    assert listed[: len(apis)] == [each["anchor"] for each in apis]
+    assert not [each for each in listed if market.ask(each[len(BASE_URL) :], "PUT").status != 405]
     for api in apis:
         assert api.keys() - {"anchor"} <= REGISTERED
         for link in (link for relation in api.keys() - {"anchor"} for link in api[relation]):

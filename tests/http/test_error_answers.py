@@ -43,12 +43,21 @@ def test_a_502_is_exactly_one_sentence(empty_service: Service, path: str) -> Non
     assert answer.headers["content-type"] == "application/json"
 
 
+@pytest.mark.parametrize("path", ["/api", "/api/", "/api/v1", "/api/v1/"])
+def test_the_roots_of_the_api_name_its_description(market: Service, path: str) -> None:
+    answer = market.ask(path)
+
+    assert answer.status == 404
+    assert answer.json() == {"error": "not found; /openapi.json lists every endpoint"}
+    assert answer.headers["content-type"] == "application/json"
+    assert "location" not in answer.headers
+    assert market.ask(path, accept=BROWSER) == answer
+
+
 @pytest.mark.contract("errors.body", "service.json")
 @pytest.mark.parametrize(
     "path",
     [
-        "/api",
-        "/api/",
         "/api/nope",
         "/api/AGENT",
         "/api/agent/",

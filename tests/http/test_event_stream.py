@@ -9,8 +9,8 @@ import pytest
 from barograph import NOTICE
 from barograph.board.board import publish
 from barograph.board.feeds import Publication
-from barograph.events.records import EVENTS, RECENT, RecentEvents
-from barograph.events.stream import LIFE_BEATS, MAX_PER_CALLER, SPREAD_BEATS
+from barograph.events.records import EVENTS, MAX_PER_CALLER, RECENT, RecentEvents
+from barograph.events.stream import LIFE_BEATS, SPREAD_BEATS
 from barograph.kit.database import DatabaseUnavailable, Transaction
 from support.databases import bring_back, take_away
 from support.events import STREAM, StreamReader, add_events, change, ids

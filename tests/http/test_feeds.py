@@ -95,10 +95,10 @@ def test_every_type_of_event_has_a_title_in_words_and_a_page(site: SiteService) 
         "BTC funding regime: neutral → long-leaning",
         "Breadth: unknown → b",
         "Brief: Fees & <b>spreads</b>",
-        "PEPÉ perpetual listed on bybit",
-        "OLD perpetual delisted from bybit",
-        "market-feed from bybit is down",
-        "market-feed from bybit has recovered",
+        "PEPÉ perpetual listed on Bybit",
+        "OLD perpetual delisted from Bybit",
+        "Market data from Bybit is down",
+        "Market data from Bybit has recovered",
         "Stance rates-desk: version 3 recorded",
     ]
     for entry, event in zip(reversed(entries), EVENT_TYPES, strict=True):

@@ -111,9 +111,11 @@ def test_a_countdown_takes_the_place_of_the_first_days_total(empty_service: Serv
 
     assert (
         "Liquidated in 24 hours in 10 h 48 min The 24-hour total appears at about 2026-11-07 08:08 "
-        "UTC. We have watched 12 h of the last 24 hours, and began on 2026-11-06 09:20 UTC." in text
+        "UTC. We have covered 12 h of the last 24 hours, and began on 2026-11-06 09:20 UTC." in text
     )
-    assert "We have watched since 2026-11-06 09:20 UTC. The exchange publishes no" in text
+    assert (
+        "We have tracked liquidations since 2026-11-06 09:20 UTC. The exchange publishes no" in text
+    )
     assert "Longs liquidated" not in text
 
 

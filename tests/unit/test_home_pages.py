@@ -135,10 +135,10 @@ def test_too_little_is_never_rounded_up_to_what_would_be_enough() -> None:
 @pytest.mark.parametrize(
     ("watched", "big", "note"),
     [
-        ([(21, 0)], "in 1 h 48 min", "23:08 UTC. We have watched 21 h of the"),
-        ([(22.795, 0)], "in 1 min", "21:21 UTC. We have watched 22 h 47 min of the"),
-        ([(40, 15), (12, 0)], "in 10 h 48 min", "2026-11-07 08:08 UTC. We have watched 21 h of"),
-        ([(90, 80), (3, 0)], "in 19 h 48 min", "2026-11-07 17:08 UTC. We have watched 3 h of"),
+        ([(21, 0)], "in 1 h 48 min", "23:08 UTC. We have covered 21 h of the"),
+        ([(22.795, 0)], "in 1 min", "21:21 UTC. We have covered 22 h 47 min of the"),
+        ([(40, 15), (12, 0)], "in 10 h 48 min", "2026-11-07 08:08 UTC. We have covered 21 h of"),
+        ([(90, 80), (3, 0)], "in 19 h 48 min", "2026-11-07 17:08 UTC. We have covered 3 h of"),
     ],
     ids=["young", "soon", "after a gap", "after days"],
 )

@@ -26,7 +26,7 @@ def test_the_allowances_of_the_contract_are_in_the_table() -> None:
     assert rows["/api/v1/signals without a key"] == "120 per hour"
     assert rows["/api/v1/signals with a personal key"] == "1,000 per hour"
     assert rows["MCP tool calls"] == "300 per minute"
-    assert rows["Key links to one mailbox"] == "3 per day"
+    assert rows["E-mails with a key link"] == "3 per day"
     assert (ANONYMOUS.requests, PERSONAL.requests) == (120, 1_000)
 
 

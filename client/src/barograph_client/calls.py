@@ -49,7 +49,7 @@ class Call(NamedTuple, Generic[T]):
     def at(self, address: str | None) -> "Call[T] | None":
         """The same read at the address of the next page; None if there is none.
 
-        Only the query of the address counts, so that no other host is ever asked.
+        Only the query of the address counts, so the client never asks another host.
 
         Raises:
             InvalidAnswer: it has no usable query, or that of the same page again.
@@ -132,7 +132,7 @@ def series(
     as_of: Time = None,
     limit: int | None = None,
 ) -> ListCall[records.SeriesPage, records.Point]:
-    """The points of a measure, oldest first, `limit` per request."""
+    """The points of a measure, oldest first, `limit` per request; by default 7 days or more."""
     given = {"symbol": symbol, "key": key, "interval": interval, "as_of": as_of, "limit": limit}
     target = _target(f"/api/v1/series/{quote(measure, safe='')}", from_=start, to=end, **given)
     return ListCall(Call(target, records.SeriesPage, is_page=True), lambda page: page.points)
@@ -166,7 +166,7 @@ def events(
 def incidents(
     *, check: str | None = None, start: Time = None, end: Time = None
 ) -> ListCall[records.IncidentPage, records.Incident]:
-    """When a part of the service was not ok, newest first, by default in the last 90 days."""
+    """When a part of the service was not ok, newest first, by default in the last 7 days."""
     target = _target("/api/v1/incidents", check=check, from_=start, to=end)
     return ListCall(Call(target, records.IncidentPage, is_page=True), lambda page: page.incidents)
 

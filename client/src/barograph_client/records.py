@@ -440,7 +440,7 @@ class Span:
 
 @record
 class Liquidations24h:
-    """Liquidations of one perpetual in the last 24 hours; None if we watched too little of them."""
+    """Liquidations of one perpetual in the last 24 hours; None if coverage was too low."""
 
     available: bool
     longUsd: Number = UNSET
@@ -535,7 +535,7 @@ class Liquidation:
 
 @record
 class LiquidationPage(ListPage):
-    """Liquidations, oldest first, and the spans of the page that we watched."""
+    """Liquidations, oldest first, and the times of the page that the service covered."""
 
     liquidations: tuple[Liquidation, ...]
     watched: tuple[Span, ...]

@@ -75,7 +75,7 @@ class Board:
         """How often the data has changed."""
 
         self.listeners: list[Callable[[], None]] = []
-        """Called after every poll, also if nothing changed or the database is unavailable."""
+        """Called after every poll, even if nothing changed or the database is unavailable."""
 
         self.hot: dict[HotKey, Document] = dict(render(self, clock()))
         """Documents that are served before routing. Each change of the data replaces the whole

@@ -116,6 +116,9 @@ Open:
   Developers    {base}/developers
   Market state  {base}/api/agent/market-state
   A perpetual   {base}/api/agent/derivatives?symbol=ETH
+  Perpetuals    {base}/api/v1/perpetuals
+  A series      {base}/api/v1/series/funding?symbol=ETH
+  Events        {base}/api/v1/events (add /stream to wait for more)
   Briefs        {base}/api/agent/briefs
   Signals       {base}/api/v1/signals
   A badge       {base}/badge/regime.svg

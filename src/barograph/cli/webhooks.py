@@ -67,7 +67,7 @@ def list_webhooks(as_json: bool, data: Path | None) -> None:
 def test(webhook_id: str, data: Path | None) -> None:
     """Send a `webhook.test` message now and print the outcome.
 
-    It changes nothing about the webhook, and is not in its log.
+    The test doesn't change the webhook and is not in its log.
 
     \b
     Example:
@@ -97,7 +97,7 @@ def test(webhook_id: str, data: Path | None) -> None:
 
 @webhooks.command()
 @click.argument("webhook_id", metavar="ID")
-@click.option("--why", required=True, help="The reason; the owner reads it.")
+@click.option("--why", required=True, help="The reason, which we mail to the owner.")
 @data_option
 def disable(webhook_id: str, why: str, data: Path | None) -> None:
     """Permanently switch a webhook off, and mail its owner.

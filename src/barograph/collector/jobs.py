@@ -66,7 +66,7 @@ UNRECORDED_SECONDS = 60.0
 
 MAX_WEBHOOKS_AT_ONCE = 16
 MAX_FAILING_AT_ONCE = 8
-"""Endpoints that are sent to at the same time. Those that failed last leave room for others."""
+"""How many endpoints get messages at a time, and how many of them may have failed last time."""
 
 MAX_READINGS = 5_000
 """Limit of one transaction: every small write would wait for a huge one."""
@@ -226,7 +226,7 @@ class SettlementJob(Job):
 
 
 class LiquidationFilesJob(Job):
-    """Makes the daily files of liquidations that are missing, a few per run."""
+    """Makes missing daily files of liquidations, a few per run."""
 
     def __init__(
         self,
@@ -305,7 +305,7 @@ class StanceJob(Job):
 
 
 class VersionEventJob(Job):
-    """Adds recorded stance versions, also an operator's, to the log of events."""
+    """Adds recorded stance versions, including an operator's, to the log of events."""
 
     def __init__(self, versions: VersionEvents, *, sleep: Sleep = asyncio.sleep) -> None:
         super().__init__(VERSION_SECONDS, sleep)
@@ -410,7 +410,7 @@ class WebhookJob(Job):
             await super().__call__(lease)
 
     async def run_once(self, lease: Lease) -> None:
-        """Start to send to the endpoints that have something due."""
+        """Start to send to the endpoints that have messages due."""
         with logged("webhooks not read"):
             # Those being sent to are still due, so ask for enough others.
             limit = 2 * MAX_WEBHOOKS_AT_ONCE

@@ -85,7 +85,7 @@ class Judge:
     async def refresh(self, database: Database, now: int) -> None:
         """Read again, once per minute: daily figures, the hour a day ago, hours back-filled since.
 
-        While they can't be read, the last ones count until they are too old.
+        While they can't be read, the last ones are used until they are too old.
         """
         if now // MINUTE == self._macro.at // MINUTE:
             return

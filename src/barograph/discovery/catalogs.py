@@ -20,7 +20,7 @@ _NOTHING_SOLD = "This instance sells nothing by x402."
 
 
 def api_catalog(base_url: str) -> bytes:
-    """The API catalog: the HTTP API and the MCP server."""
+    """The API catalog: the HTTP API with its newer endpoints, and the MCP server."""
     apis = [
         {
             "anchor": base_url + path,
@@ -31,7 +31,7 @@ def api_catalog(base_url: str) -> bytes:
         }
         for path, relations in _APIS.items()
     ]
-    items = [{"href": each["anchor"]} for each in apis]
+    items = [{"href": base_url + path} for path in (*_APIS, *_ENDPOINTS)]
     catalog = {"anchor": base_url + files.API_CATALOG_PATH, "item": items}
     return msgspec.json.encode({"linkset": [catalog, *apis]})
 
@@ -49,6 +49,15 @@ _APIS = {
     },
 }
 """Media types by path, relation and API."""
+
+_ENDPOINTS = tuple(
+    f"/api/v1/{each}"
+    for each in (
+        *("perpetuals", "series/funding", "liquidations", "events", "events/stream"),
+        *("incidents", "signals", "webhooks", "webhook-key", "keys"),
+    )
+)
+"""What the OpenAPI document of the HTTP API describes under `/api/v1`."""
 
 _OF_EACH = {"service-doc": {DOCS_PATH: "text/html"}, "status": {"/api/status": JSON_TYPE}}
 

@@ -168,7 +168,7 @@ _X402 = _object(
 _ITEM = _object(id=_ADDRESS, url=_ADDRESS, title=_STRING, content_html=_STRING)
 _FEED = _object(version=_ADDRESS, title=_STRING, description=_STRING, items=_list_of(_ITEM))
 _OPTIONAL = {"404": "This instance has none."}
-_RENDERED = {"429": "Limit of renders reached.", "503": "The database is unavailable."}
+_RENDERED = {"429": "Limit of uncached reads reached.", "503": "The database is unavailable."}
 
 FILES = (
     File(OPENAPI_PATH, "getOpenApi", JSON_TYPE, _OPENAPI),

@@ -17,12 +17,14 @@ from barograph.discovery.mcp_description import (
     PROTOCOLS,
     TOOL_NAMES,
 )
-from barograph.discovery.operations import BADGES, DESCRIPTIONS, ENTITLED, MCP, PAID
+from barograph.discovery.operations import BADGES, DESCRIPTIONS, ENTITLED, MCP, PAID, STREAM
 from barograph.entitlements.refusals import FEED_PATH, PRICING_PATH
+from barograph.events.records import MAX_PER_CALLER
 from barograph.kit.request_limits import MAX_BODY_BYTES
 from barograph.kit.wire import JSON_TYPE, Schema
 from barograph.limits import rate_limits
 from barograph.signals.documents import DOCS_PATH
+from barograph.webhooks.records import MAX_WEBHOOKS
 
 _TWINS = {
     "getSeriesTable": "getSeries",
@@ -47,6 +49,8 @@ _NOTES = {
 _COMMON_ERRORS = {"405", "408", "413", "414"}
 """Errors that the beginning of both texts explains for every path."""
 
+_COMMON_TO_FREE = {*_COMMON_ERRORS, "429", "503"}
+
 _ERRORS_IN_SHORT = {"400", "401", "403", "404", "415", "502"}
 _NOT_OPENED = {"streamEvents", "getLiquidationFile"}
 """Reads whose example never ends, or may not exist on this instance."""
@@ -56,6 +60,10 @@ _LEFT_OUT = {"style", "format", "cursor"}
 
 _ELSEWHERE = {ENTITLED, PAID, MCP, DESCRIPTIONS}
 """Tags without a section of links to endpoints in `/llms.txt`."""
+
+_ONE_ENTRY = "Examples show only the first entry of each list.\n"
+_PAGE = {"as_of", "count", "next"}
+"""Members of a list whose `count` is the number of entries on the page."""
 
 _META = "io.modelcontextprotocol/"
 
@@ -73,12 +81,13 @@ def llms_text(schema: Schema) -> str:
 def llms_full_text(schema: Schema) -> str:
     """Every endpoint, with the members and an example of its body."""
     base_url, schemas = _base_url(schema), schema["components"]["schemas"]
-    parts = [_beginning(base_url), _credentials(base_url)]
+    parts = [_beginning(base_url), _ONE_ENTRY, _credentials(base_url)]
     shown: dict[str, str] = {}
     for tag in schema["tags"]:
-        parts.append(f"## {tag['name'].capitalize()}\n\n{tag['description']}\n")
+        parts.append(f"## {_heading(tag['name'])}\n\n{tag['description']}\n")
         for path, method, operation in _operations(schema, tag["name"]):
-            example = f"- Example: {method} {base_url}{example_target(path, operation)}"
+            call = "curl -N" if tag["name"] == STREAM else method
+            example = f"- Example: {call} {base_url}{example_target(path, operation)}"
             text = f"### {method} {path}\n\n{operation['summary']}. {operation['description']}\n"
             parts += [text, *_inputs(operation), example, *_errors(operation), ""]
             parts.append(_body(path, operation, schemas, shown))
@@ -99,7 +108,11 @@ def _links(schema: Schema, tag: str) -> str:
         # Of a badge only the image: the beginning says how to get its JSON version.
         and not (tag == BADGES and operation["operationId"].endswith("Json"))
     ]
-    return "\n".join([f"## {tag.capitalize()}\n", *entries, ""])
+    return "\n".join([f"## {_heading(tag)}\n", *entries, ""])
+
+
+def _heading(tag: str) -> str:
+    return "MCP" if tag == MCP else tag.capitalize()
 
 
 def _feeds(schema: Schema) -> Iterator[str]:
@@ -190,10 +203,12 @@ def _parameter(parameter: Schema) -> str:
 
 
 def _errors(operation: Schema) -> list[str]:
+    is_free = operation["tags"][0] not in {ENTITLED, PAID}
+    common = _COMMON_TO_FREE if is_free else _COMMON_ERRORS
     errors = [
         f"{status} {response['description'].rstrip('.')}"
         for status, response in operation["responses"].items()
-        if int(status) >= 400 and status not in _COMMON_ERRORS  # noqa: PLR2004
+        if int(status) >= 400 and status not in common  # noqa: PLR2004
     ]
     return [f"- Errors: {'; '.join(errors)}"] if errors else []
 
@@ -234,7 +249,8 @@ def _body(path: str, operation: Schema, schemas: Schema, shown: dict[str, str]) 
 def _cut(part: object) -> object:
     """An example with only the first entry of each list."""
     if isinstance(part, dict):
-        return {name: _cut(each) for name, each in part.items()}
+        cut = {name: _cut(each) for name, each in part.items()}
+        return {**cut, "count": min(1, part["count"])} if part.keys() >= _PAGE else cut
     return [_cut(each) for each in part[:1]] if isinstance(part, list) else part
 
 
@@ -287,13 +303,13 @@ are UTF-8 JSON; `.csv` paths return CSV. Badges are SVG, with `style=flat` (defa
 `flat-square`; replace `.svg` with `.json` for the Shields version.
 - Times are ISO 8601 in UTC, except `nextFundingTime`: milliseconds since the Unix epoch. Zero is \
 a value; null means unknown. `fundingRatePct` is per funding interval, usually 8 or 4 hours; \
-series are per 8 hours.
+funding series are per 8 hours, except settled-funding.
 - A symbol is a base asset (BTC, 1000PEPE) or a full name (BTCUSDT) of a USDT perpetual, in any \
-case.
+case; under /api/v1 also bitcoin or PEPE.
 - Lists under /api/v1 are `{{as_of, venue, source, notice, count, <list>, next}}`. Follow `next` \
-unchanged until it is null. `format=csv` gives CSV. `from` and `to` are dates, ISO times or Unix \
-milliseconds; `to` is not included. Unknown parameters are an error there; other free endpoints \
-ignore them.
+unchanged until it is null. For CSV of perpetuals, series and liquidations, add `format=csv`. \
+`from` and `to` are dates, ISO times or Unix milliseconds; `to` is not included. \
+Unknown parameters are an error there; other free endpoints ignore them.
 - Pass on the notice, the source and the time. A source that says "simulated" is a demo. \
 Non-commercial use of the data is free; attribution is appreciated.
 
@@ -304,17 +320,20 @@ Limits:
 `r` is the number of requests left; one more is available in `t` seconds.
 - Invalid keys: 401, and 429 after {rate_limits.BAD_KEYS.requests:,} per hour.
 - POST /api/v1/keys: {rate_limits.REGISTRATIONS.requests:,} requests per hour per caller, \
-{rate_limits.MAILBOX.requests:,} e-mails per day per mailbox.
+{rate_limits.MAILBOX.requests:,} e-mails per day per address.
 - MCP, per minute and caller: {rate_limits.TOOL_CALLS.requests:,} tool calls, then `isError`; \
 {rate_limits.MCP_POSTS.requests:,} requests, each of at most {MAX_BODY_BYTES // 1024} KiB, then \
 429. `get_signals` also counts against the signals limit.
-- Proofs and uncached reads of recorded data: {rate_limits.RENDERS.requests:,} per minute.
+- Uncached reads of series, liquidations, incidents and older events, and history proofs: \
+{rate_limits.RENDERS.requests:,} per minute.
+- Event streams: {MAX_PER_CALLER} open per address. Webhooks: {MAX_WEBHOOKS} per e-mail address, \
+{rate_limits.WEBHOOKS.requests:,} registrations per hour.
 - Other free endpoints: no limit. Follow `Cache-Control`. Send the `ETag` in `If-None-Match` to \
 get 304 while it is current.
 
 Errors are `{{"error": "<one sentence>"}}`. A badge shows the error as its text; MCP mostly \
 returns JSON-RPC errors. 400, 413, 414: correct the request. 401: invalid key; send none. \
-404: no such thing; the sentence names what there is. 405: see `Allow`. 429, 503: wait \
+404: it doesn't exist; the sentence says what does. 405: see `Allow`. 429, 503: wait \
 `Retry-After` seconds, or 30 without it. 502: no fresh data; retry after a few seconds, and don't \
 show older data as current. 500: retry later.
 """

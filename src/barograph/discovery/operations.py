@@ -40,9 +40,9 @@ TAGS: Mapping[str, str] = {
     "status": "Health of the feed and the API.",
     BADGES: "Live images, cached for ten minutes (one minute if a value is unknown). Replace "
     "`.svg` with `.json` for the JSON version.",
-    "events": "One log of what changed, and everything that is pushed from it. Free.",
-    STREAM: "The same log, pushed as server-sent events. Free.",
-    "series": "Everything that we recorded, for the whole retention, by pages. Free.",
+    "events": "The log of what changed, and the key that verifies webhooks. Free.",
+    STREAM: "An endless stream of events. Free.",
+    "series": "All recorded data, page by page, for as long as we keep it. Free.",
     WEBHOOKS: "Events sent to your own address. Free, with a personal key in `X-API-Key`.",
     DATA: "The data behind the site's charts, for the last 1, 7, 30 or 60 days. Free.",
     HISTORY: "Digests, signed roots and proofs for the record of stances. Free. Without "
@@ -124,15 +124,15 @@ TEXTS: Mapping[str, str] = {
     "getLiquidationsTable": "The same as CSV. With a header. Intervals without coverage are empty "
     "cells.",
     "listLiquidations": "Every recorded liquidation of a time range, oldest first. Time, contract, "
-    "side of the position, size, bankruptcy price and USD, with the spans that we really watched. "
-    "Follow `next` until it is null, or ask for CSV. For whole days use the daily files.",
+    "side of the position, size, bankruptcy price and USD, with the times we covered. Follow "
+    "`next` until it is null, or ask for CSV. For whole days, use the daily files.",
     "listLiquidationFiles": "The manifest of the daily files of liquidations. Each with its rows, "
-    "size, SHA-256 and watched spans. Files never change and are kept for good.",
+    "size, SHA-256 and the times we covered. Files never change, and we keep them for good.",
     "getLiquidationFile": "Every liquidation of one day as a compressed CSV file. Made shortly "
     "after the UTC day is over. It never changes, and the manifest has its SHA-256.",
     "getPerpetuals": "Every crypto perpetual in one call. Price, funding as stated, its interval "
     "and the rate per 8 h, open interest, long accounts, 24-hour changes and liquidations, each "
-    "group with its time. `format=csv` gives a table.",
+    "group with its time. `format=csv` returns CSV.",
     "getPerpetual": "One crypto perpetual with all of its numbers. Accepts names such as bitcoin "
     "and PEPE; `symbol` in the response is the contract's own.",
     "getEvents": "The log of what changed, oldest first. Regime and signal changes, briefs, "
@@ -141,20 +141,19 @@ TEXTS: Mapping[str, str] = {
     "streamEvents": "The log of what changed, as server-sent events. Send the last id that you "
     "have seen as `Last-Event-ID` to resume without a gap or a repeat; otherwise the stream starts "
     "with the next event. It ends after an hour at most: reconnect.",
-    "getIncidents": "Incidents and recorded checks, newest first. When which part was degraded or "
-    "down, and the minutes of each hour and day in each condition. Kept for 90 days. Unlike other "
-    "lists, the newest incident comes first, as on the status page.",
+    "getIncidents": "Incidents and recorded checks, newest first. Which part was degraded or down, "
+    "when, and for how many minutes of each hour and day. We keep them for 90 days.",
     "getWebhookKey": "The Ed25519 key that verifies webhooks. Every message is also signed `v1a` "
     "with this key (Standard Webhooks 1.0.0), so you can verify it without your secret.",
     "createWebhook": "Register an address for events. We send it a signed challenge first, and "
     "events only after it has repeated the challenge. `secret` is shown once. Messages follow "
-    f"Standard Webhooks 1.0.0. Each mailbox may have {MAX_WEBHOOKS}.",
-    "getWebhooks": "Your webhooks, oldest first. With their state, the last accepted event and the "
-    "failures since. A webhook is `pending` until it has answered the challenge, and `disabled` "
-    "after a day of failures.",
+    f"Standard Webhooks 1.0.0. You can have {MAX_WEBHOOKS}.",
+    "getWebhooks": "Your webhooks, oldest first. With state, time of the last accepted event and "
+    "number of failures since. A webhook is `pending` until it has answered the challenge, and "
+    "`disabled` after a day of failures.",
     "getWebhookDeliveries": "The newest 100 attempts to deliver, newest first. Each with its HTTP "
     "status or the kind of failure. Response bodies are not stored.",
-    "deleteWebhook": "Delete a webhook. Its log of attempts goes with it.",
+    "deleteWebhook": "Delete a webhook. This also deletes its log of attempts.",
     "getFeedNow": "The newest stances, the market state and the newest briefs. Keep `leg_id`, "
     "`revision`, `history_digest` and `issued_at` of the durable stances; skip the others. Each "
     "stance has the address of its full version.",

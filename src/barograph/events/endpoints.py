@@ -46,7 +46,7 @@ SCANNED = 2_000
 
 
 class EventsAnswer(NamedTuple):
-    """What answers about events are made from."""
+    """Reads and renders events for the endpoints."""
 
     board: Board
     database: Database

@@ -19,6 +19,9 @@ EventType = Literal[
 ]
 EVENT_TYPES: Final[tuple[EventType, ...]] = get_args(EventType)
 
+MAX_PER_CALLER = 20
+"""Open streams per caller group and worker."""
+
 RECENT = 200
 """How many of the newest events every worker keeps in memory."""
 

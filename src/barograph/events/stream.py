@@ -24,7 +24,7 @@ from barograph.events.query import (
     event_id,
     filter_from,
 )
-from barograph.events.records import Event
+from barograph.events.records import MAX_PER_CALLER, Event
 from barograph.events.store import events_after
 from barograph.events.tail import EventTail, encode_event
 from barograph.kit.database import Database
@@ -39,9 +39,6 @@ from barograph.limits.render_queue import RenderQueue
 STREAM_PATH = f"{EVENTS_PATH}/stream"
 MAX_STREAMS = 5_000
 """Open streams per worker."""
-
-MAX_PER_CALLER = 20
-"""Open streams per caller group and worker."""
 
 PAGE_EVENTS = 500
 """Older events that are read from the database at a time."""

@@ -35,7 +35,7 @@ def cells(values: Iterable[str | float | None]) -> str:
 
 
 def cell(value: str | float | None) -> str:
-    """A number or a text, which is quoted if it has to be; empty for None."""
+    """A number or text, quoted if necessary; empty for None."""
     if isinstance(value, str):
         return quoted(value) if _SPECIAL.search(value) else value
     return "" if value is None else repr(value)

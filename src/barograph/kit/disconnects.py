@@ -30,7 +30,7 @@ async def watch_disconnect(receive: Receive) -> AsyncIterator[Callable[[], bool]
 
 
 async def next_disconnect(receive: Receive) -> bool:
-    """Read the request to its end, and then wait for the next message: whether it disconnects."""
+    """Read the request to its end, wait for the next message, and tell if it is a disconnect."""
     while (message := await receive())["type"] == "http.request":
         if not message.get("more_body", False):
             message = await receive()

@@ -201,14 +201,14 @@ def wants_csv(path: str, given: Mapping[str, str]) -> bool:
     """Whether a request asks for CSV: by its path or by `format`.
 
     Raises:
-        InvalidRequest: there is no such format, or a table is asked for by pages.
+        InvalidRequest: there is no such format, or CSV is requested by pages.
     """
     form = given.get("format", "csv" if path.endswith(".csv") else "json")
     if form not in _FORMS:
         raise InvalidRequest("format must be json or csv")
     paging = [name for name in ("limit", "cursor", "offset") if name in given]
     if form == "csv" and paging:
-        raise InvalidRequest(f"a table has no pages: leave {' and '.join(paging)} out")
+        raise InvalidRequest(f"CSV has no pages; leave {' and '.join(paging)} out")
     return form == "csv"
 
 
@@ -216,7 +216,7 @@ class Cursors:
     """Makes and reads the cursors of `next` addresses: a position, signed for one list.
 
     A position alone would be harmless, but a cursor of another list would skip or repeat entries
-    without a word. So the signature covers the path and every parameter but `limit`.
+    silently. So the signature covers the path and every parameter but `limit`.
     """
 
     def __init__(self, secret: bytes, base_url: str) -> None:
@@ -296,7 +296,11 @@ _FORMS = ["json", "csv"]
 VENUE_PARAMETER = parameter("query", "venue", "The exchange. Default: the primary one.")
 CURSOR_PARAMETER = parameter("query", "cursor", "Set by `next`.")
 FORMAT_PARAMETER = parameter(
-    "query", "format", "`csv` returns everything as one table.", enum=_FORMS, default="json"
+    "query",
+    "format",
+    "`csv` returns everything as one table; leave out `limit` and `cursor`.",
+    enum=_FORMS,
+    default="json",
 )
 READ_ERRORS: dict[int, str | Schema] = {
     429: "Limit reached.",

@@ -2,7 +2,7 @@
 
 A table needs no more memory than one part. Each part counts as one render; after the first, a
 caller whose limit is reached gets the table more slowly. A table that can't be completed ends
-without the last chunk of its transfer coding, so that no client takes it for the whole table.
+without the last chunk of its transfer coding, so that clients can tell that it is incomplete.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ PART_ROWS = 1_000
 MAX_OPEN, MAX_PER_CALLER = 64, 4
 MAX_SECONDS = 300
 PAUSE_SECONDS = 1.0
-"""Before a part that was refused is tried again."""
+"""The pause before a refused part is retried."""
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9-]")
 

@@ -58,15 +58,15 @@ TOOL_CALLS = RateLimit("mcp", 300, MINUTE)
 of an assistant's operator."""
 
 RENDERS = RateLimit("render", 600, MINUTE)
-"""Uncached pages, downloads and history proofs, per caller group: each has to be rendered. A tab
-that refreshes itself every five seconds needs 12 per minute."""
+"""Uncached pages, reads and history proofs, per caller group: each has to be rendered. A tab that
+refreshes itself every five seconds needs 12 per minute."""
 
 MCP_POSTS = RateLimit("mcp-post", 600, MINUTE)
 """Messages to the MCP server, per caller group: room for another message with each tool call."""
 
 
 WEBHOOKS = RateLimit("webhook", 20, HOUR)
-"""New webhooks, per mailbox: each one makes us send a request to an address of its choice."""
+"""New webhooks, per mailbox: each one makes us send a request to an address that a caller chose."""
 
 
 class Usage(NamedTuple):
@@ -289,6 +289,6 @@ _WORDS = {
     MAILBOX.name: ("e-mails to one mailbox", ""),
     TOOL_CALLS.name: ("tool calls from one address", ""),
     MCP_POSTS.name: ("requests to the MCP server from one address", ""),
-    RENDERS.name: ("uncached pages, downloads and proofs from one address", ""),
+    RENDERS.name: ("uncached reads, pages and proofs from one address", ""),
 }
 _SPANS = {MINUTE: "minute", HOUR: "hour", DAY: "24 hours"}

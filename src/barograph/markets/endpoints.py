@@ -73,7 +73,7 @@ def market_routes(board: Board, reader: MarketReader) -> ApiRouter:
 
 
 class PerpetualsAnswer(NamedTuple):
-    """What answers about perpetuals are made from.
+    """Renders perpetuals for the endpoints.
 
     The first request after a change renders a document, and the board keeps it for the others. If
     each publication rendered all of them, every worker would spend about 40 ms on it.

@@ -273,7 +273,7 @@ class MarketJudge:
     def _outage_events(self, now: int | None, reading: Perpetuals | None = None) -> list[NewEvent]:
         """The outage before `now`, and its end if there is a reading; the log drops repetitions.
 
-        It counts from the reading that readers have: one that could not be stored helps nobody.
+        It counts from the last stored reading, because readers never see any other.
         """
         last = self._stored
         if last is None or now is None or now - last.as_of < self._max_age:

@@ -66,14 +66,16 @@ FILE_CACHE = b"public, max-age=31536000, immutable"
 SIDES = ("long", "short")
 
 Watched = Annotated[
-    list[WatchedSpan], Field(description="The spans in which we missed no liquidation.")
+    list[WatchedSpan], Field(description="The spans that we covered without a gap.")
 ]
 
 
 class LiquidationList(ListBody):
     """Recorded liquidations, oldest first."""
 
-    watched: Annotated[Watched, Field(description="The watched spans of this page's time range.")]
+    watched: Annotated[
+        Watched, Field(description="The parts of this page's range that we covered.")
+    ]
     liquidations: list[LiquidationRecord]
     next: Next
 
@@ -87,18 +89,20 @@ class LiquidationFile(WireModel):
     bytes: Annotated[int, Field(description="Size of the compressed file.")]
     sha256: Annotated[str, Field(description="SHA-256 of the compressed file, hexadecimal.")]
     watched: Watched
-    watched_pct: Annotated[float, Field(description="Watched share of the day, in percent.")]
+    watched_pct: Annotated[
+        float, Field(description="Share of the day that we covered, in percent.")
+    ]
 
 
 class LiquidationFiles(ListBody):
-    """Every daily file, oldest first. Days that we didn't watch at all have none."""
+    """Every daily file, oldest first. Days that we didn't cover at all have none."""
 
     files: list[LiquidationFile]
     next: Next
 
 
 class LiquidationReads(NamedTuple):
-    """What answers about liquidations are made from."""
+    """Reads liquidations and daily files for the endpoints."""
 
     board: Board
     database: Database
@@ -151,7 +155,7 @@ class LiquidationReads(NamedTuple):
         now = self.board.clock()
         watched = await watched_between(tx, place[0], end, self._kept_from(now))
         rows = [as_values(row) for row in found[:limit]]
-        # Up to here the record is complete: who reads on from it misses nothing.
+        # Up to here the record is complete: a reader who continues from it misses nothing.
         known = await known_liquidations(tx, now)
         return ListPart(self._head(known.until), rows, following, {"watched": as_spans(watched)})
 
@@ -191,7 +195,7 @@ class LiquidationReads(NamedTuple):
             return found
         if start <= now < start + DAY + GRACE:
             ready = iso_timestamp(start + DAY + GRACE)
-            raise NotFound(f"this file will be made soon after {ready}")
+            raise NotFound(f"this day's file will be available soon after {ready}")
         manifest = f"{self.settings.base_url}{FILES_FOLDER}{VENUE}/manifest.json"
         raise NotFound(f"this day has no file; {manifest} lists all files")
 

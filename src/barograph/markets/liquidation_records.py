@@ -23,7 +23,7 @@ class LiquidationRecord(WireModel):
     contract: Annotated[str, Field(description="The contract's full name, such as `BTCUSDT`.")]
     venue: Annotated[str, Field(description="The exchange, such as `bybit`.")]
     side: Annotated[Side, Field(description="The side of the position, not of the closing order.")]
-    size: Annotated[float, Field(description="In coins of the base asset.")]
+    size: Annotated[float, Field(description="In coins; in units of 1,000 coins for 1000PEPE.")]
     price: Annotated[float, Field(description="In USDT. `priceKind` says which price.")]
     priceKind: Annotated[  # noqa: N815
         Literal["bankruptcy"], Field(description="The price at which the margin was used up.")

@@ -42,7 +42,7 @@ class Liquidations24h(WireModel):
     shortUsd: Usd = None
     watchedPct: Annotated[
         float | None,
-        Field(description="Share of the 24 hours that we watched, in percent; null if unknown."),
+        Field(description="Share of the 24 hours that we covered, in percent; null if unknown."),
     ] = None
     as_of: Annotated[str | None, Field(description="End of the 24 hours.")] = None
 
@@ -58,12 +58,12 @@ class PerpetualEntry(WireModel):
     price_as_of: AsOf
     fundingRatePct: FundingRatePct
     fundingIntervalHours: Annotated[float, Field(description="Hours between two settlements.")]
-    fundingRatePct8h: Annotated[float, Field(description="The rate converted to 8 hours.")]
+    fundingRatePct8h: Annotated[float, Field(description="The rate per 8 hours, in percent.")]
     nextFundingTime: NextFundingTime
     funding_as_of: AsOf
     openInterestUsd: OpenInterestUsd
     openInterestCoins: Annotated[
-        float | None, Field(description="Single-sided; of 1000PEPE in units of 1000 coins.")
+        float | None, Field(description="Single-sided; in units of 1,000 coins for 1000PEPE.")
     ]
     open_interest_as_of: GroupAsOf
     longAccountPct: LongAccountPct
@@ -76,7 +76,7 @@ class PerpetualEntry(WireModel):
         float | None, Field(description="Change of the number of coins.")
     ]
     changes_from: Annotated[
-        str | None, Field(description="The recorded hour that the changes compare with.")
+        str | None, Field(description="What changes compare with: 23.5 to 24.5 h ago.")
     ]
     liquidations24h: Liquidations24h
 
@@ -174,7 +174,7 @@ def _day_ago(view: MarketView, contract: str) -> PastValues | None:
 
 
 def _change(now: float | None, before: float | None) -> float | None:
-    """A change in percent; None if it can't be told."""
+    """A change in percent; None if it is unknown."""
     if now is None or before is None or before <= 0:
         return None
     return round(100 * (now / before - 1), 4)

@@ -81,8 +81,8 @@ class MarketReader:
     def outages(self, board: Board, now: int) -> list[NewEvent]:
         """The outage of the market feed, if it is well past its freshness limit.
 
-        A collector that stopped can't report it. One that is just storing a reading in time would
-        not report its end, either.
+        A collector that stopped can't report it. The margin leaves a running collector the time to
+        store a reading, because it would not report the end of an outage that it didn't see.
         """
         last, limit = board.latest(PERPETUALS), self._limits.perpetuals
         if last is None or now - last.as_of < limit + WRITE_TIME:

@@ -7,11 +7,11 @@ from barograph.markets.records import VENUE
 from barograph.markets.symbols import ContractIndex
 
 QUOTE = "USDT"
-"""How the names of contracts end, after the base asset."""
+"""The suffix of every contract name, after the base asset."""
 
 
 async def recorded_contract(queryable: Queryable, listed: ContractIndex, text: str) -> str:
-    """The full name of the contract that a request names; it needn't be listed any more.
+    """The full name of the contract that a request names, even if it is no longer listed.
 
     Raises:
         InvalidRequest: the text can't name any.

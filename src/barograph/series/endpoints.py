@@ -99,7 +99,7 @@ class MeasureSeries(ListBody):
 
 
 class SeriesAnswer(NamedTuple):
-    """What answers about series are made from."""
+    """Reads series for the endpoint."""
 
     board: Board
     database: Database

@@ -228,7 +228,7 @@ class Tuning(Group):
     webhooks_allow_local: bool = Field(
         False,
         description="Also send webhooks to this machine, over http or https. For the demo only: "
-        "a live instance doesn't start with it, because anyone could reach its own services.",
+        "a live instance doesn't start with it, because webhooks could reach services of its host.",
     )
 
     @field_validator("guides_file", "etf_file", mode="before")

@@ -47,8 +47,12 @@ EVENT_TEXTS: Mapping[EventType, tuple[str, str, str]] = {
         "Contract: {contract}.",
         "/markets",
     ),
-    "feed.down": ("{feed} from {venue} is down", "Its data is stale.", "/status"),
-    "feed.recovered": ("{feed} from {venue} has recovered", "Its data is fresh again.", "/status"),
+    "feed.down": (
+        "Market data from {venue} is down",
+        "It is older than its freshness limit.",
+        "/status",
+    ),
+    "feed.recovered": ("Market data from {venue} has recovered", "It is fresh again.", "/status"),
     "stance.recorded": (
         "Stance {kind}: version {sequence} recorded",
         "Digest: {history_digest}.",
@@ -84,6 +88,8 @@ def event_item(event: Event, base_url: str) -> Item:
     """An event in words; its id is the address of that event alone."""
     given: Item = msgspec.json.decode(event.body)
     known = {name: value for name, value in given.items() if value is not None}
+    if "venue" in known:
+        known["venue"] = known["venue"].capitalize()
     members = defaultdict(lambda: "unknown", known)
     title, detail, path = (each.format_map(members) for each in EVENT_TEXTS[given["type"]])
     return {

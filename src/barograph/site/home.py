@@ -177,7 +177,7 @@ def _liquidated_note(
         return "no recent count"
     if first_at is not None and counted.watching_since is not None:
         return (
-            f"The 24-hour total appears at about {soon(first_at, view.now)}. We have watched "
+            f"The 24-hour total appears at about {soon(first_at, view.now)}. We have covered "
             f"{duration_text(round(counted.watched_pct / 100 * DAY))} of the last 24 hours, and "
             f"began on {date_and_time(counted.watching_since)}."
         )

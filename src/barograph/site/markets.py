@@ -127,6 +127,7 @@ async def _market(
         all_days=DAYS,
         badge_path=f"{BADGE_FOLDER}funding/{found.symbol}.svg",
         api_path=_api_path(found.symbol),
+        full_path=f"{PERPETUALS_PATH}/{found.symbol}",
     )
     until = now + INCOMPLETE_PAGE_MS
     if market is not None:

@@ -38,7 +38,7 @@ _LIQUIDATED = (
     "USD value of liquidated positions, all contracts. "
     "Hatched: less than {:g} % covered, or still in progress."
 )
-_SINCE = "We have watched since {}. The exchange publishes no history of liquidations."
+_SINCE = "We have tracked liquidations since {}. The exchange publishes no history of liquidations."
 _SHOWN: Mapping[Measure, Callable[[float], str]] = {
     "price": price,
     "funding": rate,

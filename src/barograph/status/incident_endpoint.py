@@ -41,22 +41,24 @@ DEFAULT_INCIDENTS, MAX_INCIDENTS = 50, 500
 
 
 class IncidentBody(WireModel):
-    """A time in which a part was not ok."""
+    """A time in which a part of the service was not ok."""
 
     name: Annotated[str, Field(description="A check of `/api/status`, or the API itself: `api`.")]
     started_at: str
     ended_at: Annotated[str | None, Field(description="Null while it lasts.")]
     worst: Condition
-    detail: Annotated[str, Field(description="That of the first failed check.")]
+    detail: Annotated[str, Field(description="The detail of the first failed check.")]
     unwatched_from: Annotated[str | None, Field(description="Null if every minute has a result.")]
     unwatched_until: str | None
-    unwatched_seconds: Annotated[float, Field(description="Time between those without a result.")]
+    unwatched_seconds: Annotated[
+        float, Field(description="Seconds between these two without a result.")
+    ]
 
 
 class CountBody(WireModel):
     """The minutes of an hour or a day in each condition. Other minutes have no result."""
 
-    at: Annotated[str, Field(description="Where the hour or day begins.")]
+    at: Annotated[str, Field(description="Start of the hour or day.")]
     ok: int
     degraded: int
     down: int

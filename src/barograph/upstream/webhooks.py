@@ -2,7 +2,7 @@
 
 Each attempt resolves the name, checks every address and connects to a checked one, so a name that
 changes between check and connection gains nothing. It uses sockets and not our HTTP client, which
-would parse interim responses (103) for as long as they come.
+would parse any number of interim responses (103).
 """
 
 import asyncio
@@ -33,10 +33,10 @@ BODY_SECONDS = 2.0
 """Only a challenge needs the body, so a slow one doesn't occupy us for longer."""
 
 MAX_REPLY = 16 * 1024
-"""Bytes that are read of a response, with its header."""
+"""The most bytes to read of a response, including its header."""
 
 MAX_ADDRESSES = 3
-"""How many addresses of a name are tried."""
+"""How many addresses of a name to try."""
 
 RESOLVERS = 64
 """Threads for name resolution: more than attempts, because a lookup can outlast its attempt."""
@@ -143,7 +143,7 @@ class HttpWebhookSender:
     async def _connect(
         self, target: Target, addresses: list[IpAddress]
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Connect to one of the addresses; its certificate must be of the name."""
+        """Connect to one of the addresses; its certificate must be valid for the name."""
         tls, name = (self._tls, target.host) if target.scheme == "https" else (None, None)
         for address in addresses:
             try:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from barograph.badges.documents import BADGE_FOLDER
 from barograph.badges.endpoints import refused_badge
-from barograph.discovery.files import DISCOVERY_PATHS, INDEX_PATH
+from barograph.discovery.files import DISCOVERY_PATHS, INDEX_PATH, OPENAPI_PATH
 from barograph.entitlements.refusals import FEED_PATH
 from barograph.errors import PrivateError, RequestError, TemporarilyUnavailable
 from barograph.feed.endpoints import FEED_NOW_PATH
@@ -94,7 +94,9 @@ async def _http_error(pages: Templates, request: Request, error: Exception) -> R
         return _method_not_allowed(pages, request)
     page = error_page(pages, request, error.status_code)
     free = is_free(request.scope["path"])
-    return page or error_response(error.status_code, "not found", is_free=free)
+    is_root = request.scope["path"].rstrip("/") in {"/api", "/api/v1"}
+    message = f"not found; {OPENAPI_PATH} lists every endpoint" if is_root else "not found"
+    return page or error_response(error.status_code, message, is_free=free)
 
 
 async def _unexpected_error(pages: Templates, request: Request, error: Exception) -> Response:

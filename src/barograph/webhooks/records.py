@@ -11,7 +11,7 @@ from barograph.kit.timestamps import HOUR, MINUTE, SECOND
 State = Literal["pending", "active", "failed", "disabled"]
 
 MAX_WEBHOOKS = 5
-"""The most of one mailbox, in any state."""
+"""The most webhooks per mailbox, in any state."""
 
 CHALLENGE_PAUSES: Final = (5 * SECOND, 30 * SECOND, 2 * MINUTE, 10 * MINUTE, 45 * MINUTE)
 PAUSES: Final = (*CHALLENGE_PAUSES, HOUR, 2 * HOUR, *[4 * HOUR] * 5)
@@ -113,9 +113,7 @@ class TooManyWebhooks(RequestError):
     status = 409
 
     def __init__(self) -> None:
-        super().__init__(
-            f"a mailbox may have {MAX_WEBHOOKS} webhooks, in any state; delete one first"
-        )
+        super().__init__(f"you can have {MAX_WEBHOOKS} webhooks, in any state; delete one first")
 
 
 def words(text: str) -> list[str]:

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from markupsafe import Markup, escape
 
 from barograph.discovery.llms import type_of
+from barograph.discovery.operations import STREAM
 
 Schema = dict[str, Any]
 
@@ -80,6 +81,8 @@ class DocumentedEndpoint(NamedTuple):
     def command(self, base_url: str) -> str:
         """The call with curl."""
         words = ["curl"] if self.method in {"GET", "POST"} else ["curl", "-X", self.method]
+        if self.tag == STREAM:
+            words.append("-N")  # shows each event at once
         if self.credentials:
             words.append(f"-H '{self.credentials[0]}'")
         if self.body is not None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from barograph.badges.documents import BADGE_FOLDER
 from barograph.discovery.mcp_description import MCP_PATH
 from barograph.entitlements.refusals import FEED_PATH
+from barograph.events.records import MAX_PER_CALLER
 from barograph.kit.timestamps import MINUTE
 from barograph.limits.rate_limits import (
     ANONYMOUS,
@@ -18,6 +19,7 @@ from barograph.limits.rate_limits import (
     REGISTRATIONS,
     RENDERS,
     TOOL_CALLS,
+    WEBHOOKS,
     Usage,
     rate_limit_fields,
 )
@@ -34,13 +36,14 @@ from barograph.site.paths import (
 )
 from barograph.site.templating import Terms, per
 from barograph.stances.documents import STANCE_PATHS
+from barograph.webhooks.records import MAX_WEBHOOKS
 
 SECTIONS = {
     "base-address": "At a glance",
     "first-call": "First call",
     "everything": "Get everything in one call",
     "next": "Follow next",
-    "push": "Be told",
+    "push": "Get notified",
     "endpoints": "Endpoints",
     "limits": "Limits",
     "get-a-key": "Get a key",
@@ -99,11 +102,14 @@ def limits() -> list[tuple[str, str, str]]:
         (f"{SIGNALS_PATH} with a personal key", per(PERSONAL), "key"),
         (f"{SIGNALS_PATH} with an invalid key", per(BAD_KEYS), _ADDRESS),
         ("Requests for a key", per(REGISTRATIONS), _ADDRESS),
-        ("Key links to one mailbox", per(MAILBOX), "mailbox"),
+        ("E-mails with a key link", per(MAILBOX), "e-mail address"),
         ("MCP tool calls", per(TOOL_CALLS), _ADDRESS),
         ("Requests to the MCP server", per(MCP_POSTS), _ADDRESS),
         ("Payment proofs", per(PROOFS), _ADDRESS),
-        ("Uncached pages and downloads, and history proofs", per(RENDERS), _ADDRESS),
+        (_UNCACHED, per(RENDERS), _ADDRESS),
+        ("Open event streams", f"{MAX_PER_CALLER} at a time", _ADDRESS),
+        ("Webhooks", f"{MAX_WEBHOOKS} at a time", "e-mail address"),
+        ("New webhooks", per(WEBHOOKS), "e-mail address"),
         ("All other free endpoints", "none", "not counted"),
     ]
 
@@ -148,6 +154,10 @@ def percent(value: float) -> str:
 
 
 _ADDRESS = "IP address (IPv6: /64)"
+_UNCACHED = (
+    "Uncached reads of series, liquidations, incidents and older events; uncached pages and "
+    "downloads; history proofs"
+)
 _FIELDS = {
     "RateLimit-Policy": "the limit's name, and q requests in any w seconds",
     "RateLimit": "r requests are left; one more becomes available in t seconds",
@@ -222,7 +232,7 @@ with Barograph("{base_url}") as client:
 
 
 def _lists(base_url: str) -> dict[str, str]:
-    """How to read lists, and how to be told of changes."""
+    """How to read lists, and how to get notified of changes."""
     events = f"{base_url}/api/v1/events"
     return {
         "all_curl": f"curl --compressed '{base_url}/api/v1/perpetuals'",
