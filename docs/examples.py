@@ -133,11 +133,11 @@ FREE = {
     "getEvents": {
         "200": "/api/v1/events?after=0&limit=2",
         "400": "/api/v1/events?after=x",
-        "404": "/api/v1/events?type=no-such",
+        "404": "/api/v1/events?symbol=NOSUCH",
     },
     "streamEvents": {
         "400": "/api/v1/events/stream?after=x",
-        "404": "/api/v1/events/stream?type=no-such",
+        "404": "/api/v1/events/stream?symbol=NOSUCH",
     },
     "getIncidents": {
         "200": "/api/v1/incidents?limit=1",

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from inspect import isfunction
 from pathlib import Path
 from queue import Queue
@@ -14,6 +15,7 @@ from subprocess import PIPE
 import pytest
 
 from barograph.kit.timestamps import DAY, iso_timestamp
+from barograph.markets.liquidations import LiquidationHour
 from barograph.markets.store import ReadingRow, record_rows
 from barograph_client import AsyncBarograph, Barograph, calls, errors
 from barograph_client import subscriber as events
@@ -91,9 +93,11 @@ def test_the_chart_s_points_and_the_watched_spans_are_printed(
 ) -> None:
     at = START // DAY * DAY
     row = ReadingRow("hour", "ETHUSDT", at, 1.0, 0.0, 8, 2.5, None)
-    asyncio.run(service.database.write(lambda tx: record_rows(tx, readings=[row])))
+    hour = LiquidationHour(at, 0.0, 0.0, 100.0)
+    rows = partial(record_rows, readings=[row], liquidation_hours=[hour])
+    asyncio.run(service.database.write(rows))
     point, *_, liquidations = run(CHART, service, tmp_path)
-    assert point == f"{iso_timestamp(at)} 2.5 measured 1.0"
+    assert point == f"{iso_timestamp(at)} 2.5 measured 0.25"
     assert liquidations.startswith("(Span(from_=")
 
 

@@ -152,7 +152,8 @@ _SERVER["properties"]["repository"] = _object(url=_ADDRESS, source=_STRING)
 _CATALOG = _object(
     specVersion=_STRING, entries=_list_of(_object(identifier=_STRING, type=_STRING, url=_ADDRESS))
 )
-_LINKSET = _object(linkset=_list_of(_object(anchor=_ADDRESS)))
+_TARGETS = _list_of({**_object(href=_ADDRESS), "additionalProperties": True})
+_LINKSET = _object(linkset=_list_of({**_object(anchor=_ADDRESS), "additionalProperties": _TARGETS}))
 _OFFER = _object(
     method=_STRING,
     resource=_object(url=_ADDRESS, description=_STRING, mimeType=_STRING),
@@ -165,8 +166,24 @@ _X402 = _object(
     offers=_list_of(_OFFER),
     instructions=_STRING,
 )
-_ITEM = _object(id=_ADDRESS, url=_ADDRESS, title=_STRING, content_html=_STRING)
-_FEED = _object(version=_ADDRESS, title=_STRING, description=_STRING, items=_list_of(_ITEM))
+_ITEM = _object(
+    id=_ADDRESS,
+    url=_ADDRESS,
+    title=_STRING,
+    content_html=_STRING,
+    date_published={"type": "string", "format": "date-time"},
+    tags=_list_of(_STRING),
+)
+_FEED = _object(
+    version=_ADDRESS,
+    title=_STRING,
+    home_page_url=_ADDRESS,
+    feed_url=_ADDRESS,
+    description=_STRING,
+    language=_STRING,
+    authors=_list_of(_LINK),
+    items=_list_of(_ITEM),
+)
 _OPTIONAL = {"404": "This instance has none."}
 _RENDERED = {"429": "Limit of uncached reads reached.", "503": "The database is unavailable."}
 

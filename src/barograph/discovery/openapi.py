@@ -294,6 +294,7 @@ _MESSAGE_MEMBERS = {
 _MESSAGE: Schema = {
     "operationId": "receiveEvent",
     "summary": "An event, sent to your webhook",
+    "security": [],
     "tags": [WEBHOOKS],
     "parameters": [
         parameter("header", f"webhook-{name}", "See Standard Webhooks 1.0.0.", is_required=True)
