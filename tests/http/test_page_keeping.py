@@ -401,10 +401,8 @@ def test_only_renders_are_counted_and_the_601st_gets_429(market: Service) -> Non
         assert answer.headers["retry-after"] == "60"
         if path.startswith("/data/"):
             assert list(answer.json()) == ["error"]
-            assert (
-                "600 uncached pages, downloads and proofs from one address"
-                in answer.json()["error"]
-            )
+            said = "600 uncached reads, pages and proofs from one address"
+            assert said in answer.json()["error"]
         else:
             assert b"<h1>Too many requests</h1>" in answer.body
     assert [market.ask(path).body for path in kept] == before
