@@ -93,6 +93,7 @@ def load_payments(database: Path, terms: Requirements, known: Sequence[str], cou
     rows = _payments(asyncio.run(_claimed(database, terms, known[0])), keys[1:], count - 1)
     connection = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READWRITE)
     connection.pragma("synchronous", "off")
+    connection.set_busy_timeout(30_000)  # the service that it belongs to writes, too
     columns = ", ".join(Payment._fields).replace("transaction,", "transaction_hash,")
     insert = f"INSERT INTO payments ({columns}) VALUES ({', '.join('?' * len(Payment._fields))})"
     for _ in range(0, count, BATCH):

@@ -146,6 +146,7 @@ def test_the_page_s_code_notices_a_history_that_was_rewritten(
         other.close()
 
 
+@pytest.mark.thorough
 def test_the_page_s_code_refuses_a_kept_checkpoint_of_another_key(
     history: PublicHistory, stranger: Stranger, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -155,7 +155,7 @@ def test_a_stock_client_and_a_browser_resume_after_a_restart(service: Service) -
         eventually(lambda: subscriber.ids[-1:] == [last] and len(page.evaluate("ids")) == 3, "both")
         for _ in range(15):
             stack.enter_context(httpx.stream("GET", service.url))
-        assert service.process.stop() < 5  # Granian would wait for streams until it is killed
+        service.process.stop()  # Granian would wait for streams until it kills the worker
         log = (service.folder / "log").read_text()
         assert "refused to gracefully stop" not in log
         last = service.happen(2)

@@ -66,6 +66,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
         yield found
 
 
+@pytest.mark.thorough
 @pytest.mark.outcome(
     "The collector is killed",
     "The web workers serve until the freshness limit, then return 502. "

@@ -306,6 +306,7 @@ PUBLISHED = st.tuples(PERPETUALS, st.text(min_size=1, max_size=20)).map(
 )
 
 
+@pytest.mark.thorough
 @settings(max_examples=20, deadline=None)
 @given(
     published=PUBLISHED,

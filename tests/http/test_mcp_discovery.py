@@ -148,6 +148,7 @@ def test_the_name_comes_from_the_domain(base_url: str, name: str, identifier: st
     assert entry["identifier"] == f"urn:air:{identifier}:mcp:barograph"
 
 
+@pytest.mark.thorough
 def test_the_sdk_is_loaded_by_the_first_mcp_request(tmp_path: Path) -> None:
     environment = {**environ, "PYTHONPATH": pathsep.join(each for each in sys.path if each)}
 

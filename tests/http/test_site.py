@@ -38,6 +38,7 @@ def test_every_page_is_valid_guarded_and_ends_with_the_notice(site: SiteService)
         assert response.headers["cache-control"].startswith(f"{sharing}, max-age=")
 
 
+@pytest.mark.thorough
 def test_every_kind_of_page_passes_a_validator(site: SiteService) -> None:
     site.service.publish(reading(), shares())
     kinds = (
@@ -146,6 +147,7 @@ def test_markup_in_a_query_never_becomes_markup_of_the_page(site: SiteService, p
         assert "<script>alert" not in answer.text
 
 
+@pytest.mark.thorough
 def test_no_query_of_a_reader_stays_in_memory(site: SiteService) -> None:
     for number in range(30):
         for path in PATHS:

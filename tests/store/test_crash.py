@@ -60,6 +60,7 @@ def kill_again_and_again(
         assert rows == [(START + number,) for number in range(1, kept["one"] + 1)]
 
 
+@pytest.mark.thorough
 @pytest.mark.outcome(
     "The process that writes readings is killed at any moment",
     "Nothing that was acknowledged is lost.",

@@ -118,6 +118,7 @@ def assert_nothing_lost(folder: Path, run: Run) -> None:
         assert found == run.acknowledged[: len(found)]
 
 
+@pytest.mark.thorough
 @pytest.mark.outcome(
     "The power fails while stances are recorded",
     "No acknowledged version is lost, and none is half written.",

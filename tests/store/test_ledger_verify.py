@@ -266,6 +266,7 @@ def test_a_flipped_bit_in_a_text_on_the_disk_is_named(path: Path, bit: int) -> N
         assert (broken.kind, broken.sequence) == (RATES, sequence)
 
 
+@pytest.mark.thorough
 def test_a_flipped_bit_anywhere_in_the_tables_is_noticed(path: Path) -> None:
     """Whatever it hits, what the record says afterwards is either the same or called broken."""
     original = readable(path)
@@ -386,6 +387,7 @@ def test_a_record_that_lacks_what_was_published_is_another(
     assert broken == BrokenRecord(RATES, sequence, what, record)
 
 
+@pytest.mark.thorough
 def test_a_longer_record_needs_no_more_memory(
     empty_database: Database, runner: asyncio.Runner
 ) -> None:

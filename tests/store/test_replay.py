@@ -145,6 +145,7 @@ def test_every_contract_has_long_accounts_wherever_its_charts_have_prices(whole:
             assert shares[-1] >= START - STEPS[days]
 
 
+@pytest.mark.thorough
 def test_an_interrupted_replay_gives_the_same_record(whole: Past, empty: Past) -> None:
     empty.clock.now = START - 10 * HOUR
     empty.carry()

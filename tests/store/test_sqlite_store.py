@@ -86,6 +86,7 @@ def test_four_workers_at_once_accept_exactly_120_of_800(tmp_path: Path) -> None:
     assert len(granted) == 120
 
 
+@pytest.mark.thorough
 def test_four_workers_keep_every_short_window_exact_as_it_moves(tmp_path: Path) -> None:
     requests, window = 20, 200
     granted = stamps_of_workers(tmp_path / "limits.sqlite3", requests, window, 0, 20)

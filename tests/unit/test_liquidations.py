@@ -126,6 +126,7 @@ def test_minutes_are_forgotten_also_behind_one_that_came_from_the_future() -> No
     assert window.between(ahead, ahead + MINUTE) == {("BTCUSDT", "long"): 100.0}
 
 
+@pytest.mark.thorough
 def test_a_hundred_thousand_liquidations_come_and_go_to_the_cent() -> None:
     contracts = sorted(BASES)
     chance = random.Random(20261106)

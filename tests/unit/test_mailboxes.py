@@ -124,6 +124,7 @@ def test_no_accepted_address_can_break_out_of_a_mail_header(text: str, ending: s
         assert len(accepted) <= 254
 
 
+@pytest.mark.thorough
 @given(st.from_regex(r"[a-z]{1,9}(\.[A-Z]{1,9})?@([a-z]{1,9}\.){1,9}[a-z]{2,5}", fullmatch=True))
 def test_an_accepted_address_is_read_again_as_itself(text: str) -> None:
     address = parse_address(text)

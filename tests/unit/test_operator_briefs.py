@@ -237,6 +237,7 @@ def test_a_small_text_that_unfolds_into_a_huge_one_is_refused_at_once(line: str)
     assert all(len(each) < 300 for each in named)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "line",
     ["coins: " + "[" * 5_000, "coins: " + "{a: " * 5_000, "a: &a [*a]", "slug: *nobody"],

@@ -80,6 +80,7 @@ def test_a_setting_that_is_no_key_is_refused_without_being_repeated(
     assert key not in str(refused.value)
 
 
+@pytest.mark.thorough
 @pytest.mark.outcome(
     "Several processes create the API-key pepper or the checkpoint key at once",
     "All use the same secret.",

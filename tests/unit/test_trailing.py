@@ -171,6 +171,7 @@ def test_volatility_of_a_price_that_stands_still_is_zero_and_not_unknown() -> No
     assert add_hours(TrailingRecord(), 26).volatility("BTC") == [0.0, 0.0]
 
 
+@pytest.mark.thorough
 @given(st.randoms(use_true_random=False), st.integers(0, 40 * 24), st.integers(-50, 50))
 @settings(deadline=None, max_examples=25)
 def test_what_hours_are_compared_by_is_in_order_however_they_come_and_go(

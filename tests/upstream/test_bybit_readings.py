@@ -293,6 +293,7 @@ def _inflate(venue: Venue) -> None:
     rows += [{**model, "symbol": f"NO{n}USDT", "baseCoin": f"NO{n}"} for n in range(INFLATED)]
 
 
+@pytest.mark.thorough
 @pytest.mark.outcome(
     "The exchange lists thousands of contracts that have no ticker",
     "The collector keeps its last good list, or fetches a new one within a minute.",

@@ -170,6 +170,7 @@ def test_two_connections_hear_every_contract_and_duplicates_are_passed_on() -> N
     asyncio.run(scene())
 
 
+@pytest.mark.thorough
 def test_a_quiet_market_is_watched_by_pongs_without_a_gap() -> None:
     async def scene() -> list[tuple[int, int]]:
         async def one(server: Server, socket: ServerConnection, number: int) -> None:

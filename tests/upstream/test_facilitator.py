@@ -276,6 +276,7 @@ def test_a_connection_that_the_facilitator_closes_meanwhile_leaves_it_unknown() 
     assert asyncio.run(work()) == ["valid", "unknown"]
 
 
+@pytest.mark.thorough
 def test_request_beyond_the_connection_limit_is_never_sent() -> None:
     async def work() -> list[str]:
         async with serving(hangs) as server:
@@ -328,6 +329,7 @@ def test_more_questions_than_may_be_asked_at_once_can_be_asked_one_after_the_oth
     assert asyncio.run(work()) == {"valid", "unavailable"}
 
 
+@pytest.mark.thorough
 def test_replies_that_never_end_do_not_keep_others_from_asking() -> None:
     async def work() -> str:
         async with serving(drips) as server:

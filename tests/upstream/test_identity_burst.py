@@ -13,6 +13,7 @@ QUESTIONS = 5 * MAX_REQUESTS
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}"
 
 
+@pytest.mark.thorough
 @pytest.mark.outcome(
     "Hundreds of subscribers send tokens while the identity provider is slow",
     "Requests that time out get 503. Once the provider recovers, requests succeed again.",

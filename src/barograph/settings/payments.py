@@ -120,7 +120,7 @@ class Payments(Group):
         A worker that takes payments may finish a settlement first, or its payer would not know
         the result.
         """
-        return 40 if self.takes_payments else 3
+        return 40 if self.takes_payments else 6
 
     @property
     def takes_payments(self) -> bool:
