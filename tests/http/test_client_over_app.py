@@ -427,7 +427,7 @@ def fill_lists(service: Service) -> None:
         await append_events(tx, down)
 
     asyncio.run(service.database.write(work))
-    incident = "('market-feed', ?, NULL, 'down', 'late', NULL, NULL, 0)"
+    incident = "('market-feed', $1, NULL, 'down', 'late', NULL, NULL, 0)"
     service.execute(f"INSERT INTO status_incidents VALUES {incident}", START - HOUR)
     service.clock.pass_seconds(1)
     service.refresh()
