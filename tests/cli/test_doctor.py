@@ -103,6 +103,7 @@ async def all_lines(settings: Settings) -> list[Diagnosis]:
     return [each async for each in examine(settings)]
 
 
+@pytest.mark.thorough
 def test_every_line_of_a_healthy_instance_is_ok(tmp_path: Path) -> None:
     found = on_live(tmp_path, lambda live: all_lines(live.settings))
     assert [each.name for each in found] == [*LOCAL, *LIMITS, "terms", *UPSTREAMS]

@@ -23,6 +23,8 @@ from barograph.history.ledger import Ledger
 from support.clock import HandClock
 from support.stances import FUNDING, RATES, proposal
 
+pytestmark = pytest.mark.thorough
+
 async def main():
     ledger = Ledger(database, HandClock())
     number = await ledger.count(FUNDING, "versions")

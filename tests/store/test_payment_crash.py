@@ -27,6 +27,8 @@ VICTIM = f"""
 import sys
 sys.path.insert(0, {str(Path(support.__file__).parents[1])!r})
 from support.payment_victim import take_and_die
+
+pytestmark = pytest.mark.thorough
 take_and_die(database, Path(CHARGES), POINT)
 """
 

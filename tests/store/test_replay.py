@@ -24,6 +24,8 @@ from barograph.markets.series import reading_series
 from barograph.settings import Settings
 from support.clock import START, HandClock
 
+pytestmark = pytest.mark.thorough
+
 T = TypeVar("T")
 EPOCH = START // HOUR * HOUR - 3 * DAY
 TABLES = {

@@ -14,6 +14,8 @@ import pytest
 from barograph.kit.database import Row, Transaction
 from support.stack import Stack, running_stack
 
+pytestmark = pytest.mark.thorough
+
 HOUR_MS = 3_600_000
 SILENCING = {
     "502": "unreachable",
