@@ -16,14 +16,14 @@ from barograph.kit.database import Database
 from support.clock import HandClock
 from support.stances import FUNDING, RATES, make_history
 
+pytestmark = pytest.mark.thorough
+
 ISSUER = f"""
 import asyncio, sys
 sys.path.insert(0, {str(Path(support.__file__).parents[1])!r})
 from barograph.history.ledger import Ledger
 from support.clock import HandClock
 from support.stances import FUNDING, RATES, proposal
-
-pytestmark = pytest.mark.thorough
 
 async def main():
     ledger = Ledger(database, HandClock())

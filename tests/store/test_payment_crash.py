@@ -23,12 +23,12 @@ from support.clock import HandClock
 from support.payment_victim import KEY, PATH, PERIOD_DAYS, POINTS, Ledger, proof_of
 from support.payments import show
 
+pytestmark = pytest.mark.thorough
+
 VICTIM = f"""
 import sys
 sys.path.insert(0, {str(Path(support.__file__).parents[1])!r})
 from support.payment_victim import take_and_die
-
-pytestmark = pytest.mark.thorough
 take_and_die(database, Path(CHARGES), POINT)
 """
 
