@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Route, expect
 from barograph.signals.methods import METHODS
 from support.browsing import PHONE, VIEWS, Demo, Look, View, chromium, looking, running_demo
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.thorough]
 
 KINDS = {
     "home": "/",
