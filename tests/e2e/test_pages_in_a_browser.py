@@ -93,11 +93,8 @@ def _is_missing(kind: str) -> bool:
     return kind in {"not-found", "link-not-usable"}
 
 
-EACH_VIEW = [
-    pytest.param(kind, marks=[] if kind in {"home", "market"} else pytest.mark.thorough)
-    for kind in [*KINDS, "brief", "guide"]
-]
-"""Every kind of page; two of them show in `make test` that a browser finds no fault."""
+EACH_VIEW = [*KINDS, "brief", "guide"]
+"""Every kind of page."""
 
 
 @pytest.mark.parametrize("kind", EACH_VIEW)
