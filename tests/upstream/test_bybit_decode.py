@@ -27,7 +27,7 @@ from barograph.upstream.bybit.messages import (
     decode_message,
     topics_by_connection,
 )
-from barograph.upstream.bybit.wire import UnreadableError, moment, number, percent
+from barograph.upstream.cells import UnreadableError, moment, number, percent
 
 REPLIES = Path(__file__).parent / "bybit_replies"
 
@@ -85,6 +85,9 @@ def test_every_kept_contract_becomes_a_perpetual() -> None:
         next_funding_time=1794801600000,
         open_interest_usd=81234567.0912,
         open_interest_coins=11379781059.214,
+        coin="PEPE",
+        multiplier=1000,
+        mark_price=0.0071385,
     )
     assert by_name["SHIB1000USDT"].funding_rate_pct == 0.0
     assert {"BIOUSDT", "BTC-25DEC26"} <= tickers.symbols
@@ -191,6 +194,7 @@ def test_a_contract_with_a_value_out_of_range_is_left_out_and_counted(
     refused = set() if named is None else {"BTCUSDT"}
     assert {each.contract for each in found.perpetuals} == KEPT.keys() - refused
     assert found.refused == ({} if named is None else {named: ["BTCUSDT"]})
+    assert found.unusable == [each.removesuffix("USDT") for each in refused]
 
 
 def test_when_most_kept_contracts_cannot_be_read_the_reading_is_invalid() -> None:

@@ -270,27 +270,31 @@ def test_a_history_that_fails_does_not_stop_live_shares() -> None:
     assert past.read(fail_and_go_on).contract == "BTCUSDT"
 
 
-@pytest.mark.parametrize("code", [10006, 10029])
+@pytest.mark.parametrize(("code", "calls"), [(10006, 1), (10029, 3)])
 def test_a_refused_history_does_not_stop_live_readings_but_a_refused_reading_stops_the_history(
-    code: int,
+    code: int, calls: int
 ) -> None:
     past = Past()
 
     async def both(exchange: BybitExchange) -> Any:
         refused = {"retCode": code, "retMsg": "refused"}
-        past.failures = [httpx2.Response(200, json=refused) for _ in range(2)]
+        past.failures = [httpx2.Response(200, json=refused) for _ in range(calls + 1)]
         past.answer = lambda _: [row("account-ratio", END)]
-        for _ in range(2):
+        for _ in range(calls + 1):
             with pytest.raises((Throttled, Forbidden)):
                 await exchange.past_prices("BTCUSDT", START, END)
         past.failures.pop()
         await exchange.long_accounts("BTCUSDT")
         past.now += 600 * SECOND
-        past.failures = [httpx2.Response(200, json={**refused, "time": past.now})]
-        for call in (exchange.long_accounts("BTCUSDT"), rates()(exchange)):
+        past.failures = [
+            httpx2.Response(200, json={**refused, "time": past.now}) for _ in range(calls)
+        ]
+        for _ in range(calls):
             with pytest.raises((Throttled, Forbidden)):
-                await call
+                await exchange.long_accounts("BTCUSDT")
+        with pytest.raises((Throttled, Forbidden)):
+            await rates()(exchange)
 
     past.read(both)
     asked = [endpoint for _, endpoint, _ in past.asked]
-    assert asked == ["kline", "account-ratio", "account-ratio"]
+    assert asked == [*["kline"] * calls, "account-ratio", *["account-ratio"] * calls]

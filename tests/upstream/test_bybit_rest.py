@@ -180,6 +180,7 @@ FAILURES: dict[str, tuple[Callable[[], httpx2.Response], type[UpstreamError]]] =
     "HTTP 403 JSON": (lambda: reply("too_frequent.json", 403), Throttled),
     "HTTP 403 page": (lambda: reply("region.html", 403), Forbidden),
     "HTTP 403 without a reason": (lambda: httpx2.Response(403), Forbidden),
+    "HTTP 451": (lambda: httpx2.Response(451), Forbidden),
     "HTTP 502": (lambda: httpx2.Response(502, html="<h1>Bad gateway</h1>"), Unreachable),
     "HTTP 404": (lambda: httpx2.Response(404, json={}), InvalidReply),
     "HTTP 204": (lambda: httpx2.Response(204), InvalidReply),
@@ -324,7 +325,7 @@ def test_after_a_ban_one_call_tries_and_frees_the_others() -> None:
     assert not isinstance(reading, UpstreamError)
 
 
-def test_a_refusal_holds_every_endpoint_for_a_minute() -> None:
+def test_three_refusals_hold_every_endpoint_for_a_minute() -> None:
     bybit = Bybit()
     bybit.answers["tickers"] = lambda request: reply("region.html", 403)
 
@@ -332,9 +333,9 @@ def test_a_refusal_holds_every_endpoint_for_a_minute() -> None:
         bybit.wait(61)
         return await exchange.long_accounts("BTCUSDT")
 
-    first, second, third = run(bybit, perpetuals, bitcoin, later)
-    assert type(first) is type(second) is Forbidden
-    assert not isinstance(third, UpstreamError)
+    *refused, last = run(bybit, *[perpetuals] * 3, bitcoin, later)
+    assert {type(each) for each in refused} == {Forbidden}
+    assert not isinstance(last, UpstreamError)
     assert bybit.calls("account-ratio") == 1
 
 

@@ -102,6 +102,7 @@ def test_a_reading_of_the_samples_is_the_crypto_perpetuals_against_usdt() -> Non
         next_funding_time=END + 8 * HOUR,
         open_interest_usd=2686430068.73,
         open_interest_coins=28509.1655,
+        mark_price=94239.82,
     )
     assert [each.funding_interval_hours for each in reading.contracts] == [4, 1, 4, 8, 8, 8]
     assert (found["KAVAUSDT"].last_price, found["KAVAUSDT"].open_interest_usd) == (0.4112, None)

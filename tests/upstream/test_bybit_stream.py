@@ -178,7 +178,7 @@ def test_a_quiet_market_is_watched_by_pongs_without_a_gap() -> None:
                 await server.converse(socket)
 
         # Long enough that a pong is in time, also on a busy machine: no other connection is served.
-        async with listening(one, ping_seconds=0.6) as there:
+        async with listening(one, ping_seconds=2) as there:
             await there.until(lambda: len(there.watcher.spans) >= 3)
             assert there.server.pings >= 3
             return there.watcher.spans

@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from barograph.demo.servers.rest import answer
 from barograph.demo.servers.tickers import position_tickers
@@ -25,5 +26,7 @@ def test_short_tickers_decode_like_complete_ones(since: int, past_the_hour: int)
 
     short = decode_tickers(position_tickers(WORLD, listed, at), KEPT).perpetuals
 
-    assert short == decode_tickers(whole, KEPT).perpetuals
+    complete = decode_tickers(whole, KEPT).perpetuals
+    # The replay needs no mark prices.
+    assert short == tuple(replace(each, mark_price=None) for each in complete)
     assert len(short) == len(KEPT)

@@ -1,11 +1,9 @@
 """ccxt and pybit, the clients that people really use, take the simulated exchange for Bybit."""
 
-import asyncio
 import json
 import queue
 import threading
 from collections.abc import Iterator
-from concurrent.futures import Future
 from typing import Any
 
 import ccxt
@@ -15,9 +13,10 @@ from pybit.exceptions import InvalidRequestError
 from pybit.unified_trading import HTTP, WebSocket
 
 from barograph.demo.servers.control import send_command
-from barograph.demo.servers.exchange import ExchangeAddress, running_exchange
+from barograph.demo.servers.exchange import running_exchange
 from barograph.demo.world.contracts import LIVE_SYMBOLS
 from barograph.demo.world.world import World
+from support.threads import InThread
 
 HOUR = 3_600_000
 EPOCH = 1_789_999_200_000
@@ -26,30 +25,16 @@ PATIENCE = 30.0
 
 
 class Exchange:
-    """An exchange in a thread of its own, for clients that block."""
+    """A running exchange."""
 
     def __init__(self) -> None:
         self.now = NOW
         self.world = World(7, EPOCH)
-        self._address: Future[ExchangeAddress] = Future()
-        self._loop = asyncio.new_event_loop()
-        self._stop = asyncio.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-        self.address = self._address.result(PATIENCE)
-
-    def _run(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._serve())
-
-    async def _serve(self) -> None:
-        async with running_exchange(self.world, lambda: self.now, push_seconds=0.02) as address:
-            self._address.set_result(address)
-            await self._stop.wait()
+        self._thread = InThread(running_exchange(self.world, lambda: self.now, push_seconds=0.02))
+        self.address = self._thread.value
 
     def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(PATIENCE)
+        self._thread.close()
 
 
 @pytest.fixture(scope="module")

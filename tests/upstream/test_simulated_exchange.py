@@ -15,6 +15,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Origin
 
+from barograph.demo.servers.binance import running_binance
 from barograph.demo.servers.chain import TokenLedger
 from barograph.demo.servers.control import ServerAddress, send_command
 from barograph.demo.servers.exchange import (
@@ -26,7 +27,8 @@ from barograph.demo.servers.exchange import (
     running_exchange,
 )
 from barograph.demo.servers.facilitator import running_facilitator
-from barograph.demo.servers.faults import ExchangeFault
+from barograph.demo.servers.faults import FAULTS_BY_SERVER
+from barograph.demo.servers.hyperliquid import running_hyperliquid
 from barograph.demo.servers.identity import running_identity
 from barograph.demo.servers.macro_server import running_macro
 from barograph.demo.servers.rest import PATHS, answer
@@ -596,7 +598,7 @@ def test_replies_to_commands_list_active_and_known_faults() -> None:
         assert both["active"] == ["429", "delisting of SOLUSDT", "hang on /v5/market/kline"]
         unknown = await client.command(fault="flood", on=True)
         assert unknown["ok"] is False
-        assert all(name in unknown["error"] for name in ExchangeFault)
+        assert all(name in unknown["error"] for name in FAULTS_BY_SERVER["bybit"])
         assert (await client.command(fault="429"))["ok"] is False
         assert (await client.command(fault="429", on=True, path="/nowhere"))["ok"] is False
         assert (await client.command(fault="stream-drop", on=True, path="kline"))["ok"] is False
@@ -698,6 +700,8 @@ def test_control_ports_refuse_every_web_page() -> None:
         async with AsyncExitStack() as stack:
             servers: tuple[AbstractAsyncContextManager[ServerAddress], ...] = (
                 running_exchange(WORLD, Clock()),
+                running_hyperliquid(WORLD, Clock()),
+                running_binance(WORLD, Clock()),
                 running_macro(MacroWorld(WORLD)),
                 running_identity(ECKey.generate_key("P-256")),
                 running_facilitator(TokenLedger({})),
@@ -711,4 +715,4 @@ def test_control_ports_refuse_every_web_page() -> None:
             commands = (asyncio.to_thread(send_command, url, {"off": "all"}) for url in urls)
             return [str(each["ok"]) for each in await asyncio.gather(*commands)]
 
-    assert asyncio.run(run()) == ["True"] * 4
+    assert asyncio.run(run()) == ["True"] * 6

@@ -14,8 +14,6 @@ from barograph.errors import InvalidReply, UnknownToUpstream
 from barograph.markets.exchange import (
     FUNDING_INTERVAL,
     FUNDING_RATE,
-    LAST_PRICE,
-    LONG_ACCOUNTS,
     OPEN_INTEREST,
     OPEN_INTEREST_COINS,
     SETTLED_RATE,
@@ -23,32 +21,32 @@ from barograph.markets.exchange import (
 )
 from barograph.markets.records import LongAccounts, Perpetual
 from barograph.markets.settlements import SettledRate
-from barograph.upstream.bybit.wire import (
+from barograph.markets.venues import BYBIT, coin_of
+from barograph.upstream.cells import (
     Cell,
     OutOfRangeError,
     UnreadableError,
     above_zero,
+    long_pct,
     moment,
     number,
     parse,
     percent,
     plausible,
+    price,
 )
+from barograph.upstream.contract_cache import TooFewContracts
+from barograph.upstream.past_pages import check_contract
 
 T = TypeVar("T")
 
 _NANOSECOND_DIGITS = 6
 _MINUTES = 60
-SUM_TOLERANCE_PCT = 1.0
 _RATIO_TOLERANCE = 0.01
 _WORD_LIMIT = 40
 
 MAX_SETTLEMENTS = 200
 """The exchange reports this many settlements at once."""
-
-
-class TooFewContracts(InvalidReply):
-    """A reading holds fewer than half of the listed contracts."""
 
 
 class ShareOutOfRange(UnknownToUpstream):
@@ -86,6 +84,8 @@ class Tickers(Struct, frozen=True):
     """Kept contracts with an implausible value, by its field."""
     sides: Mapping[str, int]
     """How many sides of a position the exchange's `openInterest` counts, where that is proved."""
+    unusable: Sequence[str] = ()
+    """The coins of kept contracts that are left out."""
 
 
 class Settlements(Struct, frozen=True):
@@ -114,6 +114,7 @@ class _InstrumentResult(Struct, rename="camel"):
 class _TickerRow(Struct, rename="camel"):
     symbol: str
     last_price: Cell = None
+    mark_price: Cell = None
     funding_rate: Cell = None
     funding_interval_hour: Cell = None
     next_funding_time: Cell = None
@@ -207,7 +208,9 @@ def decode_tickers(result: bytes, kept: Mapping[str, Instrument]) -> Tickers:
         )
     symbols = frozenset(row.symbol for row in rows)
     sides = {row.symbol: sides for row in rows if (sides := _sides(row)) is not None}
-    return Tickers(tuple(perpetuals.values()), symbols, dict(refused), sides)
+    left_out = (symbols & kept.keys()) - perpetuals.keys()
+    unusable = [coin_of(BYBIT, kept[symbol].base)[0] for symbol in sorted(left_out)]
+    return Tickers(tuple(perpetuals.values()), symbols, dict(refused), sides, unusable)
 
 
 def decode_long_accounts(result: bytes, contract: str) -> LongAccounts:
@@ -222,16 +225,12 @@ def decode_long_accounts(result: bytes, contract: str) -> LongAccounts:
         raise UnknownToUpstream(f"the exchange has no account ratio of {contract}")
     try:
         sampled_at, row = max(((moment(row.timestamp), row) for row in rows), key=lambda it: it[0])
-        long_pct, short_pct = percent(row.buy_ratio), percent(row.sell_ratio)
+        check_contract([row.symbol], contract)
+        return LongAccounts(contract, long_pct(row.buy_ratio, row.sell_ratio), sampled_at)
+    except OutOfRangeError as error:
+        raise ShareOutOfRange(str(error)) from error
     except UnreadableError as error:
         raise InvalidReply(f"the account ratio cannot be read: {error}") from error
-    if row.symbol != contract:
-        raise InvalidReply(f"asked for the account ratio of {contract} and got {row.symbol[:40]}")
-    if not (LONG_ACCOUNTS.contains(long_pct) and LONG_ACCOUNTS.contains(short_pct)):
-        raise ShareOutOfRange(f"{long_pct:g} % long and {short_pct:g} % short accounts")
-    if abs(long_pct + short_pct - 100) > SUM_TOLERANCE_PCT:
-        raise InvalidReply(f"{long_pct} % long and {short_pct} % short accounts are not 100 %")
-    return LongAccounts(contract, long_pct, sampled_at)
 
 
 def decode_settlements(result: bytes, contract: str) -> Settlements:
@@ -245,9 +244,7 @@ def decode_settlements(result: bytes, contract: str) -> Settlements:
     rows = parse(result, _SETTLEMENTS, "the funding history").list
     if not rows:
         raise UnknownToUpstream(f"the exchange has no settlement of {contract}")
-    for row in rows:
-        if row.symbol != contract:
-            raise InvalidReply(f"asked for settlements of {contract} and got {row.symbol[:40]}")
+    check_contract((row.symbol for row in rows), contract)
     try:
         rates = {moment(row.funding_rate_timestamp): percent(row.funding_rate) for row in rows}
     except UnreadableError as error:
@@ -274,10 +271,11 @@ def _instrument(row: _InstrumentRow) -> Instrument:
 
 
 def _perpetual(row: _TickerRow, instrument: Instrument, refused: dict[str, list[str]]) -> Perpetual:
+    coin, multiplier = coin_of(BYBIT, instrument.base)
     return Perpetual(
         contract=row.symbol,
         base=instrument.base,
-        last_price=plausible(above_zero(row.last_price), LAST_PRICE),
+        last_price=price(row.last_price),
         funding_rate_pct=plausible(percent(row.funding_rate), FUNDING_RATE),
         funding_interval_hours=plausible(_interval(row, instrument), FUNDING_INTERVAL),
         next_funding_time=moment(row.next_funding_time),
@@ -287,7 +285,17 @@ def _perpetual(row: _TickerRow, instrument: Instrument, refused: dict[str, list[
         open_interest_coins=_open_interest(
             row, row.single_open_interest, OPEN_INTEREST_COINS, refused
         ),
+        coin="" if multiplier == 1 else coin,
+        multiplier=multiplier,
+        mark_price=_mark_price(row),
     )
+
+
+def _mark_price(row: _TickerRow) -> float | None:
+    try:
+        return price(row.mark_price)
+    except UnreadableError:
+        return None
 
 
 def _interval(row: _TickerRow, instrument: Instrument) -> float:

@@ -4,17 +4,13 @@ When the exchange hangs or fails, `rest.py` applies timeouts, retries and circui
 `stream.py` reconnects.
 """
 
-import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from random import Random
+from typing import Unpack
 
-import httpx2
 from msgspec import structs
 
 from barograph.errors import InvalidReply, UnknownToUpstream
-from barograph.kit.clock import Clock
-from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.timestamps import MINUTE
 from barograph.markets.exchange import (
     LONG_ACCOUNTS,
@@ -25,8 +21,9 @@ from barograph.markets.exchange import (
 )
 from barograph.markets.records import LongAccounts, Perpetuals
 from barograph.markets.settlements import SettledRate
+from barograph.markets.venues import BYBIT, VENUES
 from barograph.settings import Settings
-from barograph.upstream.bybit.contract_cache import ContractCache, ContractList
+from barograph.upstream.bybit.contract_cache import ContractList
 from barograph.upstream.bybit.decode import (
     MAX_SETTLEMENTS,
     InstrumentPage,
@@ -42,8 +39,10 @@ from barograph.upstream.bybit.decode import (
 from barograph.upstream.bybit.history import LONG_SHARES, OPEN_INTEREST, PRICES, BybitHistory
 from barograph.upstream.bybit.rest import RestClient
 from barograph.upstream.bybit.stream import LiquidationStream
-from barograph.upstream.bybit.wire import Envelope, check_clock
-from barograph.upstream.http import Sleep, TimeBudget
+from barograph.upstream.bybit.wire import Envelope
+from barograph.upstream.contract_cache import ContractCache
+from barograph.upstream.http import TimeBudget
+from barograph.upstream.venue_adapter import Parts, VenueAdapter
 
 log = logging.getLogger(__name__)
 
@@ -54,43 +53,34 @@ LISTING_SECONDS = 600.0
 """Seconds between two readings of the list of contracts."""
 
 
-class BybitExchange:
+class BybitExchange(VenueAdapter):
     """Bybit's public data of USDT perpetuals: https://bybit-exchange.github.io/docs/v5/intro ."""
+
+    venue = VENUES[BYBIT]
+    client = RestClient
+    _rest: RestClient
 
     def __init__(
         self,
         settings: Settings,
         *,
-        clock: Clock,
-        transport: httpx2.AsyncBaseTransport | None = None,
-        sleep: Sleep = asyncio.sleep,
-        random: Random | None = None,
         listing_seconds: float = LISTING_SECONDS,
-        metrics: Metrics = NO_METRICS,
+        **parts: Unpack[Parts],
     ) -> None:
-        jitter = Random() if random is None else random
-        self._settings = settings
-        self._clock = clock
-        self._rest = RestClient(
-            settings, metrics, clock=clock, transport=transport, sleep=sleep, random=jitter
-        )
+        super().__init__(settings, settings.exchange_rest_url, parts)
+        clock, sleep = self._clock, self._sleep
         self._history = BybitHistory(self._rest, clock=clock, sleep=sleep, time_of=self._time)
-        self._stream = LiquidationStream(settings, metrics, clock=clock, sleep=sleep, random=jitter)
+        self._stream = LiquidationStream(
+            settings, self._metrics, clock=clock, sleep=sleep, random=self._random
+        )
         self._catalogue = ContractCache(self._listing, clock, listing_seconds)
-        self._last_time = 0
-        self._last_as_of = 0
         self._refused: dict[str, list[str]] = {}
         self._unknown_classes: list[str] = []
         self._sides: Mapping[str, int] = {}
 
-    @property
-    def source(self) -> str:
-        """The venue, in the words of every published `source`."""
-        return self._settings.exchange_source
-
     async def perpetuals(self) -> Perpetuals:
         """Read every live crypto perpetual against USDT at once; raises `UpstreamError`."""
-        is_first = self._last_as_of == 0 or self._catalogue.is_empty
+        is_first = self._times.last_as_of == 0 or self._catalogue.is_empty
         budget = self._rest.start_budget() if is_first else self._rest.budget()
         listing = await self._catalogue.current(budget)
         if is_first:
@@ -101,9 +91,9 @@ class BybitExchange:
             with self._catalogue.fitting():
                 return time, decode_tickers(envelope.result, listing.kept)
 
-        time, tickers = await self._rest.call("tickers", {"category": "linear"}, read, budget)
+        time, tickers = await self._rest.ask("tickers", {"category": "linear"}, read, budget)
         self._sides = tickers.sides
-        reading = self._reading(self._as_of(time), listing, tickers)
+        reading = self._reading(self._times.as_of(time), listing, tickers)
         if budget.is_half_left():
             await self._catalogue.review(tickers.symbols, budget)
         return reading
@@ -127,6 +117,7 @@ class BybitExchange:
             unknown_classes=unknown,
             not_crypto=sorted(listing.others),
             unwatched=self._stream.left_out,
+            unusable=list(tickers.unusable),
         )
 
     async def long_accounts(self, contract: str) -> LongAccounts:
@@ -141,7 +132,7 @@ class BybitExchange:
 
         params = {"category": "linear", "symbol": contract, "period": "5min", "limit": "1"}
         try:
-            share = await self._rest.call("account-ratio", params, read, self._rest.budget())
+            share = await self._rest.ask("account-ratio", params, read, self._rest.budget())
         except UnknownToUpstream as error:
             self._note_refused(LONG_ACCOUNTS, contract, int(isinstance(error, ShareOutOfRange)))
             raise
@@ -159,7 +150,7 @@ class BybitExchange:
             return found
 
         params = {"category": "linear", "symbol": contract, "limit": str(MAX_SETTLEMENTS)}
-        found = await self._rest.call("funding/history", params, read, self._rest.budget())
+        found = await self._rest.ask("funding/history", params, read, self._rest.budget())
         self._note_refused(SETTLED_RATE, contract, found.refused)
         return found.rates
 
@@ -190,15 +181,11 @@ class BybitExchange:
     async def server_time(self) -> int:
         """Read the exchange's clock in Unix milliseconds, unchecked; raises `UpstreamError`."""
         budget = self._rest.budget()
-        return await self._rest.call("time", {}, lambda reply: decode_time(reply.result), budget)
+        return await self._rest.ask("time", {}, lambda reply: decode_time(reply.result), budget)
 
     async def listen(self, contracts: Sequence[str], watcher: LiquidationWatcher) -> None:
         """Receive the liquidations of `contracts` until cancelled, reconnecting as needed."""
         await self._stream.listen(contracts, watcher)
-
-    async def close(self) -> None:
-        """Release every connection."""
-        await self._rest.close()
 
     async def _listing(self, budget: TimeBudget) -> ContractList:
         pages: list[InstrumentPage] = []
@@ -221,7 +208,7 @@ class BybitExchange:
         params = {"category": "linear", "limit": "1000"}
         if cursor:
             params["cursor"] = cursor
-        return await self._rest.call("instruments-info", params, read, budget)
+        return await self._rest.ask("instruments-info", params, read, budget)
 
     def _note_refused(self, expected: PlausibleRange, contract: str, count: int) -> None:
         """Remember how many values of a contract were implausible when last read."""
@@ -230,13 +217,4 @@ class BybitExchange:
             self._refused[expected.field] = [*others, *[contract] * count]
 
     def _time(self, envelope: Envelope) -> int:
-        return check_clock(envelope, self._clock(), self._settings.feed_max_age_seconds)
-
-    def _as_of(self, time: int) -> int:
-        """When the reading was taken, at the latest now.
-
-        A reply that is served again keeps its time, even if the exchange's clock is ahead of ours.
-        """
-        if time != self._last_time:
-            self._last_time, self._last_as_of = time, min(time, self._clock())
-        return self._last_as_of
+        return self._times.check(envelope.time)

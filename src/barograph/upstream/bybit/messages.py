@@ -8,14 +8,7 @@ from msgspec import Struct
 from barograph.errors import InvalidReply
 from barograph.markets.exchange import LAST_PRICE, LIQUIDATION
 from barograph.markets.records import Liquidation, Side
-from barograph.upstream.bybit.wire import (
-    Cell,
-    UnreadableError,
-    above_zero,
-    moment,
-    parse,
-    plausible,
-)
+from barograph.upstream.cells import Cell, UnreadableError, above_zero, moment, parse, plausible
 
 PING = '{"op":"ping"}'
 

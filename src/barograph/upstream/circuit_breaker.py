@@ -14,6 +14,8 @@ from barograph.kit.timestamps import SECOND
 FAILURES_TO_OPEN = 4
 """This many failed calls in a row open a circuit breaker."""
 
+REFUSALS_TO_OPEN = 3
+
 REFUSED_SECONDS = 60.0
 """How long to wait after the exchange refused to serve us."""
 
@@ -90,7 +92,8 @@ class CircuitBreaker:
         if isinstance(error, Throttled):
             return error.retry_after
         if isinstance(error, Forbidden):
-            return REFUSED_SECONDS
+            # A single refusal may be a mistake; a switch to another venue needs three.
+            return REFUSED_SECONDS if self._failures >= REFUSALS_TO_OPEN else 0.0
         if self._failures < FAILURES_TO_OPEN:
             return 0.0
         return self._first_pause * min(

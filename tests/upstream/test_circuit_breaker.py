@@ -12,7 +12,7 @@ from barograph.errors import (
     Unreachable,
     UpstreamError,
 )
-from barograph.upstream.bybit.circuit_breaker import CircuitBreaker
+from barograph.upstream.circuit_breaker import CircuitBreaker
 
 ALL_FAILURES = (Unreachable, InvalidReply, Throttled, Forbidden)
 
@@ -114,9 +114,11 @@ def test_being_throttled_opens_it_at_once_for_as_long_as_asked() -> None:
     assert _open_seconds(breaker, hand) == 10.0
 
 
-def test_being_refused_opens_it_for_a_minute() -> None:
+def test_being_refused_three_times_opens_it_for_a_minute() -> None:
     hand = Hand()
     breaker = CircuitBreaker(hand, 5.0, ALL_FAILURES)
+    _fail(breaker, Forbidden("geography"), times=2)
+    breaker.check()
     _fail(breaker, Forbidden("geography"))
     with pytest.raises(Forbidden):
         breaker.check()

@@ -1,0 +1,216 @@
+"""Binance as the markets' `Exchange`.
+
+A reading takes two calls. The open interest takes one call per contract, so `keep_up` collects it
+in the background (`sweep.py`).
+"""
+
+import math
+from collections.abc import Collection, Sequence
+from typing import Unpack
+
+from barograph.errors import InvalidReply, UnknownToUpstream, UpstreamError
+from barograph.kit.timestamps import MINUTE, SECOND
+from barograph.markets.exchange import LiquidationWatcher, PastValue
+from barograph.markets.records import LongAccounts, Perpetuals
+from barograph.markets.settlements import SettledRate
+from barograph.markets.venues import BINANCE, VENUES
+from barograph.settings import Settings
+from barograph.upstream.binance.decode import (
+    Contract,
+    Row,
+    changed_intervals,
+    contracts_of,
+    decode_exchange_info,
+    decode_rows,
+    decode_time,
+    newest_time,
+    reading_of,
+)
+from barograph.upstream.binance.history import (
+    CALLS_PER_SECOND,
+    LONG_SHARES,
+    OPEN_INTEREST,
+    PRICES,
+    RATES,
+    BinanceHistory,
+    settled,
+)
+from barograph.upstream.binance.intervals import IntervalDoubts
+from barograph.upstream.binance.rest import RestClient
+from barograph.upstream.binance.stream import LiquidationStream
+from barograph.upstream.binance.sweep import FIRST_WEIGHT_PER_MINUTE, OpenInterestSweep
+from barograph.upstream.contract_cache import ContractCache, ListedContracts
+from barograph.upstream.http import TimeBudget
+from barograph.upstream.past_pages import Pacer
+from barograph.upstream.venue_adapter import Parts, VenueAdapter
+from barograph.upstream.venue_client import check_clock
+
+LISTING_SECONDS = 240.0
+"""Seconds between two readings of the list of contracts with their funding intervals."""
+
+MAX_SETTLEMENTS = 200
+
+READING_WEIGHT = 12
+"""Of one reading: 10 for the premium index and 2 for the prices."""
+
+_RATIO_PERIOD = 5 * MINUTE
+
+
+def live_weight_per_minute(poll_seconds: float) -> int:
+    """The most request weight that live calls take; the exchange allows 2,400 per minute.
+
+    The list of contracts and the clock add 1 each.
+    """
+    return math.ceil(60 / poll_seconds) * READING_WEIGHT + FIRST_WEIGHT_PER_MINUTE + 2
+
+
+class BinanceExchange(VenueAdapter):
+    """Binance's public data of USDT perpetuals.
+
+    https://developers.binance.com/docs/derivatives/usds-margined-futures/general-info
+    """
+
+    venue = VENUES[BINANCE]
+    client = RestClient
+    _rest: RestClient
+
+    def __init__(self, settings: Settings, **parts: Unpack[Parts]) -> None:
+        super().__init__(settings, settings.binance_rest_url, parts)
+        clock, sleep = self._clock, self._sleep
+        self._history = BinanceHistory(self._rest, clock=clock, sleep=sleep)
+        self._stream = LiquidationStream(
+            BINANCE, settings, self._metrics, clock=clock, sleep=sleep, random=self._random
+        )
+        self._sweep = OpenInterestSweep(self._rest, clock=clock, sleep=sleep)
+        self._catalogue = ContractCache(self._listing, clock, LISTING_SECONDS)
+        self._doubts = IntervalDoubts()
+        # However often the collector asks, the history keeps its half of the limit.
+        self._statistics = Pacer(1 / CALLS_PER_SECOND, clock=clock, sleep=sleep)
+
+    async def perpetuals(self) -> Perpetuals:
+        """Read every live crypto perpetual against USDT at once; raises `UpstreamError`."""
+        is_first = self._times.last_as_of == 0 or self._catalogue.is_empty
+        budget = self._rest.start_budget() if is_first else self._rest.budget()
+        listing = await self._catalogue.current(budget)
+        self._sweep.follow(listing.kept)
+        if is_first:
+            budget = self._rest.start_budget()
+        rows = await self._rest.ask("/fapi/v1/premiumIndex", {}, self._fresh_rows, budget)
+        prices = await self._rest.ask("/fapi/v2/ticker/price", {}, self._fresh_rows, budget)
+        changed = await self._changed_intervals(listing, budget)
+        doubtful = self._doubts.of(rows, listing.kept, self._clock()) | changed
+        reading = self._reading(rows, prices, listing, doubtful)
+        if budget.is_half_left():
+            symbols = {row.symbol for row in rows}
+            await self._catalogue.review(symbols, budget, in_doubt=bool(doubtful))
+        return reading
+
+    async def keep_up(self) -> None:
+        """Read the open interest of one contract after the other, until cancelled."""
+        await self._sweep.run()
+
+    async def long_accounts(self, contract: str) -> LongAccounts:
+        """Read the newest long-account share of one contract; raises `UpstreamError`."""
+
+        def read(body: bytes) -> LongAccounts:
+            page, now = LONG_SHARES.decode(body, contract), self._clock()
+            if not page:
+                raise UnknownToUpstream(f"the exchange has no account ratio of {contract}")
+            sampled_at = max(page)
+            share = page[sampled_at]
+            if share is None or sampled_at > now + _RATIO_PERIOD:
+                raise InvalidReply(f"the account ratio of {contract} can't be right")
+            return LongAccounts(contract, share, min(sampled_at, now))
+
+        await self._statistics.wait()
+        params = {"symbol": contract, "period": "5m", "limit": "1"}
+        return await self._rest.ask(LONG_SHARES.path, params, read)
+
+    async def settlements(self, contract: str) -> list[SettledRate]:
+        """Read the newest settlements of one contract, oldest first; raises `UpstreamError`."""
+
+        def read(body: bytes) -> list[SettledRate]:
+            page = RATES.decode(body, contract)
+            if not page:
+                raise UnknownToUpstream(f"the exchange has no settlement of {contract}")
+            check_clock(max(page), self._clock(), math.inf)
+            if not (found := settled(contract, page)):
+                raise InvalidReply(f"no settled rate of {contract} can be used")
+            return [each for each in found if each.at <= self._clock()]
+
+        params = {"symbol": contract, "limit": str(MAX_SETTLEMENTS)}
+        return await self._rest.ask(RATES.path, params, read)
+
+    async def past_prices(self, contract: str, start: int, end: int) -> list[PastValue]:
+        """Read prices at the full hour, in USDT; raises `UpstreamError`."""
+        return await self._history.hours(PRICES, contract, start, end)
+
+    async def past_open_interest(self, contract: str, start: int, end: int) -> list[PastValue]:
+        """Read single-sided open interest in coins; raises `UpstreamError`."""
+        return await self._history.hours(OPEN_INTEREST, contract, start, end)
+
+    async def past_long_accounts(self, contract: str, start: int, end: int) -> list[PastValue]:
+        """Read long-account shares in percent; raises `UpstreamError`."""
+        return await self._history.hours(LONG_SHARES, contract, start, end)
+
+    async def past_settlements(self, contract: str, start: int, end: int) -> list[SettledRate]:
+        """Read settled funding rates; raises `UpstreamError`."""
+        return await self._history.settlements(contract, start, end)
+
+    async def server_time(self) -> int:
+        """Read the exchange's clock in Unix milliseconds, unchecked; raises `UpstreamError`."""
+        return await self._rest.ask("/fapi/v1/time", {}, decode_time)
+
+    async def listen(self, contracts: Sequence[str], watcher: LiquidationWatcher) -> None:
+        """Receive the liquidations of `contracts` until cancelled, reconnecting as needed."""
+        await self._stream.listen(contracts, watcher)
+
+    async def _listing(self, budget: TimeBudget) -> ListedContracts[Contract]:
+        rows = await self._rest.ask("/fapi/v1/exchangeInfo", {}, decode_exchange_info, budget)
+        funding = await self._rest.ask("/fapi/v1/fundingInfo", {}, decode_rows, budget)
+        return contracts_of(rows, funding)
+
+    async def _changed_intervals(
+        self, listing: ListedContracts[Contract], budget: TimeBudget
+    ) -> set[str]:
+        """Look with every reading: with an old interval, the rate per 8 hours would be wrong."""
+        try:
+            funding = await self._rest.ask("/fapi/v1/fundingInfo", {}, decode_rows, budget)
+        except UpstreamError:
+            return set()  # the list of contracts is read again soon
+        return changed_intervals(funding, listing.kept)
+
+    def _fresh_rows(self, body: bytes) -> list[Row]:
+        rows = decode_rows(body)
+        self._times.check(newest_time(rows))
+        return rows
+
+    def _reading(
+        self,
+        rows: Sequence[Row],
+        prices: Sequence[Row],
+        listing: ListedContracts[Contract],
+        doubtful: Collection[str],
+    ) -> Perpetuals:
+        # Half of the freshness limit, or one contract that lags would make the reading stale.
+        oldest = newest_time(rows) - round(self._settings.feed_max_age_seconds * SECOND / 2)
+        with self._catalogue.fitting():
+            found = reading_of(
+                rows,
+                prices,
+                listing.kept,
+                self._sweep.values(),
+                oldest=oldest,
+                doubtful=doubtful,
+            )
+        return Perpetuals(
+            self._times.as_of(self._times.check(found.as_of)),
+            self.source,
+            found.perpetuals,
+            found.refused,
+            left_out=listing.left_out,
+            unknown_classes=listing.unknown_classes,
+            not_crypto=sorted(listing.others),
+            venue=BINANCE,
+            unusable=sorted({*found.unusable, *listing.unusable}),
+        )

@@ -1,0 +1,152 @@
+"""The liquidation stream, which sends at most the largest liquidation per contract and second.
+
+It is silent while nothing is liquidated, and so is a wrong address. Each connection therefore also
+receives a mark price, whose messages prove that it is alive. The exchange closes a connection after
+24 hours; the other one bridges the gap.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from functools import partial
+
+import msgspec
+from msgspec import Struct
+from websockets.asyncio.client import ClientConnection
+
+from barograph.errors import InvalidReply, Unreachable
+from barograph.kit.timestamps import SECOND
+from barograph.markets.exchange import LAST_PRICE, LIQUIDATION, LiquidationWatcher
+from barograph.markets.records import Liquidation, Side
+from barograph.markets.venues import BINANCE
+from barograph.upstream.cells import (
+    Cell,
+    UnreadableError,
+    above_zero,
+    moment,
+    number,
+    parse,
+    plausible,
+)
+from barograph.upstream.venue_stream import (
+    CONNECTIONS,
+    SILENCE_PINGS,
+    ConnectionState,
+    VenueStream,
+    WatchedConnection,
+)
+
+LIQUIDATIONS = "!forceOrder@arr"
+PROOF = "btcusdt@markPrice"
+
+_USD_MARGINED = 1
+_SIDES: dict[Cell, Side] = {"SELL": "long", "BUY": "short"}
+"""By the side of the order that closed the position: a sale closes a long one."""
+
+
+class _Frame(Struct):
+    stream: str = ""
+    data: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Order(Struct):
+    s: str
+    S: Cell = None
+    z: Cell = None
+    ap: Cell = None
+    T: Cell = None
+    st: Cell = None
+
+
+class _ForceOrder(Struct):
+    o: _Order
+    st: Cell = None
+
+
+_FRAME = msgspec.json.Decoder(_Frame)
+_FORCE_ORDER = msgspec.json.Decoder(_ForceOrder)
+
+
+class LiquidationStream(VenueStream):
+    """Keeps two equal connections open, and passes on their messages."""
+
+    async def listen(self, contracts: Sequence[str], watcher: LiquidationWatcher) -> None:
+        """Receive the liquidations of `contracts` until cancelled, reconnecting as needed."""
+        known = frozenset(contracts)
+        url = f"{self._settings.binance_stream_url}?streams={LIQUIDATIONS}/{PROOF}"
+        states = [ConnectionState(BINANCE, number) for number in range(CONNECTIONS)]
+        await self._run_all(
+            [
+                self._keep_open(url, partial(self._watch, known, watcher, state), state)
+                for state in states
+            ]
+        )
+
+    async def _watch(
+        self,
+        known: AbstractSet[str],
+        watcher: LiquidationWatcher,
+        state: ConnectionState,
+        socket: ClientConnection,
+    ) -> None:
+        """Listen until the connection breaks, or has no proof for too long."""
+        seconds = SILENCE_PINGS * self._settings.stream_ping_seconds
+        connection = StreamConnection(watcher, self._clock, seconds * SECOND, state)
+        now = asyncio.get_running_loop().time
+        silent_at = now() + seconds
+        while True:
+            try:
+                async with asyncio.timeout_at(silent_at):
+                    data = await socket.recv(decode=False)
+            except TimeoutError:
+                raise Unreachable(f"no mark price for {seconds:.0f} s") from None
+            if connection.handle(data, known):
+                silent_at = now() + seconds
+
+
+class StreamConnection(WatchedConnection):
+    """Handles the messages of one connection."""
+
+    def handle(self, data: bytes, known: AbstractSet[str]) -> bool:
+        """Handle one message, and return whether it proves the connection alive.
+
+        Raises:
+            InvalidReply: it can't be read, so we may have missed something.
+            Unreachable: too much time passed since the last proof.
+        """
+        frame = parse(data, _FRAME, "the message")
+        if frame.stream == LIQUIDATIONS:
+            self._liquidated(decode_liquidation(frame.data, known))
+        if frame.stream != PROOF:
+            return False
+        if self._proved_at is None:
+            self._proved_at = self._clock()
+        else:
+            self._prove()
+        return True
+
+
+def decode_liquidation(data: bytes, known: AbstractSet[str]) -> list[Liquidation]:
+    """The liquidation of one message, if it is of a known contract and was filled.
+
+    The stream also carries coin-margined contracts, whose sizes are in USD.
+    """
+    message = parse(data, _FORCE_ORDER, "the liquidation")
+    order = message.o
+    margin = message.st if order.st is None else order.st
+    if order.s not in known or margin not in (None, _USD_MARGINED):
+        return []
+    try:
+        return [] if number(order.z) == 0 else [_liquidation(order)]
+    except UnreadableError as error:
+        raise InvalidReply(f"the liquidation cannot be read: {error}") from error
+
+
+def _liquidation(order: _Order) -> Liquidation:
+    side = _SIDES.get(order.S)
+    if side is None:
+        raise UnreadableError(f"{order.S!r:.40} is not a side")
+    found = Liquidation(moment(order.T), order.s, side, above_zero(order.z), above_zero(order.ap))
+    plausible(found.price, LAST_PRICE)
+    plausible(found.notional_usd, LIQUIDATION)
+    return found

@@ -1,0 +1,249 @@
+"""REST calls to an exchange: timeouts, retries with backoff, and circuit breakers.
+
+If the exchange hangs, each attempt times out after at most half of the call's time budget
+(`request_seconds`). The call is retried until the budget is spent, and then raises `Unreachable`.
+The first readings have a larger budget, so that the service starts even on a slow line.
+After four failed calls in a row the endpoint's circuit breaker opens: further calls fail at once,
+and one call per pause tries again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Literal, NamedTuple, TypeVar
+
+import httpx2
+
+from barograph.errors import (
+    Forbidden,
+    InvalidReply,
+    Throttled,
+    UnknownToUpstream,
+    Unreachable,
+    UpstreamError,
+)
+from barograph.kit.clock import Clock
+from barograph.kit.metrics import Metrics
+from barograph.kit.timestamps import SECOND
+from barograph.settings import Settings
+from barograph.upstream.circuit_breaker import CircuitBreaker
+from barograph.upstream.http import Retries, Sleep, TimeBudget, read_body, tls_context
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Purpose = Literal["live", "history"]
+
+MAX_REPLY_BYTES = 16 * 1024 * 1024
+"""All tickers of the largest exchange take about 0.6 MB, its list of contracts 1.1 MB."""
+
+_START_SECONDS = 20.0
+_AHEAD_SECONDS = 60.0
+_RETRIES = Retries(attempts=4, first_backoff=0.2, failures=(Unreachable, InvalidReply))
+
+
+class VenueReply(NamedTuple):
+    """The parts of an HTTP response that its meaning depends on."""
+
+    status: int
+    content_type: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class VenueClient:
+    """Calls one exchange's public REST API; every failure is an `UpstreamError`.
+
+    Each endpoint has its own circuit breaker. Throttling and refusals concern every endpoint, so
+    one more breaker covers the whole host. The history has breakers of its own: whatever happens
+    to it, live readings go on. It stops when live readings are throttled or refused.
+    """
+
+    def __init__(
+        self,
+        venue: str,
+        base_url: str,
+        settings: Settings,
+        metrics: Metrics,
+        *,
+        clock: Clock,
+        transport: httpx2.AsyncBaseTransport | None,
+        sleep: Sleep,
+        random: Random,
+    ) -> None:
+        self._venue = venue
+        self._metrics = metrics
+        self._seconds = settings.request_seconds
+        self._breaker_seconds = settings.breaker_seconds
+        self._clock = clock
+        self._sleep = sleep
+        self._random = random
+        self._hosts: dict[Purpose, CircuitBreaker] = {
+            purpose: CircuitBreaker(clock, settings.breaker_seconds, (Throttled, Forbidden))
+            for purpose in ("live", "history")
+        }
+        self._endpoints: dict[tuple[str, Purpose], CircuitBreaker] = {}
+        self._failing: dict[tuple[str, Purpose], str] = {}
+        self._http = httpx2.AsyncClient(
+            base_url=base_url,
+            transport=transport,
+            timeout=settings.request_seconds,
+            headers={"User-Agent": settings.user_agent, "Accept-Encoding": "gzip"},
+            trust_env=False,
+            verify=tls_context(),
+        )
+
+    def budget(self) -> TimeBudget:
+        """Start the time budget of one reading."""
+        return TimeBudget(self._seconds, self._clock)
+
+    def start_budget(self) -> TimeBudget:
+        """Start the time budget of a first reading, which may be on a slow line."""
+        return TimeBudget(max(_START_SECONDS, self._seconds), self._clock, patient=True)
+
+    async def call(
+        self,
+        endpoint: str,
+        address: str,
+        read: Callable[[VenueReply], T],
+        budget: TimeBudget,
+        *,
+        purpose: Purpose = "live",
+        body: bytes | None = None,
+    ) -> T:
+        """Call an endpoint and retry until `read` accepts the reply or the budget is spent.
+
+        `address` is the path with its query. With a `body`, which is JSON, it is a POST.
+
+        Raises:
+            UpstreamError: how the last attempt failed, or why a breaker allowed none.
+        """
+        breaker = self._endpoints.setdefault(
+            (endpoint, purpose),
+            CircuitBreaker(self._clock, self._breaker_seconds, (Unreachable, InvalidReply)),
+        )
+
+        async def attempt(seconds: float) -> T:
+            with self._metrics.call(self._venue):
+                return read(await self._fetch(endpoint, address, body, seconds))
+
+        host = self._hosts[purpose]
+        # All checks come first: a call that one refuses must not count as a success for another.
+        for each in (self._hosts["live"], host, breaker):
+            each.check()
+        try:
+            with host.guard(), breaker.guard():
+                answer = await _RETRIES.run(attempt, budget, self._sleep, self._random)
+        except UnknownToUpstream:
+            self._note_success(endpoint, purpose)
+            raise
+        except UpstreamError as error:
+            self._note_failure(endpoint, purpose, error)
+            raise
+        self._note_success(endpoint, purpose)
+        return answer
+
+    async def close(self) -> None:
+        """Release every connection."""
+        await self._http.aclose()
+
+    async def _fetch(
+        self, endpoint: str, address: str, body: bytes | None, seconds: float
+    ) -> VenueReply:
+        method, headers = "GET", {}
+        if body is not None:
+            method, headers = "POST", {"Content-Type": "application/json"}
+        try:
+            async with (
+                asyncio.timeout(seconds) as limit,
+                self._http.stream(
+                    method, address, content=body, headers=headers, timeout=seconds
+                ) as response,
+            ):
+                return VenueReply(
+                    response.status_code,
+                    response.headers.get("content-type", ""),
+                    response.headers,
+                    await read_body(response, MAX_REPLY_BYTES, limit.when()),
+                )
+        except TimeoutError as error:
+            raise Unreachable(f"{endpoint}: no answer within {seconds:.1f} s") from error
+        except (httpx2.RequestError, OSError) as error:
+            raise Unreachable(f"{endpoint}: {type(error).__name__} {error}".rstrip()) from error
+
+    def _note_failure(self, endpoint: str, purpose: Purpose, error: UpstreamError) -> None:
+        """Log a failure when its kind changes, not at every poll."""
+        if self._failing.get((endpoint, purpose)) != error.kind:
+            self._failing[endpoint, purpose] = error.kind
+            fields = {
+                "venue": self._venue,
+                "endpoint": endpoint,
+                "purpose": purpose,
+                "kind": error.kind,
+                "detail": str(error),
+            }
+            log.warning("exchange call failed", extra=fields)
+
+    def _note_success(self, endpoint: str, purpose: Purpose) -> None:
+        if self._failing.pop((endpoint, purpose), None) is not None:
+            fields = {"venue": self._venue, "endpoint": endpoint, "purpose": purpose}
+            log.info("exchange call recovered", extra=fields)
+
+
+def retry_after(reply: VenueReply, usual: float, longest: float) -> float:
+    """The seconds that a reply asks us to wait, from 1 to `longest`; `usual` if it does not say."""
+    text = reply.headers.get("retry-after", "")
+    is_number = text.isascii() and text.isdigit()
+    return min(max(float(text[:9]), 1.0), longest) if is_number else usual
+
+
+def check_status(reply: VenueReply) -> None:
+    """Check the HTTP status of a reply whose exchange uses the usual ones.
+
+    Raises:
+        Unreachable: 5xx.
+        InvalidReply: any other status but 200.
+    """
+    match reply.status:
+        case 200:
+            return
+        case status if 500 <= status <= 599:  # noqa: PLR2004
+            raise Unreachable(f"HTTP {status}")
+        case status if 300 <= status <= 399:  # noqa: PLR2004
+            raise InvalidReply(f"HTTP {status}: redirects are not followed")
+        case status:
+            raise InvalidReply(f"HTTP {status}")
+
+
+class ReadingTimes:
+    """Checks the times of replies, and says when a reading was taken."""
+
+    def __init__(self, clock: Clock, max_age_seconds: float) -> None:
+        self._clock = clock
+        self._max_age = max_age_seconds
+        self._last = 0
+        self.last_as_of = 0
+
+    def check(self, time: int) -> int:
+        """Return a time, or raise `InvalidReply` as `check_clock` does."""
+        return check_clock(time, self._clock(), self._max_age)
+
+    def as_of(self, time: int) -> int:
+        """When the reading of this time was taken, at the latest now.
+
+        A reply that is served again keeps its time, even if the exchange's clock is ahead of ours.
+        """
+        if time != self._last:
+            self._last, self.last_as_of = time, min(time, self._clock())
+        return self.last_as_of
+
+
+def check_clock(time: int, now: int, max_age_seconds: float) -> int:
+    """Return the time of a reply, or raise `InvalidReply` if it is old or our clocks differ."""
+    behind = (now - time) / SECOND
+    if behind > max_age_seconds:
+        raise InvalidReply(f"the exchange's clock is {behind:.0f} s behind")
+    if -behind > _AHEAD_SECONDS:
+        raise InvalidReply(f"the exchange's clock is {-behind:.0f} s ahead")
+    return time

@@ -1,0 +1,265 @@
+"""Hyperliquid: one side of the open interest, hourly funding, and no number without its contract.
+
+The rows have the shape of replies of 2026-09; the values are our own.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from random import Random
+from typing import Any
+
+import httpx2
+import pytest
+
+from barograph.errors import (
+    Forbidden,
+    InvalidReply,
+    Throttled,
+    UnknownToUpstream,
+    Unreachable,
+    UpstreamError,
+)
+from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
+from barograph.markets.exchange import Exchange, MarketHistory, PastValue, SettlementHistory
+from barograph.markets.records import Perpetual, Perpetuals
+from barograph.markets.settlements import SettledRate
+from barograph.settings import Settings
+from barograph.upstream.hyperliquid import HyperliquidExchange
+from barograph.upstream.hyperliquid.exchange import live_weight_per_minute
+
+NOW = 1_794_787_212_345
+END = NOW // HOUR * HOUR
+NAMES = ("BTC", "ETH", "kPEPE", "MATIC", "xyz:AAPL")
+Call = Callable[[HyperliquidExchange], Awaitable[Any]]
+
+
+def context(**changes: object) -> dict[str, object]:
+    usual = {"funding": "0.0000083651", "openInterest": "35818.6831799999", "markPx": "77748.0"}
+    others = {"premium": None, "midPx": None, "impactPxs": ["77748.0", "77775.4"]}
+    return usual | others | changes
+
+
+def asset(name: str) -> dict[str, object]:
+    delisted = {"isDelisted": True} if name == "MATIC" else {}
+    return {"szDecimals": 5, "name": name, "maxLeverage": 40} | delisted
+
+
+def settlement(at: int, **changes: object) -> dict[str, object]:
+    """A row whose rate tells its hour, stamped a little late."""
+    rate = f"{at // HOUR % 1000 / 10**6:.8f}"
+    usual = {"coin": "BTC", "fundingRate": rate, "premium": "-0.0003", "time": at + 28 + at % 49}
+    return usual | changes
+
+
+def candle(at: int, **changes: object) -> dict[str, object]:
+    price = str(at // HOUR % 1000 + 1)
+    usual = {"t": at, "T": at + HOUR - 1, "s": "BTC", "i": "1h", "o": price, "c": "7", "h": "9"}
+    return {**usual, "l": "6", "v": "1.5", "n": 12} | changes
+
+
+class Venue:
+    """Hyperliquid with replies that can be replaced by their type."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.now = NOW
+        self.ahead = -250
+        self.universe = [asset(name) for name in NAMES]
+        self.contexts: list[Any] = [context() for _ in NAMES]
+        self.replies: dict[str, httpx2.Response | list[Any] | None] = {}
+        self.asked: list[tuple[int, Mapping[str, Any]]] = []
+        self.exchange = HyperliquidExchange(
+            Settings(**settings),
+            clock=lambda: self.now,
+            transport=httpx2.MockTransport(self._answer),
+            sleep=self._sleep,
+            random=Random(1),
+        )
+
+    async def _sleep(self, seconds: float) -> None:
+        self.now += round(seconds * SECOND)
+
+    def _answer(self, request: httpx2.Request) -> httpx2.Response:
+        assert (request.method, request.url.path) == ("POST", "/info")
+        asked = json.loads(request.content)
+        self.asked.append((self.now, asked))
+        reply = self.replies[asked["type"]] if asked["type"] in self.replies else self.usual(asked)
+        return reply if isinstance(reply, httpx2.Response) else httpx2.Response(200, json=reply)
+
+    def usual(self, asked: Mapping[str, Any]) -> Any:
+        span = asked.get("req", asked)
+        start, end = span.get("startTime", 0), span.get("endTime", 0)
+        hours = range(-(-(start - MINUTE) // HOUR) * HOUR, end + 1, HOUR)
+        match asked["type"]:
+            case "exchangeStatus":
+                return {"specialStatuses": None, "time": self.now + self.ahead}
+            case "metaAndAssetCtxs":
+                return [{"universe": self.universe, "collateralToken": 0}, self.contexts]
+            case "fundingHistory":
+                rows = [settlement(at) for at in hours]
+                return [row for row in rows if start <= row["time"] <= end][:500]
+            case _:
+                return [candle(at) for at in hours if start <= at <= end]
+
+    def read(self, call: Call = HyperliquidExchange.perpetuals) -> Any:
+        """What a call returns or raises."""
+
+        async def work() -> Any:
+            try:
+                return await call(self.exchange)
+            except UpstreamError as error:
+                return error
+
+        return asyncio.run(work())
+
+
+def past(method: Callable[..., Awaitable[Any]], days: int = 30) -> Call:
+    return lambda exchange: method(exchange, "BTC", END - days * DAY, END)
+
+
+def newest(exchange: SettlementHistory) -> Awaitable[Sequence[SettledRate]]:
+    return exchange.settlements("BTC")
+
+
+prices, rates = HyperliquidExchange.past_prices, HyperliquidExchange.past_settlements
+
+
+def test_a_reading_has_one_side_of_the_open_interest_and_hourly_funding() -> None:
+    venue = Venue()
+    exchange: Exchange = venue.exchange
+    reading: Perpetuals = venue.read()
+    assert (reading.as_of, reading.venue) == (NOW - 250, exchange.venue.name)
+    assert reading.source == "Hyperliquid public data (USD perpetuals, mark prices)"
+    assert [each.contract for each in reading.contracts] == ["BTC", "ETH", "kPEPE"]
+    bitcoin, *_, pepe = reading.contracts
+    coins = 35818.6831799999 / 2
+    values = (77748.0, 0.00083651, 1.0, END + HOUR, coins * 77748.0, coins)
+    assert bitcoin == Perpetual("BTC", "BTC", *values, quote="USD", price_kind="mark")
+    assert (pepe.base, pepe.asset, pepe.multiplier) == ("kPEPE", "PEPE", 1000)
+    assert [asked["type"] for _, asked in venue.asked] == ["exchangeStatus", "metaAndAssetCtxs"]
+    demo = Venue(exchange_source="simulated exchange (demo data)").exchange
+    assert demo.source == "simulated Hyperliquid (demo data, mark prices)"
+
+
+def test_a_row_without_a_usable_value_is_left_out_and_unknown_fields_do_not_matter() -> None:
+    venue = Venue()
+    venue.universe = [asset(name) | {"new": [1]} for name in "ABCDEFGH"]
+    interest = [context(openInterest=value) for value in (None, "-1", "3e8")]
+    without = [context(markPx=None), context(funding="0.3"), context(markPx=77748.0), None]
+    venue.contexts = [context(new={"x": 1}), *interest, *without]
+    reading = venue.read()
+    assert "".join(each.contract for each in reading.contracts) == "ABCD"
+    assert [each.open_interest_usd for each in reading.contracts[1:]] == [None, None, None]
+    refused = {"openInterestCoins": ["C"], "openInterestUsd": ["D"], "fundingRatePct": ["F"]}
+    assert (reading.refused, reading.unusable) == (refused, list("EFGH"))
+
+
+def test_a_reading_that_cannot_be_matched_or_is_mostly_unreadable_is_invalid() -> None:
+    for names, contexts in (
+        ("", []),
+        ("BTC ETH", [context()]),
+        ("BTC", [context(), context()]),
+        ("MATIC xyz:AAPL", [context(), context()]),
+        ("BTC ETH SOL", [context(), context(funding=""), None]),
+    ):
+        venue = Venue()
+        venue.universe, venue.contexts = [asset(name) for name in names.split()], contexts
+        assert type(venue.read()) is InvalidReply
+
+
+def test_the_time_of_a_reading_is_checked_never_in_the_future_and_not_renewed() -> None:
+    venue = Venue()
+    venue.ahead = 30 * SECOND
+    assert venue.read().as_of == NOW
+    venue.now, venue.ahead = NOW + 5 * SECOND, 25 * SECOND
+    assert venue.read().as_of == NOW
+    for ahead in (61 * SECOND, -31 * SECOND):
+        venue.ahead = ahead
+        assert type(venue.read()) is InvalidReply
+    assert venue.read(HyperliquidExchange.server_time) == venue.now - 31 * SECOND
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(429, Throttled), (403, Forbidden), (451, Forbidden), (502, Unreachable), (422, InvalidReply)],
+)
+def test_a_status_is_named_by_kind(status: int, kind: type[UpstreamError]) -> None:
+    for fields, pause in (({}, 10.0), ({"Retry-After": "37"}, 37.0)):
+        venue = Venue()
+        venue.replies["exchangeStatus"] = httpx2.Response(status, headers=fields)
+        error = venue.read()
+        assert type(error) is kind
+        assert getattr(error, "retry_after", pause) == pause
+
+
+@pytest.mark.parametrize("call", [newest, past(rates), past(prices)])
+@pytest.mark.parametrize("status", [200, 422])
+def test_the_past_of_an_unknown_contract_is_unknown(call: Call, status: int) -> None:
+    venue = Venue()
+    reply = httpx2.Response(status, text="null")
+    venue.replies = {"fundingHistory": reply, "candleSnapshot": reply}
+    assert type(venue.read(call)) is UnknownToUpstream
+
+
+def test_settlements_are_the_newest_200_at_their_full_hour() -> None:
+    venue = Venue()
+    found = venue.read(newest)
+    assert [each.at for each in found] == [END - number * HOUR for number in range(199, -1, -1)]
+    assert found[-1] == SettledRate("BTC", END, END // HOUR % 1000 / 10**4)
+
+
+def test_an_implausible_settlement_is_refused_and_one_from_the_future_left_out() -> None:
+    venue = Venue()
+    bad = [settlement(END - HOUR, fundingRate="0.3"), settlement(END + HOUR)]
+    venue.replies["fundingHistory"] = [settlement(END), *bad]
+    assert [each.at for each in venue.read(newest)] == [END]
+    assert venue.read().refused == {"settledFundingRatePct": ["BTC"]}
+
+
+@pytest.mark.parametrize("call", [newest, past(rates)])
+def test_settlements_that_cannot_be_right_are_invalid(call: Call) -> None:
+    times = (END + 61 * SECOND, END // 1000, END - HOUR, None)
+    for bad in (settlement(END, coin="ETH"), *(settlement(END, time=time) for time in times)):
+        venue = Venue()
+        venue.replies["fundingHistory"] = [settlement(END - HOUR), bad]
+        assert type(venue.read(call)) is InvalidReply
+
+
+def test_thirty_days_come_hour_by_hour_in_as_few_requests_as_possible() -> None:
+    venue = Venue()
+    history: MarketHistory = venue.exchange
+    hours = list(range(END - 30 * DAY, END, HOUR))
+    assert venue.read(past(prices)) == [PastValue(at, at // HOUR % 1000 + 1.0) for at in hours]
+    assert len(venue.asked) == 1
+    assert [each.at for each in venue.read(past(rates))] == hours
+    assert len(venue.asked) == 3
+    assert venue.read(lambda _: history.past_open_interest("BTC", 0, END)) == []
+    assert venue.read(lambda _: history.past_long_accounts("BTC", 0, END)) == []
+
+
+def test_a_price_that_no_hour_can_use_is_left_out() -> None:
+    venue = Venue()
+    unusable = [candle(END - 2 * HOUR, o=""), candle(END), candle(END - 31 * DAY)]
+    venue.replies["candleSnapshot"] = [candle(END - HOUR), *unusable]
+    assert [each.at for each in venue.read(past(prices))] == [END - HOUR]
+
+
+@pytest.mark.parametrize(
+    ("poll_seconds", "least", "most"), [(5, 440, 600), (2, 340, 1200 - 690 - 60)]
+)
+def test_history_and_live_calls_stay_below_the_rate_limit_together(
+    poll_seconds: float, least: int, most: int
+) -> None:
+    venue = Venue(poll_seconds=poll_seconds)
+
+    async def at_once(exchange: HyperliquidExchange) -> None:
+        await asyncio.gather(*(past(each)(exchange) for each in (rates, prices) * 12))
+
+    venue.read(at_once)
+    weights = {0: 45, 1: 20 + 220 / 20, 2: 20 + 720 / 60}  # two pages of settlements, one of prices
+    pages = [2 if "req" in each else each["startTime"] > END - 29 * DAY for _, each in venue.asked]
+    spent = [(at, weights[page]) for (at, _), page in zip(venue.asked, pages, strict=True)]
+    assert len(spent) == 12 * 3
+    minutes = [sum(w for at, w in spent if start <= at < start + MINUTE) for start, _ in spent]
+    assert least < max(minutes) < most
+    assert live_weight_per_minute(poll_seconds) == 60 / poll_seconds * 22 + 30
