@@ -35,7 +35,8 @@ from barograph.upstream.bybit.decode import (
     decode_tickers,
 )
 from barograph.upstream.bybit.messages import Batch, decode_message
-from barograph.upstream.bybit.wire import HttpReply, open_envelope
+from barograph.upstream.bybit.wire import open_envelope
+from barograph.upstream.venue_client import VenueReply
 
 BATCH = 60
 """Observations that are handed over together."""
@@ -151,7 +152,7 @@ def _kept(seed: int, epoch: int) -> Mapping[str, Instrument]:
     """The contracts that the service keeps. The simulated past has no new listings."""
     query = {"category": "linear", "limit": "1000"}
     status, body = answer(_world(seed, epoch), "/v5/market/instruments-info", query, epoch)
-    envelope = open_envelope(HttpReply(status, "application/json", None, body), epoch)
+    envelope = open_envelope(VenueReply(status, "application/json", {}, body), epoch)
     return ContractList.of([decode_instruments(envelope.result)]).kept
 
 

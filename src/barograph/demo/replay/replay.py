@@ -28,6 +28,7 @@ from barograph.macro.evidence import day_of
 from barograph.macro.store import import_figures
 from barograph.markets.records import Perpetuals
 from barograph.markets.settlements import REVISION_DELAY
+from barograph.markets.venues import BYBIT
 from barograph.markets.view import PERPETUALS
 from barograph.settings import Settings
 from barograph.stances.funding import KIND as FUNDING
@@ -139,13 +140,15 @@ class _MarketReplay:
         self.world = world
         self.start = start
         self._source = settings.exchange_source
-        self.judge = Judge(settings)
+        # The other venues have no past here; the collector back-fills theirs.
+        self.judge = Judge(settings.model_copy(update={"venues": BYBIT}))
 
     def conclude(self, seen: MarketObservation) -> Conclusion:
-        self.judge.watched(seen.since, seen.at)
-        self.judge.liquidated(seen.liquidations)
+        market = self.judge.of(BYBIT)
+        market.watched(seen.since, seen.at)
+        market.liquidated(seen.liquidations)
         for share in seen.shares:
-            self.judge.sampled(share)
+            market.sampled(share)
         reading = Perpetuals(seen.at, self._source, seen.perpetuals)
         conclusion = self.judge.conclude(reading)
         self.judge.written(conclusion)

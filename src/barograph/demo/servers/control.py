@@ -8,7 +8,7 @@ import struct
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, Generic, TypeVar, cast
@@ -32,10 +32,24 @@ OTHER: Final = "other"
 """Requests for unknown paths are counted under this name."""
 
 HANG: Final = "hang"
+SLOW: Final = "slow"
+STALE_CLOCK: Final = "stale-clock"
+SLOW_SECONDS: Final = 1.5
+"""How long a slow reply takes: less than the reader's timeout, even for two calls in a row."""
 
 JSON: Final = "application/json; charset=utf-8"
 HTML: Final = "text/html; charset=utf-8"
 TEXT: Final = "text/plain"
+
+_BLOCKED_COUNTRY: Final = b"""<!DOCTYPE HTML PUBLIC "-//W3C//DTD HTML 4.01 Transitional//EN">
+<HTML><HEAD><TITLE>ERROR: The request could not be satisfied</TITLE></HEAD><BODY>
+<H1>403 ERROR</H1><H2>The request could not be satisfied.</H2>
+The Amazon CloudFront distribution is configured to block access from your country.
+</BODY></HTML>
+"""
+_BAD_GATEWAY: Final = b"""<html><head><title>502 Bad Gateway</title></head>
+<body><center><h1>502 Bad Gateway</h1></center></body></html>
+"""
 
 _COMMAND_SECONDS: Final = 3.0
 _CLOSE_SECONDS: Final = 0.3
@@ -107,6 +121,23 @@ def unavailable() -> Response:
     return reply(HTTPStatus.SERVICE_UNAVAILABLE, b"service unavailable\n", TEXT)
 
 
+def truncated(status: int, body: bytes) -> Response:
+    """A reply that ends in the middle, although its length promises all of it."""
+    response = reply(status, body)
+    response.body = body[: len(body) // 2]
+    return response
+
+
+def bad_gateway() -> Response:
+    """A 502 reply."""
+    return reply(HTTPStatus.BAD_GATEWAY, _BAD_GATEWAY, HTML)
+
+
+def blocked_country() -> Response:
+    """The 403 reply of a content network that blocks a country."""
+    return reply(403, _BLOCKED_COUNTRY, HTML, X_Cache="Error from cloudfront")
+
+
 class CommandedServer(ABC, Generic[F]):
     """A server whose requests are counted and whose faults are switched by commands."""
 
@@ -114,6 +145,11 @@ class CommandedServer(ABC, Generic[F]):
         self.requests: Counter[str] = Counter()
         self._clock = clock
         self._faults = faults
+
+    def now(self, target: str | None = None) -> int:
+        """The server's time, which the stale-clock fault freezes."""
+        stale = self._faults.find(STALE_CLOCK, target)
+        return self._clock() if stale is None else stale.since
 
     def execute(self, message: str | bytes) -> bytes:
         """Execute a command of the control connection and return the reply to it."""
@@ -158,7 +194,11 @@ class GetServer(CommandedServer[F]):
     async def _fault_after_hanging(
         self, connection: ServerConnection, target: str | None = None
     ) -> str | None:
-        """Wait while requests hang; return the fault that then replaces the reply."""
+        """Wait if requests are slow or hang; return the fault that then replaces the reply."""
+        if self._faults.is_on(SLOW, target):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SLOW_SECONDS):
+                    await until_changed(self._faults, connection)
         while (fault := self._faults.replacing(target)) == HANG:
             if connection.transport.is_closing():
                 break  # the reply reaches nobody
@@ -220,11 +260,15 @@ async def until_changed(faults: Faults, connection: ServerConnection) -> None:
 
 
 async def reset(connection: ServerConnection) -> Response:
-    """Close the connection with a TCP reset, which is what a linger time of zero means."""
-    transport = connection.transport
+    """Close the connection with a TCP reset."""
+    abort(connection.transport)
+    await connection.wait_closed()
+    return unavailable()
+
+
+def abort(transport: asyncio.WriteTransport) -> None:
+    """Send a TCP reset, which is what a linger time of zero means."""
     transport.get_extra_info("socket").setsockopt(
         socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
     )
     transport.abort()
-    await connection.wait_closed()
-    return unavailable()

@@ -4,7 +4,7 @@ Several faults may be on at once. Of those that replace the whole reply, the fir
 """
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Final
@@ -14,6 +14,7 @@ import msgspec
 from barograph.demo.servers.macro_files import FILES, Distortion
 from barograph.demo.servers.rest import PATHS
 from barograph.demo.world.contracts import LIVE_SYMBOLS
+from barograph.demo.world.venues import BINANCE, HYPERLIQUID, contract_names
 from barograph.kit.timestamps import DAY
 
 COMMANDS: Final = (
@@ -21,11 +22,15 @@ COMMANDS: Final = (
 )
 
 
-class ExchangeFault(StrEnum):
-    """Faults of the exchange.
+class VenueFault(StrEnum):
+    """Faults of the venues; each venue has most of them.
 
     With `UNKNOWN_TOPIC` the stream doesn't know a listed contract. `UNKNOWN_CLASS` gives some
-    contracts a class that the exchange never documented.
+    contracts a class that the exchange never documented. `BANNED` is Binance's word for it.
+
+    The last four are wrong numbers in replies that look right, which only a comparison with other
+    venues shows. Hyperliquid publishes no liquidations and states no interval: there
+    `INVERTED_SIDE` inverts the funding, and `WRONG_INTERVAL` sends the rate of eight hours for one.
     """
 
     HANG = "hang"
@@ -34,7 +39,9 @@ class ExchangeFault(StrEnum):
     BAD_GATEWAY = "502"
     BLOCKED_COUNTRY = "403-html"
     BLOCKED_ADDRESS = "403-json"
+    GEO_BLOCK = "geo-block"
     OVERLOADED = "429"
+    BANNED = "418"
     RATE_LIMITED = "10006"
     INTERNAL_ERROR = "10016"
     TRUNCATED = "truncated"
@@ -46,6 +53,28 @@ class ExchangeFault(StrEnum):
     STREAM_DROP = "stream-drop"
     STREAM_SILENCE = "stream-silence"
     STREAM_DUPLICATES = "stream-duplicates"
+    SLOW = "slow"
+    UNEQUAL_LISTS = "unequal-lists"
+    UNKNOWN_FIELDS = "unknown-fields"
+    INTERVAL_CHANGE = "interval-change"
+    DOUBLED_OPEN_INTEREST = "doubled-open-interest"
+    INVERTED_SIDE = "inverted-side"
+    WRONG_UNIT = "wrong-unit"
+    WRONG_INTERVAL = "wrong-interval"
+
+
+def _without(*unknown: str) -> tuple[str, ...]:
+    return tuple(each for each in VenueFault if each not in unknown)
+
+
+_ONLY_BYBIT: Final = ("403-html", "403-json", "10006", "10016", "unknown-topic")
+_AT_BYBIT: Final = _without("geo-block", "418", "unequal-lists")
+_AT_BINANCE: Final = _without(*_ONLY_BYBIT, "unequal-lists")
+_AT_HYPERLIQUID: Final = _without(
+    *_ONLY_BYBIT,
+    *("418", "unknown-class", "stream-drop", "stream-silence", "stream-duplicates"),
+    "interval-change",
+)
 
 
 class MacroFault(StrEnum):
@@ -91,15 +120,46 @@ class FacilitatorFault(StrEnum):
     CHAIN_DOWN = "chain-down"
 
 
-FAULTS_BY_SERVER: Final[Mapping[str, type[StrEnum]]] = {
-    "exchange": ExchangeFault,
+SILENCING: Final[Mapping[str, str]] = {
+    **{name: name for name in ("hang", "reset", "outage", "502", "429", "truncated")},
+    **{name: name for name in ("empty-list", "stale-clock", "geo-block")},
+    "403-html": "geo-block",
+    "403-json": "429",
+    "10006": "429",
+    "10016": "502",
+}
+"""The faults of Bybit that leave no reading, and what is like them at the other exchanges."""
+
+FAULTS_BY_SERVER: Final[Mapping[str, Iterable[str]]] = {
+    "exchange": _AT_BYBIT,
+    "bybit": _AT_BYBIT,
+    "hyperliquid": _AT_HYPERLIQUID,
+    "binance": _AT_BINANCE,
     "macro": MacroFault,
     "identity": IdentityFault,
     "facilitator": FacilitatorFault,
 }
 
 
-_ABOUT_CONTRACTS: Final = frozenset({ExchangeFault.DELISTING, ExchangeFault.UNKNOWN_TOPIC})
+_ONE_CONTRACT: Final = frozenset(
+    {VenueFault.DELISTING, VenueFault.UNKNOWN_TOPIC, VenueFault.INTERVAL_CHANGE}
+)
+_ABOUT_CONTRACTS: Final = _ONE_CONTRACT | {
+    VenueFault.DOUBLED_OPEN_INTEREST,
+    VenueFault.INVERTED_SIDE,
+    VenueFault.WRONG_UNIT,
+    VenueFault.WRONG_INTERVAL,
+}
+_NEVER_LIMITED: Final = frozenset(
+    {
+        VenueFault.OUTAGE,
+        VenueFault.UNKNOWN_CLASS,
+        VenueFault.UNKNOWN_FIELDS,
+        VenueFault.STREAM_DROP,
+        VenueFault.STREAM_SILENCE,
+        VenueFault.STREAM_DUPLICATES,
+    }
+)
 
 
 class UnknownCommand(Exception):
@@ -137,15 +197,17 @@ class ActiveFault:
 class Faults:
     """The active faults of one server."""
 
-    names: ClassVar[type[StrEnum]]
+    names: ClassVar[Iterable[str]]
     last_replacing: ClassVar[str]
     """The faults up to this one replace the whole reply."""
+
+    aliases: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self) -> None:
         self._active: dict[tuple[str, str | None], ActiveFault] = {}
         self._changed = asyncio.Event()
         names = list(self.names)
-        self._replacing = names[: names.index(self.names(self.last_replacing)) + 1]
+        self._replacing = names[: names.index(self.last_replacing) + 1]
 
     @property
     def labels(self) -> list[str]:
@@ -184,7 +246,7 @@ class Faults:
         Raises:
             UnknownCommand: there is no such fault, or it can't be limited like that.
         """
-        self._check(name)
+        name = self._checked(name)
         target = self._target(name, target)
         known = self._active.get((name, target))
         since = now if known is None else known.since
@@ -197,7 +259,7 @@ class Faults:
         Raises:
             UnknownCommand: there is no such fault, or it can't be limited like that.
         """
-        self._check(name)
+        name = self._checked(name)
         target = None if target is None else self._target(name, target)
         for key in list(self._active):
             if key[0] == name and target in {None, key[1]}:
@@ -217,6 +279,10 @@ class Faults:
         """Whether a fault is on for a target."""
         return self.find(name, target) is not None
 
+    def is_anywhere(self, name: str) -> bool:
+        """Whether a fault is on for any target."""
+        return any(active == name for active, _ in self._active)
+
     def replacing(self, target: str | None = None) -> str | None:
         """The fault that replaces the reply, if any."""
         return next((name for name in self._replacing if self.is_on(name, target)), None)
@@ -228,66 +294,100 @@ class Faults:
     def _days(self, _name: str, _days: int | None) -> int:
         return 0
 
-    def _check(self, name: str) -> None:
+    def _checked(self, name: str) -> str:
+        name = self.aliases.get(name, name)
         if name not in list(self.names):
             raise UnknownCommand(f"there is no fault {name!r}; choose from {', '.join(self.names)}")
+        return name
 
     def _announce(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
 
 
-class ExchangeFaults(Faults):
-    """The active faults of the exchange. Faults of REST replies can be limited to one path."""
+class VenueFaults(Faults):
+    """The active faults of a venue. Some concern contracts; others can be limited to a path."""
 
-    names = ExchangeFault
-    last_replacing = ExchangeFault.INTERNAL_ERROR
-
-    _DEFAULT_CONTRACT: Final = "SOLUSDT"
-    _NEVER_LIMITED: Final = frozenset(
-        {
-            ExchangeFault.OUTAGE,
-            ExchangeFault.UNKNOWN_CLASS,
-            ExchangeFault.STREAM_DROP,
-            ExchangeFault.STREAM_SILENCE,
-            ExchangeFault.STREAM_DUPLICATES,
-        }
-    )
+    default_contract: ClassVar[str]
+    paths: ClassVar[tuple[str, ...]]
+    contracts: Collection[str]
+    """The names that faults of contracts take."""
 
     def _target(self, name: str, target: str | None) -> str | None:
         if name in _ABOUT_CONTRACTS:
-            symbol = self._DEFAULT_CONTRACT if target is None else target
-            if symbol not in LIVE_SYMBOLS:
-                raise UnknownCommand(f"{name} can't take {symbol!r}; choose a trading perpetual")
-            return symbol
+            return self._contract(name, target)
         if target is None:
             return None
-        known = next((path for path in PATHS if path.endswith("/" + target.strip("/"))), None)
-        if known is None or name in self._NEVER_LIMITED:
+        ending = "/" + target.strip("/")
+        known = next((path for path in self.paths if f"/{path}".endswith(ending)), None)
+        if known is None or name in _NEVER_LIMITED:
             raise UnknownCommand(
-                f"{name} can't be limited to {target!r}; REST faults take {', '.join(PATHS)}"
+                f"{name} can't be limited to {target!r}; REST faults take {', '.join(self.paths)}"
             )
         return known
+
+    def _contract(self, name: str, contract: str | None) -> str | None:
+        if contract is None:
+            return self.default_contract if name in _ONE_CONTRACT else None
+        if contract not in self.contracts:
+            raise UnknownCommand(f"{name} can't take {contract!r}; choose a trading perpetual")
+        return contract
 
     @property
     def stream_is_down(self) -> bool:
         """Whether stream connections are cut."""
-        return self.is_on(ExchangeFault.STREAM_DROP) or self.is_on(ExchangeFault.OUTAGE)
+        return self.is_on(VenueFault.STREAM_DROP) or self.is_on(VenueFault.OUTAGE)
 
     @property
     def closed(self) -> frozenset[str]:
         """The delisted contracts."""
-        return self._contracts_of(ExchangeFault.DELISTING)
-
-    @property
-    def without_topic(self) -> frozenset[str]:
-        """The contracts that the stream doesn't know."""
-        return self.closed | self._contracts_of(ExchangeFault.UNKNOWN_TOPIC)
+        return self._contracts_of(VenueFault.DELISTING)
 
     def _contracts_of(self, fault: str) -> frozenset[str]:
         return frozenset(
             target for name, target in self._active if name == fault and target is not None
         )
+
+
+class ExchangeFaults(VenueFaults):
+    """The active faults of Bybit."""
+
+    names = _AT_BYBIT
+    last_replacing = VenueFault.INTERNAL_ERROR
+    aliases: ClassVar = {"geo-block": VenueFault.BLOCKED_COUNTRY}
+    default_contract = "SOLUSDT"
+    paths = PATHS
+    contracts = LIVE_SYMBOLS
+
+    @property
+    def without_topic(self) -> frozenset[str]:
+        """The contracts that the stream doesn't know."""
+        return self.closed | self._contracts_of(VenueFault.UNKNOWN_TOPIC)
+
+
+class HyperliquidFaults(VenueFaults):
+    """The active faults of Hyperliquid. Its paths are the types of request."""
+
+    names = _AT_HYPERLIQUID
+    last_replacing = VenueFault.OVERLOADED
+    default_contract = "SOL"
+    paths = ("exchangeStatus", "metaAndAssetCtxs", "meta", "fundingHistory", "candleSnapshot")
+    contracts = frozenset(contract_names(HYPERLIQUID))
+
+
+class BinanceFaults(VenueFaults):
+    """The active faults of Binance."""
+
+    names = _AT_BINANCE
+    last_replacing = VenueFault.BANNED
+    default_contract = "SOLUSDT"
+    paths = (
+        *("/fapi/v1/time", "/fapi/v1/exchangeInfo", "/fapi/v1/premiumIndex"),
+        *("/fapi/v1/fundingInfo", "/fapi/v1/fundingRate", "/fapi/v1/openInterest"),
+        *("/fapi/v1/klines", "/fapi/v2/ticker/price", "/fapi/v1/ticker/24hr"),
+        *("/futures/data/openInterestHist", "/futures/data/globalLongShortAccountRatio"),
+    )
+    contracts = frozenset(contract_names(BINANCE))
 
 
 class MacroFaults(Faults):

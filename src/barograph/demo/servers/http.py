@@ -18,7 +18,7 @@ from websockets.http11 import Request as Upgrade
 from websockets.http11 import Response
 from websockets.server import ServerProtocol
 
-from barograph.demo.servers.control import CONTROL_PATH, TEXT, CommandedServer, F, reply
+from barograph.demo.servers.control import CONTROL_PATH, TEXT, CommandedServer, F, abort, reply
 
 MAX_HEAD_BYTES: Final = 16_384
 MAX_BODY_BYTES: Final = 65_536
@@ -55,12 +55,20 @@ async def stays_until(
         await asyncio.gather(awaited, left, return_exceptions=True)
 
 
+class ResetConnection(Exception):
+    """The server closes the connection with a TCP reset instead of a reply."""
+
+
 class BodyServer(CommandedServer[F]):
     """Parses requests strictly and answers them."""
 
     @abstractmethod
     async def respond(self, request: BodyRequest, client: asyncio.StreamReader) -> Response | None:
-        """Answer a request; None closes the connection without a reply."""
+        """Answer a request; None closes the connection without a reply.
+
+        Raises:
+            ResetConnection: a fault resets the connection.
+        """
 
     @asynccontextmanager
     async def running(self, host: str, port: int) -> AsyncIterator[int]:
@@ -91,6 +99,8 @@ class BodyServer(CommandedServer[F]):
             try:
                 await self._handle(reader, writer)
                 await writer.drain()
+            except ResetConnection:
+                abort(writer.transport)
             finally:
                 writer.close()
 

@@ -155,7 +155,8 @@ forex EURUSD 1.1591 5 0 0.5 2 8 1
 _INNOVATION: Final = frozenset({"POPCAT", "PENGU", "1000000BABYDOGE"})
 
 
-def _perpetual(row: str, status: str = TRADING, symbol_type: str = "") -> Contract:
+def perpetual(row: str, status: str = TRADING, symbol_type: str = "") -> Contract:
+    """The USDT perpetual of a row with the columns of the table above."""
     coin, price, decimals, size, volatility, interest, hours, cap = row.split()
     return Contract(
         symbol=coin + "USDT",
@@ -183,7 +184,7 @@ def _based_on(base: Contract, symbol: str, quote: str, share: float) -> Contract
     )
 
 
-_LIVE: Final = tuple(_perpetual(row) for row in _TABLE.strip().splitlines())
+_LIVE: Final = tuple(perpetual(row) for row in _TABLE.strip().splitlines())
 _BY_COIN: Final = {contract.coin: contract for contract in _LIVE}
 
 LIVE_SYMBOLS: Final = frozenset(contract.symbol for contract in _LIVE)
@@ -193,11 +194,11 @@ PERPETUALS: Final = (
     *_LIVE,
     *(_based_on(_BY_COIN[coin], coin + "PERP", "USDC", 0.03) for coin in ("BTC", "ETH", "SOL")),
     *(
-        _perpetual(row.partition(" ")[2], row.partition(" ")[0])
+        perpetual(row.partition(" ")[2], row.partition(" ")[0])
         for row in _NOT_TRADING.strip().splitlines()
     ),
     *(
-        _perpetual(row.partition(" ")[2], symbol_type=row.partition(" ")[0])
+        perpetual(row.partition(" ")[2], symbol_type=row.partition(" ")[0])
         for row in _NOT_CRYPTO.strip().splitlines()
     ),
 )

@@ -2,7 +2,8 @@
 
 A Hawkes process in its cluster form: each minute starts some clusters, more when markets are
 volatile and positions large, and each liquidation triggers others. A cluster ends within `SPAN`,
-so a span of time needs only the minutes shortly before it.
+so a span of time needs only the minutes shortly before it. Small positions are liquidated in quiet
+minutes too.
 """
 
 import math
@@ -24,6 +25,10 @@ LONG: Final = "Buy"
 SHORT: Final = "Sell"
 
 _STARTS_PER_HOUR: Final = 29.0
+_SMALL_PER_MINUTE: Final = 2.0
+_SMALL: Final = 0.03
+"""The size of small positions, relative to others."""
+
 _DELAY: Final = 25_000.0
 _LARGEST_CLUSTER: Final = 300
 _SAME_SIDE: Final = 0.95
@@ -53,8 +58,12 @@ class _Activity(NamedTuple):
 class Liquidations:
     """Every liquidation of a world, by time."""
 
-    def __init__(self, seed: int, birth: int, markets: Mapping[str, CoinMarket]) -> None:
+    def __init__(
+        self, seed: int, birth: int, markets: Mapping[str, CoinMarket], small_from: int
+    ) -> None:
+        """Small liquidations begin at `small_from`."""
         self._birth = birth
+        self._small_from = small_from
         self._markets = markets
         self._key = key(seed, "liquidations")
         self._contracts = [c for c in PERPETUALS if c.symbol in LIVE_SYMBOLS or c.quote == "USDC"]
@@ -79,17 +88,29 @@ class Liquidations:
         """All clusters that start in a minute, each to its end."""
         activity = self._activity(minute * MINUTE // HOUR)
         state = mix(self._key ^ minute)
+        events = [] if minute * MINUTE < self._small_from else self._small(minute, activity)
         # Most minutes start nothing, and then creating a generator would be wasted.
         if unit(state) < math.exp(-activity.rate):
-            return ()
+            return tuple(events)
         random = Random(mix(state))
-        events: list[SimulatedLiquidation] = []
         for _ in range(_at_least_one(random, activity.rate)):
-            where = bisect(activity.shares, random.random() * activity.shares[-1])
-            contract = self._contracts[min(where, len(self._contracts) - 1)]
-            begin = minute * MINUTE + random.randrange(MINUTE)
+            contract, begin = self._contract(random, activity), _within(random, minute)
             events += self._cluster(random, contract, begin, activity.spread)
         return tuple(events)
+
+    def _small(self, minute: int, activity: _Activity) -> list[SimulatedLiquidation]:
+        """The small liquidations of a minute, which trigger nothing."""
+        random = Random(mix(self._key ^ ~minute))
+        events = []
+        for _ in range(_poisson(random, _SMALL_PER_MINUTE)):
+            contract, time = self._contract(random, activity), _within(random, minute)
+            side = self._side(random, contract, time)
+            events.append(self._event(random, contract, time, side, _SMALL))
+        return events
+
+    def _contract(self, random: Random, activity: _Activity) -> Contract:
+        where = bisect(activity.shares, random.random() * activity.shares[-1])
+        return self._contracts[min(where, len(self._contracts) - 1)]
 
     def _compute_activity(self, hour: int) -> _Activity:
         heats = []
@@ -130,7 +151,7 @@ class Liquidations:
         return LONG if random.random() < 1.0 / (1.0 + math.exp(2.2 * score)) else SHORT
 
     def _event(
-        self, random: Random, contract: Contract, time: int, side: str
+        self, random: Random, contract: Contract, time: int, side: str, scale: float = 1.0
     ) -> SimulatedLiquidation:
         market = self._markets[contract.coin]
         hour, along = market.locate(time)
@@ -138,7 +159,7 @@ class Liquidations:
         # At the bankruptcy price the position's margin is gone.
         away = -away if side == LONG else away
         price = math.exp(market.bridge(hour, along, _COARSE)) * (1 + away)
-        typical = 25.0 * contract.open_interest_usd**0.25
+        typical = scale * 25.0 * contract.open_interest_usd**0.25
         worth = min(contract.open_interest_usd * 0.002, typical * random.paretovariate(1.1))
         step = 10.0**-contract.size_decimals
         size = max(step, math.floor(worth / price / step) * step)
@@ -149,6 +170,10 @@ class Liquidations:
             f"{size:.{contract.size_decimals}f}",
             f"{price:.{contract.price_decimals}f}",
         )
+
+
+def _within(random: Random, minute: int) -> int:
+    return minute * MINUTE + random.randrange(MINUTE)
 
 
 def _triggered_side(random: Random, side: str) -> str:

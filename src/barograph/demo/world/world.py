@@ -91,6 +91,11 @@ def _correction(seed: int, number: int) -> float:
     return 0.000002 + 0.000007 * unit(mix(state)) if locate == state % CORRECTED_EVERY else 0.0
 
 
+SMALL_LIQUIDATIONS_AFTER: Final = 59 * DAY
+"""A demo begins 60 days after its world. Replaying small liquidations of all of them would delay
+its start."""
+
+
 class SimulatedSettlement(NamedTuple):
     """A past funding payment."""
 
@@ -110,18 +115,34 @@ class World:
         self.seed = seed
         self.epoch = epoch
         self.birth = epoch - WARM_UP_HOURS * HOUR
-        common = CommonMoves(seed, STRESSED_COINS)
+        self._common = CommonMoves(seed, STRESSED_COINS)
         self._markets: dict[str, CoinMarket] = {}
         for contract in PERPETUALS:
-            if contract.coin not in self._markets:
-                self._markets[contract.coin] = CoinMarket(seed, self.birth, contract, common)
-        self._liquidations = Liquidations(seed, self.birth, self._markets)
+            self._create_market(contract)
+        self._liquidations = Liquidations(
+            seed, self.birth, self._markets, epoch + SMALL_LIQUIDATIONS_AFTER
+        )
         self._perpetuals = {contract.symbol: contract for contract in PERPETUALS}
         for contract, model in copies(extra):
             self._markets[contract.coin] = self._markets[model]
             self._perpetuals[contract.symbol] = contract
         self._ratio_keys = {coin: key(seed, "ratio", coin) for coin in self._markets}
         self._listed: tuple[tuple[Contract, ...], tuple[Contract, ...]] = ((), ())
+
+    def _create_market(self, contract: Contract) -> None:
+        if contract.coin not in self._markets:
+            market = CoinMarket(self.seed, self.birth, contract, self._common)
+            self._markets[contract.coin] = market
+
+    def add_market(self, contract: Contract) -> None:
+        """Simulate the market of a coin that only other venues list."""
+        self._create_market(contract)
+        self._ratio_keys.setdefault(contract.coin, key(self.seed, "ratio", contract.coin))
+
+    @property
+    def perpetuals(self) -> list[Contract]:
+        """Every contract without a delivery date."""
+        return list(self._perpetuals.values())
 
     def simulate_to(self, now: int) -> None:
         """Simulate up to a time, so that the first request doesn't have to wait."""
