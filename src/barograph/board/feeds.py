@@ -15,7 +15,12 @@ class Feed(Generic[R]):
 
     def __init__(self, name: str, record: type[R]) -> None:
         self.name = name
+        self._record = record
         self._decoder = msgspec.json.Decoder(record)
+
+    def of(self, part: str) -> "Feed[R]":
+        """The feed of one of several parts, such as a venue that is not in use."""
+        return Feed(f"{self.name}/{part}", self._record)
 
     def decode(self, payload: str) -> R | None:
         """Decode a snapshot; log and return None if another version of the program wrote it."""

@@ -13,6 +13,7 @@ from barograph.briefs.store import BRIEFS
 from barograph.errors import RecordUnavailable
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.timestamps import SECOND
+from barograph.markets.venues import source_of
 from barograph.markets.view import is_fresh
 from barograph.settings import Settings
 
@@ -26,7 +27,7 @@ class BriefsReader:
     def __init__(self, settings: Settings) -> None:
         self._limit = int(settings.briefs_max_age_seconds * SECOND)
         self._base_url = settings.base_url
-        self._source = settings.exchange_source
+        self._source = source_of(settings.venue_names[0], settings.exchange_source)
         self._of: Briefs | None = None
         self._bodies: dict[int, bytes] = {}
 

@@ -115,6 +115,9 @@ class Draft(NamedTuple):
     cited: Citation | None = None
     """The source if it is not the market reading."""
 
+    source: str | None = None
+    """The venues, if the reading of one is not all."""
+
 
 class Rule(NamedTuple, Generic[E]):
     """A rule, its category, and its cooldown per subject."""
@@ -139,7 +142,7 @@ def write_brief(rule: Rule[E], draft: Draft, evidence: MarketEvidence) -> Brief:
     """Write the brief of a draft."""
     at = evidence.reading.as_of
     cited = draft.cited
-    source, as_of = evidence.reading.source, at
+    source, as_of = draft.source or evidence.reading.source, at
     summary = f"{draft.sentence} Source: {source}, as of {iso_timestamp(at)}."
     if cited is not None:
         source, as_of = cited.source, cited.as_of

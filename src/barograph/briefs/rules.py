@@ -19,6 +19,7 @@ from barograph.markets.evidence import (
     WEEK_OF_HOURS,
     Hour,
     MarketEvidence,
+    SpreadHour,
     backfill_basis,
     change_pct,
     coins_change_pct,
@@ -26,6 +27,7 @@ from barograph.markets.evidence import (
 )
 from barograph.markets.records import MAJORS
 from barograph.markets.regime import eight_hour_rate
+from barograph.markets.venues import VENUES
 
 OPEN_INTEREST_MOVE_PCT = 8.0
 CONSTANT_PRICE_PCT = 1.0
@@ -113,8 +115,9 @@ def open_interest_move(evidence: MarketEvidence) -> Iterator[Draft]:
             headline=f"{base} open interest {way} {abs(coins):.1f} % in 24 hours at a "
             "near-constant price",
             sentence=f"Measured in coins, {base} open interest changed by {coins:+.1f} % in 24 "
-            f"hours; it is now {usd(now.open_interest_usd)} (single-sided). The last price changed "
-            f"by {moved:+.2f} % to {price(now.last_price)} USDT.{_basis([before])}",
+            f"hours; it is now {usd(now.open_interest_usd)} (single-sided). The {now.price_kind} "
+            f"price changed by {moved:+.2f} % to {price(now.last_price)} {now.quote}."
+            f"{_basis([before])}",
             coins=[base],
             window=(before.at, at),
             inputs={
@@ -132,7 +135,7 @@ def liquidation_burst(evidence: MarketEvidence) -> Iterator[Draft]:
 
     Only hours with enough coverage count, and at least seven days of such hours are required.
     """
-    hour = evidence.closed_hour
+    hour = None if evidence.lacks_liquidations else evidence.closed_hour
     known = evidence.trailing.liquidation_totals(evidence.min_watched_pct)
     if hour is None or hour.watched_pct < evidence.min_watched_pct or len(known) < WEEK_OF_HOURS:
         return
@@ -233,6 +236,37 @@ def volatility_extreme(evidence: MarketEvidence) -> Iterator[Draft]:
         )
 
 
+def funding_spread(evidence: MarketEvidence) -> Iterator[Draft]:
+    """The funding rates of BTC, ETH or SOL differ between venues more than in 97.5 % of the hours.
+
+    The difference is the highest rate less the lowest, each per eight hours. It is compared with
+    the hours of the last 14 to 30 days that were recorded at all of these venues.
+    """
+    at = evidence.reading.as_of
+    spreads = evidence.spreads if evidence.closed_hour is not None else None
+    for base, now in (spreads or {}).items():
+        count, spread = len(now.hours), now.spread_pct
+        if count < FORTNIGHT_OF_HOURS or now.rank < EXTREME_PERCENTILE or spread <= 0:
+            continue
+        low, high = (f"{now.rates[each]:+.4f} % at {each}" for each in now.ends)
+        yield Draft(
+            subject=base.lower(),
+            headline=f"{base} funding differs by {spread:.4f} % per 8 hours between venues",
+            sentence=f"{base} funding per 8 hours was {high} and {low}. The difference of "
+            f"{spread:.4f} percentage points is at the {ordinal(now.rank, 1)} percentile of "
+            f"{count} hours at the same venues.{_basis(now.hours)}",
+            coins=[base],
+            window=(at - TRAILING, at),
+            inputs={
+                "funding_8h_pct": dict(now.rates),
+                "spread_pct": round(spread, 6),
+                "percentile": round(now.rank, 2),
+                "hours_compared": count,
+            },
+            source="; ".join(now.sources),
+        )
+
+
 def outage(evidence: MarketEvidence) -> Iterator[Draft]:
     """There was no reading of the market for longer than its freshness limit."""
     gap = evidence.outage
@@ -258,13 +292,40 @@ def outage(evidence: MarketEvidence) -> Iterator[Draft]:
     )
 
 
+def venue_switch(evidence: MarketEvidence) -> Iterator[Draft]:
+    """Another venue took the place of the one that was in use.
+
+    Everything that is published from then on, and everything that it is compared with, comes from
+    the new venue.
+    """
+    switch = evidence.switch
+    if switch is None:
+        return
+    before, after = VENUES[switch.before].title, VENUES[switch.after].title
+    yield Draft(
+        subject=switch.after,
+        headline=f"Market data now comes from {after} instead of {before}",
+        sentence=f"{after} has been in use since {iso_timestamp(switch.at)}, instead of {before}. "
+        f"Reason: {switch.reason}. Prices, funding and open interest before and after that time "
+        "come from different venues, so don't compare them.",
+        coins=[],
+        window=(switch.at, switch.at),
+        inputs={
+            "before": switch.before,
+            "after": switch.after,
+            "at": iso_timestamp(switch.at),
+            "reason": switch.reason,
+        },
+    )
+
+
 def liquidation_coverage(evidence: MarketEvidence) -> Iterator[Draft]:
     """We covered too little of an hour to publish its liquidations.
 
     This rule applies only after an earlier hour had enough coverage, so never at the first start.
     """
     hour, needed = evidence.closed_hour, evidence.min_watched_pct
-    if hour is None or hour.watched_pct >= needed:
+    if hour is None or hour.watched_pct >= needed or evidence.lacks_liquidations:
         return
     if not evidence.trailing.liquidation_hours(needed):
         return
@@ -345,7 +406,7 @@ def curve_turn_of_sign(evidence: MacroEvidence) -> Iterator[Draft]:
     )
 
 
-def _basis(compared: Sequence[Hour]) -> str:
+def _basis(compared: Sequence[Hour | SpreadHour]) -> str:
     """A sentence about the back-filled hours; empty if there are none."""
     basis = backfill_basis(compared)
     return "" if basis is None else f" {basis}"
@@ -362,7 +423,9 @@ MARKET_RULES = (
     Rule("liquidation-burst", "liquidations", 6 * HOUR, liquidation_burst),
     Rule("positioning-extreme", "positioning", 2 * DAY, positioning_extreme),
     Rule("volatility-extreme", "market", 3 * DAY, volatility_extreme),
+    Rule("funding-spread", "funding", 2 * DAY, funding_spread),
     Rule("outage", "data-quality", 0, outage),
+    Rule("venue-switch", "data-quality", 0, venue_switch),
     Rule("liquidation-coverage", "data-quality", DAY, liquidation_coverage),
 )
 MACRO_RULES = (

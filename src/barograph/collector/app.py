@@ -1,8 +1,9 @@
 """How the collector is put together: its databases, its upstreams and its jobs."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from typing import Final
 
 from barograph.collector.backfill import BackfillJob
 from barograph.collector.jobs import (
@@ -16,6 +17,7 @@ from barograph.collector.jobs import (
     VersionEventJob,
     WebhookJob,
 )
+from barograph.collector.judge import backfill_feed
 from barograph.collector.leader import Collector
 from barograph.collector.metrics import collector_gauges
 from barograph.entitlements.purchases import FeedGrants
@@ -26,16 +28,19 @@ from barograph.kit.database import Database
 from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.opening import open_database
 from barograph.macro.records import NYFED, MacroSource
+from barograph.markets.venues import BINANCE, BYBIT, HYPERLIQUID, source_of
 from barograph.payments.journal import Journal
 from barograph.payments.reconcile import Reconciler
 from barograph.payments.records import Chain
 from barograph.settings import Settings
 from barograph.stances.issue import StanceIssuer
 from barograph.stances.version_events import VersionEvents
+from barograph.upstream.binance import BinanceExchange
 from barograph.upstream.bybit import BybitExchange
 from barograph.upstream.chain import JsonRpcChain
 from barograph.upstream.etf import IssuerHoldings, OperatorFlows
 from barograph.upstream.files import FileClient
+from barograph.upstream.hyperliquid import HyperliquidExchange
 from barograph.upstream.mail import SmtpSender
 from barograph.upstream.nyfed import Rate, ReferenceRate
 from barograph.upstream.treasury import TreasuryYields
@@ -44,6 +49,13 @@ from barograph.webhooks.delivery import Deliveries
 
 FILE_SECONDS = 20.0
 """Timeout of one file of daily figures, including retries. The Treasury has its own."""
+
+Adapter = BybitExchange | HyperliquidExchange | BinanceExchange
+ADAPTERS: Final[Mapping[str, type[Adapter]]] = {
+    BYBIT: BybitExchange,
+    HYPERLIQUID: HyperliquidExchange,
+    BINANCE: BinanceExchange,
+}
 
 TREASURY = "US Treasury daily par yield curve"
 RATES: tuple[Rate, ...] = ("sofr", "effr")
@@ -68,8 +80,12 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
         stack.push_async_callback(history.close)
         files = FileClient(seconds=FILE_SECONDS, clock=clock, user_agent=settings.user_agent)
         stack.push_async_callback(files.close)
-        exchange = BybitExchange(settings, clock=clock, metrics=metrics)
-        stack.push_async_callback(exchange.close)
+        exchanges = [
+            ADAPTERS[venue](settings, clock=clock, metrics=metrics)
+            for venue in settings.venue_names
+        ]
+        for exchange in exchanges:
+            stack.push_async_callback(exchange.close)
         sender = HttpWebhookSender(
             user_agent=settings.user_agent, allow_local=settings.webhooks_allow_local
         )
@@ -80,14 +96,7 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
             MacroJob(
                 sources, database, seconds=settings.macro_seconds, clock=clock, metrics=metrics
             ),
-            SettlementJob(exchange, database, clock=clock),
-            BackfillJob(exchange, database, clock=clock),
-            LiquidationFilesJob(
-                database,
-                source=settings.exchange_source,
-                history_days=settings.liquidation_history_days,
-                clock=clock,
-            ),
+            *_venue_jobs(settings, exchanges, database, clock),
             StanceJob(StanceIssuer(settings, database, ledger, clock), ledger),
             VersionEventJob(VersionEvents(database, ledger)),
             WebhookJob(database, Deliveries(database, sender.post, clock), clock=clock),
@@ -104,7 +113,7 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
                     lambda fenced: build_reconciler(settings, fenced, chain, clock, metrics),
                 )
             )
-        collector = Collector(settings, exchange, database, clock=clock, jobs=jobs)
+        collector = Collector(settings, exchanges, database, clock=clock, jobs=jobs)
         if settings.metrics_port:
             # Imported late, because most instances don't need it.
             from barograph.kit.metrics_export import MetricsExporter  # noqa: PLC0415
@@ -114,6 +123,25 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
             exporter = MetricsExporter(settings, "collector", metrics, sample, clock)
             await stack.enter_async_context(exporter.running())
         yield collector
+
+
+def _venue_jobs(
+    settings: Settings, exchanges: Sequence[Adapter], database: Database, clock: Clock
+) -> Iterator[Job]:
+    """What is read of each venue besides its readings."""
+    for exchange in exchanges:
+        name = exchange.venue.name
+        feed = backfill_feed(settings, name)
+        yield SettlementJob(exchange, database, name, clock=clock)
+        yield BackfillJob(exchange, database, name, feed, clock=clock)
+        if exchange.venue.liquidations != "none":
+            yield LiquidationFilesJob(
+                database,
+                name,
+                source=source_of(name, settings.exchange_source),
+                history_days=settings.liquidation_history_days,
+                clock=clock,
+            )
 
 
 def build_reconciler(

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Sequence
 from typing import NamedTuple, TypeVar
 
 from barograph.board.board import latest_snapshot, publish
-from barograph.board.feeds import Publication
+from barograph.board.feeds import Feed, Publication
 from barograph.collector.jobs import Job, Sleep, logged
 from barograph.errors import LeaseLost, Throttled, UnknownToUpstream, UpstreamError
 from barograph.kit.clock import Clock
@@ -19,15 +19,25 @@ from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, HOUR, SECOND
 from barograph.markets.exchange import MarketHistory, PastValue
-from barograph.markets.records import MAJORS, BackfillProgress, Perpetual, Perpetuals, majors_first
+from barograph.markets.records import (
+    MAJORS,
+    BackfillProgress,
+    ContractName,
+    Perpetual,
+    Perpetuals,
+    majors_first,
+)
 from barograph.markets.settlements import LONGEST_INTERVAL_HOURS, SettledRate, interval_hours
 from barograph.markets.store import (
     ReadingRow,
     hours_to_fill,
+    newest_of,
+    newest_reading,
     record_backfill,
     record_settlement_reports,
 )
-from barograph.markets.view import BACKFILL, EXCHANGE_HEALTH, PERPETUALS
+from barograph.markets.venues import BYBIT
+from barograph.markets.view import BACKFILL, EXCHANGE_HEALTH
 
 log = logging.getLogger(__name__)
 
@@ -135,11 +145,15 @@ class BackfillJob(Job):
         self,
         history: MarketHistory,
         database: Database,
+        venue: str = BYBIT,
+        feed: Feed[BackfillProgress] = BACKFILL,
         *,
         clock: Clock,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         super().__init__(CHECK_SECONDS, sleep)
+        self._venue = venue
+        self._feed = feed
         self._history = history
         self._database = database
         self._clock = clock
@@ -169,10 +183,10 @@ class BackfillJob(Job):
 
         Only a reading of this process can prove how the exchange counts open interest.
         """
-        health = await latest_snapshot(tx, EXCHANGE_HEALTH)
+        health = await newest_of(tx, EXCHANGE_HEALTH, self._venue)
         if health is None or health.failure is not None or health.as_of < self._led_since:
             return None
-        return await latest_snapshot(tx, PERPETUALS)
+        return await newest_reading(tx, self._venue)
 
     async def _fill(self, reading: Perpetuals, lease: Lease) -> bool:
         """Try every contract that lacks hours; return whether nothing is left to fill."""
@@ -180,7 +194,7 @@ class BackfillJob(Job):
         lacking = [each for each in contracts if await self._missing(each.contract)]
         # Contracts that failed before must not keep the others waiting.
         lacking.sort(key=lambda each: each.base not in MAJORS and each.contract in self._failing)
-        last = await latest_snapshot(self._database, BACKFILL)
+        last = await latest_snapshot(self._database, self._feed)
         self._state = BackfillState.begun(contracts, lacking, last, self._clock())
         if lacking:
             log.info("back-fill starts", extra={"contracts": len(lacking)})
@@ -251,10 +265,10 @@ class BackfillJob(Job):
 
         async def work(tx: Transaction) -> None:
             await lease.fence(tx)
-            await record_backfill(tx, contract, rows, asked, now)
+            await record_backfill(tx, ContractName(self._venue, contract), rows, asked, now)
             if perpetual.base in MAJORS:
-                await record_settlement_reports(tx, past.settlements, now)
-            await publish(tx, [Publication.of(BACKFILL, state.progress(now))])
+                await record_settlement_reports(tx, self._venue, past.settlements, now)
+            await publish(tx, [Publication.of(self._feed, state.progress(now))])
 
         await self._database.write(work)
         self._state = state
@@ -262,7 +276,9 @@ class BackfillJob(Job):
     async def _missing(self, contract: str) -> list[int]:
         end = self._clock() // HOUR * HOUR
         start = end - BACKFILL_DAYS * DAY
-        return await self._database.read(lambda tx: hours_to_fill(tx, contract, start, end))
+        return await self._database.read(
+            lambda tx: hours_to_fill(tx, self._venue, contract, start, end)
+        )
 
     async def _ask(self, contract: str, start: int, end: int) -> PastHours:
         """Read the history of a span of hours; the exchange's adapter paces the requests.
@@ -287,7 +303,7 @@ class BackfillJob(Job):
     async def _publish(self, progress: BackfillProgress, lease: Lease) -> None:
         async def work(tx: Transaction) -> None:
             await lease.fence(tx)
-            await publish(tx, [Publication.of(BACKFILL, progress)])
+            await publish(tx, [Publication.of(self._feed, progress)])
 
         await self._database.write(work)
 

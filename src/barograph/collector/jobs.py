@@ -39,8 +39,8 @@ from barograph.markets.liquidation_files import (
     store_file,
 )
 from barograph.markets.settlements import bitcoin_contract
-from barograph.markets.store import record_settlement_reports
-from barograph.markets.view import PERPETUALS
+from barograph.markets.store import newest_reading, record_settlement_reports
+from barograph.markets.venues import BYBIT
 from barograph.payments.reconcile import Reconciler
 from barograph.stances.issue import StanceIssuer
 from barograph.stances.version_events import VersionEvents
@@ -196,17 +196,19 @@ def _health_after(
 
 
 class SettlementJob(Job):
-    """Reads the exchange's report of the BTC perpetual's settled funding."""
+    """Reads an exchange's report of its BTC perpetual's settled funding."""
 
     def __init__(
         self,
         history: SettlementHistory,
         database: Database,
+        venue: str = BYBIT,
         *,
         clock: Clock,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         super().__init__(SETTLEMENT_SECONDS, sleep)
+        self._venue = venue
         self._history = history
         self._database = database
         self._clock = clock
@@ -214,23 +216,24 @@ class SettlementJob(Job):
     async def run_once(self, lease: Lease) -> None:
         """Read the report once and store what is new in it."""
         with logged("settlements not read"):
-            newest = await latest_snapshot(self._database, PERPETUALS)
-            rates = await self._history.settlements(bitcoin_contract(newest))
+            newest = await newest_reading(self._database, self._venue)
+            rates = await self._history.settlements(bitcoin_contract(newest, self._venue))
             now = self._clock()
 
             async def work(tx: Transaction) -> None:
                 await lease.fence(tx)
-                await record_settlement_reports(tx, rates, now)
+                await record_settlement_reports(tx, self._venue, rates, now)
 
             await self._database.write(work)
 
 
 class LiquidationFilesJob(Job):
-    """Makes missing daily files of liquidations, a few per run."""
+    """Makes missing daily files of a venue's liquidations, a few per run."""
 
     def __init__(
         self,
         database: Database,
+        venue: str = BYBIT,
         *,
         source: str,
         history_days: int,
@@ -238,6 +241,7 @@ class LiquidationFilesJob(Job):
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         super().__init__(FILE_SECONDS, sleep)
+        self._venue = venue
         self._database = database
         self._source = source
         self._history_days = history_days
@@ -252,13 +256,15 @@ class LiquidationFilesJob(Job):
     async def run_once(self, lease: Lease) -> None:
         """Make the oldest missing files."""
         with logged("liquidation files not made"):
-            days = await days_to_make(self._database, self._clock(), self._history_days)
+            days = await days_to_make(
+                self._database, self._venue, self._clock(), self._history_days
+            )
             for start in [day for day in days if day not in self._refused][:FILES_PER_RUN]:
                 await self._make(start, lease)
 
     async def _make(self, start: int, lease: Lease) -> None:
         try:
-            made, body = await make_file(self._database, start, self._source)
+            made, body = await make_file(self._database, self._venue, start, self._source)
         except FileTooLarge:
             log.exception("liquidation file not made")
             self._refused.add(start)
@@ -266,7 +272,7 @@ class LiquidationFilesJob(Job):
 
         async def work(tx: Transaction) -> None:
             await lease.fence(tx)
-            await store_file(tx, made, body, self._clock())
+            await store_file(tx, self._venue, made, body, self._clock())
 
         await self._database.write(work)
 

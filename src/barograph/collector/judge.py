@@ -1,29 +1,38 @@
-"""Judges a reading: market, signals and briefs become one conclusion, stored in one transaction.
+"""Judges readings: market, signals and briefs become conclusions, stored in one transaction.
 
 The live collector and the demo's replay both use it.
 """
 
 import logging
 from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Set as AbstractSet
+from typing import Final, NamedTuple
 
-from barograph.board.board import latest_snapshot
+from barograph.board.board import latest_snapshot, publish
+from barograph.board.feeds import Feed, Publication
 from barograph.briefs.records import Brief
 from barograph.briefs.store import brief_event, record_briefs
 from barograph.briefs.writer import BriefWriter
-from barograph.errors import UpstreamError
+from barograph.errors import Disputed, UpstreamError
 from barograph.events.records import NewEvent
 from barograph.events.store import append_events
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.lease import Lease
-from barograph.kit.timestamps import MINUTE
+from barograph.kit.timestamps import HOUR, MINUTE, SECOND
 from barograph.macro.evidence import NO_FIGURES, MacroEvidence
 from barograph.macro.records import US3M, US10Y
 from barograph.macro.store import as_known_at, etf_series
+from barograph.markets.disputes import DISPUTES, Disputes, DisputeTracker, Measure
+from barograph.markets.evidence import FundingSpread
+from barograph.markets.failover import VENUE_IN_USE, Failover, Switch, VenueInUse
 from barograph.markets.judge import MarketConclusion, MarketJudge, record_market
-from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
+from barograph.markets.market_events import switch_event
+from barograph.markets.records import MAJORS, BackfillProgress, Perpetuals, without_open_interest
 from barograph.markets.regime import DWELL
-from barograph.markets.view import BACKFILL
+from barograph.markets.spreads import SpreadRecord, funding_spreads
+from barograph.markets.store import spread_hours
+from barograph.markets.venues import VENUES, source_of
+from barograph.markets.view import BACKFILL, is_fresh
 from barograph.settings import Settings
 from barograph.signals.judge import (
     SignalConclusion,
@@ -34,50 +43,100 @@ from barograph.signals.judge import (
 
 log = logging.getLogger(__name__)
 
+UNUSABLE: Final[AbstractSet[Measure]] = frozenset({"price", "funding"})
+"""A reading of the venue in use whose price or funding is disputed counts as failed."""
+
+TOTALED: Final[AbstractSet[Measure]] = UNUSABLE | {"open-interest"}
+
 FIGURE_DAYS = 60
 """How many days of daily figures are read."""
 
 
 class Conclusion(NamedTuple):
-    """What one reading adds."""
+    """What one reading of a venue adds."""
 
     market: MarketConclusion
     signals: SignalConclusion | None = None
     briefs: Sequence[Brief] = ()
+    in_use: VenueInUse | None = None
+    """The venue in use, if readers don't know it yet."""
+
+    other_events: Sequence[NewEvent] = ()
+    also: "Conclusion | None" = None
+    """The conclusion of another venue, which is in use from now on."""
 
     @property
     def events(self) -> list[NewEvent]:
         """What it adds to the log of events."""
         changes = () if self.signals is None else self.signals.changes
         signals = [signal_event(each) for each in changes]
-        return [*self.market.events, *signals, *(brief_event(each) for each in self.briefs)]
+        briefs = [brief_event(each) for each in self.briefs]
+        return [*self.market.events, *self.other_events, *signals, *briefs]
 
     @property
     def row_count(self) -> int:
         """How many rows it writes."""
-        rows = self.market.row_count + len(self.briefs)
+        rows = self.market.row_count + len(self.briefs) + (self.in_use is not None)
+        rows += 0 if self.also is None else self.also.row_count
         return rows + (0 if self.signals is None else 1 + len(self.signals.changes))
 
 
 class Judge:
-    """Turns readings into conclusions from what the collector knows."""
+    """Turns the readings of all venues into conclusions from what the collector knows.
+
+    Each venue is judged by its own record. Signals and briefs are judged by the venue in use.
+    """
 
     def __init__(self, settings: Settings, *, regime_dwell: int = DWELL) -> None:
         self._settings = settings
-        self._market = MarketJudge(settings, regime_dwell=regime_dwell)
+        primary = settings.venue_names[0]
+        self._markets = {
+            venue: MarketJudge(
+                settings, venue, is_in_use=venue == primary, regime_dwell=regime_dwell
+            )
+            for venue in settings.venue_names
+        }
+        self._max_age = int(settings.feed_max_age_seconds * SECOND)
+        self._failover = Failover(settings.venue_names, self._max_age, 0, primary)
         self._signals = SignalJudge()
         self._briefs = BriefWriter()
         self._macro = NO_FIGURES
-        self._filled_at: int | None = None
+        self._filled_at: dict[str, int | None] = {}
+        self._readings: dict[str, Perpetuals] = {}
+        """The newest readings as the venues sent them, which are compared."""
+
+        self._tracker = DisputeTracker()
+        self._disputes = Disputes(0)
+        self._spreads = SpreadRecord()
+        self._spreads_of: tuple[object, ...] = ()
+        self._known_in_use: VenueInUse | None = None
+        """The venue in use as readers know it."""
+
+        self._switches: list[Switch] = []
+        """The changes of venue that readers don't know yet, oldest first."""
+
+        self._without_brief: Switch | None = None
+
+    @property
+    def in_use(self) -> str:
+        """The venue in use."""
+        return self._failover.in_use
 
     async def load(self, database: Database, now: int) -> None:
         """Load what earlier collectors stored."""
 
         async def work(tx: Transaction) -> None:
-            await self._market.load(tx, now)
+            venues = self._settings.venue_names
+            known = self._known_in_use = await latest_snapshot(tx, VENUE_IN_USE)
+            in_use = venues[0] if known is None else known.venue
+            self._failover = Failover(venues, self._max_age, now, in_use)
+            for market in self._markets.values():
+                market.is_in_use = market.venue == self.in_use
+                await market.load(tx, now)
             await self._signals.load(tx)
             await self._briefs.load(tx)
-            self._filled_at = await _majors_filled_at(tx)
+            self._filled_at = {venue: await self._majors_filled_at(tx, venue) for venue in venues}
+            await self._load_spreads(tx, now)
             self._macro = await known_figures(tx, self._settings, now)
 
         await database.read(work)
@@ -92,63 +151,172 @@ class Judge:
 
         async def work(tx: Transaction) -> None:
             self._macro = await known_figures(tx, self._settings, now)
-            await self._market.load_day_ago(tx, now)
-            filled_at = await _majors_filled_at(tx)
-            if filled_at != self._filled_at:
-                await self._market.load_trailing(tx, now)
-                self._filled_at = filled_at
+            for venue, market in self._markets.items():
+                await market.load_day_ago(tx, now)
+                filled_at = await self._majors_filled_at(tx, venue)
+                if filled_at != self._filled_at.get(venue):
+                    await market.load_trailing(tx, now)
+                    self._filled_at[venue] = filled_at
+            await self._load_spreads(tx, now)
 
         try:
             await database.read(work)
         except DatabaseUnavailable as error:
             log.warning("daily figures not read", extra={"reason": str(error)})
 
-    def sampled(self, share: LongAccounts) -> None:
-        """Add a long-account share."""
-        self._market.sampled(share)
+    async def _load_spreads(self, tx: Transaction, now: int) -> None:
+        """Load the record of funding spreads, once per hour and after a back-fill."""
+        key = (now // HOUR, *self._filled_at.values())
+        if len(self._markets) > 1 and key != self._spreads_of:
+            majors = {
+                venue: {VENUES[venue].contract(base): base for base in MAJORS}
+                for venue in self._markets
+            }
+            self._spreads, self._spreads_of = await spread_hours(tx, majors, now), key
 
-    def liquidated(self, liquidations: Sequence[Liquidation]) -> None:
-        """Add liquidations; duplicates count once."""
-        self._market.liquidated(liquidations)
-
-    def watched(self, start: int, end: int) -> None:
-        """Note that no liquidation was missed from `start` to `end`."""
-        self._market.watched(start, end)
+    def of(self, venue: str) -> MarketJudge:
+        """What judges one venue; it takes that venue's samples and liquidations."""
+        return self._markets[venue]
 
     def conclude(self, reading: Perpetuals, now: int | None = None) -> Conclusion:
         """Judge a reading; `now` is when it arrived, None for a reading of the past."""
-        market = self._market.conclude(reading, now)
-        assert market.evidence is not None
-        macro = self._macro._replace(at=reading.as_of)
-        return Conclusion(
-            market,
-            self._signals.conclude(market.evidence, macro),
-            self._briefs.conclude(market.evidence, macro),
-        )
+        if now is None:
+            return self._concluded(reading, None, None)
+        venue, compared = reading.venue, self._compare(reading, now)
+        disputed = self._disputes.of(venue).keys()
+        if self.in_use == venue and disputed & UNUSABLE:
+            why = f"{' and '.join(sorted(disputed & UNUSABLE))} of {venue}"
+            return _with(self.conclude_failure(venue, Disputed(why), now), compared)
+        if disputed & TOTALED and self.in_use != venue:  # it can't take another venue's place
+            switch = self._failover.failed(venue, Disputed.kind, now)
+        else:
+            switch = self._failover.succeeded(venue, now)
+        return _with(self._concluded(reading, switch, now), compared)
 
-    def conclude_failure(self, error: UpstreamError, at: int) -> Conclusion:
+    def _concluded(self, reading: Perpetuals, switch: Switch | None, now: int | None) -> Conclusion:
+        self._follow(switch)
+        market = self._markets[reading.venue]
+        if not market.is_in_use:
+            return Conclusion(market.conclude(reading, now), also=self._switched(now))
+        if "open-interest" in self._disputes.of(reading.venue):
+            reading = without_open_interest(reading)
+        return self._complete(market.conclude(reading, now))
+
+    def conclude_failure(self, venue: str, error: UpstreamError, at: int) -> Conclusion:
         """Judge a failed reading: signals that don't need the exchange go on."""
+        market = self._markets[venue]
+        self._follow(self._failover.failed(venue, error.kind, at))
+        found = market.conclude_failure(error, at)
+        also = self._switched(at)
+        if not market.is_in_use:
+            return Conclusion(found, also=also)
+        if also is not None:
+            return also  # it includes the failure
         macro = self._macro._replace(at=at)
-        return Conclusion(
-            self._market.conclude_failure(error, at),
-            self._signals.conclude_failure(macro, self._settings.exchange_source),
-        )
+        source = source_of(venue, self._settings.exchange_source)
+        return Conclusion(found, self._signals.conclude_failure(macro, source))
 
-    def conclude_stop(self) -> Conclusion:
-        """The liquidations since the last conclusion."""
-        return Conclusion(self._market.conclude_stop())
+    def conclude_stop(self) -> list[Conclusion]:
+        """The liquidations since the last conclusion of each venue."""
+        return [Conclusion(market.conclude_stop()) for market in self._markets.values()]
 
     def written(self, conclusion: Conclusion) -> None:
         """Forget what is stored; until then it is part of every next conclusion."""
-        self._market.written(conclusion.market)
+        self._markets[conclusion.market.venue].written(conclusion.market)
         self._briefs.written(conclusion.briefs)
         if conclusion.signals is not None:
             self._signals.written(conclusion.signals)
+        if conclusion.in_use is not None:
+            self._known_in_use, self._switches = conclusion.in_use, []
+        if conclusion.also is not None:
+            self.written(conclusion.also)
+
+    def _follow(self, switch: Switch | None) -> None:
+        """Let another venue publish to the plain feeds."""
+        if switch is None:
+            return
+        log.warning("another venue is in use", extra=switch._asdict())
+        self._markets[switch.after].take_over(self._markets[switch.before])
+        self._switches.append(switch)
+        self._without_brief = switch
+
+    def _switched(self, now: int | None) -> Conclusion | None:
+        """The conclusion of the venue in use from its last reading, if readers don't know it yet.
+
+        Everything that it publishes changes at once, or readers would get a mixture.
+        """
+        after = self._markets[self.in_use]
+        if not self._switches or after.reading is None:
+            return None
+        return self._complete(after.conclude(after.reading, now))
+
+    def _compare(self, reading: Perpetuals, now: int) -> list[Publication]:
+        """Compare the venues about once a minute; return what to publish."""
+        self._readings[reading.venue] = reading
+        if len(self._markets) == 1:
+            return []
+        recent = {venue: market.recent(now) for venue, market in self._markets.items()}
+        disputes = self._tracker.compare(self._fresh_readings(now), recent, now)
+        if disputes is self._disputes:
+            return []
+        self._disputes = disputes
+        return [Publication.of(DISPUTES, disputes)]
+
+    def _fresh_readings(self, now: int) -> dict[str, Perpetuals]:
+        return {
+            venue: reading
+            for venue, reading in self._readings.items()
+            if is_fresh(reading.as_of, self._max_age, now)
+        }
+
+    def _funding_spreads(self) -> dict[str, FundingSpread] | None:
+        """The spreads between fresh venues with undisputed funding; None with one venue."""
+        market = self._markets[self.in_use]
+        if len(self._markets) == 1 or market.reading is None:
+            return None
+        fresh = self._fresh_readings(market.reading.as_of)
+        fair = {venue: each for venue, each in fresh.items() if not self._is_disputed(venue)}
+        return funding_spreads(fair, self._spreads)
+
+    def _is_disputed(self, venue: str) -> bool:
+        return "funding" in self._disputes.of(venue)
+
+    def _complete(self, found: MarketConclusion) -> Conclusion:
+        """Add the signals and briefs of a reading of the venue in use."""
+        assert found.evidence is not None
+        switches, known, at = self._switches, self._known_in_use, found.evidence.reading.as_of
+        evidence = found.evidence._replace(
+            switch=self._without_brief, spreads=self._funding_spreads()
+        )
+        self._without_brief = None  # the writer keeps the brief until it is stored
+        macro = self._macro._replace(at=at)
+        signals = self._signals.conclude(evidence, macro, is_new_venue=bool(switches))
+        briefs = self._briefs.conclude(evidence, macro)
+        if not switches:
+            is_known = known is not None and known.venue == found.venue
+            in_use = None if is_known else VenueInUse(found.venue, at)
+            return Conclusion(found, signals, briefs, in_use)
+        left = dict.fromkeys(each.before for each in switches if each.before != found.venue)
+        published = [each for venue in left for each in self._markets[venue].publications(at)]
+        found = found._replace(publications=[*published, *found.publications])
+        newest = switches[-1]
+        in_use = VenueInUse(found.venue, newest.at, newest.before, newest.reason)
+        return Conclusion(found, signals, briefs, in_use, [*map(switch_event, switches)])
+
+    async def _majors_filled_at(self, tx: Transaction, venue: str) -> int | None:
+        progress = await latest_snapshot(tx, backfill_feed(self._settings, venue))
+        return None if progress is None else progress.majors_filled_at
 
 
-async def _majors_filled_at(tx: Transaction) -> int | None:
-    progress = await latest_snapshot(tx, BACKFILL)
-    return None if progress is None else progress.majors_filled_at
+def _with(conclusion: Conclusion, publications: Sequence[Publication]) -> Conclusion:
+    market = conclusion.market
+    published = [*market.publications, *publications]
+    return conclusion._replace(market=market._replace(publications=published))
+
+
+def backfill_feed(settings: Settings, venue: str) -> Feed[BackfillProgress]:
+    """Where the progress of a venue's back-fill is published."""
+    return BACKFILL if venue == settings.venue_names[0] else BACKFILL.of(venue)
 
 
 async def known_figures(tx: Transaction, settings: Settings, at: int) -> MacroEvidence:
@@ -170,10 +338,17 @@ async def write_conclusions(
         LeaseLost: another collector leads; nothing was written.
         DatabaseUnavailable: nothing was written.
     """
+    conclusions = [
+        each for given in conclusions for each in (given, given.also) if each is not None
+    ]
 
     async def work(tx: Transaction) -> None:
         await lease.fence(tx)
-        await record_market(tx, [each.market for each in conclusions])
+        for venue in dict.fromkeys(each.market.venue for each in conclusions):
+            markets = [each.market for each in conclusions]
+            await record_market(tx, [each for each in markets if each.venue == venue])
+        in_use = [each.in_use for each in conclusions if each.in_use is not None]
+        await publish(tx, [Publication.of(VENUE_IN_USE, each) for each in in_use[-1:]])
         await record_briefs(tx, [brief for each in conclusions for brief in each.briefs])
         await record_signals(tx, [each.signals for each in conclusions if each.signals is not None])
         events = [event for each in conclusions for event in each.events]

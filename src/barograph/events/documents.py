@@ -25,11 +25,15 @@ class EventRecord(WireModel):
         str, Field(description="When it happened. Later events may have happened earlier.")
     ]
     notice: Notice
-    venue: Annotated[str, _of("regime, contract and feed events", " The exchange.")]
+    venue: Annotated[str, _of("regime, contract, feed and venue events", " The exchange.")]
     symbol: Annotated[str, _of("regime and contract events", " The asset, such as `BTC`.")]
     label: Annotated[str, _of("regime.changed and signal.changed", " The new label.")]
     previous: Annotated[
-        str | None, _of("regime.changed and signal.changed", " The label before, or null.")
+        str | None,
+        _of(
+            "regime.changed, signal.changed and venue.switched",
+            " The label or the venue before, or null.",
+        ),
     ]
     fundingRatePct8h: Annotated[
         float | None, _of("regime.changed", " Funding per 8 hours, in percent.")
@@ -45,6 +49,7 @@ class EventRecord(WireModel):
     missing_since: Annotated[str, _of("contract.delisted", " When it was first missing.")]
     feed: Annotated[str, _of("feed events", " The name of its check in /api/status.")]
     stale_since: Annotated[str, _of("feed.down", " When its data passed the freshness limit.")]
+    reason: Annotated[str, _of("venue.switched", " Why the venue before was left.")]
     kind: Annotated[str, _of("stance.recorded")]
     sequence: Annotated[int, _of("stance.recorded")]
     history_digest: Annotated[str, _of("stance.recorded", " SHA-256 of the version.")]

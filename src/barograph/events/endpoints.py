@@ -27,7 +27,6 @@ from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.lists import (
     READ_ERRORS,
     TIME_RULE,
-    VENUE_PARAMETER,
     ListHead,
     address,
     given_parameters,
@@ -51,8 +50,9 @@ class EventsAnswer(NamedTuple):
     board: Board
     database: Database
     reads: RenderedReads
-    venue: str
-    source: str
+    sources: Mapping[str, str]
+    """The source of each venue, the primary first."""
+
     base_url: str
     resolve: Resolve
 
@@ -73,7 +73,8 @@ class EventsAnswer(NamedTuple):
         """One page of a log whose last event has the id `last`."""
         recent, read_at = self.recent(), (self.board.polled_at or 0) // MINUTE * MINUTE
         as_of = max(read_at, recent[-1].at) if recent else read_at
-        head = ListHead(as_of, self.venue, self.source)
+        venue = given.get("venue", next(iter(self.sources)))
+        head = ListHead(as_of, venue, self.sources[venue])
         newest = max(last, recent[-1].id) if recent else last
         following = None
         if page.last < last:
@@ -105,7 +106,7 @@ def event_routes(answer: EventsAnswer) -> ApiRouter:
         ),
     )
     async def events(request: Request) -> Response:
-        given = given_parameters(request.query_params, _PARAMETERS, answer.venue)
+        given = given_parameters(request.query_params, _PARAMETERS, answer.sources)
         wanted = filter_from(given, answer.resolve)
         limit = page_limit(given, default=DEFAULT_EVENTS, highest=MAX_EVENTS)
         if {"after", "since"} <= given.keys():
@@ -158,7 +159,7 @@ def symbol_resolver(board: Board, listed: Callable[[str], str | None]) -> Resolv
 FILTERS = (
     parameter("query", "type", f"Types, with commas: {', '.join(EVENT_TYPES)}."),
     parameter("query", "symbol", "Assets, with commas: BTC, BTCUSDT or bitcoin."),
-    VENUE_PARAMETER,
+    parameter("query", "venue", "Only events of one exchange, and those of none. Default: of all."),
 )
 _CONTINUE = "`at` is when it happened. Continue with `after`, never with `since`."
 _PARAMETERS = (

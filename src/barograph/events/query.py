@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from barograph.errors import InvalidRequest
 from barograph.events.records import EVENT_TYPES, Event
 
@@ -20,15 +22,23 @@ Resolve = Callable[[str], str]
 """From a text that names an asset to the symbol that events have; raises NotFound."""
 
 
+class _AtVenue(msgspec.Struct):
+    venue: str | None = None
+
+
 class EventFilter(NamedTuple):
-    """The types and symbols of a subscription; empty for all."""
+    """The types, symbols and venue of a subscription; empty for all."""
 
     types: frozenset[str] = frozenset()
     symbols: frozenset[str] = frozenset()
+    venue: str = ""
+    """Events without a venue match too."""
 
     def matches(self, event: Event) -> bool:
         """Whether an event is one of them."""
         if self.types and event.type not in self.types:
+            return False
+        if self.venue and _venue_of(event) not in {None, self.venue}:
             return False
         return not self.symbols or not self.symbols.isdisjoint(event.symbols)
 
@@ -42,7 +52,7 @@ class EventPage(NamedTuple):
 
 
 def filter_from(given: Mapping[str, str], resolve: Resolve) -> EventFilter:
-    """The parameters `type` and `symbol`, each one value or several with commas.
+    """The parameters `venue`, and `type` and `symbol`, each one value or several with commas.
 
     Raises:
         NotFound: there is no such symbol.
@@ -53,7 +63,7 @@ def filter_from(given: Mapping[str, str], resolve: Resolve) -> EventFilter:
         raise InvalidRequest(UNKNOWN_TYPE)
     if len(symbols) > MAX_SYMBOLS:
         raise InvalidRequest(f"symbol may name at most {MAX_SYMBOLS} assets")
-    return EventFilter(types, frozenset(map(resolve, symbols)))
+    return EventFilter(types, frozenset(map(resolve, symbols)), given.get("venue", ""))
 
 
 def event_id(name: str, text: str) -> int:
@@ -74,6 +84,10 @@ def page_of(events: Iterable[Event], wanted: EventFilter, after: int, limit: int
     if len(found) > limit:
         return EventPage(found[:limit], found[limit - 1].id)
     return EventPage(found, later[-1].id if later else after)
+
+
+def _venue_of(event: Event) -> str | None:
+    return msgspec.json.decode(event.body, type=_AtVenue).venue
 
 
 def _values(given: Mapping[str, str], name: str) -> frozenset[str]:

@@ -15,6 +15,7 @@ EventType = Literal[
     "contract.delisted",
     "feed.down",
     "feed.recovered",
+    "venue.switched",
     "stance.recorded",
 ]
 EVENT_TYPES: Final[tuple[EventType, ...]] = get_args(EventType)

@@ -5,7 +5,7 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 
@@ -183,13 +183,13 @@ async def _send_text(send: Send, text: bytes, *, more: bool = True) -> None:
         await send({"type": "http.response.body", "body": text, "more_body": more})
 
 
-def stream_routes(streams: EventStreams, venue: str, resolve: Resolve) -> ApiRouter:
+def stream_routes(streams: EventStreams, venues: Collection[str], resolve: Resolve) -> ApiRouter:
     """The route of the stream; `resolve` finds symbols."""
     router = ApiRouter(tags=["stream"])
 
     @router.get(STREAM_PATH, **operation("streamEvents", None, *_PARAMETERS, responses=_RESPONSES))
     async def stream(request: Request) -> Response:
-        given = given_parameters(request.query_params, _PARAMETERS, venue)
+        given = given_parameters(request.query_params, _PARAMETERS, venues)
         after = event_id("after", given["after"]) if "after" in given else None
         return _Stream(streams, filter_from(given, resolve), after)
 

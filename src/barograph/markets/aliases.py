@@ -43,10 +43,10 @@ def find_contract(index: ContractIndex, text: str) -> Perpetual | None:
     return found
 
 
-def require_name(text: str) -> str:
+def require_name(text: str, parameter: str = "symbol") -> str:
     """The text, if it can name a contract; raises InvalidRequest otherwise."""
     if not re.fullmatch(NAME_PATTERN, text):
-        raise InvalidRequest(f"symbol must be 1 to {MAX_NAME} letters, digits, hyphens or _")
+        raise InvalidRequest(f"{parameter} must be 1 to {MAX_NAME} letters, digits, hyphens or _")
     return text
 
 
@@ -65,7 +65,7 @@ def require_contract(index: ContractIndex, text: str) -> Perpetual:
 
 def names_of(perpetual: Perpetual) -> list[str]:
     """The names of a contract's coin, in upper case without spaces and hyphens."""
-    coin = _WITHOUT_MULTIPLIER.fullmatch(perpetual.base.upper())
+    coin = _WITHOUT_MULTIPLIER.fullmatch(perpetual.asset.upper())
     return [] if coin is None else _NAMES_BY_SYMBOL.get(coin[1], [])
 
 
@@ -76,6 +76,9 @@ def _by_symbol(index: ContractIndex, name: str) -> Perpetual | None:
         return None
     texts = [*(each + name for each in _MULTIPLIERS), f"{name}1000"]
     found = [index[text] for text in texts if text in index]
+    thousand = index.get(f"K{name}")
+    if thousand is not None and thousand.coin == name:  # `kPEPE` at Hyperliquid, but not KAVA
+        found.append(thousand)
     return max(found, key=lambda each: each.open_interest_usd or 0.0, default=None)
 
 

@@ -17,7 +17,13 @@ from barograph.markets.view import MarketView
 
 Symbol = Annotated[str, Field(description="Base asset or full contract name, in upper case.")]
 Source = Annotated[str, Field(description="The venue of the data.")]
-LastPrice = Annotated[float | None, Field(description="Price of the last trade, in USDT.")]
+LastPrice = Annotated[
+    float | None,
+    Field(
+        description="Price of the last trade, in USDT. At Hyperliquid, as `source` says, the mark "
+        "price in USD."
+    ),
+]
 FundingRatePct = Annotated[
     float | None,
     Field(

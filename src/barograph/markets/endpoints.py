@@ -11,7 +11,7 @@ from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.lists import (
     FORMAT_PARAMETER,
-    VENUE_PARAMETER,
+    VENUE_IN_USE_PARAMETER,
     also_table,
     given_parameters,
     page_limit,
@@ -40,7 +40,7 @@ from barograph.markets.perpetuals import (
     perpetual_document,
 )
 from barograph.markets.reader import MarketReader
-from barograph.markets.records import VENUE, majors_first
+from barograph.markets.records import majors_first
 from barograph.markets.symbols import DEFAULT_SYMBOL, PATTERN, symbol_from_query, symbol_of
 
 
@@ -51,7 +51,7 @@ def market_routes(board: Board, reader: MarketReader) -> ApiRouter:
     @router.get(
         DERIVATIVES_PATH,
         **operation(
-            "getDerivatives", PerpetualRecord, _SYMBOL, responses={400: "Invalid symbol.", **_STALE}
+            "getDerivatives", PerpetualRecord, _SYMBOL, responses={400: "Invalid symbol.", **STALE}
         ),
     )
     async def derivatives(request: Request) -> DocumentResponse:
@@ -59,12 +59,12 @@ def market_routes(board: Board, reader: MarketReader) -> ApiRouter:
         now = board.clock()
         return DocumentResponse(derivatives_document(reader.view(board, now), symbol), now)
 
-    @router.get(MARKET_PATH, **operation("getMarket", Market, responses=_STALE))
+    @router.get(MARKET_PATH, **operation("getMarket", Market, responses=STALE))
     async def market(_: Request) -> DocumentResponse:
         now = board.clock()
         return DocumentResponse(market_document(reader.view(board, now)), now)
 
-    @router.get(MARKET_STATE_PATH, **operation("getMarketState", MarketState, responses=_STALE))
+    @router.get(MARKET_STATE_PATH, **operation("getMarketState", MarketState, responses=STALE))
     async def market_state(_: Request) -> DocumentResponse:
         now = board.clock()
         return DocumentResponse(market_state_document(reader.view(board, now)), now)
@@ -81,23 +81,26 @@ class PerpetualsAnswer(NamedTuple):
 
     board: Board
     reader: MarketReader
+    venues: Sequence[str]
 
     def listed(self, form: str, given: Mapping[str, str]) -> Document:
-        """The list, or its first entries up to `limit`; raises as `MarketReader.view`."""
-        limit = page_limit(given)
-        view = self.reader.view(self.board, self.board.clock())
+        """The list, or its first entries up to `limit`; raises as `MarketReader.view_of`."""
+        limit, venue = page_limit(given), given.get("venue")
+        view = self.reader.view_of(self.board, venue, self.board.clock())
         contracts = majors_first(view.perpetuals)
         render = partial(list_document, view, contracts, form)
-        whole = self._kept(view.now, _HOT[form], render)
+        keys = _HOT[form] if venue is None else [(_HOT[form][0][0], f"venue={venue}".encode())]
+        whole = self._kept(view.now, keys, render)
         is_cut = "limit" in given and limit < len(contracts)
         return cut_document(view, whole, form, limit) if is_cut else whole
 
-    def one(self, text: str) -> Document:
-        """One perpetual; raises as `MarketReader.view` and `require_contract`."""
-        view = self.reader.view(self.board, self.board.clock())
+    def one(self, text: str, venue: str | None) -> Document:
+        """One perpetual; raises as `MarketReader.view_of` and `require_contract`."""
+        view = self.reader.view_of(self.board, venue, self.board.clock())
         found = require_contract(view.by_name, text)
         symbol = symbol_of(view.by_name, found)
-        keys = [] if symbol is None else [(f"{PERPETUALS_PATH}/{symbol}", b"")]
+        is_hot = symbol is not None and venue is None
+        keys = [(f"{PERPETUALS_PATH}/{symbol}", b"")] if is_hot else []
         return self._kept(view.now, keys, partial(perpetual_document, view, found))
 
     def _kept(self, now: int, keys: Sequence[HotKey], render: Callable[[], Document]) -> Document:
@@ -123,12 +126,12 @@ def perpetual_routes(answer: PerpetualsAnswer) -> ApiRouter:
                 200: also_table(COLUMNS),
                 400: "Invalid parameter.",
                 404: "Unknown venue.",
-                **_STALE,
+                **STALE,
             },
         ),
     )
     async def perpetuals(request: Request) -> DocumentResponse:
-        given = given_parameters(request.query_params, _LIST_PARAMETERS, VENUE)
+        given = given_parameters(request.query_params, _LIST_PARAMETERS, answer.venues)
         form = "csv" if wants_csv(request.url.path, given) else "json"
         document = answer.listed(form, given)
         return DocumentResponse(document, answer.board.clock())
@@ -139,13 +142,13 @@ def perpetual_routes(answer: PerpetualsAnswer) -> ApiRouter:
             "getPerpetual",
             PerpetualBody,
             _NAME,
-            VENUE_PARAMETER,
-            responses={400: "Invalid symbol.", 404: "Unknown symbol or venue.", **_STALE},
+            VENUE_IN_USE_PARAMETER,
+            responses={400: "Invalid symbol.", 404: "Unknown symbol or venue.", **STALE},
         ),
     )
     async def perpetual(request: Request) -> DocumentResponse:
-        given_parameters(request.query_params, [VENUE_PARAMETER], VENUE)
-        document = answer.one(request.path_params["symbol"])
+        given = given_parameters(request.query_params, [VENUE_IN_USE_PARAMETER], answer.venues)
+        document = answer.one(request.path_params["symbol"], given.get("venue"))
         return DocumentResponse(document, answer.board.clock())
 
     return router
@@ -155,7 +158,7 @@ _HOT: Mapping[str, Sequence[HotKey]] = {
     "json": [(PERPETUALS_PATH, b"")],
     "csv": [(f"{PERPETUALS_PATH}.csv", b""), (PERPETUALS_PATH, b"format=csv")],
 }
-_STALE = {502: "No fresh market data."}
+STALE: Mapping[int, str] = {502: "No fresh market data."}
 _SYMBOL = parameter(
     "query",
     "symbol",
@@ -168,8 +171,5 @@ _NAME_RULE = "Base asset, full contract name, coin without multiplier (PEPE) or 
 _NAME = parameter("path", "symbol", _NAME_RULE, example="ETH", pattern=NAME_PATTERN)
 _LIMIT: Schema = {"type": "integer", "minimum": 1}
 _CUT = "Only the first entries, after BTC, ETH and SOL those with the largest open interest. "
-_LIST_PARAMETERS = (
-    VENUE_PARAMETER,
-    FORMAT_PARAMETER,
-    parameter("query", "limit", f"{_CUT}Default: the whole list.", **_LIMIT),
-)
+LIMIT_PARAMETER = parameter("query", "limit", f"{_CUT}Default: the whole list.", **_LIMIT)
+_LIST_PARAMETERS = (VENUE_IN_USE_PARAMETER, FORMAT_PARAMETER, LIMIT_PARAMETER)

@@ -8,6 +8,7 @@ from math import log, sqrt
 from typing import NamedTuple
 
 from barograph.kit.timestamps import DAY, HOUR
+from barograph.markets.failover import Switch
 from barograph.markets.liquidations import LiquidationHour, LiquidationTotals
 from barograph.markets.records import Perpetual, Perpetuals
 from barograph.markets.regime import Regime
@@ -60,6 +61,42 @@ class Outage(NamedTuple):
     until: int
     kind: str | None
     """How the exchange failed; None if it didn't: the collector was down, or storing failed."""
+
+
+class SpreadHour(NamedTuple):
+    """The spread of funding between venues at the start of one hour."""
+
+    spread_pct: float
+    is_backfilled: bool = False
+
+
+class FundingSpread(NamedTuple):
+    """How far an asset's funding rates differ between venues, now and in the hours before."""
+
+    rates: Mapping[str, float]
+    """In percent per eight hours, by venue; at least two."""
+
+    sources: Sequence[str]
+    """The published `source` of each venue."""
+
+    hours: Sequence[SpreadHour]
+    """The recorded hours in which the same venues have a rate, narrowest spread first."""
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The venues with the lowest and the highest rate."""
+        ordered = sorted(self.rates, key=self.rates.__getitem__)
+        return ordered[0], ordered[-1]
+
+    @property
+    def spread_pct(self) -> float:
+        """The highest rate less the lowest, in percent per eight hours."""
+        return max(self.rates.values()) - min(self.rates.values())
+
+    @property
+    def rank(self) -> float:
+        """The percentile of the spread among the hours."""
+        return percentile_rank(self.spread_pct, [each.spread_pct for each in self.hours])
 
 
 class TrailingRecord:
@@ -224,6 +261,17 @@ class MarketEvidence(NamedTuple):
     outage: Outage | None
     """The time without readings that this reading ended."""
 
+    lacks_liquidations: bool = False
+    """Whether there are no totals of liquidations at this venue, which is no failure."""
+
+    lacks_long_accounts: bool = False
+    switch: Switch | None = None
+    """The change of venue that made this reading the published one."""
+
+    spreads: Mapping[str, FundingSpread] | None = None
+    """By asset, for BTC, ETH and SOL if at least two venues have a fresh rate. None if this
+    instance reads only one venue."""
+
 
 def realised_volatility(hours: Sequence[Hour]) -> float | None:
     """Annualised volatility of hourly log returns, in percent; None without a full day."""
@@ -258,7 +306,7 @@ def coins_change_pct(before: Hour | None, now: Perpetual | None) -> float | None
     return change_pct(coins_before, coins)
 
 
-def backfill_basis(compared: Sequence[Hour]) -> str | None:
+def backfill_basis(compared: Sequence[Hour | SpreadHour]) -> str | None:
     """Which of the hours that a value is compared with we did not measure; None if none."""
     filled, total = sum(each.is_backfilled for each in compared), len(compared)
     if not filled:

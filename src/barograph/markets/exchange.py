@@ -10,17 +10,27 @@ from typing import NamedTuple, Protocol
 
 from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
 from barograph.markets.settlements import SettledRate
+from barograph.markets.venues import Venue
 
 
 class Exchange(Protocol):
     """A derivatives exchange's public data.
 
     Methods raise only kinds of `barograph.errors.UpstreamError`: the adapter translates every
-    failure of its wire protocol.
+    failure of its wire protocol. `venue` says what the exchange doesn't publish; the methods for
+    that are never called.
     """
 
+    venue: Venue
+
     async def perpetuals(self) -> Perpetuals:
-        """Read every live USDT perpetual at once."""
+        """Read every live crypto perpetual in the venue's main quote currency at once."""
+
+    async def keep_up(self) -> None:
+        """Read in the background what takes one call per contract, until cancelled.
+
+        `perpetuals` adds the newest of these values, each with its own time.
+        """
 
     async def long_accounts(self, contract: str) -> LongAccounts:
         """Read the newest long-account share of one contract.

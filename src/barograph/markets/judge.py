@@ -4,11 +4,14 @@
 briefs judge by the evidence that a conclusion carries.
 """
 
+from collections import deque
 from collections.abc import Container, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+from msgspec import Struct
 
 from barograph.board.board import latest_snapshot, publish
-from barograph.board.feeds import Publication
+from barograph.board.feeds import Feed, Publication
 from barograph.errors import UpstreamError
 from barograph.events.records import NewEvent
 from barograph.kit.database import Transaction
@@ -21,7 +24,13 @@ from barograph.markets.evidence import (
     Outage,
     TrailingRecord,
 )
-from barograph.markets.liquidations import AHEAD, LiquidationHour, LiquidationTracker, Span
+from barograph.markets.liquidations import (
+    AHEAD,
+    LiquidationHour,
+    LiquidationTotals,
+    LiquidationTracker,
+    Span,
+)
 from barograph.markets.listings import LISTINGS, Listings, next_listings
 from barograph.markets.market_events import outage_event, recovery_event, regime_event
 from barograph.markets.records import (
@@ -38,6 +47,12 @@ from barograph.markets.records import (
 from barograph.markets.regime import DWELL, Regime, next_regime
 from barograph.markets.settlements import SettlementDetector
 from barograph.markets.store import ReadingRow, RegimeChange, Resolution
+from barograph.markets.venues import (
+    BYBIT,
+    VENUES,
+    publishes_liquidations,
+    publishes_long_accounts,
+)
 from barograph.markets.view import (
     DAY_AGO,
     EXCHANGE_HEALTH,
@@ -49,10 +64,14 @@ from barograph.markets.view import (
 )
 from barograph.settings import Settings
 
+R = TypeVar("R", bound=Struct)
+RECENT, MAX_RECENT = 2 * MINUTE, 5_000
+
 
 class MarketConclusion(NamedTuple):
-    """What one reading adds: rows to record and snapshots to publish."""
+    """What one reading of a venue adds: rows to record and snapshots to publish."""
 
+    venue: str
     publications: Sequence[Publication]
     readings: Sequence[ReadingRow] = ()
     liquidations: Sequence[Liquidation] = ()
@@ -67,29 +86,48 @@ class MarketConclusion(NamedTuple):
     @property
     def row_count(self) -> int:
         """How many rows it writes."""
-        return sum(len(rows) for rows in self[:-1])
+        return sum(len(rows) for rows in self[1:-1])
 
 
 class MarketJudge:
-    """Judges readings, and keeps what is not stored yet for the next conclusion."""
+    """Judges the readings of one venue by that venue's own record.
 
-    def __init__(self, settings: Settings, *, regime_dwell: int = DWELL) -> None:
+    It keeps what is not stored yet for the next conclusion.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        venue: str = BYBIT,
+        *,
+        is_in_use: bool = True,
+        regime_dwell: int = DWELL,
+    ) -> None:
+        self.venue = venue
+        self.is_in_use = is_in_use
+        """Whether readers see this venue. Another one publishes to feeds of its own, and adds no
+        change of the regime and no outage to the log of events."""
+
         self._settings = settings
         self._dwell = regime_dwell
-        self._regime: Regime | None = None
-        self._health = ExchangeHealth(as_of=0)
+        self.regime: Regime | None = None
+        self.health = ExchangeHealth(as_of=0)
         self._bases: dict[str, str] = {}
         self._changes: list[RegimeChange] = []
         self._events: list[NewEvent] = []
         self._listings: Listings | None = None
-        self._stored: Perpetuals | None = None
-        """The newest reading that readers have."""
+        self.reading: Perpetuals | None = None
+        self.stored: Perpetuals | None = None
+        """The newest stored reading."""
+
+        self.shown = self
+        """The venue whose data readers have: the one before, until this one's is stored."""
 
         self._published: dict[str, str] = {}
         self._shares: dict[str, LongAccounts] = {}
         self._liquidations = LiquidationTracker(settings.liquidations_min_coverage_pct)
+        self._recent: deque[Liquidation] = deque(maxlen=MAX_RECENT)
         self._recorded: dict[Resolution, int] = {}
-        self._reading: Perpetuals | None = None
         self._detector = SettlementDetector()
         self._settled: list[FundingSettlement] = []
         self._trailing = TrailingRecord()
@@ -97,31 +135,40 @@ class MarketJudge:
 
     async def load(self, tx: Transaction, now: int) -> None:
         """Load the state that an earlier collector left."""
-        counted = await latest_snapshot(tx, LIQUIDATIONS)
+        reading = await store.newest_reading(tx, self.venue)
+        counted = None if reading is None else await store.newest_of(tx, LIQUIDATIONS, self.venue)
         self._liquidations = LiquidationTracker(
             self._settings.liquidations_min_coverage_pct,
-            await store.recent_liquidations(tx, now),
-            await store.recent_watched(tx, now),
+            await store.recent_liquidations(tx, self.venue, now),
+            await store.recent_watched(tx, self.venue, now),
             None if counted is None else counted.watching_since,
         )
-        self._reading = self._stored = await latest_snapshot(tx, PERPETUALS)
-        self._bases = {} if self._reading is None else _bases(self._reading)
-        self._detector = SettlementDetector(self._reading)
+        self.reading = self.stored = reading
+        if self.is_in_use:  # the configuration may have named another venue before
+            self.stored = await latest_snapshot(tx, PERPETUALS)
+        self._bases = {} if self.reading is None else _bases(self.reading)
+        self._detector = SettlementDetector(self.reading)
         await self.load_trailing(tx, now)
         await self.load_day_ago(tx, now)
-        self._regime = await latest_snapshot(tx, REGIME)
-        shares = await latest_snapshot(tx, LONG_ACCOUNTS)
+        if reading is None:
+            return
+        self.regime = await store.newest_of(tx, REGIME, self.venue)
+        shares = await store.newest_of(tx, LONG_ACCOUNTS, self.venue)
         self._shares = {} if shares is None else dict(shares.shares)
-        self._health = await latest_snapshot(tx, EXCHANGE_HEALTH) or self._health
-        self._listings = await latest_snapshot(tx, LISTINGS)
+        self.health = await store.newest_of(tx, EXCHANGE_HEALTH, self.venue) or self.health
+        self._listings = await store.newest_of(tx, LISTINGS, self.venue)
+
+    def _feed(self, feed: Feed[R]) -> Feed[R]:
+        return feed if self.is_in_use else feed.of(self.venue)
 
     async def load_trailing(self, tx: Transaction, now: int) -> None:
         """Load the record that rules compare with; hours may have been back-filled since."""
-        self._trailing = await store.recent_record(tx, _majors_of(self._bases), now)
+        bases = _majors_of(self.venue, self._bases)
+        self._trailing = await store.recent_record(tx, self.venue, bases, now)
 
     async def load_day_ago(self, tx: Transaction, now: int) -> None:
         """Load the hour that 24-hour changes compare with; it may have been back-filled since."""
-        self._day_ago = await store.day_before(tx, now)
+        self._day_ago = await store.day_before(tx, self.venue, now)
 
     def sampled(self, share: LongAccounts) -> None:
         """Take a long-account share."""
@@ -130,6 +177,11 @@ class MarketJudge:
     def liquidated(self, liquidations: Sequence[Liquidation]) -> None:
         """Take a batch; a liquidation that comes twice counts once."""
         self._liquidations.liquidated(liquidations)
+        self._recent.extend(liquidations)
+
+    def recent(self, now: int) -> list[Liquidation]:
+        """The liquidations of the last two minutes."""
+        return [each for each in self._recent if now - each.at <= RECENT]
 
     def watched(self, start: int, end: int) -> None:
         """Record that the stream missed nothing from `start` to `end`."""
@@ -147,29 +199,29 @@ class MarketJudge:
         self._trailing.forget_after(reading.as_of + AHEAD)
         for settlement in self._settled:  # not stored yet, but part of the past
             self._trailing.add_settlement(settlement)
-        previous, self._regime = self._regime, self._judge_regime(reading)
-        if previous is None or previous.label != self._regime.label:
-            label = None if previous is None else previous.label
-            change = RegimeChange(reading.as_of, self._regime.label, self._regime.funding_8h_pct)
+        previous, self.regime = self.regime, self._judge_regime(reading)
+        change = RegimeChange(reading.as_of, self.regime.label, self.regime.funding_8h_pct)
+        if previous is None or previous.label != change.label:
             self._changes.append(change)
-            self._events.append(regime_event(change, label))
+            if self.is_in_use and self.shown is self:
+                label = None if previous is None else previous.label
+                self._events.append(regime_event(self.venue, change, label))
         self._listings, listed = next_listings(self._listings, reading)
         self._events += listed
         closed = self._liquidations.closed_hours(
             reading.as_of, self._trailing.newest_liquidation_hour
         )
-        outage = None if now is None else self._outage(reading.as_of)
-        evidence = self._evidence(reading, (previous, self._regime), closed[-1:], outage)
+        outage = None if now is None or not self.is_in_use else self._outage(reading.as_of)
+        evidence = self._evidence(reading, (previous, self.regime), closed[-1:], outage)
         self._settled += evidence.settlements
-        self._reading = reading
-        self._health = ExchangeHealth(as_of=reading.as_of if now is None else now)
+        if reading is not self.reading:  # not the last one once more, at a change of venue
+            self.health = ExchangeHealth(as_of=reading.as_of if now is None else now)
+        self.reading = reading
+        self._drop_shares(live)
         return MarketConclusion(
+            self.venue,
             publications=[
-                Publication.of(PERPETUALS, reading),
-                Publication.of(LONG_ACCOUNTS, self._shares_of(live)),
-                Publication.of(LIQUIDATIONS, evidence.liquidations),
-                Publication.of(REGIME, self._regime),
-                Publication.of(EXCHANGE_HEALTH, self._health),
+                *self._publications(reading, self.regime, evidence.liquidations),
                 *self._changed_publications(self._listings),
             ],
             readings=self._due_rows(reading),
@@ -178,18 +230,22 @@ class MarketJudge:
             regime_changes=list(self._changes),
             liquidation_hours=closed,
             settlements=list(self._settled),
-            events=[*self._events, *self._outage_events(now, reading)],
+            events=[
+                *self._events,
+                *self._switch_events(change),
+                *self._outage_events(now, reading),
+            ],
             evidence=evidence,
         )
 
     def conclude_failure(self, error: UpstreamError, at: int) -> MarketConclusion:
         """Collect what a failed reading adds: the failure, and the liquidations meanwhile."""
-        since = self._health.failing_since
-        self._health = ExchangeHealth(at, error.kind, at if since is None else since)
+        since = self.health.failing_since
+        self.health = ExchangeHealth(at, error.kind, at if since is None else since)
         totals = self._liquidations.totals(at, self._bases)
         publications = [
-            Publication.of(LIQUIDATIONS, totals),
-            Publication.of(EXCHANGE_HEALTH, self._health),
+            Publication.of(self._feed(LIQUIDATIONS), totals),
+            Publication.of(self._feed(EXCHANGE_HEALTH), self.health),
         ]
         outage = self._outage_events(at)
         return self.conclude_stop()._replace(publications=publications, events=outage)
@@ -197,6 +253,7 @@ class MarketJudge:
     def conclude_stop(self) -> MarketConclusion:
         """Collect the liquidations since the last conclusion."""
         return MarketConclusion(
+            self.venue,
             publications=[],
             liquidations=self._liquidations.unsaved,
             watched=self._liquidations.unsaved_spans,
@@ -209,7 +266,7 @@ class MarketJudge:
         del self._settled[: len(conclusion.settlements)]
         self._published |= dict(conclusion.publications)
         if conclusion.evidence is not None:
-            self._stored = conclusion.evidence.reading
+            self.stored, self.shown = conclusion.evidence.reading, self
             self._events.clear()
         for settlement in conclusion.settlements:
             self._trailing.add_settlement(settlement)
@@ -222,7 +279,7 @@ class MarketJudge:
     def _judge_regime(self, reading: Perpetuals) -> Regime:
         bitcoin = majors_of(reading).get("BTC")
         rate = None if bitcoin is None else bitcoin.funding_8h_pct
-        return next_regime(self._regime, rate, reading.as_of, self._dwell)
+        return next_regime(self.regime, rate, reading.as_of, self._dwell)
 
     def _evidence(
         self,
@@ -233,12 +290,15 @@ class MarketJudge:
     ) -> MarketEvidence:
         at = reading.as_of
         previous, regime = regimes
-        majors = majors_of(reading)
+        majors, primary = majors_of(reading), self._settings.venue_names[0]
+        has_shares = publishes_long_accounts(self.venue, primary)
         shares = {base: self._fresh_share(each.contract, at) for base, each in majors.items()}
         return MarketEvidence(
             reading=reading,
             majors=majors,
-            long_account_pct={base: each for base, each in shares.items() if each is not None},
+            long_account_pct={
+                base: each for base, each in shares.items() if each is not None and has_shares
+            },
             regime=regime,
             previous_regime=previous,
             liquidations=self._liquidations.totals(at, self._bases),
@@ -251,6 +311,8 @@ class MarketJudge:
             else [],
             settlements=self._detector.see(reading, self._trailing),
             outage=outage,
+            lacks_liquidations=not publishes_liquidations(self.venue, primary),
+            lacks_long_accounts=not has_shares,
         )
 
     def _fresh_share(self, contract: str, now: int) -> float | None:
@@ -262,9 +324,10 @@ class MarketJudge:
 
     def _outage(self, at: int) -> Outage | None:
         """The time without readings before `at`, if it was longer than the freshness limit."""
-        if self._reading is None or at - self._reading.as_of < self._max_age:
+        last, health = self.shown.reading, self.shown.health
+        if last is None or at - last.as_of < self._max_age:
             return None
-        return Outage(self._reading.as_of, at, self._health.failure)
+        return Outage(last.as_of, at, health.failure)
 
     @property
     def _max_age(self) -> int:
@@ -275,17 +338,27 @@ class MarketJudge:
 
         It counts from the last stored reading, because readers never see any other.
         """
-        last = self._stored
-        if last is None or now is None or now - last.as_of < self._max_age:
+        last = self.shown.stored
+        if last is None or now is None or now - last.as_of < self._max_age or not self.is_in_use:
             return []
-        if reading is None:
+        if reading is None or now - reading.as_of >= self._max_age:
             return [outage_event(last, self._max_age, now)]
-        at = reading.as_of
+        at = reading.as_of if self.shown is self else now
         return [outage_event(last, self._max_age, at), recovery_event(last, at)]
+
+    def _switch_events(self, change: RegimeChange) -> list[NewEvent]:
+        """The change of the published regime at a change of venue, until that is stored."""
+        shown = self.shown.regime
+        if self.shown is self or (shown is not None and shown.label == change.label):
+            return []
+        return [regime_event(self.venue, change, None if shown is None else shown.label)]
 
     def _changed_publications(self, listings: Listings) -> list[Publication]:
         """The feeds that seldom change, if they did."""
-        feeds = [Publication.of(LISTINGS, listings), Publication.of(DAY_AGO, self._day_ago)]
+        feeds = [
+            Publication.of(self._feed(LISTINGS), listings),
+            Publication.of(self._feed(DAY_AGO), self._day_ago),
+        ]
         return [each for each in feeds if self._published.get(each.feed) != each.payload]
 
     def _add_to_trailing(self, row: ReadingRow) -> None:
@@ -300,10 +373,37 @@ class MarketJudge:
             )
             self._trailing.add_hour(base, hour)
 
-    def _shares_of(self, live: Container[str]) -> LongAccountShares:
-        """The shares of live contracts; drops those of delisted ones."""
+    def _publications(
+        self, reading: Perpetuals, regime: Regime, totals: LiquidationTotals
+    ) -> list[Publication]:
+        return [
+            Publication.of(self._feed(PERPETUALS), reading),
+            Publication.of(self._feed(LONG_ACCOUNTS), LongAccountShares(self._shares)),
+            Publication.of(self._feed(LIQUIDATIONS), totals),
+            Publication.of(self._feed(REGIME), regime),
+            Publication.of(self._feed(EXCHANGE_HEALTH), self.health),
+        ]
+
+    def publications(self, now: int) -> list[Publication]:
+        """Everything that the venue publishes, in its newest state."""
+        if self.reading is None or self.regime is None or self._listings is None:
+            return [Publication.of(self._feed(EXCHANGE_HEALTH), self.health)]
+        totals = self._liquidations.totals(now, self._bases)
+        return [
+            *self._publications(self.reading, self.regime, totals),
+            Publication.of(self._feed(LISTINGS), self._listings),
+            Publication.of(self._feed(DAY_AGO), self._day_ago),
+        ]
+
+    def take_over(self, before: "MarketJudge") -> None:
+        """Publish to the plain feeds from now on, instead of another venue."""
+        self.shown, before.shown = before.shown, before
+        self.is_in_use, before.is_in_use = True, False
+        self._published.clear()
+
+    def _drop_shares(self, live: Container[str]) -> None:
+        """Drop the shares of delisted contracts."""
         self._shares = {name: share for name, share in self._shares.items() if name in live}
-        return LongAccountShares(self._shares)
 
     def _due_rows(self, reading: Perpetuals) -> list[ReadingRow]:
         minute = reading.as_of // MINUTE * MINUTE
@@ -332,9 +432,12 @@ class MarketJudge:
 
 
 async def record_market(tx: Transaction, conclusions: Sequence[MarketConclusion]) -> None:
-    """Record conclusions and publish the last one."""
+    """Record the conclusions of one venue and publish the last one."""
+    if not conclusions:
+        return
     await store.record_rows(
         tx,
+        conclusions[0].venue,
         readings=[row for each in conclusions for row in each.readings],
         liquidations=[row for each in conclusions for row in each.liquidations],
         watched=[row for each in conclusions for row in each.watched],
@@ -350,7 +453,7 @@ def _bases(reading: Perpetuals) -> dict[str, str]:
     return {contract.contract: contract.base for contract in reading.contracts}
 
 
-def _majors_of(bases: Mapping[str, str]) -> dict[str, str]:
+def _majors_of(venue: str, bases: Mapping[str, str]) -> dict[str, str]:
     """The contracts to load history for, including a major that the last reading lacked."""
-    defaults = {f"{base}USDT": base for base in MAJORS}
+    defaults = {VENUES[venue].contract(base): base for base in MAJORS}
     return defaults | {contract: base for contract, base in bases.items() if base in MAJORS}

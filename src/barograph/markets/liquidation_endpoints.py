@@ -49,14 +49,15 @@ from barograph.markets.liquidation_records import (
     as_spans,
     as_values,
     before,
+    liquidation_venue,
     liquidations_after,
     watched_between,
 )
 from barograph.markets.liquidations import WatchedSpans
 from barograph.markets.reader import MarketReader
 from barograph.markets.recorded_contracts import recorded_contract
-from barograph.markets.records import VENUE
 from barograph.markets.series import known_liquidations
+from barograph.markets.venues import BYBIT, VENUES, Completeness, source_of
 from barograph.settings import Settings
 
 LIQUIDATIONS_PATH = "/api/v1/liquidations"
@@ -70,9 +71,19 @@ Watched = Annotated[
 ]
 
 
+Completes = Annotated[
+    Completeness,
+    Field(
+        description="Which liquidations the exchange publishes. Only `all` adds up to a total; the "
+        "sum of others is a lower bound."
+    ),
+]
+
+
 class LiquidationList(ListBody):
     """Recorded liquidations, oldest first."""
 
+    completeness: Completes
     watched: Annotated[
         Watched, Field(description="The parts of this page's range that we covered.")
     ]
@@ -97,6 +108,7 @@ class LiquidationFile(WireModel):
 class LiquidationFiles(ListBody):
     """Every daily file, oldest first. Days that we didn't cover at all have none."""
 
+    completeness: Completes
     files: list[LiquidationFile]
     next: Next
 
@@ -109,12 +121,18 @@ class LiquidationReads(NamedTuple):
     markets: MarketReader
     settings: Settings
 
+    def venue(self, given: Mapping[str, str]) -> str:
+        """The venue of a request; raises as `liquidation_venue`."""
+        return liquidation_venue(given, self.settings.venue_names)
+
     def listing(self, given: Mapping[str, str]) -> Listing[LiquidationRow]:
         """The liquidations that a request asks for.
 
         Raises:
+            NotFound: the venue publishes none.
             InvalidRequest: the range or the side is invalid.
         """
+        self.venue(given)
         one_of(given, "side", SIDES, SIDES[0], InvalidRequest)
         now = self.board.clock()
         span = window(given, now=now, oldest=self._kept_from(now), default=DAY)
@@ -143,46 +161,49 @@ class LiquidationReads(NamedTuple):
         limit: int,
     ) -> ListPart[LiquidationRow]:
         """A page, and the watched spans of its time range."""
-        contract = None
+        contract, venue = None, self.venue(given)
         if "symbol" in given:
             # From a market reading of any age: recorded data does not expire.
-            listed = self.markets.contracts(self.board) or {}
-            contract = await recorded_contract(tx, listed, given["symbol"])
+            listed = self.markets.contracts(self.board, venue) or {}
+            contract = await recorded_contract(tx, venue, listed, given["symbol"])
         side = given.get("side")
-        found = await liquidations_after(tx, place, end, limit + 1, contract=contract, side=side)
+        found = await liquidations_after(
+            tx, venue, place, end, limit + 1, contract=contract, side=side
+        )
         following = found[limit - 1] if len(found) > limit else None
         end = end if following is None else following[0]
         now = self.board.clock()
-        watched = await watched_between(tx, place[0], end, self._kept_from(now))
-        rows = [as_values(row) for row in found[:limit]]
+        watched = await watched_between(tx, venue, place[0], end, self._kept_from(now))
+        rows = [as_values(venue, row) for row in found[:limit]]
         # Up to here the record is complete: a reader who continues from it misses nothing.
-        known = await known_liquidations(tx, now)
-        return ListPart(self._head(known.until), rows, following, {"watched": as_spans(watched)})
+        known = await known_liquidations(tx, venue, now)
+        also = {**_completeness(venue), "watched": as_spans(watched)}
+        return ListPart(self._head(known.until, venue), rows, following, also)
 
-    async def manifest(self) -> Document:
-        """The list of all daily files."""
-        files = [self._described(each) for each in await all_files(self.database)]
-        head = self._head(self.board.clock())
-        body = head.encode("files", [msgspec.json.encode(each) for each in files], None)
+    async def manifest(self, venue: str) -> Document:
+        """The list of all daily files of a venue."""
+        files = [self._described(venue, each) for each in await all_files(self.database, venue)]
+        head, encoded = self._head(self.board.clock(), venue), map(msgspec.json.encode, files)
+        body = head.encode("files", list(encoded), None, _completeness(venue))
         return Document(body, cache_control=MANIFEST_CACHE, compress=True)
 
     def _kept_from(self, now: int) -> int:
         return now - self.settings.liquidation_history_days * DAY
 
-    def _head(self, as_of: int) -> ListHead:
-        return ListHead(as_of, VENUE, self.settings.exchange_source)
+    def _head(self, as_of: int, venue: str) -> ListHead:
+        return ListHead(as_of, venue, source_of(venue, self.settings.exchange_source))
 
-    def _described(self, file: DailyFile) -> dict[str, object]:
+    def _described(self, venue: str, file: DailyFile) -> dict[str, object]:
         start = day_start(file.day)
         return {
             "day": file.day,
-            "url": f"{self.settings.base_url}{FILES_FOLDER}{VENUE}/{file.day}.csv.gz",
+            "url": f"{self.settings.base_url}{FILES_FOLDER}{venue}/{file.day}.csv.gz",
             **file._asdict(),
             "watched": as_spans(file.watched),
             "watched_pct": WatchedSpans(file.watched).pct_within(start, start + DAY),
         }
 
-    async def file(self, day: str) -> DailyFile:
+    async def file(self, venue: str, day: str) -> DailyFile:
         """The file of a day.
 
         Raises:
@@ -190,18 +211,22 @@ class LiquidationReads(NamedTuple):
             NotFound: the day has no file, or not yet.
         """
         start, now = day_start(day), self.board.clock()
-        found = await file_of(self.database, day)
+        found = await file_of(self.database, venue, day)
         if found is not None:
             return found
         if start <= now < start + DAY + GRACE:
             ready = iso_timestamp(start + DAY + GRACE)
             raise NotFound(f"this day's file will be available soon after {ready}")
-        manifest = f"{self.settings.base_url}{FILES_FOLDER}{VENUE}/manifest.json"
+        manifest = f"{self.settings.base_url}{FILES_FOLDER}{venue}/manifest.json"
         raise NotFound(f"this day has no file; {manifest} lists all files")
 
 
+def _completeness(venue: str) -> dict[str, object]:
+    return {"completeness": VENUES[venue].liquidations}
+
+
 def file_response(
-    file: DailyFile, request: Request, database: Database, listings: Listings
+    file: DailyFile, venue: str, request: Request, database: Database, listings: Listings
 ) -> Response:
     """A daily file, read and sent in parts; or 304 if the client already has it."""
     etag = f'"{file.sha256}"'.encode()
@@ -214,7 +239,7 @@ def file_response(
     fields.append((b"content-length", str(file.bytes).encode()))
 
     async def answer(scope: Scope, _: Receive, send: Send) -> None:
-        await listings.send_parts(fields, file_body(database, file), scope, send)
+        await listings.send_parts(fields, file_body(database, venue, file), scope, send)
 
     return DelegatedResponse(answer)
 
@@ -234,7 +259,7 @@ def liquidation_routes(answer: LiquidationReads, listings: Listings) -> ApiRoute
         ),
     )
     async def liquidations(request: Request) -> Response:
-        given = given_parameters(request.query_params, _PARAMETERS, VENUE)
+        given = given_parameters(request.query_params, _PARAMETERS, answer.settings.venue_names)
         return await listings.respond(request, answer.listing(given))
 
     @router.get(
@@ -242,9 +267,10 @@ def liquidation_routes(answer: LiquidationReads, listings: Listings) -> ApiRoute
         **operation("listLiquidationFiles", LiquidationFiles, _VENUE, responses=_ERRORS),
     )
     async def manifest(request: Request) -> Response:
-        given_parameters(request.query_params, (), VENUE)
-        one_of(request.path_params, "venue", [VENUE], VENUE)
-        return await listings.reads.respond(request, FILES_FOLDER, answer.manifest)
+        given_parameters(request.query_params, ())
+        venue = answer.venue(request.path_params)
+        work = partial(answer.manifest, venue)
+        return await listings.reads.respond(request, (FILES_FOLDER, venue), work)
 
     @router.get(
         f"{FILES_FOLDER}{{venue}}/{{day}}.csv.gz",
@@ -257,11 +283,10 @@ def liquidation_routes(answer: LiquidationReads, listings: Listings) -> ApiRoute
         ),
     )
     async def daily_file(request: Request) -> Response:
-        one_of(request.path_params, "venue", [VENUE], VENUE)
-        day = request.path_params["day"]
-        key = (FILES_FOLDER, day)
-        file, _ = await listings.queue.read(request.scope, key, lambda: answer.file(day))
-        return file_response(file, request, answer.database, listings)
+        venue, day = answer.venue(request.path_params), request.path_params["day"]
+        key, work = (FILES_FOLDER, venue, day), partial(answer.file, venue, day)
+        file, _ = await listings.queue.read(request.scope, key, work)
+        return file_response(file, venue, request, answer.database, listings)
 
     return router
 
@@ -277,7 +302,7 @@ _PARAMETERS = (
     CURSOR_PARAMETER,
     FORMAT_PARAMETER,
 )
-_VENUE = parameter("path", "venue", "The exchange.", example=VENUE)
+_VENUE = parameter("path", "venue", "The exchange.", example=BYBIT)
 _DAY = parameter("path", "day", "The UTC day.", example="2026-11-14", format="date")
 _ERRORS: dict[int, str | Schema] = {
     404: "Unknown symbol or venue, or a day without a file.",

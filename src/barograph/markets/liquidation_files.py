@@ -28,7 +28,6 @@ from barograph.markets.liquidation_records import (
     watched_between,
 )
 from barograph.markets.liquidations import Span
-from barograph.markets.records import VENUE
 
 GRACE = 15 * MINUTE
 """A day's file waits this long for liquidations that are reported late."""
@@ -73,23 +72,25 @@ def day_start(day: str) -> int:
     raise InvalidRequest("the day must be a date such as 2026-11-14")
 
 
-async def days_to_make(queryable: Queryable, now: int, history_days: int) -> list[int]:
+async def days_to_make(queryable: Queryable, venue: str, now: int, history_days: int) -> list[int]:
     """The watched days, by their start, that are over and have no file; oldest first.
 
     The collector stores liquidations together with watched spans. So a day is complete once a span
     that ends after it is stored.
     """
-    ((until,),) = await queryable.fetch(_WATCHED_UNTIL, VENUE)
+    ((until,),) = await queryable.fetch(_WATCHED_UNTIL, venue)
     # Rows of the oldest day may be deleted while we read it.
     first = -((history_days * DAY - now - HOUR) // DAY) * DAY
     last = min(until or 0, now - GRACE) // DAY * DAY
-    known = {day for (day,) in await queryable.fetch(_DAYS, VENUE)}
-    spans = await watched_between(queryable, first, last)
+    known = {day for (day,) in await queryable.fetch(_DAYS, venue)}
+    spans = await watched_between(queryable, venue, first, last)
     watched = {at for start, end in spans for at in range(start // DAY * DAY, end, DAY)}
     return sorted(at for at in watched if day_name(at) not in known)
 
 
-async def make_file(database: Database, start: int, source: str) -> tuple[DailyFile, bytes]:
+async def make_file(
+    database: Database, venue: str, start: int, source: str
+) -> tuple[DailyFile, bytes]:
     """The file of the day from `start`.
 
     It reads the spans first: liquidations that are stored meanwhile only add to what they promise.
@@ -97,13 +98,13 @@ async def make_file(database: Database, start: int, source: str) -> tuple[DailyF
     Raises:
         FileTooLarge: the file would exceed `MAX_BYTES`.
     """
-    watched = await watched_between(database, start, start + DAY)
+    watched = await watched_between(database, venue, start, start + DAY)
     packer = zlib.compressobj(wbits=GZIP_WITHOUT_TIME)
     body = bytearray(packer.compress(table_header(",".join(MEMBERS))))
     count, place, end = 0, before(start), start + DAY
-    while rows := await liquidations_after(database, place, end, ROWS_PER_READ):
+    while rows := await liquidations_after(database, venue, place, end, ROWS_PER_READ):
         count, place = count + len(rows), rows[-1]
-        body += packer.compress(table_rows((cells(as_values(row)) for row in rows), source))
+        body += packer.compress(table_rows((cells(as_values(venue, row)) for row in rows), source))
         if len(body) > MAX_BYTES:
             raise FileTooLarge(f"{day_name(start)} has more than {MAX_BYTES:,} compressed bytes")
     body += packer.flush()
@@ -111,24 +112,24 @@ async def make_file(database: Database, start: int, source: str) -> tuple[DailyF
     return made, bytes(body)
 
 
-async def store_file(tx: Transaction, made: DailyFile, body: bytes, now: int) -> None:
+async def store_file(tx: Transaction, venue: str, made: DailyFile, body: bytes, now: int) -> None:
     """Store a file; one that is there already stays as it is."""
-    if await tx.fetch(_FILE, VENUE, made.day):
+    if await tx.fetch(_FILE, venue, made.day):
         return
-    await tx.execute(_ADD_FILE, VENUE, now, *made[:-1], json.encode(made.watched).decode())
+    await tx.execute(_ADD_FILE, venue, now, *made[:-1], json.encode(made.watched).decode())
     parts = [body[each : each + PART_BYTES] for each in range(0, len(body), PART_BYTES)]
     texts = [b64encode(part).decode() for part in parts]
-    await tx.execute_many(_ADD_PART, [(VENUE, made.day, *each) for each in enumerate(texts)])
+    await tx.execute_many(_ADD_PART, [(venue, made.day, *each) for each in enumerate(texts)])
 
 
-async def all_files(queryable: Queryable) -> list[DailyFile]:
+async def all_files(queryable: Queryable, venue: str) -> list[DailyFile]:
     """Every file, oldest day first."""
-    return [_file(row) for row in await queryable.fetch(f"{_FILES} ORDER BY day", VENUE)]
+    return [_file(row) for row in await queryable.fetch(f"{_FILES} ORDER BY day", venue)]
 
 
-async def file_of(queryable: Queryable, day: str) -> DailyFile | None:
+async def file_of(queryable: Queryable, venue: str, day: str) -> DailyFile | None:
     """The file of a day; None if there is none."""
-    return next((_file(row) for row in await queryable.fetch(_FILE, VENUE, day)), None)
+    return next((_file(row) for row in await queryable.fetch(_FILE, venue, day)), None)
 
 
 def _file(row: Row) -> DailyFile:
@@ -136,11 +137,13 @@ def _file(row: Row) -> DailyFile:
     return DailyFile(day, rows, size, digest, json.decode(watched, type=list[Span]))
 
 
-async def file_body(queryable: Queryable, file: DailyFile) -> AsyncGenerator[bytes, None]:
+async def file_body(
+    queryable: Queryable, venue: str, file: DailyFile
+) -> AsyncGenerator[bytes, None]:
     """The bytes of a file, a few parts at a time."""
     for first in range(0, -(-file.bytes // PART_BYTES), PARTS_PER_READ):
         last = first + PARTS_PER_READ
-        rows = await queryable.fetch(_PARTS, VENUE, file.day, first, last)
+        rows = await queryable.fetch(_PARTS, venue, file.day, first, last)
         yield b64decode("".join(text for (text,) in rows))
 
 

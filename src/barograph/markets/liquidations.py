@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import ceil
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -133,14 +133,16 @@ class LiquidationWindow:
             total_usd=total / _CENTS,
             long_pct=round(100 * longs / total, 2) if total else None,
             top_asset=max(assets, key=lambda asset: (assets[asset], asset)) if total else None,
-            by_contract={
-                name: self._sides(name) for (name, _), cents in self._cents.items() if cents
-            },
+            by_contract=self._by_contract(),
         )
 
-    def _sides(self, contract: str) -> tuple[float, float]:
-        longs, shorts = (self._cents.get((contract, side), 0) for side in get_args(Side))
-        return longs / _CENTS, shorts / _CENTS
+    def _by_contract(self) -> dict[str, tuple[float, float]]:
+        cents = self._cents
+        contracts = dict.fromkeys(name for (name, _), value in cents.items() if value)
+        return {
+            name: (cents.get((name, "long"), 0) / _CENTS, cents.get((name, "short"), 0) / _CENTS)
+            for name in contracts
+        }
 
     def between(self, start: int, end: int) -> dict[tuple[str, Side], float]:
         """What was liquidated between two whole minutes, in USD by contract and side."""

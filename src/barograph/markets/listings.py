@@ -5,7 +5,7 @@ from msgspec import Struct
 from barograph.board.feeds import Feed
 from barograph.events.records import EventType, NewEvent
 from barograph.kit.timestamps import MINUTE, iso_timestamp
-from barograph.markets.records import VENUE, Perpetuals
+from barograph.markets.records import Perpetuals
 
 DELISTED_AFTER = MINUTE
 """How long a contract must be missing from every reading before it counts as delisted."""
@@ -34,9 +34,13 @@ def next_listings(before: Listings | None, reading: Perpetuals) -> tuple[Listing
     missing = {name: before.missing.get(name, at) for name in sorted(gone)}
     delisted = [name for name, since in missing.items() if at - since >= DELISTED_AFTER]
     known, new = before.bases | bases, sorted(bases.keys() - before.bases.keys())
+    venue = reading.venue
     events = [
-        *(_event("contract.listed", at, name, known[name]) for name in new),
-        *(_event("contract.delisted", at, name, known[name], missing[name]) for name in delisted),
+        *(_event("contract.listed", venue, at, (name, known[name])) for name in new),
+        *(
+            _event("contract.delisted", venue, at, (name, known[name]), missing[name])
+            for name in delisted
+        ),
     ]
     for name in delisted:
         del known[name], missing[name]
@@ -44,13 +48,14 @@ def next_listings(before: Listings | None, reading: Perpetuals) -> tuple[Listing
 
 
 def _event(
-    kind: EventType, at: int, contract: str, base: str, missing: int | None = None
+    kind: EventType, venue: str, at: int, names: tuple[str, str], missing: int | None = None
 ) -> NewEvent:
-    members = {"venue": VENUE, "symbol": base, "contract": contract}
+    contract, base = names
+    members = {"venue": venue, "symbol": base, "contract": contract}
     if missing is None:
-        return NewEvent(kind, at, f"{VENUE}/{contract}/{at}", {**members})
+        return NewEvent(kind, at, f"{venue}/{contract}/{at}", {**members})
     since = iso_timestamp(missing)
-    return NewEvent(kind, at, f"{VENUE}/{contract}/{missing}", {**members, "missing_since": since})
+    return NewEvent(kind, at, f"{venue}/{contract}/{missing}", {**members, "missing_since": since})
 
 
 LISTINGS = Feed("listings", Listings)

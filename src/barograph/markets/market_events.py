@@ -2,21 +2,22 @@
 
 from barograph.events.records import NewEvent
 from barograph.kit.timestamps import iso_timestamp
-from barograph.markets.records import VENUE, Perpetuals
+from barograph.markets.failover import Switch
+from barograph.markets.records import Perpetuals
 from barograph.markets.store import RegimeChange
 
 MARKET_FEED = "market-feed"
 """The feed by its name among the status checks."""
 
 
-def regime_event(change: RegimeChange, previous: str | None) -> NewEvent:
+def regime_event(venue: str, change: RegimeChange, previous: str | None) -> NewEvent:
     """A new regime, with the rate that caused it and the label before."""
     return NewEvent(
         "regime.changed",
         change.at,
-        f"{VENUE}/{change.at}",
+        f"{venue}/{change.at}",
         {
-            "venue": VENUE,
+            "venue": venue,
             "symbol": "BTC",
             "label": change.label,
             "previous": previous,
@@ -31,13 +32,20 @@ def outage_event(last: Perpetuals, max_age: int, at: int) -> NewEvent:
     The collector and the web both notice it. The last reading identifies the outage, so that it is
     recorded once.
     """
-    members = {**_FEED, "stale_since": iso_timestamp(last.as_of + max_age)}
-    return NewEvent("feed.down", at, f"{VENUE}/{last.as_of}", {**members})
+    members = {**_feed(last), "stale_since": iso_timestamp(last.as_of + max_age)}
+    return NewEvent("feed.down", at, f"{last.venue}/{last.as_of}", {**members})
 
 
 def recovery_event(last: Perpetuals, at: int) -> NewEvent:
     """The first reading after an outage that began after `last`."""
-    return NewEvent("feed.recovered", at, f"{VENUE}/{last.as_of}", {**_FEED})
+    return NewEvent("feed.recovered", at, f"{last.venue}/{last.as_of}", {**_feed(last)})
 
 
-_FEED = {"venue": VENUE, "feed": MARKET_FEED}
+def switch_event(switch: Switch) -> NewEvent:
+    """Another venue is in use."""
+    members = {"venue": switch.after, "previous": switch.before, "reason": switch.reason}
+    return NewEvent("venue.switched", switch.at, f"{switch.after}/{switch.at}", {**members})
+
+
+def _feed(last: Perpetuals) -> dict[str, str]:
+    return {"venue": last.venue, "feed": MARKET_FEED}

@@ -21,8 +21,9 @@ from barograph.markets.documents import (
     Source,
     fresh_document,
 )
-from barograph.markets.records import VENUE, PastValues, Perpetual
+from barograph.markets.records import PastValues, Perpetual
 from barograph.markets.symbols import symbol_of
+from barograph.markets.venues import VENUES, PriceKind
 from barograph.markets.view import MarketView
 
 PERPETUALS_PATH = "/api/v1/perpetuals"
@@ -35,7 +36,10 @@ Usd = Annotated[float | None, Field(description="Value of the liquidated positio
 
 
 class Liquidations24h(WireModel):
-    """Liquidations of one contract in 24 hours; the sums are null if coverage is too low."""
+    """Liquidations of one contract in 24 hours.
+
+    The sums are null if coverage is too low, or if the venue does not publish every liquidation.
+    """
 
     available: bool
     longUsd: Usd = None
@@ -50,11 +54,17 @@ class Liquidations24h(WireModel):
 class PerpetualEntry(WireModel):
     """The numbers of one perpetual, with the time of each group; null for what is unknown."""
 
-    venue: Annotated[str, Field(description="The exchange, such as `bybit`.")] = VENUE
+    venue: Annotated[str, Field(description="The exchange, such as `bybit`.")]
     symbol: Annotated[str, Field(description="Base asset, such as `BTC` or `1000PEPE`.")]
     contract: Annotated[str, Field(description="Full name, such as `BTCUSDT`.")]
-    lastPrice: Annotated[float, Field(description="Price of `priceKind`, in USDT.")]
-    priceKind: Annotated[str, Field(description="`last`: the price of the last trade.")] = "last"
+    coin: Annotated[str, Field(description="The coin, such as `PEPE` for `1000PEPE`.")]
+    multiplier: Annotated[int, Field(description="How many coins price and sizes are for.")]
+    quote: Annotated[str, Field(description="Currency of the price: `USDT` or `USD`.")]
+    lastPrice: Annotated[float, Field(description="Price of `priceKind`, in `quote`.")]
+    priceKind: Annotated[
+        PriceKind,
+        Field(description="`last`: the price of the last trade; `mark`: the mark price."),
+    ]
     price_as_of: AsOf
     fundingRatePct: FundingRatePct
     fundingIntervalHours: Annotated[float, Field(description="Hours between two settlements.")]
@@ -118,7 +128,7 @@ def list_document(view: MarketView, contracts: Sequence[Perpetual], form: str) -
     if form == "csv":
         body, kind = table(",".join(COLUMNS), map(_row, entries), reading.source), CSV
     else:
-        head = ListHead(reading.as_of, VENUE, reading.source)
+        head = ListHead(reading.as_of, reading.venue, reading.source)
         encoded = [each.encode() for each in entries]
         body, kind = head.encode("perpetuals", encoded, None), JSON
     shares = (view.share(each.contract) for each in contracts)
@@ -133,7 +143,8 @@ def cut_document(view: MarketView, whole: Document, form: str, limit: int) -> Do
         body, kind = b"".join(whole.body.splitlines(keepends=True)[: limit + 1]), CSV
     else:
         entries = msgspec.json.decode(whole.body, type=_Listed).perpetuals[:limit]
-        head = ListHead(view.perpetuals.as_of, VENUE, view.perpetuals.source)
+        reading = view.perpetuals
+        head = ListHead(reading.as_of, reading.venue, reading.source)
         body, kind = head.encode("perpetuals", [bytes(each) for each in entries], None), JSON
     return fresh_document(view, body, [], whole.until, content_type=kind)
 
@@ -143,10 +154,16 @@ def _entry(view: MarketView, each: Perpetual) -> PerpetualEntry:
     hour = _day_ago(view, each.contract)
     before = PastValues(0) if hour is None else hour
     has_interest = each.open_interest_usd is not None or each.open_interest_coins is not None
+    counted = as_of if each.open_interest_at is None else _text(each.open_interest_at)
     return PerpetualEntry(
+        venue=view.perpetuals.venue,
         symbol=symbol_of(view.by_name, each) or each.base,
         contract=each.contract,
+        coin=each.asset,
+        multiplier=each.multiplier,
+        quote=each.quote,
         lastPrice=each.last_price,
+        priceKind=each.price_kind,
         price_as_of=as_of,
         fundingRatePct=each.funding_rate_pct,
         fundingIntervalHours=each.funding_interval_hours,
@@ -155,7 +172,7 @@ def _entry(view: MarketView, each: Perpetual) -> PerpetualEntry:
         funding_as_of=as_of,
         openInterestUsd=each.open_interest_usd,
         openInterestCoins=each.open_interest_coins,
-        open_interest_as_of=as_of if has_interest else None,
+        open_interest_as_of=counted if has_interest else None,
         longAccountPct=None if share is None else share.long_account_pct,
         long_accounts_as_of=None if share is None else _text(share.sampled_at),
         priceChange24hPct=_change(each.last_price, before.last_price),
@@ -182,7 +199,7 @@ def _change(now: float | None, before: float | None) -> float | None:
 
 def _liquidations(view: MarketView, contract: str) -> Liquidations24h:
     totals = view.watched
-    if totals is None:
+    if totals is None or VENUES[view.perpetuals.venue].liquidations == "none":
         return Liquidations24h(available=False)
     is_published = contract not in view.perpetuals.unwatched
     sums = totals.by_contract if view.liquidations is not None and is_published else None

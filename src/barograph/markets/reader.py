@@ -1,14 +1,17 @@
 """Reads the board as a view of the market: only what is within its freshness limit."""
 
+from typing import TypeVar
+
+from msgspec import Struct
+
 from barograph.board.board import Board
+from barograph.board.feeds import Feed
 from barograph.errors import UpstreamUnavailable
 from barograph.events.records import NewEvent
 from barograph.kit.timestamps import SECOND
 from barograph.markets.aliases import find_contract
-from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.market_events import outage_event
 from barograph.markets.records import Perpetuals
-from barograph.markets.regime import Regime
 from barograph.markets.symbols import ContractIndex, index_of
 from barograph.markets.view import (
     DAY_AGO,
@@ -22,6 +25,8 @@ from barograph.markets.view import (
 )
 from barograph.settings import Settings
 
+R = TypeVar("R", bound=Struct)
+
 WRITE_TIME = 10 * SECOND
 """The longest that the collector takes to store a reading."""
 
@@ -33,6 +38,7 @@ def freshness_limits(settings: Settings) -> FreshnessLimits:
         long_accounts=int(settings.long_accounts_max_age_seconds * SECOND),
         liquidations=int(settings.liquidations_max_age_seconds * SECOND),
         min_coverage_pct=settings.liquidations_min_coverage_pct,
+        primary=settings.venue_names[0],
     )
 
 
@@ -41,33 +47,50 @@ class MarketReader:
 
     def __init__(self, limits: FreshnessLimits) -> None:
         self._limits = limits
-        self._indexed: Perpetuals | None = None
-        self._by_name: ContractIndex = {}
+        self._indexes: dict[str, tuple[Perpetuals, ContractIndex]] = {}
 
     def view(self, board: Board, now: int) -> MarketView:
-        """Return what is fresh at `now`.
+        """Return what is fresh of the venue in use at `now`.
 
         Raises:
             UpstreamUnavailable: the market feed is missing or too old.
         """
-        perpetuals = board.latest(PERPETUALS)
-        if perpetuals is None or not is_fresh(perpetuals.as_of, self._limits.perpetuals, now):
+        return self.view_of(board, None, now)
+
+    def view_of(self, board: Board, venue: str | None, now: int) -> MarketView:
+        """Return what is fresh of a venue at `now`; None for the venue in use.
+
+        Raises:
+            UpstreamUnavailable: its market feed is missing or too old.
+        """
+        perpetuals, limits = self.reading(board, venue), self._limits
+        if venue is not None:
+            limits = limits._replace(primary=venue)  # who asks for a venue gets all that it has
+        if perpetuals is None or not is_fresh(perpetuals.as_of, limits.perpetuals, now):
             raise UpstreamUnavailable
-        shares = board.latest(LONG_ACCOUNTS)
+        shares = _latest(board, LONG_ACCOUNTS, venue)
+        totals, regime = _latest(board, LIQUIDATIONS, venue), _latest(board, REGIME, venue)
+        is_counted = totals is not None and is_fresh(totals.as_of, limits.liquidations, now)
+        is_judged = regime is not None and is_fresh(regime.as_of, limits.perpetuals, now)
         return MarketView(
             now=now,
-            limits=self._limits,
+            limits=limits,
             perpetuals=perpetuals,
             by_name=self._index(perpetuals),
             shares={} if shares is None else shares.shares,
-            watched=self._liquidations(board, now),
-            regime=self._regime(board, now),
-            day_ago=board.latest(DAY_AGO),
+            watched=totals if is_counted else None,
+            regime=regime if is_judged else None,
+            day_ago=_latest(board, DAY_AGO, venue),
         )
 
-    def contracts(self, board: Board) -> ContractIndex | None:
+    def reading(self, board: Board, venue: str | None = None) -> Perpetuals | None:
+        """The last reading of a venue, or of the one in use, whatever its age."""
+        found = _latest(board, PERPETUALS, venue)
+        return None if found is None or venue not in {None, found.venue} else found
+
+    def contracts(self, board: Board, venue: str | None = None) -> ContractIndex | None:
         """The contracts of the last reading, whatever its age; None before the first one."""
-        perpetuals = board.latest(PERPETUALS)
+        perpetuals = self.reading(board, venue)
         return None if perpetuals is None else self._index(perpetuals)
 
     def symbol(self, board: Board, text: str) -> str | None:
@@ -91,19 +114,15 @@ class MarketReader:
 
     def _index(self, perpetuals: Perpetuals) -> ContractIndex:
         """Index each reading once, for all requests."""
-        if perpetuals is not self._indexed:
-            self._by_name = index_of(perpetuals)
-            self._indexed = perpetuals
-        return self._by_name
+        known = self._indexes.get(perpetuals.venue)
+        if known is None or known[0] is not perpetuals:
+            known = self._indexes[perpetuals.venue] = (perpetuals, index_of(perpetuals))
+        return known[1]
 
-    def _liquidations(self, board: Board, now: int) -> LiquidationTotals | None:
-        totals = board.latest(LIQUIDATIONS)
-        if totals is None or not is_fresh(totals.as_of, self._limits.liquidations, now):
-            return None
-        return totals
 
-    def _regime(self, board: Board, now: int) -> Regime | None:
-        regime = board.latest(REGIME)
-        if regime is None or not is_fresh(regime.as_of, self._limits.perpetuals, now):
-            return None
-        return regime
+def _latest(board: Board, feed: Feed[R], venue: str | None) -> R | None:
+    """The newest record of a venue: the one in use publishes to the plain feeds."""
+    in_use = board.latest(PERPETUALS)
+    if venue is None or (in_use is not None and in_use.venue == venue):
+        return board.latest(feed)
+    return board.latest(feed.of(venue))

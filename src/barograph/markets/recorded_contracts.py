@@ -3,14 +3,13 @@
 from barograph.errors import NotFound
 from barograph.kit.database import Queryable
 from barograph.markets.aliases import UNKNOWN_SYMBOL, find_contract, require_name
-from barograph.markets.records import VENUE
 from barograph.markets.symbols import ContractIndex
-
-QUOTE = "USDT"
-"""The suffix of every contract name, after the base asset."""
+from barograph.markets.venues import VENUES
 
 
-async def recorded_contract(queryable: Queryable, listed: ContractIndex, text: str) -> str:
+async def recorded_contract(
+    queryable: Queryable, venue: str, listed: ContractIndex, text: str
+) -> str:
     """The full name of the contract that a request names, even if it is no longer listed.
 
     Raises:
@@ -21,15 +20,15 @@ async def recorded_contract(queryable: Queryable, listed: ContractIndex, text: s
     if found is not None:
         return found.contract
     name = text.upper() if text.isascii() else text  # upper() makes ASCII of some others
-    for contract in (name, name + QUOTE):
-        if await queryable.fetch(_RECORDED, VENUE, contract):
+    for contract in dict.fromkeys((text, name, VENUES[venue].contract(name))):
+        if await queryable.fetch(_RECORDED, venue, contract):
             return contract
     raise NotFound(UNKNOWN_SYMBOL)
 
 
-def symbol_from(contract: str) -> str:
-    """The base asset by the contract's name, which outlives the listing."""
-    return contract.removesuffix(QUOTE) or contract
+def symbol_from(venue: str, contract: str) -> str:
+    """The base asset in upper case, by the contract's name, which outlives the listing."""
+    return (contract.removesuffix(VENUES[venue].suffix) or contract).upper()
 
 
 _RECORDED = """

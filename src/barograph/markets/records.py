@@ -4,17 +4,16 @@ The docstrings of the fields define their unit, sign and interval. `docs/fields.
 from them.
 """
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from barograph.markets.regime import eight_hour_rate
+from barograph.markets.venues import BYBIT, PriceKind
 
 MAJORS = ("BTC", "ETH", "SOL")
 """The assets of `/api/agent/market`, sampled first and recorded every minute."""
-
-VENUE = "bybit"
-"""The venue of every row that we record: the name of the exchange's adapter."""
 
 MAX_CLASSES = 8
 """At most this many words of the exchange go into one text."""
@@ -24,18 +23,26 @@ Origin = Literal["measured", "backfilled"]
 """Whether we measured a row ourselves or back-filled it from the exchange's own history."""
 
 
-class Perpetual(Struct, frozen=True):
-    """One live USDT-margined perpetual contract at one point in time."""
+class ContractName(NamedTuple):
+    """A contract of a venue, which keys its record."""
+
+    venue: str
+    contract: str
+
+
+class Perpetual(Struct, frozen=True, omit_defaults=True):
+    """One live crypto perpetual contract at one point in time."""
 
     contract: str
-    """The contract's full name at the exchange, such as `BTCUSDT`."""
+    """The contract's full name at the exchange, such as `BTCUSDT`, or `BTC` at Hyperliquid."""
 
     base: str
-    """The base asset, such as `BTC` or `1000PEPE`; the API calls it `symbol`."""
+    """The base asset in the exchange's words, such as `BTC`, `1000PEPE` or `kPEPE`; the API calls
+    it `symbol`."""
 
     last_price: float
-    """Price of the last trade, in USDT; for a multiplier contract such as `1000PEPE`, the price of
-    1000 coins."""
+    """Price of the last trade, in the quote currency; the mark price where `price_kind` says so.
+    For a multiplier contract such as `1000PEPE`, the price of 1000 coins."""
 
     funding_rate_pct: float
     """The rate of the *current* funding interval, in percent of the position's value. If it is
@@ -54,6 +61,35 @@ class Perpetual(Struct, frozen=True):
     open_interest_coins: float | None = None
     """Size of all open positions in coins of the base asset, single-sided; for a multiplier
     contract such as `1000PEPE`, in units of 1000 coins. None if the exchange sent none."""
+
+    coin: str = ""
+    """The coin without a multiplier, such as `PEPE`; empty if `base` is the coin."""
+
+    multiplier: int = 1
+    """How many coins the price and the sizes are for: 1000 for `1000PEPE`."""
+
+    quote: str = "USDT"
+    """The currency of the price: `USDT`, or `USD` at Hyperliquid."""
+
+    price_kind: PriceKind = "last"
+    """Whether the price is that of the last trade or the mark price."""
+
+    mark_price: float | None = None
+    """The mark price, if the exchange sends it beside the price of the last trade."""
+
+    open_interest_at: int | None = None
+    """The time of the open interest, if it is not that of the reading, in milliseconds since the
+    Unix epoch."""
+
+    @property
+    def asset(self) -> str:
+        """The coin, which is the same at every venue."""
+        return self.coin or self.base
+
+    @property
+    def mark(self) -> float:
+        """The mark price, or else the last price."""
+        return self.last_price if self.mark_price is None else self.mark_price
 
     @property
     def funding_8h_pct(self) -> float:
@@ -90,11 +126,23 @@ class Perpetuals(Struct, frozen=True):
     unwatched: list[str] = []
     """Contracts whose liquidations the exchange doesn't publish."""
 
+    venue: str = BYBIT
+    """The venue's name, such as `bybit`."""
+
+    unusable: list[str] = []
+    """The coins of crypto contracts that `contracts` omits because a value can't be used."""
+
 
 def classes_left_out(reading: Perpetuals) -> str:
     """The classes in `left_out` with their counts, largest first, such as `180 stock, 12 ETF`."""
     largest = sorted(reading.left_out.items(), key=lambda each: (-each[1], each[0]))
     return ", ".join(f"{count:,} {word or 'unnamed'}" for word, count in largest[:MAX_CLASSES])
+
+
+def without_open_interest(reading: Perpetuals) -> Perpetuals:
+    """A reading whose open interest is unknown."""
+    none = {"open_interest_usd": None, "open_interest_coins": None, "open_interest_at": None}
+    return replace(reading, contracts=tuple(replace(each, **none) for each in reading.contracts))
 
 
 def majors_of(reading: Perpetuals) -> dict[str, Perpetual]:
@@ -149,11 +197,11 @@ class Liquidation(Struct, frozen=True):
     """Size in coins of the base asset."""
 
     price: float
-    """The bankruptcy price, in USDT."""
+    """In the quote currency: the bankruptcy price at Bybit, the average fill price at Binance."""
 
     @property
     def notional_usd(self) -> float:
-        """Value of the position at its bankruptcy price, in USD."""
+        """Value of the position at that price, in USD."""
         return self.size * self.price
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.markets.venues import BYBIT, VENUES
 
 Measure = Literal["price", "funding", "open-interest", "long-accounts"]
 
@@ -39,6 +40,14 @@ MEASURES: Mapping[Measure, MeasureLabels] = {
 }
 
 
+def labels_of(measure: Measure, venue: str) -> MeasureLabels:
+    """The labels of a measure at a venue; venues differ in the kind and currency of prices."""
+    if measure != "price":
+        return MEASURES[measure]
+    kind, quote = VENUES[venue].price_kind, VENUES[venue].quote
+    return MeasureLabels(f"{kind} price".capitalize(), quote, f"{kind}_price_{quote.lower()}")
+
+
 class Point(NamedTuple):
     """A sample; None where nothing was recorded."""
 
@@ -59,6 +68,7 @@ class Series(NamedTuple):
 
     as_of: int
     points: tuple[Point, ...]
+    venue: str = BYBIT
 
 
 class LiquidationColumn(NamedTuple):

@@ -10,7 +10,7 @@ from barograph.kit.database import Database, Row, Transaction
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.liquidation_records import watched_between
 from barograph.markets.liquidations import Span, WatchedSpans
-from barograph.markets.records import VENUE
+from barograph.markets.records import ContractName
 from barograph.markets.regime import eight_hour_rate
 from barograph.markets.samples import (
     FINE_STEP,
@@ -40,35 +40,42 @@ _HUNDREDTH = HOUR // 10_000
 class SeriesReader:
     """Reads series from the database, each at most once per minute, which is its finest step."""
 
-    def __init__(self, database: Database, clock: Clock, min_watched_pct: float) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, min_watched_pct: float, venue: str
+    ) -> None:
+        self.venue = venue
+        """The venue of the liquidations, which don't fail over."""
+
         self.min_watched_pct = min_watched_pct
         self._database = database
         self._kept: MinuteCache[Hashable, object] = MinuteCache(clock, KEPT_SERIES)
         self._reading: SingleFlight[Hashable, object] = SingleFlight()
 
-    async def reading(self, contract: str, measure: Measure, days: int) -> Series:
-        """One measure of a contract, by its full name, over one of `DAYS`.
+    async def reading(self, name: ContractName, measure: Measure, days: int) -> Series:
+        """One measure of a contract over one of `DAYS`.
 
         Raises:
             DatabaseUnavailable: the database cannot be read.
         """
         return await self._once(
-            (contract, measure, days),
-            lambda tx, minute: reading_series(tx, contract, measure, days, minute),
+            (name, measure, days),
+            lambda tx, minute: reading_series(tx, name, measure, days, minute),
         )
 
     async def liquidations(self, days: int) -> LiquidationSeries:
         """Liquidations of all contracts over one of `DAYS`; raises as `reading` does."""
         return await self._once(
             ("liquidations", days),
-            lambda tx, minute: liquidation_series(tx, days, minute, self.min_watched_pct),
+            lambda tx, minute: liquidation_series(
+                tx, self.venue, days, minute, self.min_watched_pct
+            ),
         )
 
-    async def regimes(self, contract: str, days_ago: Sequence[int]) -> list[PastRegime]:
+    async def regimes(self, name: ContractName, days_ago: Sequence[int]) -> list[PastRegime]:
         """The regime on each past day, with the rate of a contract; raises as `reading` does."""
         found = await self._once(
-            ("regimes", contract, *days_ago),
-            lambda tx, minute: regimes_at(tx, contract, [minute - days * DAY for days in days_ago]),
+            ("regimes", name, *days_ago),
+            lambda tx, minute: regimes_at(tx, *name, [minute - days * DAY for days in days_ago]),
         )
         return list(found)
 
@@ -107,7 +114,7 @@ class _Liquidated(NamedTuple):
 
 
 async def reading_series(
-    tx: Transaction, contract: str, measure: Measure, days: int, now: int
+    tx: Transaction, name: ContractName, measure: Measure, days: int, now: int
 ) -> Series:
     """One measure of one contract over the last `days`, which must be one of `DAYS`.
 
@@ -116,13 +123,14 @@ async def reading_series(
     """
     step = STEPS[days]
     start = now // step * step - days * DAY
-    points = await recorded_points(tx, "hour", contract, measure, range(start, now + 1, step))
+    points = await recorded_points(tx, "hour", name, measure, range(start, now + 1, step))
     if days == 1 and not any(each.is_backfilled for each in points.values()):
         fine = range(now // FINE_STEP * FINE_STEP - DAY, now + 1, FINE_STEP)
-        minutes = await recorded_points(tx, "minute", contract, measure, fine)
+        minutes = await recorded_points(tx, "minute", name, measure, fine)
         if minutes and 2 * len(minutes) * FINE_STEP >= len(points) * HOUR:
             step, points = FINE_STEP, minutes
-    return Series(contract, measure, days, step, now, on_grid(points, days, step, now))
+    found = on_grid(points, days, step, now)
+    return Series(name.contract, measure, days, step, now, found, name.venue)
 
 
 class KnownLiquidations(NamedTuple):
@@ -134,53 +142,53 @@ class KnownLiquidations(NamedTuple):
     """Of the last day."""
 
 
-async def known_liquidations(tx: Transaction, now: int) -> KnownLiquidations:
+async def known_liquidations(tx: Transaction, venue: str, now: int) -> KnownLiquidations:
     """Up to when liquidations are known: the newest recorded minute."""
-    watch = WatchedSpans(await recent_watched(tx, now))
-    newest = await tx.fetch(_NEWEST_HOUR, VENUE, now)
+    watch = WatchedSpans(await recent_watched(tx, venue, now))
+    newest = await tx.fetch(_NEWEST_HOUR, venue, now)
     summed_until = newest[0][0] + HOUR if newest else None
     return KnownLiquidations(known_until(now, watch.until, summed_until), summed_until, watch)
 
 
 async def liquidation_series(
-    tx: Transaction, days: int, now: int, min_watched_pct: float
+    tx: Transaction, venue: str, days: int, now: int, min_watched_pct: float
 ) -> LiquidationSeries:
     """Liquidations of the last `days`, up to the newest recorded minute."""
-    known = await known_liquidations(tx, now)
+    known = await known_liquidations(tx, venue, now)
     starts = column_starts(days, known.until)
-    columns = await liquidation_columns(tx, known, starts, min_watched_pct)
-    since = await watched_since(tx)
+    columns = await liquidation_columns(tx, venue, known, starts, min_watched_pct)
+    since = await watched_since(tx, venue)
     begun = since if since is not None and since > starts[0] else None
     return LiquidationSeries(days, starts.step, known.until, columns, begun)
 
 
 async def liquidation_columns(
-    tx: Transaction, known: KnownLiquidations, starts: range, min_watched_pct: float
+    tx: Transaction, venue: str, known: KnownLiquidations, starts: range, min_watched_pct: float
 ) -> tuple[LiquidationColumn, ...]:
     """Liquidations of all contracts in columns, each as long as the step of their starts.
 
     Hours are summed up a little after they end; until then we sum single liquidations.
     """
     length = starts.step
-    rows = await tx.fetch(_COLUMNS, VENUE, starts[0], starts[-1] + length, length)
+    rows = await tx.fetch(_COLUMNS, venue, starts[0], starts[-1] + length, length)
     found = {
         at: _Liquidated(at, longs, shorts, round(100 * watched_pct) * _HUNDREDTH)
         for at, longs, shorts, watched_pct in rows
     }
-    for hour in await _open_hours(tx, known):
+    for hour in await _open_hours(tx, venue, known):
         at = hour.at // length * length
         found[at] = found.get(at, _Liquidated(at, 0.0, 0.0, 0)).plus(hour)
     return tuple(_column(at, found.get(at), length, min_watched_pct, known.until) for at in starts)
 
 
 async def contract_liquidations(
-    tx: Transaction, contract: str, kept: Span, starts: range
+    tx: Transaction, venue: str, contract: str, kept: Span, starts: range
 ) -> tuple[LiquidationColumn, ...]:
     """Liquidations of one contract in columns, from single ones, which we have for the span."""
     kept_from, until = kept
     length, end = starts.step, min(starts[-1] + starts.step, until)
-    watch = WatchedSpans(await watched_between(tx, starts[0], end, kept_from))
-    rows = await tx.fetch(_CONTRACT_EVENTS, VENUE, contract, starts[0], end, length)
+    watch = WatchedSpans(await watched_between(tx, venue, starts[0], end, kept_from))
+    rows = await tx.fetch(_CONTRACT_EVENTS, venue, contract, starts[0], end, length)
     sums = {(at, side): usd for at, side, usd in rows}
     found = (
         _Liquidated(
@@ -194,67 +202,73 @@ async def contract_liquidations(
     return tuple(_column(each.at, each, length, 0.0, until) for each in found)
 
 
-async def watched_since(tx: Transaction) -> int | None:
+async def watched_since(tx: Transaction, venue: str) -> int | None:
     """When we first watched. The stored hours may be older than the stored spans."""
-    rows = [*await tx.fetch(_FIRST_SPAN, VENUE), *await tx.fetch(_FIRST_WATCHED_HOUR, VENUE)]
+    rows = [*await tx.fetch(_FIRST_SPAN, venue), *await tx.fetch(_FIRST_WATCHED_HOUR, venue)]
     return min((row[0] for row in rows), default=None)
 
 
-async def _open_hours(tx: Transaction, known: KnownLiquidations) -> list[_Liquidated]:
+async def _open_hours(tx: Transaction, venue: str, known: KnownLiquidations) -> list[_Liquidated]:
     """The hours that are not summed up yet: the current one, and one that has just ended."""
     until, summed_until, watch = known
     running = (until - 1) // HOUR * HOUR
     hours = (running - HOUR, running) if until - running < GRACE else (running,)
     since = 0 if summed_until is None else summed_until
-    return [await _counted(tx, watch, hour, until) for hour in hours if hour >= since]
+    return [await _counted(tx, venue, watch, hour, until) for hour in hours if hour >= since]
 
 
-async def _counted(tx: Transaction, watch: WatchedSpans, hour: int, until: int) -> _Liquidated:
+async def _counted(
+    tx: Transaction, venue: str, watch: WatchedSpans, hour: int, until: int
+) -> _Liquidated:
     end = min(hour + HOUR, until)
-    sums: dict[str, float] = dict(await tx.fetch(_EVENTS, VENUE, hour, end))
+    sums: dict[str, float] = dict(await tx.fetch(_EVENTS, venue, hour, end))
     watched = sum(last - first for first, last in watch.within(hour, end))
     return _Liquidated(hour, sums.get("long", 0.0), sums.get("short", 0.0), watched)
 
 
-async def regimes_at(tx: Transaction, contract: str, instants: Sequence[int]) -> list[PastRegime]:
+async def regimes_at(
+    tx: Transaction, venue: str, contract: str, instants: Sequence[int]
+) -> list[PastRegime]:
     """The label at each instant, with the contract's rate in that hour.
 
     Only hours that we measured have a label: it says nothing about a time without a reading, and
     back-filled hours were never judged.
     """
-    return [await _regime_at(tx, contract, instant) for instant in instants]
+    return [await _regime_at(tx, venue, contract, instant) for instant in instants]
 
 
-async def _regime_at(tx: Transaction, contract: str, instant: int) -> PastRegime:
+async def _regime_at(tx: Transaction, venue: str, contract: str, instant: int) -> PastRegime:
     hour = instant // HOUR * HOUR
-    recorded = await tx.fetch(_RATE, VENUE, contract, hour)
+    recorded = await tx.fetch(_RATE, venue, contract, hour)
     if not recorded:
         return NOT_RECORDED
     rate_pct, interval_hours, origin = recorded[0]
     rate = None if rate_pct is None else eight_hour_rate(rate_pct, interval_hours)
     if origin == "backfilled":
         return PastRegime(None, rate, hour, is_backfilled=True)
-    changes = await tx.fetch(_REGIME, VENUE, instant)
+    changes = await tx.fetch(_REGIME, venue, instant)
     return PastRegime(changes[0][0] if changes else None, rate, hour)
 
 
-async def first_reading(tx: Transaction, resolution: Resolution, contract: str) -> int | None:
+async def first_reading(
+    tx: Transaction, venue: str, resolution: Resolution, contract: str
+) -> int | None:
     """When the first reading of a contract was recorded."""
-    rows = await tx.fetch(_FIRST_READING, VENUE, resolution, contract)
+    rows = await tx.fetch(_FIRST_READING, venue, resolution, contract)
     return rows[0][0] if rows else None
 
 
 async def recorded_points(
-    tx: Transaction, resolution: Resolution, contract: str, measure: Measure, grid: range
+    tx: Transaction, resolution: Resolution, name: ContractName, measure: Measure, grid: range
 ) -> _Points:
     """The recorded points at the instants of a grid, whose start is a multiple of its step."""
-    key = (VENUE, resolution, contract)
+    key = (name.venue, resolution, name.contract)
     sql = _READINGS.format(column=_COLUMN[measure])
     rows = await tx.fetch(sql, *key, grid.start, grid.stop, grid.step)
     return {row[0]: _point(measure, row) for row in rows}
 
 
-async def watched_shares(tx: Transaction, grid: range, now: int) -> dict[int, float]:
+async def watched_shares(tx: Transaction, venue: str, grid: range, now: int) -> dict[int, float]:
     """The share of each interval of a grid in which the collector was connected.
 
     Hours are stored with their share a little after they end; until then, and for minutes, we sum
@@ -263,11 +277,11 @@ async def watched_shares(tx: Transaction, grid: range, now: int) -> dict[int, fl
     step, since, end = grid.step, grid.start, min(grid[-1] + grid.step, now)
     watched: Counter[int] = Counter()
     if step >= HOUR:
-        for at, pct in await tx.fetch(_WATCHED_HOURS, VENUE, since, end, step):
+        for at, pct in await tx.fetch(_WATCHED_HOURS, venue, since, end, step):
             watched[at] = round(100 * pct) * _HUNDREDTH
-        newest = await tx.fetch(_NEWEST_HOUR, VENUE, now)
+        newest = await tx.fetch(_NEWEST_HOUR, venue, now)
         since = max(since, newest[0][0] + HOUR) if newest else since
-    for start, stop in await watched_between(tx, since, end) if since < end else ():
+    for start, stop in await watched_between(tx, venue, since, end) if since < end else ():
         for at in range(start - start % step, stop, step):
             watched[at] += min(stop, at + step) - max(start, at)
     return {at: 10_000 * each // step / 10_000 for at, each in watched.items()}

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from barograph.kit.timestamps import HOUR, MINUTE
 from barograph.markets.evidence import FundingSettlement, TrailingRecord
 from barograph.markets.records import Origin, Perpetuals, majors_of
+from barograph.markets.venues import VENUES
 
 REVISION_DELAY = 2 * HOUR
 """How long a revised rate must stay unchanged before we use it."""
@@ -27,8 +28,6 @@ LONGEST_INTERVAL_HOURS = 8.0
 LATE_REPORT = round(LONGEST_INTERVAL_HOURS * HOUR)
 """A running collector reads each report before the next settlement. A report that it first reads
 later than this counts as back-filled."""
-
-BTC_CONTRACT = "BTCUSDT"
 
 
 class SettledRate(NamedTuple):
@@ -148,10 +147,11 @@ def known_settlements(
     return sorted(found, key=lambda each: each.at)
 
 
-def bitcoin_contract(reading: Perpetuals | None) -> str:
-    """The name of the BTC perpetual, from the newest reading if there is one."""
-    bitcoin = None if reading is None else majors_of(reading).get("BTC")
-    return BTC_CONTRACT if bitcoin is None else bitcoin.contract
+def bitcoin_contract(reading: Perpetuals | None, venue: str) -> str:
+    """The name of a venue's BTC perpetual, from its newest reading if there is one."""
+    is_own = reading is not None and reading.venue == venue
+    bitcoin = majors_of(reading).get("BTC") if reading is not None and is_own else None
+    return VENUES[venue].contract("BTC") if bitcoin is None else bitcoin.contract
 
 
 def _is_contested(report: SettlementReport, now: int) -> bool:

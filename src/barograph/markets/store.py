@@ -1,18 +1,34 @@
 """The tables of market data: readings, liquidations, regime changes and settlements."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import astuple
 
-from barograph.kit.database import Transaction
+from barograph.board.board import latest_snapshot
+from barograph.board.feeds import Feed
+from barograph.kit.database import Queryable, Transaction
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.evidence import TRAILING, FundingSettlement, Hour, TrailingRecord
+from barograph.markets.failover import VENUE_IN_USE
 from barograph.markets.liquidations import LiquidationHour, Span
-from barograph.markets.records import VENUE, DayAgo, Liquidation, Origin, PastValues
+from barograph.markets.records import (
+    ContractName,
+    DayAgo,
+    Liquidation,
+    Origin,
+    PastValues,
+    Perpetuals,
+)
+from barograph.markets.regime import eight_hour_rate
 from barograph.markets.settlements import LATE_REPORT, SettledRate, SettlementReport
+from barograph.markets.spreads import SpreadRecord
+from barograph.markets.venues import VENUES
+from barograph.markets.view import PERPETUALS
 from barograph.settings import Settings
 
+R = TypeVar("R", bound=Struct)
 Resolution = Literal["minute", "hour"]
 
 FORGET_ROWS = 2_000
@@ -41,8 +57,22 @@ class RegimeChange(NamedTuple):
     funding_8h_pct: float | None
 
 
+async def newest_of(queryable: Queryable, feed: Feed[R], venue: str) -> R | None:
+    """The newest snapshot of a venue, in use or not."""
+    in_use = await latest_snapshot(queryable, VENUE_IN_USE)
+    is_plain = in_use is None or in_use.venue == venue
+    return await latest_snapshot(queryable, feed if is_plain else feed.of(venue))
+
+
+async def newest_reading(queryable: Queryable, venue: str) -> Perpetuals | None:
+    """The newest reading of a venue; None if the snapshot is another venue's."""
+    reading = await newest_of(queryable, PERPETUALS, venue)
+    return None if reading is None or reading.venue != venue else reading
+
+
 async def record_rows(
     tx: Transaction,
+    venue: str,
     *,
     readings: Sequence[ReadingRow] = (),
     liquidations: Sequence[Liquidation] = (),
@@ -65,10 +95,12 @@ async def record_rows(
         (_LIQUIDATION_HOUR, liquidation_hours),
         (_SETTLEMENT, settlements),
     ):
-        await tx.execute_many(sql, [(VENUE, origin, *row) for row in rows])
+        await tx.execute_many(sql, [(venue, origin, *row) for row in rows])
 
 
-async def recent_record(tx: Transaction, bases: Mapping[str, str], now: int) -> TrailingRecord:
+async def recent_record(
+    tx: Transaction, venue: str, bases: Mapping[str, str], now: int
+) -> TrailingRecord:
     """The record that rules look back on; `bases` names the asset of each contract to load.
 
     It loads one more day than rules see, because the volatility of an hour needs the day before it.
@@ -76,31 +108,45 @@ async def recent_record(tx: Transaction, bases: Mapping[str, str], now: int) -> 
     trailing = TrailingRecord()
     since, until = now - TRAILING - DAY - 2 * HOUR, now + MINUTE
     for contract, base in bases.items():
-        for row in await tx.fetch(_RECENT_HOURS, VENUE, contract, since, until):
+        for row in await tx.fetch(_RECENT_HOURS, venue, contract, since, until):
             trailing.add_hour(base, Hour(*row))
         for newest in (_LAST_SIGNED_SETTLEMENT, _LAST_SETTLEMENT):
-            for row in await tx.fetch(newest, VENUE, contract, until):
+            for row in await tx.fetch(newest, venue, contract, until):
                 trailing.add_settlement(FundingSettlement(*row))
-    for row in await tx.fetch(_RECENT_LIQUIDATION_HOURS, VENUE, since, until):
+    for row in await tx.fetch(_RECENT_LIQUIDATION_HOURS, venue, since, until):
         trailing.add_liquidation_hour(LiquidationHour(*row))
     return trailing
 
 
-async def recent_liquidations(tx: Transaction, now: int) -> list[Liquidation]:
+async def spread_hours(
+    tx: Transaction, contracts_by_venue: Mapping[str, Mapping[str, str]], now: int
+) -> SpreadRecord:
+    """The record of funding spreads; for each venue, the asset of each contract to load."""
+    record = SpreadRecord()
+    for venue, assets in contracts_by_venue.items():
+        for contract, asset in assets.items():
+            rows = await tx.fetch(_FUNDING_HOURS, venue, contract, now - TRAILING, now + MINUTE)
+            for at, rate, interval, is_backfilled in rows:
+                rate_8h = eight_hour_rate(rate, interval)
+                record.add(venue, asset, at, rate_8h, is_backfilled=bool(is_backfilled))
+    return record
+
+
+async def recent_liquidations(tx: Transaction, venue: str, now: int) -> list[Liquidation]:
     """The liquidations of the last 24 hours."""
-    rows = await tx.fetch(_RECENT_LIQUIDATIONS, VENUE, now - DAY)
+    rows = await tx.fetch(_RECENT_LIQUIDATIONS, venue, now - DAY)
     return [Liquidation(*row) for row in rows]
 
 
-async def recent_watched(tx: Transaction, now: int) -> list[Span]:
+async def recent_watched(tx: Transaction, venue: str, now: int) -> list[Span]:
     """The spans that reach into the last 24 hours."""
-    return [(row[0], row[1]) for row in await tx.fetch(_RECENT_SPANS, VENUE, now - DAY)]
+    return [(row[0], row[1]) for row in await tx.fetch(_RECENT_SPANS, venue, now - DAY)]
 
 
-async def day_before(tx: Transaction, now: int) -> DayAgo:
+async def day_before(tx: Transaction, venue: str, now: int) -> DayAgo:
     """The recorded hour that is nearest to 24 hours ago."""
     at = (now - DAY + HOUR // 2) // HOUR * HOUR
-    rows = await tx.fetch(_ONE_HOUR, VENUE, at)
+    rows = await tx.fetch(_ONE_HOUR, venue, at)
     return DayAgo({contract: PastValues(*values) for contract, *values in rows})
 
 
@@ -113,28 +159,31 @@ async def forget_old(tx: Transaction, settings: Settings, now: int) -> None:
         await tx.execute(_FORGET_READINGS, resolution, now - days * DAY, FORGET_ROWS)
     await tx.execute(_FORGET_BACKFILLS, now - settings.hour_history_days * DAY)
     oldest = now - settings.liquidation_history_days * DAY
-    await tx.execute(_FORGET_LIQUIDATIONS, VENUE, oldest, FORGET_ROWS)
-    await tx.execute(_FORGET_SPANS, VENUE, oldest, FORGET_ROWS)
+    for venue in VENUES:
+        await tx.execute(_FORGET_LIQUIDATIONS, venue, oldest, FORGET_ROWS)
+        await tx.execute(_FORGET_SPANS, venue, oldest, FORGET_ROWS)
 
 
-async def hours_to_fill(tx: Transaction, contract: str, start: int, end: int) -> list[int]:
+async def hours_to_fill(
+    tx: Transaction, venue: str, contract: str, start: int, end: int
+) -> list[int]:
     """The hours of a contract from `start` to `end` without a row that we haven't asked for yet."""
-    known = {row[0] for row in await tx.fetch(_RECORDED_HOURS, VENUE, contract, start, end)}
-    for since, until in await tx.fetch(_BACKFILLS, VENUE, contract, start):
+    known = {row[0] for row in await tx.fetch(_RECORDED_HOURS, venue, contract, start, end)}
+    for since, until in await tx.fetch(_BACKFILLS, venue, contract, start):
         known |= {*range(since, until, HOUR)}
     return [at for at in range(start, end, HOUR) if at not in known]
 
 
 async def record_backfill(
-    tx: Transaction, contract: str, readings: Sequence[ReadingRow], asked: Span, now: int
+    tx: Transaction, name: ContractName, readings: Sequence[ReadingRow], asked: Span, now: int
 ) -> None:
     """Store hours from an exchange's history, and the span that we asked for."""
-    await record_rows(tx, readings=readings, origin="backfilled")
-    await tx.execute(_BACKFILL, VENUE, contract, *asked, now)
+    await record_rows(tx, name.venue, readings=readings, origin="backfilled")
+    await tx.execute(_BACKFILL, *name, *asked, now)
 
 
 async def record_settlement_reports(
-    tx: Transaction, rates: Sequence[SettledRate], read_at: int
+    tx: Transaction, venue: str, rates: Sequence[SettledRate], read_at: int
 ) -> list[SettlementReport]:
     """Store the reported rates of one contract that are new, and return them.
 
@@ -143,48 +192,50 @@ async def record_settlement_reports(
     if not rates:
         return []
     first = min(each.at for each in rates)
-    rows = await tx.fetch(_REPORTS_SINCE, VENUE, rates[0].contract, first)
+    rows = await tx.fetch(_REPORTS_SINCE, venue, rates[0].contract, first)
     known = {each.at: each for each in (SettlementReport(*row) for row in rows)}
     added = [
-        await _first(tx, each, read_at)
+        await _first(tx, venue, each, read_at)
         if each.at not in known
         else _following(each, known[each.at], read_at)
         for each in rates
         if each.at not in known or known[each.at].funding_rate_pct != each.funding_rate_pct
     ]
-    await tx.execute_many(_SETTLEMENT_REPORT, [(VENUE, *each) for each in added])
+    await tx.execute_many(_SETTLEMENT_REPORT, [(venue, *each) for each in added])
     return added
 
 
 async def newest_settlement_reports(
-    tx: Transaction, contract: str, count: int
+    tx: Transaction, venue: str, contract: str, count: int
 ) -> list[SettlementReport]:
     """The newest revision of each of the newest `count` reports, oldest first."""
-    rows = await tx.fetch(_NEWEST_REPORTS, VENUE, contract, count)
+    rows = await tx.fetch(_NEWEST_REPORTS, venue, contract, count)
     return [SettlementReport(*row) for row in reversed(rows)]
 
 
-async def newest_settlements(tx: Transaction, contract: str, count: int) -> list[FundingSettlement]:
+async def newest_settlements(
+    tx: Transaction, venue: str, contract: str, count: int
+) -> list[FundingSettlement]:
     """The newest `count` settlements by our own readings, oldest first."""
-    rows = await tx.fetch(_NEWEST_SETTLEMENTS, VENUE, contract, count)
+    rows = await tx.fetch(_NEWEST_SETTLEMENTS, venue, contract, count)
     return [FundingSettlement(*row) for row in reversed(rows)]
 
 
 async def settlements_between(
-    tx: Transaction, contract: str, start: int, end: int, count: int
+    tx: Transaction, name: ContractName, start: int, end: int, count: int
 ) -> tuple[list[FundingSettlement], list[SettlementReport]]:
     """Our own readings and the newest revisions of reports: the first `count` of each."""
-    key = (VENUE, contract, start, end, count)
+    key = (*name, start, end, count)
     own = await tx.fetch(_SETTLEMENTS_BETWEEN, *key)
     reports = await tx.fetch(_REPORTS_BETWEEN, *key)
     return [FundingSettlement(*row) for row in own], [SettlementReport(*row) for row in reports]
 
 
-async def _first(tx: Transaction, rate: SettledRate, read_at: int) -> SettlementReport:
+async def _first(tx: Transaction, venue: str, rate: SettledRate, read_at: int) -> SettlementReport:
     """The first report of a settlement: measured if we were reading when the exchange settled."""
     own: Sequence[object] = ()
     if read_at - rate.at <= LATE_REPORT:
-        own = await tx.fetch(_MINUTES, VENUE, rate.contract, rate.at - HOUR, rate.at)
+        own = await tx.fetch(_MINUTES, venue, rate.contract, rate.at - HOUR, rate.at)
     origin: Origin = "measured" if own else "backfilled"
     return SettlementReport(rate.contract, rate.at, 1, rate.funding_rate_pct, read_at, origin)
 
@@ -237,6 +288,12 @@ _RECENT_HOURS = """
 SELECT at, last_price, open_interest_usd, long_account_pct, open_interest_coins,
     origin = 'backfilled'
 FROM readings WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at >= $3 AND at <= $4
+ORDER BY at
+"""
+_FUNDING_HOURS = """
+SELECT at, funding_rate_pct, funding_interval_hours, origin = 'backfilled'
+FROM readings WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at >= $3 AND at <= $4
+    AND funding_rate_pct IS NOT NULL AND funding_interval_hours IS NOT NULL
 ORDER BY at
 """
 _ONE_HOUR = """

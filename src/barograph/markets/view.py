@@ -1,9 +1,10 @@
 """The facts about the market that are fresh at one instant, and the feeds they come from (pure)."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from barograph.board.feeds import Feed
+from barograph.markets.failover import VENUE_IN_USE
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import (
     BackfillProgress,
@@ -15,6 +16,9 @@ from barograph.markets.records import (
 )
 from barograph.markets.regime import Regime
 from barograph.markets.symbols import ContractIndex
+from barograph.markets.venues import BYBIT, publishes_liquidations, publishes_long_accounts
+
+UNAVAILABLE = "unavailable at this venue"
 
 
 class FreshnessLimits(NamedTuple):
@@ -24,6 +28,9 @@ class FreshnessLimits(NamedTuple):
     long_accounts: int
     liquidations: int
     min_coverage_pct: float
+    primary: str = BYBIT
+    """The venue whose totals of liquidations and long-account shares are published. Those of
+    another venue don't take their place."""
 
 
 class MarketView(NamedTuple):
@@ -43,15 +50,27 @@ class MarketView(NamedTuple):
     day_ago: DayAgo | None = None
 
     @property
+    def lacks_liquidations(self) -> bool:
+        """Whether there is no total of liquidations at this venue, which is no failure."""
+        return not publishes_liquidations(self.perpetuals.venue, self.limits.primary)
+
+    @property
+    def lacks_long_accounts(self) -> bool:
+        """Whether there are no long-account shares at this venue."""
+        return not publishes_long_accounts(self.perpetuals.venue, self.limits.primary)
+
+    @property
     def until(self) -> int:
         """When the market feed reaches its freshness limit."""
         return self.perpetuals.as_of + self.limits.perpetuals
 
     @property
     def liquidations(self) -> LiquidationTotals | None:
-        """None when stale, or when we watched too little of the 24 hours."""
+        """None when stale, when we watched too little of the 24 hours, or without a total."""
         known, lowest = self.watched, self.limits.min_coverage_pct
-        return None if known is None or known.watched_pct < lowest else known
+        if known is None or known.watched_pct < lowest or self.lacks_liquidations:
+            return None
+        return known
 
     @property
     def liquidations_until(self) -> int:
@@ -62,7 +81,7 @@ class MarketView(NamedTuple):
 
     def share(self, contract: str) -> LongAccounts | None:
         """The long-account share of a contract, if it is fresh."""
-        share = self.shares.get(contract)
+        share = None if self.lacks_long_accounts else self.shares.get(contract)
         if share is None or not is_fresh(share.sampled_at, self.limits.long_accounts, self.now):
             return None
         return share
@@ -80,4 +99,20 @@ REGIME = Feed("regime", Regime)
 EXCHANGE_HEALTH = Feed("exchange-health", ExchangeHealth)
 BACKFILL = Feed("backfill", BackfillProgress)
 DAY_AGO = Feed("day-ago", DayAgo)
-FEEDS = (PERPETUALS, LONG_ACCOUNTS, LIQUIDATIONS, REGIME, EXCHANGE_HEALTH, BACKFILL, DAY_AGO)
+VENUE_FEEDS: tuple[Feed[Any], ...] = (
+    PERPETUALS,
+    LONG_ACCOUNTS,
+    LIQUIDATIONS,
+    REGIME,
+    EXCHANGE_HEALTH,
+    BACKFILL,
+    DAY_AGO,
+)
+"""The venue in use publishes to these. Every other venue publishes to its own: `feed.of(venue)`."""
+
+FEEDS = (*VENUE_FEEDS, VENUE_IN_USE)
+
+
+def feeds_of(venues: Sequence[str]) -> list[Feed[Any]]:
+    """Every feed of an instance that reads these venues."""
+    return [*FEEDS, *(feed.of(venue) for venue in venues for feed in VENUE_FEEDS)]

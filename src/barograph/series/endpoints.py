@@ -29,8 +29,8 @@ from barograph.kit.timestamps import SECOND
 from barograph.kit.wire import Schema, WireModel, operation, parameter
 from barograph.limits.listings import Listing, Listings, ListPart
 from barograph.markets.reader import MarketReader
-from barograph.markets.records import MAJORS, VENUE
-from barograph.markets.view import PERPETUALS
+from barograph.markets.records import MAJORS
+from barograph.markets.venues import source_of
 from barograph.series.query import MARKET_SERIES, STEPS, SeriesQuery, series_query
 from barograph.series.reader import SeriesPage, read_page
 from barograph.settings import Settings
@@ -48,7 +48,8 @@ _ORIGIN = (
 _WATCHED = (
     "The share of the interval in which the collector was connected to the exchange, from 0 to 1. "
     "0 for gaps and for back-filled points. A settlement has 1 if we recorded it when it happened, "
-    "else 0. Null for changes and daily figures."
+    "else 0. Null for changes and daily figures, and for readings of a venue that publishes no "
+    "liquidations, because we have no record of our connection to it."
 )
 _VALUE = (
     "The reading at the start of the interval; for liquidations the sum of the interval. Null is a "
@@ -126,7 +127,7 @@ class SeriesAnswer(NamedTuple):
 
     async def _part(self, query: SeriesQuery) -> ListPart[int]:
         # From a market reading of any age: recorded data does not expire.
-        contracts = self.markets.contracts(self.board) or {}
+        contracts = self.markets.contracts(self.board, query.venue) or {}
         now = self.board.clock()
         page = await self.database.read(lambda tx: read_page(tx, query, contracts, now))
         also = {
@@ -142,10 +143,10 @@ class SeriesAnswer(NamedTuple):
         if query.is_macro or query.key in DAILY:
             source = page.source or self.settings.macro_source or FIGURES
             return ListHead(query.known_at, None, source)
-        newest = self.board.latest(PERPETUALS)
+        venue, newest = query.venue, self.markets.reading(self.board, query.venue)
         known = 0 if newest is None else newest.as_of
         as_of = known if page.as_of is None else page.as_of
-        return ListHead(as_of, VENUE, self.settings.exchange_source)
+        return ListHead(as_of, venue, source_of(venue, self.settings.exchange_source))
 
 
 def series_routes(answer: SeriesAnswer, listings: Listings) -> ApiRouter:
@@ -153,7 +154,7 @@ def series_routes(answer: SeriesAnswer, listings: Listings) -> ApiRouter:
     router = ApiRouter(tags=["series"])
 
     async def series(request: Request) -> Response:
-        given = given_parameters(request.query_params, _PARAMETERS, VENUE)
+        given = given_parameters(request.query_params, _PARAMETERS, answer.settings.venue_names)
         listing = answer.listing(request.path_params["measure"], given)
         return await listings.respond(request, listing)
 

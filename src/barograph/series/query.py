@@ -1,6 +1,6 @@
 """The measures of `/api/v1/series/{measure}` and their parameters."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from barograph.errors import InvalidRequest, NotFound
@@ -8,8 +8,10 @@ from barograph.kit.lists import DEFAULT_LIMIT, Window, instant, one_of, window
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.macro.records import EFFR, EFFR_HIGH, EFFR_LOW, SOFR, US2Y, US3M, US10Y
 from barograph.macro.store import etf_names
+from barograph.markets.liquidation_records import liquidation_venue
 from barograph.markets.samples import MEASURES
 from barograph.markets.symbols import DEFAULT_SYMBOL
+from barograph.markets.venues import VENUES
 from barograph.settings import Settings
 from barograph.signals.methods import BY_KEY
 
@@ -63,6 +65,7 @@ class SeriesQuery(NamedTuple):
 
     measure: str
     rules: MeasureRules
+    venue: str
     symbol: str | None
     """As given."""
 
@@ -100,7 +103,7 @@ def series_query(
 
     Raises:
         InvalidRequest: one is invalid or does not apply to the measure.
-        NotFound: the measure or the signal is unknown.
+        NotFound: the measure or the signal is unknown, or the venue has no such record.
     """
     measures = {**MARKET_SERIES, **macro_series(settings)}
     if measure not in measures:
@@ -110,6 +113,9 @@ def series_query(
         if name not in rules.parameters:
             known = ", ".join(rules.parameters)
             raise InvalidRequest(f"{name} does not apply to {measure}; its parameters are {known}")
+    venue = _venue(measure, given, settings.venue_names)
+    if measure == "price":
+        rules = rules._replace(unit=VENUES[venue].quote)
     step = _step(measure, given)
     days = _retained_days(measure, step, given, settings)
     kept_from = 0 if days is None else now - days * DAY
@@ -118,6 +124,7 @@ def series_query(
     return SeriesQuery(
         measure=measure,
         rules=rules,
+        venue=venue,
         symbol=_symbol(rules, given),
         key=_key(rules, given),
         span=span,
@@ -127,6 +134,16 @@ def series_query(
         start=span.start,
         limit=DEFAULT_LIMIT,
     )
+
+
+def _venue(measure: str, given: Mapping[str, str], venues: Sequence[str]) -> str:
+    """By default the primary: the venue in use changes, but a series stays that of one venue."""
+    if measure == "liquidations":
+        return liquidation_venue(given, venues)
+    venue = given.get("venue", venues[0])
+    if measure == "signals" and venue != venues[0]:
+        raise NotFound("signals follow the venue in use at the time; leave venue out")
+    return venue
 
 
 def _step(measure: str, given: Mapping[str, str]) -> int:

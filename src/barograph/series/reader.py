@@ -10,7 +10,7 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.macro.records import source_with_notice
 from barograph.macro.store import figures_between
 from barograph.markets.recorded_contracts import recorded_contract, symbol_from
-from barograph.markets.records import MAJORS, VENUE
+from barograph.markets.records import MAJORS, ContractName
 from barograph.markets.regime import eight_hour_rate
 from barograph.markets.samples import GRACE, MEASURES, LiquidationColumn, Measure, Point
 from barograph.markets.series import (
@@ -25,6 +25,7 @@ from barograph.markets.series import (
 from barograph.markets.settlements import LATE_REPORT, SettledFunding, known_settlements
 from barograph.markets.store import Resolution, settlements_between
 from barograph.markets.symbols import ContractIndex
+from barograph.markets.venues import VENUES
 from barograph.series.query import SeriesQuery
 
 MAX_SUMMED = 7 * DAY
@@ -62,14 +63,14 @@ async def read_page(
         return await _figures(tx, query)
     if query.symbol is None:
         return await _liquidations(tx, query, None, now)
-    contract = await recorded_contract(tx, contracts, query.symbol)
+    contract = await recorded_contract(tx, query.venue, contracts, query.symbol)
     if query.measure == "liquidations":
         page = await _liquidations(tx, query, contract, now)
     elif query.measure in MEASURES:
         page = await _readings(tx, query, contract, now)
     else:
         page = await _settlements(tx, query, contract, now)
-    return page._replace(symbol=symbol_from(contract))
+    return page._replace(symbol=symbol_from(query.venue, contract))
 
 
 def _grid(start: int, end: int, step: int, limit: int) -> tuple[range, int | None]:
@@ -81,23 +82,30 @@ def _grid(start: int, end: int, step: int, limit: int) -> tuple[range, int | Non
 
 async def _readings(tx: Transaction, query: SeriesQuery, contract: str, now: int) -> SeriesPage:
     resolution: Resolution = "minute" if query.step == MINUTE else "hour"
-    if resolution == "minute" and symbol_from(contract) not in MAJORS:
+    if resolution == "minute" and symbol_from(query.venue, contract) not in MAJORS:
         raise InvalidRequest(
             f"interval=minute is recorded for {', '.join(MAJORS)}; use interval=hour"
         )
-    first = await first_reading(tx, resolution, contract)
+    venue = query.venue
+    first = await first_reading(tx, venue, resolution, contract)
     if first is None:
         return SeriesPage()
     # Begin with the first record, so that nobody follows pages without a value.
     start = max(query.start, first)
     grid, following = _grid(start, query.span.end, query.step, query.limit)
     measure = cast("Measure", query.measure)
-    found = await recorded_points(tx, resolution, contract, measure, grid)
+    found = await recorded_points(tx, resolution, ContractName(venue, contract), measure, grid)
     points = [found.get(at, Point(at, None)) for at in grid]
     if following is None and points and points[-1].value is None and now - points[-1].at < GRACE:
         points.pop()  # late, which is not a gap yet
-    watched = await watched_shares(tx, grid, now) if grid else {}
+    if VENUES[venue].liquidations == "none":  # without a stream there is no record of connections
+        return SeriesPage([_unwatched(_reading_row(each, 0.0)) for each in points], following)
+    watched = await watched_shares(tx, venue, grid, now) if grid else {}
     return SeriesPage([_reading_row(each, watched.get(each.at, 0.0)) for each in points], following)
+
+
+def _unwatched(row: SeriesRow) -> SeriesRow:
+    return (*row[:3], None)
 
 
 def _reading_row(point: Point, watched: float) -> SeriesRow:
@@ -112,7 +120,8 @@ def _reading_row(point: Point, watched: float) -> SeriesRow:
 async def _liquidations(
     tx: Transaction, query: SeriesQuery, contract: str | None, now: int
 ) -> SeriesPage:
-    known, since = await known_liquidations(tx, now), await watched_since(tx)
+    venue = query.venue
+    known, since = await known_liquidations(tx, venue, now), await watched_since(tx, venue)
     step, end = query.step, min(query.span.end, known.until)
     limit = query.limit if contract is None else min(query.limit, MAX_SUMMED // step)
     start = max(query.start, end if since is None else since // step * step)
@@ -120,9 +129,11 @@ async def _liquidations(
     if not grid:
         return SeriesPage(as_of=known.until)
     if contract is None:
-        columns = await liquidation_columns(tx, known, grid, 0.0)
+        columns = await liquidation_columns(tx, venue, known, grid, 0.0)
     else:
-        columns = await contract_liquidations(tx, contract, (query.kept_from, known.until), grid)
+        columns = await contract_liquidations(
+            tx, venue, contract, (query.kept_from, known.until), grid
+        )
     rows = [_liquidation_row(each, min(1.0, (known.until - each.at) / step)) for each in columns]
     return SeriesPage(rows, following, as_of=known.until)
 
@@ -137,12 +148,13 @@ def _liquidation_row(column: LiquidationColumn, elapsed: float) -> SeriesRow:
 
 
 async def _settlements(tx: Transaction, query: SeriesQuery, contract: str, now: int) -> SeriesPage:
-    if symbol_from(contract) not in MAJORS:
+    if symbol_from(query.venue, contract) not in MAJORS:
         raise NotFound(f"settled funding is recorded for {', '.join(MAJORS)}")
     # The settlements around a page tell the intervals of its first and its last.
     start, end = query.start - LATE_REPORT, query.span.end + LATE_REPORT
     count = query.limit + 2 * LATE_REPORT // HOUR + 1
-    own, reports = await settlements_between(tx, contract, start, end, count)
+    name = ContractName(query.venue, contract)
+    own, reports = await settlements_between(tx, name, start, end, count)
     # Beyond the last row of a list that was cut off, a settlement's report may be missing.
     cut = [each[-1].at for each in (own, reports) if len(each) == count]
     stop = min([query.span.end, *cut])
@@ -167,7 +179,7 @@ def _settlement_row(settled: SettledFunding) -> SeriesRow:
 async def _changes(tx: Transaction, query: SeriesQuery) -> SeriesPage:
     """The label at the start of the range, which may have begun before it, and each change."""
     sql = _CHANGES[query.measure]
-    key, (start, end) = query.key or VENUE, query.span
+    key, (start, end) = query.key or query.venue, query.span
     before = []
     if query.start == start:
         before = await tx.fetch(f"{sql} AND at <= $2 ORDER BY at DESC LIMIT 1", key, start)

@@ -61,11 +61,14 @@ class SignalJudge:
         """Load the signals that an earlier collector left."""
         self._last = await latest_snapshot(tx, SIGNALS)
 
-    def conclude(self, evidence: MarketEvidence, macro: MacroEvidence) -> SignalConclusion | None:
-        """Judge the first reading of a minute; None for the others."""
-        if _is_same_minute(self._read, evidence.reading.as_of):
+    def conclude(
+        self, evidence: MarketEvidence, macro: MacroEvidence, *, is_new_venue: bool = False
+    ) -> SignalConclusion | None:
+        """Judge the first reading of a minute, or of a venue; None for the others."""
+        if _is_same_minute(self._read, evidence.reading.as_of) and not is_new_venue:
             return None
-        signals = judge_all(evidence, macro, self._labels)
+        # Hysteresis must not carry a label from one venue to another.
+        signals = judge_all(evidence, macro, {} if is_new_venue else self._labels)
         return SignalConclusion(signals, self._changes(signals))
 
     def conclude_failure(self, macro: MacroEvidence, venue: str) -> SignalConclusion | None:

@@ -24,9 +24,13 @@ from barograph.markets.evidence import (
     percentile_rank,
 )
 from barograph.markets.regime import EDGES_PCT
+from barograph.markets.view import UNAVAILABLE
 from barograph.signals.records import NOT_KNOWN, UNKNOWN, Signal, SignalResult, Signals
 
 log = logging.getLogger(__name__)
+
+NOT_AT_THIS_VENUE = NOT_KNOWN._replace(basis=f"{UNAVAILABLE.capitalize()}.")
+"""For what the venue in use doesn't publish."""
 
 
 class Bands(NamedTuple):
@@ -68,6 +72,7 @@ BREADTH = Bands(("shorts-pay", "balanced", "longs-pay"), (-20, 20), middle=1, ma
 PRESSURE = Bands(("quiet", "normal", "elevated", "extreme"), (20, 90, 99), middle=1, margin=2)
 POSITIONING = Bands(("short-extreme", "typical", "long-extreme"), (5, 95), middle=1, margin=3)
 TREND = Bands(("falling", "flat", "rising"), (-5, 5), middle=1, margin=1)
+SPREAD = Bands(("narrow", "typical", "wide"), (10, 90), middle=1, margin=3)
 VOLATILITY = Bands(("calm", "normal", "turbulent"), (20, 80), middle=1, margin=5)
 
 
@@ -114,6 +119,8 @@ def liquidation_pressure(evidence: MarketEvidence, previous: str | None) -> Sign
     too little of the last hour, or have less than seven days of hourly data.
     """
     known = evidence.trailing.liquidation_totals(evidence.min_watched_pct)
+    if evidence.lacks_liquidations:
+        return NOT_AT_THIS_VENUE
     if len(known) < WEEK_OF_HOURS:
         return _too_few(known, WEEK_OF_HOURS, "hours that we watched ourselves")
     if evidence.last_hour.watched_pct < evidence.min_watched_pct:
@@ -132,6 +139,8 @@ def btc_long_accounts(evidence: MarketEvidence, previous: str | None) -> SignalR
     edge by more than 3 points. The share counts accounts, not money. Unknown without a fresh value,
     or with less than fourteen days of hourly data.
     """
+    if evidence.lacks_long_accounts:
+        return NOT_AT_THIS_VENUE
     share = evidence.long_account_pct.get("BTC")
     known = evidence.trailing.long_accounts("BTC")
     if len(known) < FORTNIGHT_OF_HOURS:
@@ -183,7 +192,32 @@ def btc_realised_volatility(evidence: MarketEvidence, previous: str | None) -> S
     return SignalResult(VOLATILITY.label(rank, previous), value, backfill_basis(compared))
 
 
-def _too_few(known: Sequence[float], needed: int, what: str = "hours") -> SignalResult:
+def cross_venue_funding(evidence: MarketEvidence, previous: str | None) -> SignalResult:
+    """How far BTC funding rates differ between venues, compared with the last 30 days.
+
+    The value is the highest rate less the lowest, each converted to eight hours. The label follows
+    its percentile among the recorded hours of the same venues: narrow up to the 10th, wide from the
+    90th, typical in between. On the way back towards typical, the percentile must pass the edge by
+    more than 3 points. Unknown if fewer than two venues have a fresh rate, or with less than
+    fourteen days of hourly data of all of them.
+    """
+    if evidence.spreads is None:
+        return NOT_KNOWN._replace(basis="It compares venues, and this instance reads only one.")
+    spread = evidence.spreads.get("BTC")
+    if spread is None:
+        return NOT_KNOWN._replace(basis="Fewer than two venues have a fresh rate for BTC.")
+    count = len(spread.hours)
+    if count < FORTNIGHT_OF_HOURS:
+        return _too_few(spread.hours, FORTNIGHT_OF_HOURS, "hours of the same venues")
+    low, high = spread.ends
+    value = (
+        f"{spread.spread_pct:.4f} % per 8 h, {high} above {low}, "
+        f"{ordinal(spread.rank)} percentile of {count} hours"
+    )
+    return SignalResult(SPREAD.label(spread.rank, previous), value, backfill_basis(spread.hours))
+
+
+def _too_few(known: Sequence[object], needed: int, what: str = "hours") -> SignalResult:
     return NOT_KNOWN._replace(basis=f"It needs {needed} {what}, and we have {len(known)}.")
 
 
@@ -250,6 +284,7 @@ MARKET_METHODS = (
     Method("btc-long-accounts", "BTC long accounts", btc_long_accounts),
     Method("btc-open-interest-trend", "BTC open-interest trend", btc_open_interest_trend),
     Method("btc-realised-volatility", "BTC realised volatility", btc_realised_volatility),
+    Method("cross-venue-funding", "Cross-venue funding", cross_venue_funding),
 )
 """These judge by market evidence and their last label."""
 
@@ -271,20 +306,22 @@ def judge_all(
     """Judge every signal; `previous` holds the last labels by key."""
     at = evidence.reading.as_of
     market = [_judge(each, at, evidence, previous.get(each.key)) for each in MARKET_METHODS]
-    return _signals(at, evidence.reading.source, macro, market)
+    spread = (evidence.spreads or {}).get("BTC")
+    venues = [evidence.reading.source, *([] if spread is None else spread.sources)]
+    return _signals(at, venues, macro, market)
 
 
 def judge_macro(macro: MacroEvidence, venue: str, last: Signals | None) -> Signals:
     """Judge the signals from daily figures; the market's signals stay as they were."""
     known = {} if last is None else {each.key: each for each in last.signals}
     market = [known.get(each.key, _signal(each, NOT_KNOWN, macro.at)) for each in MARKET_METHODS]
-    return _signals(macro.at, venue, macro, market)
+    return _signals(macro.at, [venue], macro, market)
 
 
-def _signals(at: int, venue: str, macro: MacroEvidence, market: list[Signal]) -> Signals:
+def _signals(at: int, venues: Sequence[str], macro: MacroEvidence, market: list[Signal]) -> Signals:
     others = [_judge(each, at, macro) for each in MACRO_METHODS]
     are_known = any(each.label != UNKNOWN for each in others)
-    sources = dict.fromkeys([venue, *(macro.sources if are_known else [])])
+    sources = dict.fromkeys([*venues, *(macro.sources if are_known else [])])
     return Signals(at, "; ".join(sources), (*market, *others))
 
 

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 from barograph.board.board import Board
 from barograph.kit.documents import Document
 from barograph.kit.timestamps import SECOND
+from barograph.markets.venues import source_of
 from barograph.markets.view import PERPETUALS, is_fresh
 from barograph.settings import Settings
 from barograph.signals.documents import signals_document, unknown_signals
@@ -27,7 +28,7 @@ class SignalsReader:
         self._limit = int(settings.signals_max_age_seconds * SECOND)
         self._market_limit = int(settings.feed_max_age_seconds * SECOND)
         self._base_url = settings.base_url
-        self._source = settings.exchange_source
+        self._source = source_of(settings.venue_names[0], settings.exchange_source)
         figures = settings.macro_source or FIGURES
         self.sources = {
             method.key: figures if method.key in DAILY else self._source for method in METHODS

@@ -27,8 +27,13 @@ SHORT_CROWDED_PCT, SHORT_PCT, _, LONG_CROWDED_PCT = EDGES_PCT
 Levels = dict[str, Json]
 
 
+def method_of(venue: str) -> str:
+    """The method names the venue, so that a comparison across a change of venue abstains."""
+    return f"{METHOD} {venue}"
+
+
 def propose(
-    settlements: Sequence[SettledFunding], source: str, now: int, grace: int
+    settlements: Sequence[SettledFunding], source: str, now: int, grace: int, venue: str
 ) -> Proposal | None:
     """Propose a stance on the newest settlement; None unless its interval is running.
 
@@ -55,7 +60,7 @@ def propose(
             levels={"fundingRatePct8h": rates[-1], **score},
             decision=_decide(settlements, rates, score),
             conditions=list(_CONDITIONS),
-            method=METHOD,
+            method=method_of(venue),
             evidence=_evidence(settlements, source, rates, score),
         ),
     )

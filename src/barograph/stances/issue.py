@@ -57,6 +57,7 @@ class StanceInputs(NamedTuple):
     settlements: list[SettledFunding]
     """Those of the BTC perpetual with a known rate, oldest first."""
 
+    source: str
     venue: str
     rates: dict[str, list[RecordedFigure]]
     etf: EtfSeries
@@ -65,12 +66,14 @@ class StanceInputs(NamedTuple):
 async def read_inputs(tx: Transaction, settings: Settings, now: int) -> StanceInputs:
     """Read the newest evidence."""
     reading = await latest_snapshot(tx, PERPETUALS)
-    contract = bitcoin_contract(reading)
-    read = await newest_settlements(tx, contract, SETTLEMENTS)
-    reported = await newest_settlement_reports(tx, contract, SETTLEMENTS)
+    venue = settings.venue_names[0] if reading is None else reading.venue
+    contract = bitcoin_contract(reading, venue)
+    read = await newest_settlements(tx, venue, contract, SETTLEMENTS)
+    reported = await newest_settlement_reports(tx, venue, contract, SETTLEMENTS)
     return StanceInputs(
         settlements=known_settlements(read, reported, now),
-        venue="" if reading is None else reading.source,
+        source="" if reading is None else reading.source,
+        venue=venue,
         rates={name: await latest_figures(tx, name, DAYS) for name in rates.USED},
         etf=await etf_series(settings, lambda name: latest_figures(tx, name, DAYS)),
     )
@@ -197,7 +200,8 @@ class StanceIssuer:
     ) -> Proposal | NotIssuedYet | str:
         today, grace = day_of(now), self._grace
         if kind == funding.KIND:
-            proposed = funding.propose(inputs.settlements, inputs.venue, now, grace)
+            source, venue = inputs.source, inputs.venue
+            proposed = funding.propose(inputs.settlements, source, now, grace, venue)
             return proposed or "no settlement of the current interval is known"
         if kind == rates.KIND:
             return rates.propose(inputs.rates, now, today, grace, was_inverted=regime is True)

@@ -124,7 +124,7 @@ def incident_routes(
         INCIDENTS_PATH, **operation("getIncidents", IncidentList, *_PARAMETERS, responses=_ERRORS)
     )
     async def incidents(request: Request) -> Response:
-        given = given_parameters(request.query_params, _PARAMETERS, venue)
+        given = given_parameters(request.query_params, _PARAMETERS, [venue])
         checks = status.status(board, board.clock()).checks
         one_of(given, "check", [API, *(each.name for each in checks)], API)
         key = (INCIDENTS_PATH, tuple(sorted(given.items())))

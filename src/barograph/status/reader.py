@@ -7,6 +7,9 @@ from barograph.board.board import Board
 from barograph.history.guards import SignedHeads
 from barograph.kit.dependency_health import DependencyHealth
 from barograph.macro.records import MACRO_HEALTH
+from barograph.markets.disputes import DISPUTES
+from barograph.markets.failover import VENUE_IN_USE
+from barograph.markets.venues import BYBIT
 from barograph.markets.view import (
     BACKFILL,
     EXCHANGE_HEALTH,
@@ -16,7 +19,13 @@ from barograph.markets.view import (
     FreshnessLimits,
 )
 from barograph.stances.reader import STANCES
-from barograph.status.rules import Reachability, ServiceStatus, StatusInputs, assess
+from barograph.status.rules import (
+    Reachability,
+    ServiceStatus,
+    StandbyVenue,
+    StatusInputs,
+    assess,
+)
 from barograph.terms.sources import TERMS
 
 LimitsFailing = Callable[[], int | None]
@@ -35,6 +44,7 @@ class StatusReader:
         *,
         identity: Sequence[DependencyHealth] | None = None,
         payments: Sequence[DependencyHealth] | None = None,
+        venues: Sequence[str] = (BYBIT,),
     ) -> None:
         """Take the parts; `identity` and `payments` are None if not configured."""
         self._limits = limits
@@ -43,6 +53,7 @@ class StatusReader:
         self._signed = signed
         self._identity = identity
         self._payments = payments
+        self._venues = venues
 
     def status(self, board: Board, now: int) -> ServiceStatus:
         """The status at `now`."""
@@ -65,8 +76,26 @@ class StatusReader:
                 backfill=board.latest(BACKFILL),
                 unsigned=self._signed.failure,
                 unconfirmed=board.latest(TERMS),
+                in_use=board.latest(VENUE_IN_USE),
+                others=self._others(board),
+                venues=len(self._venues),
+                disputes=board.latest(DISPUTES),
             )
         )
+
+    def _others(self, board: Board) -> dict[str, StandbyVenue]:
+        """The venues that are not in use."""
+        in_use = board.latest(VENUE_IN_USE)
+        used = self._venues[0] if in_use is None else in_use.venue
+        return {
+            venue: StandbyVenue(
+                board.latest(EXCHANGE_HEALTH.of(venue)),
+                board.latest(PERPETUALS.of(venue)),
+                board.latest(BACKFILL if venue == self._venues[0] else BACKFILL.of(venue)),
+            )
+            for venue in self._venues
+            if venue != used
+        }
 
 
 def reachability(health: Sequence[DependencyHealth], now: int) -> Reachability:

@@ -1,5 +1,7 @@
 """The body of `/api/status`, and the rules that fill it (pure)."""
 
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
@@ -10,6 +12,8 @@ from barograph.history.records import Stances
 from barograph.kit.timestamps import DAY, MINUTE, SECOND, iso_timestamp
 from barograph.kit.wire import WireModel
 from barograph.macro.records import MacroHealth
+from barograph.markets.disputes import Disputes
+from barograph.markets.failover import VenueInUse
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import (
     MAJORS,
@@ -20,7 +24,8 @@ from barograph.markets.records import (
     Perpetuals,
     classes_left_out,
 )
-from barograph.markets.view import FreshnessLimits, is_fresh
+from barograph.markets.venues import publishes_liquidations, publishes_long_accounts
+from barograph.markets.view import UNAVAILABLE, FreshnessLimits, is_fresh
 from barograph.stances.etf import KIND as ETF_STANCE
 from barograph.terms.sources import SELLING, SOURCES, Unconfirmed
 
@@ -92,6 +97,14 @@ class Reachability(NamedTuple):
     """Why it fails, if that can be published."""
 
 
+class StandbyVenue(NamedTuple):
+    """What is known about a venue that is not in use."""
+
+    health: ExchangeHealth | None
+    perpetuals: Perpetuals | None
+    backfill: BackfillProgress | None
+
+
 class StatusInputs(NamedTuple):
     """Everything that a worker knows about the service's health at `now`."""
 
@@ -120,16 +133,31 @@ class StatusInputs(NamedTuple):
     unconfirmed: Unconfirmed | None = None
     """The sources whose terms are not confirmed; None before the service published them."""
 
+    in_use: VenueInUse | None = None
+    """The venue in use; None before the first reading."""
+
+    others: Mapping[str, StandbyVenue] = MappingProxyType({})
+    """The other configured venues."""
+
+    venues: int = 1
+    """How many venues are configured."""
+
+    disputes: Disputes | None = None
+    """None before the venues were first compared."""
+
 
 def assess(inputs: StatusInputs) -> ServiceStatus:
     """Judge every part, and the service as a whole."""
     checks = [
         _market_feed(inputs),
         _exchange(inputs),
+        _venue(inputs),
+        *(_standby(inputs, name, each) for name, each in inputs.others.items()),
         _collector(inputs),
         _long_accounts(inputs),
         _liquidations(inputs),
         _backfill(inputs),
+        _cross_venue(inputs),
         _database(inputs),
         _limits(inputs),
         _macro(inputs),
@@ -171,13 +199,14 @@ def _overall(by_name: dict[str, CheckStatus]) -> Condition:
 
 def _feed(inputs: StatusInputs, condition: Condition) -> FeedStatus:
     newest, totals = inputs.perpetuals, inputs.liquidations
+    lacks = _liquidations(inputs).status == "not_configured"
     return FeedStatus(
         status=condition,
         source=None if newest is None else newest.source,
         last_update=None if newest is None else iso_timestamp(newest.as_of),
         age_seconds=None if newest is None else _seconds(inputs.now - newest.as_of),
         max_age_seconds=_seconds(inputs.limits.perpetuals),
-        liquidation_coverage_pct=None if totals is None else totals.watched_pct,
+        liquidation_coverage_pct=None if totals is None or lacks else totals.watched_pct,
     )
 
 
@@ -203,18 +232,47 @@ def _market_feed(inputs: StatusInputs) -> Check:
     return _check(name, "ok", f"{age}, limit {shown_limit}")
 
 
-def _exchange(inputs: StatusInputs) -> Check:
-    name, health = "exchange", inputs.health
+def _venue(inputs: StatusInputs) -> Check:
+    """The venue in use, and why it is another one than the primary."""
+    in_use, primary = inputs.in_use, inputs.limits.primary
+    if in_use is None or in_use.venue == primary:
+        return _check("venue", "ok", f"{primary} is in use")
+    used = f"{in_use.venue} has been in use since {iso_timestamp(in_use.since)}"
+    why = "" if in_use.before is None else f" ({in_use.before}: {in_use.reason})"
+    return _check("venue", "degraded", used + why)
+
+
+def _standby(inputs: StatusInputs, name: str, venue: StandbyVenue) -> Check:
+    """A venue that is read, but not in use."""
+    health, reading = venue.health, venue.perpetuals
     if health is None:
-        return _check(name, "degraded", "not called yet")
+        return _check(name, "warming_up", "not called yet")
+    problem = _problem(inputs, health)
+    if problem is not None:
+        return _check(name, "degraded", f"not in use; {problem}")
+    listed = 0 if reading is None else len(reading.contracts)
+    filled = venue.backfill
+    past = "" if filled is None else f"; {filled.done} of {filled.total} contracts are back-filled"
+    return _check(name, "ok", f"recorded, not in use: {listed} contracts{past}")
+
+
+def _problem(inputs: StatusInputs, health: ExchangeHealth | None) -> str | None:
+    """Why a venue can't be read; None if it can."""
+    if health is None:
+        return "not called yet"
     if health.failure is not None and health.failing_since is not None:
         why = _GEO_BLOCK if health.failure == Forbidden.kind else ""
-        since = iso_timestamp(health.failing_since)
-        return _check(name, "degraded", f"{health.failure} since {since}{why}")
+        return f"{health.failure} since {iso_timestamp(health.failing_since)}{why}"
     if not is_fresh(health.as_of, inputs.limits.perpetuals, inputs.now):
-        silent = _seconds(inputs.now - health.as_of)
-        return _check(name, "degraded", f"not called for {silent:g} s")
-    reading = inputs.perpetuals
+        return f"not called for {_seconds(inputs.now - health.as_of):g} s"
+    return None
+
+
+def _exchange(inputs: StatusInputs) -> Check:
+    name, reading = "exchange", inputs.perpetuals
+    problem = _problem(inputs, inputs.health)
+    if problem is not None:
+        return _check(name, "degraded", problem)
     left_out = "" if reading is None else _left_out(reading)
     if reading is not None and reading.refused:
         refused = sorted(reading.refused.items())
@@ -237,9 +295,11 @@ def _left_out(reading: Perpetuals) -> str:
 
 
 def _collector(inputs: StatusInputs) -> Check:
-    if inputs.health is None:
+    known = [inputs.health, *(each.health for each in inputs.others.values())]
+    reported = [each.as_of for each in known if each is not None]
+    if not reported:
         return _check("collector", "degraded", "has not reported yet")
-    silent = inputs.now - inputs.health.as_of
+    silent = inputs.now - max(reported)
     if silent < inputs.limits.perpetuals:
         return _check("collector", "ok", "collecting")
     return _check("collector", "degraded", f"has not reported for {_seconds(silent):g} s")
@@ -247,6 +307,9 @@ def _collector(inputs: StatusInputs) -> Check:
 
 def _long_accounts(inputs: StatusInputs) -> Check:
     """Only the majors count; other contracts come and go with the rotation."""
+    lacking = _lacking(inputs, "long-accounts", publishes_long_accounts)
+    if lacking is not None:
+        return lacking
     contracts = () if inputs.perpetuals is None else inputs.perpetuals.contracts
     shares = {} if inputs.shares is None else inputs.shares.shares
     fresh = {
@@ -263,7 +326,20 @@ def _long_accounts(inputs: StatusInputs) -> Check:
     return _check("long-accounts", "ok", "sampled")
 
 
+def _lacking(
+    inputs: StatusInputs, name: str, publishes: Callable[[str, str], bool]
+) -> Check | None:
+    """The check of something that the venue in use doesn't publish, which is no failure."""
+    used = None if inputs.perpetuals is None else inputs.perpetuals.venue
+    if used is None or publishes(used, inputs.limits.primary):
+        return None
+    return _check(name, "not_configured", f"{UNAVAILABLE} ({used})")
+
+
 def _liquidations(inputs: StatusInputs) -> Check:
+    lacking = _lacking(inputs, "liquidations", publishes_liquidations)
+    if lacking is not None:
+        return lacking
     found = _coverage(inputs)
     count = 0 if inputs.perpetuals is None else len(inputs.perpetuals.unwatched)
     unwatched = f"; contracts without a liquidation topic: {count}" if count else ""
@@ -312,6 +388,24 @@ def _backfill(inputs: StatusInputs) -> Check:
     if progress.done < progress.total and expected_at is not None:
         return _warming_up(name, expected_at, done)
     return _check(name, "warming_up" if progress.done < progress.total else "ok", done)
+
+
+def _cross_venue(inputs: StatusInputs) -> Check:
+    """Whether the venues' values fit one another."""
+    name, found = "cross-venue", inputs.disputes
+    if inputs.venues <= 1:
+        return _check(name, "not_configured", "only one venue is read")
+    if found is None:
+        return _check(name, "warming_up", "not compared yet")
+    disputed = [
+        f"{each.venue} {each.measure} disputed since {iso_timestamp(each.since)}: {each.why}"
+        for each in found.disputes
+    ]
+    if disputed:
+        return _check(name, "degraded", "; ".join(disputed))
+    if inputs.now < found.ready_at:
+        return _warming_up(name, found.ready_at, "the venues' usual levels are not known yet")
+    return _check(name, "ok", f"{inputs.venues} venues compared; nothing is disputed")
 
 
 def _database(inputs: StatusInputs) -> Check:
@@ -418,6 +512,8 @@ def _with_terms(checks: list[Check], unconfirmed: Unconfirmed | None) -> list[Ch
             unread.append(_check(name, "not_configured", why))
     noted = []
     for name, status, detail in ((each.name, each.status, each.detail) for each in checks):
+        if name in unconfirmed.unused:  # a venue that this worker expects, but nobody reads
+            continue
         first = absent.get(name, detail) if status == "not_configured" else detail
         noted.append(_check(name, status, "; ".join([first, *notes.get(name, [])])))
     return noted + unread
