@@ -164,6 +164,12 @@ class Throttled(UpstreamError):
         self.retry_after = retry_after
 
 
+class Disputed(UpstreamError):
+    """The upstream's values contradict those of other upstreams."""
+
+    kind = "disputed"
+
+
 class Forbidden(UpstreamError):
     """The upstream will not serve us; a retry does not help."""
 

@@ -94,16 +94,28 @@ def demo(
 @demo.command()
 @click.argument(
     "part",
-    type=click.Choice(["exchange", "macro", "identity", "facilitator", "history", "stance"]),
+    type=click.Choice(
+        [
+            *("exchange", "bybit", "hyperliquid", "binance"),
+            *("macro", "identity", "facilitator", "history", "stance"),
+        ]
+    ),
 )
 @click.argument("state", type=click.Choice(["on", "off"]))
 @click.option("--kind", help="The fault (default: outage). `--kind list` shows all of them.")
-@click.option("--symbol", help="The contract to delist, with `--kind delisting`.")
+@click.option("--symbol", help="Only this contract, for kinds that take one, such as `delisting`.")
 @click.option("--path", help="Break only one path or file, for example with `--kind hang`.")
 @click.option("--days", type=int, help="The delay of macro data, with `--kind late`.")
 @_data_option
 def fault(part: str, state: str, kind: str | None, data: Path, **limits: str | int | None) -> None:
     """Break a part of the running demo, or repair it.
+
+    `exchange` breaks Bybit. If the fault stops Bybit's readings, it breaks the other exchanges too,
+    so that none of them takes over.
+
+    The last kinds of each exchange (doubled-open-interest, inverted-side, wrong-unit,
+    wrong-interval) put wrong numbers into replies that look right, for all contracts or for one
+    --symbol.
 
     `off` without --kind ends all faults of that part. An expired stance stays expired until you
     switch the fault off, or until new evidence gives the stance a new version.
@@ -111,8 +123,11 @@ def fault(part: str, state: str, kind: str | None, data: Path, **limits: str | i
     \b
     Examples:
       barograph demo fault exchange on
-      barograph demo fault exchange on --kind hang
       barograph demo fault exchange off
+      barograph demo fault bybit on
+      barograph demo fault bybit on --kind hang
+      barograph demo fault hyperliquid on --kind geo-block
+      barograph demo fault binance on --kind doubled-open-interest
       barograph demo fault macro on --kind late --days 5
       barograph demo fault identity on --kind hang
       barograph demo fault facilitator on --kind settle-timeout
@@ -136,10 +151,26 @@ def fault(part: str, state: str, kind: str | None, data: Path, **limits: str | i
     if state == "off" and kind is None:
         command = {"off": "all"}
     command |= {name: value for name, value in limits.items() if value is not None}
-    reply: dict[str, Any] = send_command(_place(data, part), command)
+    server = "exchange" if part == "bybit" else part
+    reply: dict[str, Any] = send_command(_place(data, server), command)
     if not reply["ok"]:
         raise click.UsageError(reply["error"])
+    for shared in _shared(command) if part == "exchange" else ():
+        for name in ("hyperliquid", "binance"):
+            send_command(_place(data, name), shared)
     click.echo(f"{part}: {', '.join(reply['active']) or 'no fault'}")
+
+
+def _shared(command: dict[str, object]) -> list[dict[str, object]]:
+    """The command for the other exchanges; none if the fault leaves readings of Bybit."""
+    from barograph.demo.servers.faults import SILENCING
+
+    if "off" in command:
+        return [command]
+    name = SILENCING.get(str(command["fault"]))
+    if name is None or command.get("path") not in {None, "tickers"}:
+        return []
+    return [{"fault": name, "on": command["on"]}]
 
 
 def _break_history(data: Path, on: bool, kind: str | None) -> None:
@@ -249,10 +280,10 @@ def proof(wallet: str, what: str, data: Path) -> None:
 @demo.command()
 @click.option(
     "--port",
-    type=click.IntRange(1, 65531),
+    type=click.IntRange(1, 65529),
     default=9000,
     show_default=True,
-    help="Port of the exchange. The other servers use the four ports after it.",
+    help="Port of the simulated Bybit. The other servers use the six ports after it.",
 )
 @_data_option
 def servers(port: int, data: Path) -> None:
@@ -264,7 +295,7 @@ def servers(port: int, data: Path) -> None:
     \b
     Examples:
       barograph demo servers --data rehearsal/world > rehearsal/world.env
-      barograph demo fault exchange on --data rehearsal/world
+      barograph demo fault bybit on --data rehearsal/world
     """
     import asyncio
 
@@ -279,6 +310,8 @@ def servers(port: int, data: Path) -> None:
 @click.option("--macro-port", type=int)
 @click.option("--identity-port", type=int)
 @click.option("--facilitator-port", type=int)
+@click.option("--hyperliquid-port", type=int)
+@click.option("--binance-port", type=int)
 @click.option("--extra-contracts", type=click.IntRange(0, 2000), default=0)
 @_data_option
 @child_option

@@ -35,9 +35,11 @@ from barograph.cli.demo_databases import (
 from barograph.cli.demo_settings import demo_settings, welcome
 from barograph.demo.files import load_or_create_anchor
 from barograph.demo.replay.replay import replay
+from barograph.demo.servers.binance import running_binance
 from barograph.demo.servers.control import HOST
 from barograph.demo.servers.exchange import run_exchange
 from barograph.demo.servers.facilitator import load_ledger, running_facilitator
+from barograph.demo.servers.hyperliquid import running_hyperliquid
 from barograph.demo.servers.identity import (
     DEMO_USERS,
     demo_token,
@@ -48,6 +50,7 @@ from barograph.demo.servers.macro_server import running_macro
 from barograph.demo.servers.mailbox import running_mailbox
 from barograph.demo.servers.wallets import load_or_create_wallets
 from barograph.demo.world.macro import MacroWorld
+from barograph.demo.world.venues import VENUES
 from barograph.demo.world.world import World
 from barograph.entitlements.store import FEED, RESERVE, Entitlements, Holder, Tier
 from barograph.errors import BarographError
@@ -61,6 +64,9 @@ from barograph.kit.operating_system import free_port, lock_folder, require_free_
 from barograph.kit.timestamps import DAY, SECOND
 from barograph.settings import PREFIX, Settings
 from barograph.supervisor import Child, Supervisor
+
+SERVERS = ("exchange", "mail", "macro", "identity", "facilitator", *VENUES)
+"""The simulated servers; the exchange is Bybit."""
 
 READY_SECONDS = 60
 PERIOD_DAYS = 30
@@ -80,7 +86,7 @@ def run_demo(
     given = read_demo_settings(data)  # only its database servers, log format and metrics are used
     configure_logs("warning", given.log_format)
     require_free_port(HOST, port)
-    names = ["exchange", "mail", "macro", "identity", *(["facilitator"] if x402 else [])]
+    names = [name for name in SERVERS if x402 or name != "facilitator"]
     ports = {name: free_port(HOST) for name in names}
     passed = {name: getattr(given, name) for name in ("log_format", "metrics_host", "metrics_port")}
     settings = demo_settings(data, port, workers, ports, {**demo_urls(given), **passed})
@@ -146,6 +152,8 @@ async def run_world(
     macro_port: int | None = None,
     identity_port: int | None = None,
     facilitator_port: int | None = None,
+    hyperliquid_port: int | None = None,
+    binance_port: int | None = None,
     extra_contracts: int | None = None,
 ) -> None:
     """Run the simulated exchange, and each other server that has a port, until cancelled."""
@@ -162,13 +170,16 @@ async def run_world(
         if facilitator_port is not None:
             ledger = load_ledger(data)
             await stack.enter_async_context(running_facilitator(ledger, port=facilitator_port))
+        if hyperliquid_port is not None:
+            await stack.enter_async_context(running_hyperliquid(world, port=hyperliquid_port))
+        if binance_port is not None:
+            await stack.enter_async_context(running_binance(world, port=binance_port))
         await run_exchange(world, HOST, port)
 
 
 async def run_servers(data: Path, port: int) -> None:
-    """Print the settings for the simulated servers, and run them on five ports until cancelled."""
-    names = ("exchange", "mail", "macro", "identity", "facilitator")
-    ports = {name: port + offset for offset, name in enumerate(names)}
+    """Print the settings for the simulated servers, and run them on seven ports until cancelled."""
+    ports = {name: port + offset for offset, name in enumerate(SERVERS)}
     for number in ports.values():
         require_free_port(HOST, number)
     load_or_create_wallets(data)
@@ -183,7 +194,7 @@ async def run_servers(data: Path, port: int) -> None:
         if name.removeprefix(PREFIX).lower() in used:
             click.echo(f'{name}="{value}"')
     sys.stdout.flush()
-    others = {f"{name}_port": ports[name] for name in names[1:]}
+    others = {f"{name}_port": ports[name] for name in SERVERS[1:]}
     await run_world(data, port, **others)
 
 

@@ -8,12 +8,14 @@ from typing import Any
 
 from pydantic import SecretStr
 
+from barograph.demo.servers.binance_stream import COMBINED as BINANCE_STREAM_PATH
 from barograph.demo.servers.control import HOST
 from barograph.demo.servers.exchange import STREAM_PATH
 from barograph.demo.servers.facilitator import RPC_PATH
 from barograph.demo.servers.identity import API_KEY
 from barograph.demo.servers.macro_files import FUND_PATH
 from barograph.demo.servers.wallets import DECIMALS, NETWORK, PAY_TO, TOKEN, demo_proof
+from barograph.demo.world.venues import BINANCE, HYPERLIQUID, VENUES
 from barograph.entitlements.purchases import feed_requirements, stance_requirements
 from barograph.kit.clock import system_clock
 from barograph.payments.proof import wire_requirements
@@ -65,8 +67,20 @@ def demo_settings(
         identity_cache_seconds=0,  # so that a fault shows at once
         webhooks_allow_local=True,
         **taken,
+        **venue_settings(places),
         **(payment_settings(places["facilitator"]) if "facilitator" in places else {}),
     )
+
+
+def venue_settings(places: Mapping[str, str]) -> dict[str, Any]:
+    """The settings for reading every simulated venue that has a place."""
+    found: dict[str, Any] = {"venues": ",".join(["bybit", *(v for v in VENUES if v in places)])}
+    if HYPERLIQUID in places:
+        found["hyperliquid_url"] = f"http://{places[HYPERLIQUID]}"
+    if BINANCE in places:
+        found["binance_rest_url"] = f"http://{places[BINANCE]}"
+        found["binance_stream_url"] = f"ws://{places[BINANCE]}{BINANCE_STREAM_PATH}"
+    return found
 
 
 def payment_settings(place: str) -> dict[str, Any]:
@@ -117,6 +131,7 @@ Open:
   Market state  {base}/api/agent/market-state
   A perpetual   {base}/api/agent/derivatives?symbol=ETH
   Perpetuals    {base}/api/v1/perpetuals
+  All venues    {base}/cross (API: {base}/api/v1/cross)
   A series      {base}/api/v1/series/funding?symbol=ETH
   Events        {base}/api/v1/events (add /stream to wait for more)
   Briefs        {base}/api/agent/briefs
@@ -125,15 +140,18 @@ Open:
   Status        {base}/api/status
   History       {base}/api/history/checkpoint
   Feed          {base}/api/feed/now (needs a bearer token)
-  Exchange      {settings.exchange_rest_url} (simulated Bybit v5)
+  Exchanges     {settings.exchange_rest_url} (simulated Bybit v5)
+                {settings.hyperliquid_url} (simulated Hyperliquid)
+                {settings.binance_rest_url} (simulated Binance USDⓈ-M)
 
 Try in a second terminal:
   Create a key  {program} keys create --email you@example.com {folder}
   Read mail     {program} demo mail {folder}
                 (first ask for a key at {base}/developers)
   Get a token   {program} demo token --tier feed {folder}{buying}
-  Break it      {program} demo fault exchange on {folder}
-  Repair it     {program} demo fault exchange off {folder}
+  Break it      {program} demo fault bybit on {folder}
+                (or hyperliquid, binance; `--kind list` shows how)
+  Repair it     {program} demo fault bybit off {folder}
 
 Bearer token of a Feed subscriber, valid for one hour:
 {token}

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from barograph.errors import BarographError, Throttled, Unreachable, UpstreamError
 from barograph.settings import Settings
 from barograph.upstream.http import tls_context
 
@@ -108,6 +109,35 @@ async def reply_problem(address: str) -> Diagnosis | None:
             "answers, or the address is wrong",
         )
     return None
+
+
+async def explain_failure(
+    error: BarographError, host: str, remedy: str, page: str | None = None
+) -> Diagnosis:
+    """Explain a failure: what broke the connection, or what answered at `page` instead."""
+    problem = connection_problem(error, host)
+    if problem is None and page is not None and not isinstance(error, Throttled):
+        problem = await reply_problem(page)
+    kind = f"{error.kind}: " if isinstance(error, UpstreamError) else ""
+    if problem is None and isinstance(error, Unreachable):
+        kind = "an outage: "  # it did answer
+    found = problem or failed(str(error), remedy)
+    return found._replace(detail=kind + found.detail)
+
+
+def unread(source: str, settings: Settings) -> Diagnosis:
+    """A source that answers, but that the operator has not confirmed."""
+    accept = command(f"terms accept {source}", settings)
+    return note("it answers, but is not read, because its terms are not confirmed", accept)
+
+
+async def only_opened(source: str, address: str, settings: Settings) -> Diagnosis:
+    """Only connect: a source without confirmation is not asked for data, and can't fail."""
+    problem = await open_problem(address)
+    if problem is None:
+        return unread(source, settings)
+    detail = f"not read, because its terms are not confirmed; {problem.detail}"
+    return note(detail, problem.remedy)
 
 
 def host_of(address: str) -> str:

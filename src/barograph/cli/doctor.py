@@ -32,9 +32,9 @@ log = logging.getLogger(__name__)
 def doctor(data: Path | None, as_json: bool) -> None:
     """Check what could keep this instance from working.
 
-    Checks this machine and every configured service: the exchange, the publishers of daily figures,
-    the identity provider, payments and the mail server. docs/doctor.md explains each line and the
-    exit codes.
+    Checks this machine, which exchanges answer from here, and every configured service: the
+    publishers of daily figures, the identity provider, payments and the mail server. docs/doctor.md
+    explains each line and the exit codes.
 
     \b
     Example:
@@ -70,7 +70,7 @@ def _line(found: "Diagnosis") -> str:
 
 async def examine(settings: "Settings") -> "AsyncIterator[Diagnosis]":
     """Run every check at once, and yield the results in order."""
-    from barograph.cli import doctor_limits, doctor_local, doctor_upstreams
+    from barograph.cli import doctor_limits, doctor_local, doctor_upstreams, doctor_venues
     from barograph.terms.store import without_unconfirmed
 
     unconfirmed = await doctor_local.read_terms(settings)
@@ -78,8 +78,9 @@ async def examine(settings: "Settings") -> "AsyncIterator[Diagnosis]":
         **doctor_local.CHECKS,
         **doctor_limits.CHECKS,
         "terms": partial(doctor_local.check_terms, unconfirmed),
+        **doctor_venues.venue_checks(settings, unconfirmed),
         **doctor_upstreams.CHECKS,
-        **doctor_upstreams.unread(settings, unconfirmed),
+        **doctor_upstreams.unread_publishers(settings, unconfirmed),
     }
     used = without_unconfirmed(settings, unconfirmed)
     tasks = [asyncio.create_task(bounded(name, check(used))) for name, check in checks.items()]

@@ -41,7 +41,7 @@ from barograph.kit.operating_system import is_exposed, is_world_writable, requir
 from barograph.kit.sqlite import SAFE_WAL, SQLiteDatabase, sqlite_version
 from barograph.kit.timestamps import iso_timestamp
 from barograph.settings import Settings, reachable
-from barograph.terms.sources import BYBIT, PAGE, Unconfirmed
+from barograph.terms.sources import PAGE, Unconfirmed, usable_venues
 from barograph.terms.store import unconfirmed_sources
 from barograph.web.shared_secrets import SHARE_SECRETS
 
@@ -285,8 +285,8 @@ async def check_terms(unconfirmed: Unconfirmed, settings: Settings) -> Diagnosis
     ]
     if unconfirmed.unused:
         found.append(f"not confirmed and not used: {', '.join(unconfirmed.unused)}")
-    if BYBIT in unconfirmed.unused:
-        found.append("`collect` does not start without bybit")
+    if not usable_venues(settings.venue_names, unconfirmed):
+        found.append("`collect` does not start until you confirm a venue")
     accept = f"`{command('terms accept SOURCE', settings)}`"
     return note("; ".join(found), f"read {PAGE}, then confirm each source you may use: {accept}")
 

@@ -56,6 +56,7 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
     from barograph.kit.logs import configure_logs
     from barograph.kit.operating_system import die_with_parent, require_free_port
     from barograph.terms.sources import require_venue
+    from barograph.terms.store import without_unconfirmed
     from barograph.web.server import check_configuration, run_server
     from barograph.web.shared_secrets import require_shared_secrets, web_secrets
 
@@ -77,14 +78,15 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
     secrets = web_secrets(settings)
     run_on_database(settings, lambda it: require_shared_secrets(it, settings.data, secrets))
     if collect:
-        require_venue(unconfirmed, settings.data)
+        require_venue(settings.venue_names, unconfirmed, settings.data)
         asyncio.run(_serve_and_collect(settings))
         return
     if child is None:
         _say_ready(settings)
     else:
         die_with_parent(child)
-    settings = _without_unconfirmed_sale(settings, unconfirmed)
+    # The web side must have the same primary venue as the collector.
+    settings = without_unconfirmed(_without_unconfirmed_sale(settings, unconfirmed), unconfirmed)
     os.environ.update(settings.to_environment())  # the workers read it after the fork
     run_server(settings)
 
@@ -167,7 +169,7 @@ async def _serve_and_collect(settings: "Settings") -> None:
 @data_option
 @child_option
 def collect(data: Path | None, child: int | None) -> None:
-    """Collect from the exchange until stopped; a second collector waits to take over.
+    """Collect from the exchanges until stopped; a second collector waits to take over.
 
     It reads only sources whose terms you have confirmed: see `barograph terms`.
 
@@ -192,7 +194,7 @@ def collect(data: Path | None, child: int | None) -> None:
         _warn_if_owner(settings)
     prepare_history(settings)
     unconfirmed = _prepare_database(settings)
-    require_venue(unconfirmed, settings.data)
+    require_venue(settings.venue_names, unconfirmed, settings.data)
     _warn_of(unconfirmed)
     # Payments stay configured: the collector resolves earlier ones even while nothing is sold.
     asyncio.run(_collect(without_unconfirmed(settings, unconfirmed)))

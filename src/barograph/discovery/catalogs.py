@@ -53,7 +53,15 @@ _APIS = {
 _ENDPOINTS = tuple(
     f"/api/v1/{each}"
     for each in (
-        *("perpetuals", "series/funding", "liquidations", "events", "events/stream"),
+        *(
+            "perpetuals",
+            "cross",
+            "venues",
+            "series/funding",
+            "liquidations",
+            "events",
+            "events/stream",
+        ),
         *("incidents", "signals", "webhooks", "webhook-key", "keys"),
     )
 )

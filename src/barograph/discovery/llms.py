@@ -4,6 +4,7 @@ Both are written from the OpenAPI document. `/llms.txt` alone is enough to call 
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from urllib.parse import urlencode
@@ -37,6 +38,7 @@ _TWINS = {
 _NOTES = {
     "getDerivatives": "`available` is false for an unknown symbol.",
     "getMarketState": "With a citation to quote.",
+    "getCross": "A total is null while a venue is missing.",
     "getEvents": "Pass the last `id` that you have seen as `after`.",
     "getStatus": "Always 200; read `status`.",
     "getHistory": "For the next page, pass `next` as `after`.",
@@ -61,9 +63,21 @@ _LEFT_OUT = {"style", "format", "cursor"}
 _ELSEWHERE = {ENTITLED, PAID, MCP, DESCRIPTIONS}
 """Tags without a section of links to endpoints in `/llms.txt`."""
 
-_ONE_ENTRY = "Examples show only the first entry of each list.\n"
+_ONE_ENTRY = (
+    "Examples show only the first entry of each list. ″ stands for the description that the same "
+    "name has last above.\n"
+)
 _PAGE = {"as_of", "count", "next"}
 """Members of a list whose `count` is the number of entries on the page."""
+
+_WORTH = 100
+"""The length from which repeated lines become a reference."""
+
+_DITTO = "″"
+_DESCRIBED = re.compile(
+    r"^(?P<head>- `(?P<name>[^`]+)` \([^\n]*?\)): (?P<text>.{12,})$", re.MULTILINE
+)
+"""A line about a parameter or a member."""
 
 _META = "io.modelcontextprotocol/"
 
@@ -86,12 +100,34 @@ def llms_full_text(schema: Schema) -> str:
     for tag in schema["tags"]:
         parts.append(f"## {_heading(tag['name'])}\n\n{tag['description']}\n")
         for path, method, operation in _operations(schema, tag["name"]):
-            call = "curl -N" if tag["name"] == STREAM else method
-            example = f"- Example: {call} {base_url}{example_target(path, operation)}"
+            call = f"curl -N {base_url}" if tag["name"] == STREAM else f"{method} "
+            example = f"- Example: {call}{example_target(path, operation)}"
             text = f"### {method} {path}\n\n{operation['summary']}. {operation['description']}\n"
-            parts += [text, *_inputs(operation), example, *_errors(operation), ""]
+            inputs = _once("Parameters", _inputs(operation), path, shown)
+            errors = _once("Errors", _errors(operation), path, shown)
+            parts += [text, *inputs, example, *errors, ""]
             parts.append(_body(path, operation, schemas, shown))
-    return "\n".join([*parts, _mcp_link(base_url), _end(base_url)])
+    return _without_repeats("\n".join([*parts, _mcp_link(base_url), _end(base_url)]))
+
+
+def _once(what: str, lines: list[str], path: str, shown: dict[str, str]) -> list[str]:
+    """Lines about an operation, or the path that has the same ones."""
+    text = "\n".join(lines)
+    place = shown.setdefault(text, path) if len(text) >= _WORTH else path
+    return lines if place == path else [f"- {what}: as {place}"]
+
+
+def _without_repeats(text: str) -> str:
+    """The text with a ditto mark where a name has the same description as last time."""
+    last: dict[str, str] = {}
+
+    def write(found: re.Match[str]) -> str:
+        name = re.split(r"[.\]]", found["name"])[-1]
+        is_same = last.get(name) == found["text"]
+        last[name] = found["text"]
+        return f"{found['head']} {_DITTO}" if is_same else found[0]
+
+    return _DESCRIBED.sub(write, text)
 
 
 def _base_url(schema: Schema) -> str:
@@ -133,7 +169,11 @@ def _link(path: str, method: str, operation: Schema, base_url: str) -> str:
 
 
 def _short_inputs(operation: Schema) -> Iterator[str]:
-    names = [f"`{each['name']}`{_choices(each)}" for each in operation["parameters"]]
+    names = [
+        f"`{each['name']}`{_choices(each)}"
+        for each in operation["parameters"]
+        if each["in"] != "path" or _choices(each)  # the address shows it
+    ]
     if names:
         yield f"Parameters: {', '.join(names)}."
     for line in _request_body(operation):
@@ -240,7 +280,7 @@ def _body(path: str, operation: Schema, schemas: Schema, shown: dict[str, str]) 
     if place == path:
         members = [
             f"- `{name}` ({kind}){f': {text}' if text else ''}"
-            for name, kind, text in _members("", body["schema"], schemas)
+            for name, kind, text in _members("", body["schema"], schemas, path, shown)
         ]
     example = ["", "```json", _compact(_cut(body["example"])), "```"] if "example" in body else []
     return "\n".join([f"Body of {status}:", "", *members, *example, ""])
@@ -254,17 +294,36 @@ def _cut(part: object) -> object:
     return [_cut(each) for each in part[:1]] if isinstance(part, list) else part
 
 
-def _members(within: str, schema: Schema, schemas: Schema) -> Iterator[tuple[str, str, str]]:
-    """Every member of a body: its name, its JSON type and its description."""
+def _members(
+    within: str, schema: Schema, schemas: Schema, path: str, shown: dict[str, str]
+) -> Iterator[tuple[str, str, str]]:
+    """Every member of a body: its name, its JSON type and its description.
+
+    The members of an object that `shown` has are not listed again.
+    """
     schema = _resolved(schema, schemas)
     for choice in schema.get("anyOf", ()):
-        yield from _members(within, choice, schemas)
+        yield from _members(within, choice, schemas, path, shown)
     if "items" in schema:
-        yield from _members(f"{within}[]", schema["items"], schemas)
+        yield from _members(f"{within}[]", schema["items"], schemas, path, shown)
     for name, member in schema.get("properties", {}).items():
         inner = f"{within}.{name}" if within else name
-        yield inner, type_of(member, schemas), member.get("description", "")
-        yield from _members(inner, member, schemas)
+        kind, text = type_of(member, schemas), member.get("description", "")
+        objects = [each for each in _objects(member) if "properties" in schemas[each]]
+        known = [shown[each] for each in objects if each in shown]
+        if known:
+            yield inner, kind, f"{text} Members as {known[0]}.".lstrip()
+            continue
+        yield inner, kind, text
+        shown.update(dict.fromkeys(objects, f"`{inner}` of {path}"))
+        yield from _members(inner, member, schemas, path, shown)
+
+
+def _objects(schema: Schema) -> Iterator[str]:
+    """The names of the schemas of a member or of its entries."""
+    for each in (schema, *schema.get("anyOf", ()), schema.get("items", {})):
+        if "$ref" in each:
+            yield each["$ref"].rpartition("/")[2]
 
 
 def type_of(schema: Schema, schemas: Schema) -> str:
@@ -298,7 +357,7 @@ Free, no key needed. {NOTICE}
 
 Base address: {base_url}
 
-- Every link below works: most are example calls (GET), the others describe a call. Responses \
+- Most links below are example calls (GET), the others describe a call. Responses \
 are UTF-8 JSON; `.csv` paths return CSV. Badges are SVG, with `style=flat` (default) or \
 `flat-square`; replace `.svg` with `.json` for the Shields version.
 - Times are ISO 8601 in UTC, except `nextFundingTime`: milliseconds since the Unix epoch. Zero is \
@@ -307,7 +366,7 @@ funding series are per 8 hours, except settled-funding.
 - A symbol is a base asset (BTC, 1000PEPE) or a full name (BTCUSDT) of a USDT perpetual, in any \
 case; under /api/v1 also bitcoin or PEPE.
 - Lists under /api/v1 are `{{as_of, venue, source, notice, count, <list>, next}}`. Follow `next` \
-unchanged until it is null. For CSV of perpetuals, series and liquidations, add `format=csv`. \
+unchanged until it is null. Add `format=csv` for CSV of perpetuals, cross, series, liquidations. \
 `from` and `to` are dates, ISO times or Unix milliseconds; `to` is not included. \
 Unknown parameters are an error there; other free endpoints ignore them.
 - Pass on the notice, the source and the time. A source that says "simulated" is a demo. \
@@ -376,11 +435,11 @@ def _end(base_url: str, feeds: Iterable[str] = ()) -> str:
     links = f"""## More
 
 - [OpenAPI 3.1]({base_url}{OPENAPI_PATH}): every endpoint, body and error
-- [GPT actions]({base_url}{GPT_PATH}): OpenAPI of the free JSON endpoints
-- [AI catalog]({base_url}{CATALOG_PATH}): how clients find the MCP server
-- [For developers]({base_url}{DOCS_PATH}): limits, badges, methods, keys, Feed and payment
+- [GPT actions]({base_url}{GPT_PATH}): the free JSON endpoints
+- [AI catalog]({base_url}{CATALOG_PATH}): the MCP server
+- [For developers]({base_url}{DOCS_PATH}): limits, badges, methods, keys, payment
 - [Prices]({base_url}{PRICING_PATH}): what is free and what Feed costs
 - [Skill]({base_url}{SKILL_PATH}): for agents that support skills
-- [Full text]({base_url}{LLMS_FULL_PATH}): all members, examples and subscriber endpoints
+- [Full text]({base_url}{LLMS_FULL_PATH}): all members and subscriber endpoints
 """
     return links + "".join(f"{each}\n" for each in feeds)

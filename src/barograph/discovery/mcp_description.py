@@ -39,6 +39,7 @@ TOOL_NAMES = (
     "get_derivatives",
     "get_market",
     "list_perpetuals",
+    "get_cross_venue",
     "get_briefs",
     "get_signals",
     "get_guides",

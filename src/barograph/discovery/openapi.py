@@ -50,7 +50,7 @@ NOT_READS = {*PRIVATE, KEYS, MCP, WEBHOOKS, STREAM}
 """Tags of operations that are not free reads."""
 
 SIGNALS = "signals"
-DATED = {"market", "briefs", SIGNALS, "status"}
+DATED = {"market", "venues", "briefs", SIGNALS, "status"}
 """Tags of responses with `Last-Modified`."""
 
 BASE_ADDRESS = "{base_url}"

@@ -33,6 +33,7 @@ TAGS: Mapping[str, str] = {
     "discovery": "The index of the free endpoints.",
     "market": "Perpetual futures, measured every few seconds. Free, no key needed. When the data "
     "is past its freshness limit, these endpoints return 502.",
+    "venues": "The exchanges, and the same coin at all of them. Free, no key needed.",
     "briefs": "Short analyses of the recorded data. Free, no key needed.",
     "guides": "The catalog of paid guides. Reading the catalog is free; the guides are paid.",
     "signals": "Regime signals. Free; a personal key raises the limit.",
@@ -113,7 +114,8 @@ TEXTS: Mapping[str, str] = {
     "settled-funding (BTC, ETH and SOL only). A series begins with its first record. An error "
     "about `from` names the earliest time that is kept.",
     "getSeries": "Recent history of one measure of one perpetual. At most 361 evenly spaced "
-    "samples of one contract: price, funding per 8 hours, open interest or long accounts. "
+    "samples of one contract at the venue in use: price, funding per 8 hours, open interest or "
+    "long accounts. "
     "`origin` says whether we measured a sample or took it from the exchange's own history. A "
     "missing sample is null.",
     "getSeriesTable": "The same as CSV. With a header. A missing sample is an empty cell.",
@@ -124,7 +126,7 @@ TEXTS: Mapping[str, str] = {
     "getLiquidationsTable": "The same as CSV. With a header. Intervals without coverage are empty "
     "cells.",
     "listLiquidations": "Every recorded liquidation of a time range, oldest first. Time, contract, "
-    "side of the position, size, bankruptcy price and USD, with the times we covered. Follow "
+    "side of the position, size, price and USD, with the times we covered. Follow "
     "`next` until it is null, or ask for CSV. For whole days, use the daily files.",
     "listLiquidationFiles": "The manifest of the daily files of liquidations. Each with its rows, "
     "size, SHA-256 and the times we covered. Files never change, and we keep them for good.",
@@ -135,6 +137,15 @@ TEXTS: Mapping[str, str] = {
     "group with its time. `format=csv` returns CSV.",
     "getPerpetual": "One crypto perpetual with all of its numbers. Accepts names such as bitcoin "
     "and PEPE; `symbol` in the response is the contract's own.",
+    "getVenues": "The exchanges of this instance. What each publishes, how it counts open "
+    "interest, how complete its liquidations are, its age, health, disputed measures and terms. "
+    "Always available.",
+    "getCross": "Every coin at all venues. Price, funding per 8 h and one-sided open interest of "
+    "each venue; totals (null while a venue is missing, which is then named); funding weighted by "
+    "open interest; the widest spread. `format=csv` returns CSV.",
+    "getCrossCoin": "One coin at all venues. Each venue also with its own rate, interval, price, "
+    "times, way of counting and liquidations. `state` says why a venue is left out of a total. "
+    "Accepts names such as bitcoin and PEPE.",
     "getEvents": "The log of what changed, oldest first. Regime and signal changes, briefs, "
     "contracts listed and delisted, outages of the market feed, recorded stance versions (digests "
     "only). Ids have no gaps: pass the last id that you have seen as `after`.",

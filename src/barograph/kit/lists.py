@@ -93,21 +93,27 @@ class Window(NamedTuple):
     end: int
 
 
-def given_parameters(query: QueryParams, described: Iterable[Schema], venue: str) -> dict[str, str]:
+def given_parameters(
+    query: QueryParams, described: Iterable[Schema], venues: Collection[str] = ()
+) -> dict[str, str]:
     """The parameters of a request, of those that are described in the OpenAPI document.
 
     Raises:
         InvalidRequest: one is unknown or repeated.
-        NotFound: it asks for another venue.
+        NotFound: it asks for a venue that is not one of `venues`.
     """
     names = [each["name"] for each in described if each["in"] == "query"]
     for name in query:
         if name not in names:
-            raise InvalidRequest(f"unknown parameter; the parameters are {', '.join(names)}")
+            known = (
+                f"the parameters are {', '.join(names)}" if names else "this endpoint takes none"
+            )
+            raise InvalidRequest(f"unknown parameter; {known}")
         if len(query.getlist(name)) > 1:
             raise InvalidRequest(f"{name} must be given once")
     given = dict(query)
-    one_of(given, "venue", [venue], venue)
+    if "venue" in given:
+        one_of(given, "venue", venues, "")
     return given
 
 
@@ -293,7 +299,9 @@ def also_table(members: Iterable[str]) -> Schema:
 
 
 _FORMS = ["json", "csv"]
-VENUE_PARAMETER = parameter("query", "venue", "The exchange. Default: the primary one.")
+_VENUE = "One of the exchanges that this instance reads, such as `bybit`. "
+VENUE_PARAMETER = parameter("query", "venue", f"{_VENUE}Default: the primary one.")
+VENUE_IN_USE_PARAMETER = parameter("query", "venue", f"{_VENUE}Default: the one in use.")
 CURSOR_PARAMETER = parameter("query", "cursor", "Set by `next`.")
 FORMAT_PARAMETER = parameter(
     "query",

@@ -17,10 +17,12 @@ from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import Document
 from barograph.kit.http import DocumentResponse, Scope
 from barograph.limits.rate_limits import TOOL_CALLS, RateLimiter, Usage, retry_seconds
+from barograph.markets.cross_endpoints import CrossAnswer
 from barograph.markets.documents import MARKET_STATE_PATH, market_state_document
 from barograph.markets.reader import MarketReader
 from barograph.mcp import tools
 from barograph.mcp.results import (
+    cross_result,
     derivatives_result,
     market_result,
     page_result,
@@ -52,6 +54,7 @@ def tool_reads(
     guides: Document,
     status: StatusReader,
     perpetuals: Callable[[], Document],
+    cross: CrossAnswer,
     events: Endpoint,
     newest_events: Callable[[Query], Query],
     series: Endpoint,
@@ -74,6 +77,9 @@ def tool_reads(
         tools.MARKET: lambda *_: market_result(markets.view(board, clock())),
         tools.PERPETUALS: lambda query, _: perpetuals_result(
             perpetuals().body, query["sort"], int(query["limit"]), PERPETUAL
+        ),
+        tools.CROSS: lambda query, _: cross_result(
+            (cross.one(query["coin"]) if "coin" in query else cross.venues()).body
         ),
         tools.BRIEFS: lambda query, _: briefs.document(board, int(query["limit"]), clock()).body,
         tools.SIGNALS: lambda *_: signals.document(board, clock()).body,

@@ -50,6 +50,25 @@ def perpetuals_result(body: bytes, sort: str, limit: int, members: Iterable[str]
     return msgspec.json.encode({**head, "perpetuals": rows})
 
 
+CROSS_MEMBERS = (
+    *("as_of", "source", "notice", "coin", "totalOpenInterestUsd", "openInterestMissing"),
+    *("weightedFundingRatePct8h", "fundingMissing", "fundingSpread", "liquidations24hAtLeastUsd"),
+)
+VENUE_MEMBERS = (
+    *("venue", "state", "reason", "role", "inUse", "ageSeconds", "disputed", "priceKind", "quote"),
+    *("longAccounts", "liquidations", "contracts", "contract", "pricePerCoin", "fundingRatePct8h"),
+    *("fundingIntervalHours", "openInterestUsd", "weightPct", "liquidations24h"),
+)
+
+
+def cross_result(body: bytes) -> bytes:
+    """What a model needs of a coin at all venues, or of the venues."""
+    page = msgspec.json.decode(body)
+    head = {name: page[name] for name in CROSS_MEMBERS if name in page}
+    rows = [{name: each[name] for name in VENUE_MEMBERS if name in each} for each in page["venues"]]
+    return msgspec.json.encode({**head, "venues": rows})
+
+
 def page_result(body: bytes, members: Iterable[str]) -> bytes:
     """These members of a page of a list."""
     page = msgspec.json.decode(body)

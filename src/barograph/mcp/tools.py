@@ -19,9 +19,19 @@ from barograph.mcp.results import SORTS
 from barograph.signals.documents import PublicSignals
 from barograph.status.rules import ServiceStatus
 
-MARKET_STATE, DERIVATIVES, MARKET, PERPETUALS, BRIEFS, SIGNALS, GUIDES, STATUS, EVENTS, SERIES = (
-    TOOL_NAMES
-)
+(
+    MARKET_STATE,
+    DERIVATIVES,
+    MARKET,
+    PERPETUALS,
+    CROSS,
+    BRIEFS,
+    SIGNALS,
+    GUIDES,
+    STATUS,
+    EVENTS,
+    SERIES,
+) = TOOL_NAMES
 
 MAX_ROWS, MAX_EVENTS, MAX_POINTS = 100, 50, 200
 
@@ -50,24 +60,15 @@ def _nullable(*kinds: str) -> Schema:
 
 
 def _members(body: type[WireModel]) -> dict[str, Schema]:
-    """The types of a body's members and of list entries."""
+    """The types of a body's members."""
     schema = body.model_json_schema(mode="serialization")
-    return _types(schema["properties"], schema.get("$defs", {}))
+    return {name: _type(each) for name, each in schema["properties"].items()}
 
 
-def _types(members: Schema, definitions: Mapping[str, Schema]) -> dict[str, Schema]:
-    return {name: _type(each, definitions) for name, each in members.items()}
-
-
-def _type(schema: Schema, definitions: Mapping[str, Schema]) -> Schema:
+def _type(schema: Schema) -> Schema:
     if "anyOf" in schema:  # of this form are only numbers that may be null
         return _NUMBER
-    if "$ref" in schema:
-        return {"type": "object"}
-    if "$ref" not in schema.get("items", {}):
-        return {"type": schema["type"]}
-    entry = definitions[schema["items"]["$ref"].rpartition("/")[2]]
-    return _entries(**_types(entry["properties"], definitions))
+    return {"type": "object" if "$ref" in schema else schema["type"]}
 
 
 class Tool(NamedTuple):
@@ -128,6 +129,7 @@ _POINT = {
     "watched": _NUMBER,
 }
 _COMPARED = ("lastPrice", "openInterestUsd", "longAccountPct", *_FUNDING, "priceChange24hPct")
+_SECONDS_OLD = "Data seconds old; an error if stale."
 PERPETUAL = {"symbol": _TEXT, **dict.fromkeys(_COMPARED, _NUMBER)}
 """What a model needs to compare perpetuals."""
 
@@ -135,35 +137,42 @@ TOOLS = (
     Tool(
         MARKET_STATE,
         "Market state",
-        "BTC, ETH, SOL perpetuals, 24 h liquidations, funding regime, citation. Data is "
-        "seconds old; an error if stale.",
-        _members(MarketState),
+        f"BTC, ETH, SOL perpetuals, 24 h liquidations, funding regime, citation. {_SECONDS_OLD}",
+        {**_members(MarketState), "assets": _entries(**_members(AssetSnapshot))},
     ),
     Tool(
         DERIVATIVES,
         "Derivatives",
         "Price, funding, open interest, long accounts of one perpetual; available is false if "
-        "unknown. Data is seconds old; an error if stale.",
+        f"unknown. {_SECONDS_OLD}",
         {**_members(PerpetualRecord), **_FUNDING, "as_of": _TEXT},
         {"symbol": _SYMBOL},
     ),
     Tool(
         MARKET,
         "Market snapshot",
-        "Price, funding, open interest, long accounts of BTC, ETH, SOL. Data is seconds old; an "
-        "error if stale.",
+        f"Price, funding, open interest, long accounts of BTC, ETH, SOL. {_SECONDS_OLD}",
         {**_SOURCED, "assets": _entries(**_members(AssetSnapshot), **_FUNDING)},
     ),
     Tool(
         PERPETUALS,
         "Perpetuals",
         "The perpetuals with the largest open interest, funding or 24 h price change, up or down. "
-        "Data is seconds old; an error if stale.",
+        f"{_SECONDS_OLD}",
         {**_SOURCED, "perpetuals": _entries(**PERPETUAL)},
         {
             "sort": {"enum": list(SORTS), "default": next(iter(SORTS)), "type": "string"},
             "limit": _limit(1, 20, MAX_ROWS),
         },
+    ),
+    Tool(
+        CROSS,
+        "Cross-venue",
+        "A coin at every exchange: price, funding per 8 h, one-sided open interest, totals (null "
+        "if a venue is missing), why one is left out. Without coin: the venues. "
+        f"{_SECONDS_OLD}",
+        {**_SOURCED, "venues": _entries(venue=_TEXT, state=_TEXT)},
+        {"coin": {"type": "string", "description": "Such as BTC."}},
     ),
     Tool(
         BRIEFS,

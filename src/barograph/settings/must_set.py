@@ -40,6 +40,9 @@ _SERVER_ADDRESSES = {
 }
 
 
+KNOWN_VENUES = ("bybit", "hyperliquid", "binance")
+
+
 class MustSet(Group):
     """Set these for a public instance, or decide to leave them empty."""
 
@@ -48,10 +51,18 @@ class MustSet(Group):
         description="Public address of this instance, without a trailing slash. Every link in a "
         "response starts with it. If empty, `http://<host>:<port>`.",
     )
+    venues: str = Field(
+        "bybit",
+        description="Exchanges (venues) to read, separated by commas: `bybit`, `hyperliquid`, "
+        "`binance`. The first one is the primary. The service publishes its data and records the "
+        "other venues too. If the primary fails, the next one in the list takes over. Confirm the "
+        "terms of each.",
+    )
     accept_terms: str = Field(
         "",
         description="Data sources whose terms you have read and confirm, separated by commas: "
-        "`bybit`, `treasury`, `nyfed`, `ishares`, and `selling` if you sell access by x402. The "
+        "`bybit`, `hyperliquid`, `binance`, `treasury`, `nyfed`, `ishares`, and `selling` if you "
+        "sell access by x402. The "
         "service stores each confirmation and doesn't read an unconfirmed source. `barograph "
         "terms accept` does the same. See [the first day live](live.md).",
     )
@@ -130,6 +141,15 @@ class MustSet(Group):
         "", description="From address of outgoing e-mail, such as `barograph@example.com`."
     )
 
+    @field_validator("venues")
+    @classmethod
+    def _known_venues(cls, value: str) -> str:
+        names = [name.strip() for name in value.split(",")]
+        if not set(names) <= set(KNOWN_VENUES) or len(set(names)) < len(names):
+            known = ", ".join(KNOWN_VENUES)
+            raise ValueError(f"name each venue once, separated by commas; the venues are {known}")
+        return ",".join(names)
+
     @field_validator("database_url", "history_url", "limits_url")
     @classmethod
     def _server_address(cls, value: SecretStr, info: ValidationInfo) -> SecretStr:
@@ -197,6 +217,11 @@ class MustSet(Group):
         if taken:
             raise ValueError("BAROGRAPH_HISTORY_URL must name a database of its own")
         return self
+
+    @property
+    def venue_names(self) -> tuple[str, ...]:
+        """The exchanges to read, the primary first."""
+        return tuple(self.venues.split(","))
 
     @property
     def database_path(self) -> Path:

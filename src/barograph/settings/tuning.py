@@ -79,22 +79,40 @@ class Tuning(Group):
     exchange_rest_url: HttpAddress = Field(
         "https://api.bybit.com",
         min_length=1,
-        description="Base URL of the exchange's REST API. Set it to use a regional host of the "
-        "same exchange.",
+        description="Base URL of Bybit's REST API. Set it to use a regional host.",
     )
     exchange_stream_url: WebsocketAddress = Field(
         "wss://stream.bybit.com/v5/public/linear",
         min_length=1,
-        description="URL of the exchange's public websocket for linear contracts.",
+        description="URL of Bybit's public websocket for linear contracts.",
+    )
+    hyperliquid_url: HttpAddress = Field(
+        "https://api.hyperliquid.xyz",
+        min_length=1,
+        description="Base URL of Hyperliquid's API.",
+    )
+    binance_rest_url: HttpAddress = Field(
+        "https://fapi.binance.com",
+        min_length=1,
+        description="Base URL of Binance's REST API for USDⓈ-M futures.",
+    )
+    binance_stream_url: WebsocketAddress = Field(
+        "wss://fstream.binance.com/market/stream",
+        min_length=1,
+        description="URL of Binance's public websocket for USDⓈ-M futures.",
     )
     exchange_source: str = Field(
         "Bybit v5 public market data (USDT perpetuals)",
         min_length=1,
-        description="Text of every published `source`. If it starts with `simulated`, every "
-        "page says so at the top.",
+        description="Text of every published `source` from Bybit. If it starts with `simulated`, "
+        "every page says so at the top, and so does the `source` of every other venue.",
     )
     poll_seconds: float = Field(
-        5.0, gt=0, le=60, description="Seconds between two readings of all perpetuals."
+        5.0,
+        gt=0,
+        le=60,
+        description="Seconds between two readings of all perpetuals; at least 2 with Hyperliquid, "
+        "because of its rate limit.",
     )
     feed_max_age_seconds: float = Field(
         30.0,

@@ -53,6 +53,11 @@ EVENT_TEXTS: Mapping[EventType, tuple[str, str, str]] = {
         "/status",
     ),
     "feed.recovered": ("Market data from {venue} has recovered", "It is fresh again.", "/status"),
+    "venue.switched": (
+        "Market data now comes from {venue}",
+        "Before: {previous}. Reason: {reason}.",
+        "/venues",
+    ),
     "stance.recorded": (
         "Stance {kind}: version {sequence} recorded",
         "Digest: {history_digest}.",
@@ -88,8 +93,8 @@ def event_item(event: Event, base_url: str) -> Item:
     """An event in words; its id is the address of that event alone."""
     given: Item = msgspec.json.decode(event.body)
     known = {name: value for name, value in given.items() if value is not None}
-    if "venue" in known:
-        known["venue"] = known["venue"].capitalize()
+    names = ("venue", "previous") if given["type"] == "venue.switched" else ("venue",)
+    known |= {name: known[name].capitalize() for name in names if name in known}
     members = defaultdict(lambda: "unknown", known)
     title, detail, path = (each.format_map(members) for each in EVENT_TEXTS[given["type"]])
     return {

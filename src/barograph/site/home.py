@@ -14,17 +14,19 @@ from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.timestamps import DAY, MINUTE
 from barograph.markets.documents import MARKET_STATE_PATH, citation, market_state_document
 from barograph.markets.liquidations import LiquidationTotals
-from barograph.markets.records import MAJORS, Perpetual
+from barograph.markets.records import MAJORS, ContractName, Perpetual
 from barograph.markets.regime import BASIS, Label, describe
 from barograph.markets.samples import DAYS, Measure, PastRegime
 from barograph.markets.settlements import bitcoin_contract
-from barograph.markets.view import LIQUIDATIONS, PERPETUALS, MarketView, is_fresh
+from barograph.markets.venues import VENUES
+from barograph.markets.view import LIQUIDATIONS, PERPETUALS, UNAVAILABLE, MarketView, is_fresh
 from barograph.signals.methods import DAILY
 from barograph.site.charts.gauge import gauge
+from barograph.site.market_pages import price_heading
 from barograph.site.paths import HOME_PATH
 from barograph.site.responses import Page, PageRouter
 from barograph.site.series import ChartReader
-from barograph.site.series_charts import Chart, chosen_days
+from barograph.site.series_charts import Chart, chosen_days, price_unit
 from barograph.site.series_documents import days_query
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site
 from barograph.site.templating import date_and_time, duration_text, soon
@@ -35,6 +37,7 @@ DAYS_AGO = {"Yesterday": 1, "7 days ago": 7, "30 days ago": 30}
 MEASURES_SHOWN: tuple[Measure, ...] = ("funding", "open-interest")
 BRIEFS_SHOWN = 3
 _SYMBOL = "BTC"
+_OF_ACCOUNTS = "of accounts with a position, not of money"
 _SENTENCES: dict[Label, str] = {
     "short-crowded": "Shorts are crowded in BTC perpetuals.",
     "short-leaning": "BTC perpetuals lean short.",
@@ -93,7 +96,10 @@ class MarketNow(NamedTuple):
     note: str
     label: Label
     funding_8h_pct: float | None
+    price_unit: str
+    price_heading: str
     assets: tuple[Asset, ...]
+    long_accounts_note: str
     liquidated_usd: float | None
     liquidated_in: str
     """When a total appears, such as `in 13 h 20 min`; empty if there is one."""
@@ -112,6 +118,8 @@ def market_now(view: MarketView, counted: LiquidationTotals | None) -> MarketNow
         UpstreamUnavailable: none of BTC, ETH and SOL is known.
     """
     until = market_state_document(view).until
+    if view.lacks_liquidations:
+        counted = None
     if counted is not None and not is_fresh(counted.as_of, view.limits.liquidations, view.now):
         counted = None
     if counted is not None:
@@ -128,7 +136,10 @@ def market_now(view: MarketView, counted: LiquidationTotals | None) -> MarketNow
         note="The regime has not been updated recently." if regime is None else describe(regime),
         label=label,
         funding_8h_pct=None if regime is None else regime.funding_8h_pct,
+        price_unit=price_unit(view.perpetuals.venue),
+        price_heading=price_heading(view.perpetuals.venue),
         assets=tuple(_asset(view, symbol) for symbol in MAJORS),
+        long_accounts_note=UNAVAILABLE if view.lacks_long_accounts else _OF_ACCOUNTS,
         liquidated_usd=None if liquidated is None else liquidated.total_usd,
         liquidated_in=_countdown(first_at, view.now),
         liquidated_note=_liquidated_note(counted, first_at, view),
@@ -174,7 +185,7 @@ def _liquidated_note(
     counted: LiquidationTotals | None, first_at: int | None, view: MarketView
 ) -> str:
     if counted is None:
-        return "no recent count"
+        return UNAVAILABLE if view.lacks_liquidations else "no recent count"
     if first_at is not None and counted.watching_since is not None:
         return (
             f"The 24-hour total appears at about {soon(first_at, view.now)}. We have covered "
@@ -276,10 +287,22 @@ async def _read_record(
     site: Site, charts: ChartReader, days: int
 ) -> tuple[Sequence[PastRegime] | None, list[Chart] | None]:
     """Past regimes and charts; None if the database is unavailable."""
-    contract = bitcoin_contract(site.board.latest(PERPETUALS))
+    reading, primary = site.board.latest(PERPETUALS), site.series.venue
+    venue = primary if reading is None else reading.venue
+    name = ContractName(venue, bitcoin_contract(reading, venue))
     try:
-        past = await site.series.regimes(contract, tuple(DAYS_AGO.values()))
-        drawn = [await charts.measure(contract, _SYMBOL, each, days) for each in MEASURES_SHOWN]
-        return past, [*drawn, await charts.liquidations(days)]
+        past = await site.series.regimes(name, tuple(DAYS_AGO.values()))
+        drawn = [await charts.measure(name, _SYMBOL, each, days) for each in MEASURES_SHOWN]
+        return past, [*drawn, *await _liquidations(charts, days, primary, venue)]
     except DatabaseUnavailable:
         return None, None
+
+
+async def _liquidations(charts: ChartReader, days: int, primary: str, in_use: str) -> list[Chart]:
+    """The chart of the primary's liquidations, which names it if another venue is in use."""
+    if VENUES[primary].liquidations == "none":
+        return []
+    chart = await charts.liquidations(days)
+    if in_use == primary:
+        return [chart]
+    return [chart._replace(title=f"{chart.title} at {VENUES[primary].title}")]

@@ -13,7 +13,8 @@ from barograph.kit.timestamps import DAY, iso_timestamp
 from barograph.markets.aliases import find_contract, names_of
 from barograph.markets.records import LongAccounts, Perpetual, Perpetuals, classes_left_out
 from barograph.markets.symbols import MAX_LENGTH, ContractIndex, symbol_of
-from barograph.markets.view import MarketView
+from barograph.markets.venues import VENUES
+from barograph.markets.view import UNAVAILABLE, MarketView
 from barograph.site.paths import MARKETS_FOLDER
 from barograph.site.series_charts import NOTES
 from barograph.site.templating import SITE_NAME, UNKNOWN, moment, rate, utc_text
@@ -72,6 +73,12 @@ MEANINGS = {
 }
 
 
+MARK_PRICE = (
+    "The exchange's mark price, in USD. A multiplier contract such as kPEPE is priced per 1,000 "
+    "coins."
+)
+
+
 class MarketFacts(NamedTuple):
     """The fresh data about one perpetual."""
 
@@ -85,6 +92,9 @@ class MarketFacts(NamedTuple):
     """When the market reading itself expires."""
 
     share: LongAccounts | None
+    no_share: str
+    """Why there is no long-account share."""
+
     citation: str
 
     @property
@@ -97,14 +107,22 @@ class MarketFacts(NamedTuple):
         long = UNKNOWN if share is None else f"{share.long_account_pct:.1f} %"
         stated = Markup("per {}, next settlement {} {}").format(every, settled, countdown)
         interest = UNKNOWN if each.open_interest_usd is None else usd(each.open_interest_usd)
-        counted = None if each.open_interest_usd is None else self.as_of
+        counted = self.as_of if each.open_interest_at is None else each.open_interest_at
         sampled = None if share is None else share.sampled_at
-        of_accounts = "no recent sample" if share is None else "of accounts with a position"
+        of_accounts = self.no_share if share is None else "of accounts with a position"
+        priced = _fact("last_price", price(each.last_price), each.quote, self.as_of)
+        if each.price_kind == "mark":
+            priced = priced._replace(name="Mark price", meaning=MARK_PRICE)
         return [
-            _fact("last_price", price(each.last_price), "USDT", self.as_of),
+            priced,
             _fact("funding_rate_pct", exact_rate(each.funding_rate_pct), stated, self.as_of),
             _fact("funding_8h_pct", rate(each.funding_8h_pct), "per 8 h", self.as_of),
-            _fact("open_interest_usd", interest, _interest_in_full(each), counted),
+            _fact(
+                "open_interest_usd",
+                interest,
+                _interest_in_full(each),
+                None if each.open_interest_usd is None else counted,
+            ),
             _fact("long_account_pct", long, of_accounts, sampled),
             _fact("next_funding_time", settled, f"every {every}", self.as_of),
         ]
@@ -120,7 +138,9 @@ def market_facts(view: MarketView, found: FoundPerpetual) -> MarketFacts:
     citation = (
         f"{SITE_NAME}, {found.symbol} perpetual as of {utc_text(as_of)}. Source: {source}. {NOTICE}"
     )
-    return MarketFacts(found.perpetual, as_of, source, until, view.until, share, citation)
+    no_share = UNAVAILABLE if view.lacks_long_accounts else "no recent sample"
+    perpetual = found.perpetual
+    return MarketFacts(perpetual, as_of, source, until, view.until, share, no_share, citation)
 
 
 def _fact(field: str, value: str, unit: str, read_at: int | None) -> MarketFact:
@@ -132,7 +152,8 @@ def _interest_in_full(perpetual: Perpetual) -> str:
     dollars, coins = perpetual.open_interest_usd, perpetual.open_interest_coins
     base = perpetual.base
     # A multiplier contract such as 1000PEPE begins with a digit.
-    unit = f"units of {base}" if base[:1].isdigit() else base
+    is_multiple = perpetual.multiplier != 1 or base[:1].isdigit()
+    unit = f"units of {base}" if is_multiple else base
     parts = [f"{dollars:,.0f} USD"] if dollars is not None else []
     parts += [f"{coins:,.0f} {unit}"] if coins is not None else []
     return ", ".join(parts) or "not published by the exchange"
@@ -150,16 +171,24 @@ SORTS: tuple[Sort, ...] = get_args(Sort)
 NUMBERS = SORTS[1:]
 """The sortable numbers of a row, in this order."""
 
-COLUMNS: tuple[tuple[Sort | None, str], ...] = (
-    ("symbol", "Symbol"),
-    ("price", "Price (USDT)"),
-    (None, "Funding, as stated"),
-    ("funding", "Funding per 8 h"),
-    (None, "Next settlement (UTC)"),
-    ("open-interest", "Open interest (USD)"),
-    ("long-accounts", "Long accounts"),
-)
-"""The heading of each column, and what it sorts by."""
+
+def columns_of(venue: str) -> tuple[tuple[Sort | None, str], ...]:
+    """The heading of each column, and what it sorts by."""
+    return (
+        ("symbol", "Symbol"),
+        ("price", price_heading(venue)),
+        (None, "Funding, as stated"),
+        ("funding", "Funding per 8 h"),
+        (None, "Next settlement (UTC)"),
+        ("open-interest", "Open interest (USD)"),
+        ("long-accounts", "Long accounts"),
+    )
+
+
+def price_heading(venue: str) -> str:
+    """The heading of a venue's prices."""
+    kind = "Price" if VENUES[venue].price_kind == "last" else "Mark price"
+    return f"{kind} ({VENUES[venue].quote})"
 
 
 def default_order(sort: Sort) -> Order:
@@ -230,6 +259,9 @@ class MarketTable(NamedTuple):
     until: int
     reading_until: int
     rows: tuple[MarketRow, ...]
+    venue: str
+    missing: str
+    """What the venue does not have, in words; empty if nothing."""
 
     def select(self, query: MarketsQuery) -> list[MarketRow]:
         """The matching rows in order; unknown numbers come last in either order."""
@@ -259,7 +291,10 @@ def market_table(view: MarketView) -> MarketTable:
             )
         )
     reading = view.perpetuals
-    return MarketTable(reading.as_of, reading.source, until, view.until, tuple(rows))
+    missing = f"Long accounts are {UNAVAILABLE}." if view.lacks_long_accounts else ""
+    return MarketTable(
+        *(reading.as_of, reading.source, until, view.until, tuple(rows)), reading.venue, missing
+    )
 
 
 def left_out_text(reading: Perpetuals) -> str:

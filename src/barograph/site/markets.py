@@ -11,15 +11,16 @@ from barograph.errors import UpstreamUnavailable
 from barograph.kit.database import DatabaseUnavailable
 from barograph.markets.documents import DERIVATIVES_PATH
 from barograph.markets.perpetuals import PERPETUALS_PATH
-from barograph.markets.records import Perpetuals
+from barograph.markets.records import ContractName, Perpetuals
 from barograph.markets.samples import DAYS, MEASURES
 from barograph.markets.symbols import MAX_LENGTH, normalized
+from barograph.markets.venues import VENUES
 from barograph.markets.view import PERPETUALS, MarketView
 from barograph.site.market_pages import (
-    COLUMNS,
     NUMBERS,
     FoundPerpetual,
     MarketsQuery,
+    columns_of,
     find_perpetual,
     left_out_text,
     market_facts,
@@ -97,7 +98,7 @@ async def _markets(site: Site, query: MarketsQuery, now: int) -> Page:
         last=last,
         left_out="" if last is None else left_out_text(last),
         query=query,
-        columns=COLUMNS,
+        columns=() if table is None else columns_of(table.venue),
         numbers=NUMBERS,
         default=MarketsQuery(),
         max_search=MAX_LENGTH,
@@ -112,15 +113,18 @@ async def _markets(site: Site, query: MarketsQuery, now: int) -> Page:
 async def _market(
     site: Site, charts: ChartReader, found: FoundPerpetual, days: int, now: int
 ) -> Page:
-    view = _view(site, now)
-    market = None if view is None else market_facts(view, found)
-    drawn = await _charts(charts, found, days)
+    view, last = _view(site, now), site.board.latest(PERPETUALS)
+    listed = (site.markets.contracts(site.board) or {}).get(found.symbol)
+    if listed is not None:  # the page may have waited for its turn while the venue changed
+        found = found._replace(perpetual=listed)
+    market = None if view is None or listed is None else market_facts(view, found)
+    drawn = None if last is None else await _charts(charts, last.venue, found, days)
     body = site.templates.render(
         "market.html",
         here=MARKETS_PATH,
         found=found,
         market=market,
-        last=site.board.latest(PERPETUALS),
+        last=last,
         charts=drawn,
         backfill=site.backfill(now),
         days=days,
@@ -135,10 +139,16 @@ async def _market(
     return Page(body, since=now, until=until)
 
 
-async def _charts(charts: ChartReader, found: FoundPerpetual, days: int) -> list[Chart] | None:
-    contract = found.perpetual.contract
+async def _charts(
+    charts: ChartReader, venue: str, found: FoundPerpetual, days: int
+) -> list[Chart] | None:
+    name, has_accounts = (
+        ContractName(venue, found.perpetual.contract),
+        VENUES[venue].has_long_accounts,
+    )
+    measures = [each for each in MEASURES if has_accounts or each != "long-accounts"]
     try:
-        return [await charts.measure(contract, found.symbol, each, days) for each in MEASURES]
+        return [await charts.measure(name, found.symbol, each, days) for each in measures]
     except DatabaseUnavailable:
         return None
 

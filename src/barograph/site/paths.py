@@ -8,6 +8,9 @@ from barograph.signals.documents import DOCS_PATH, SIGNAL_PAGES
 HOME_PATH = "/"
 MARKETS_PATH = "/markets"
 MARKETS_FOLDER = f"{MARKETS_PATH}/"
+CROSS_PAGE = "/cross"
+CROSS_FOLDER = f"{CROSS_PAGE}/"
+VENUES_PAGE = "/venues"
 SIGNALS_FOLDER = SIGNAL_PAGES
 SIGNALS_PAGE = SIGNALS_FOLDER.rstrip("/")
 BRIEFS_FOLDER = BRIEF_PAGES
@@ -26,6 +29,8 @@ STATIC_FOLDER = "/static/"
 PLACES = {
     "home": HOME_PATH,
     "markets": MARKETS_PATH,
+    "cross": CROSS_PAGE,
+    "venues": VENUES_PAGE,
     "signals": SIGNALS_PAGE,
     "briefs": BRIEFS_PAGE,
     "guides": GUIDES_PAGE,
@@ -39,6 +44,11 @@ PLACES = {
 
 PAGES = tuple(PLACES.values())
 NAVIGATION = tuple(
-    (path, name.capitalize()) for name, path in PLACES.items() if name not in {"home", "docs"}
+    (path, name.capitalize())
+    for name, path in PLACES.items()
+    if name not in {"home", "docs", "cross", "venues"}
 )
 """The links in the header of every page."""
+
+WITH_VENUES = (NAVIGATION[0], (CROSS_PAGE, "Across venues"), *NAVIGATION[1:])
+"""The same if several venues are configured: the comparison comes after the markets."""

@@ -23,6 +23,7 @@ from barograph.markets.view import PERPETUALS
 from barograph.signals.methods import METHODS
 from barograph.signals.records import SIGNALS
 from barograph.site.briefs import brief_page_routes
+from barograph.site.cross import cross_page_routes
 from barograph.site.developers.endpoints import developers_routes
 from barograph.site.developers.swagger import docs_routes
 from barograph.site.feeds import feed_file_routes
@@ -33,6 +34,7 @@ from barograph.site.markets import market_page_routes
 from barograph.site.paths import (
     BRIEFS_FOLDER,
     BRIEFS_PAGE,
+    CROSS_FOLDER,
     DATA_FOLDER,
     GUIDES_FOLDER,
     HOME_PATH,
@@ -61,6 +63,7 @@ SITEMAP_PATH = "/sitemap.xml"
 PAGE_PATHS = (*PAGES, ICON_PATH, SITEMAP_PATH)
 PAGE_FOLDERS = (
     BRIEFS_FOLDER,
+    CROSS_FOLDER,
     DATA_FOLDER,
     REFERENCE_FOLDER,
     GUIDES_FOLDER,
@@ -102,6 +105,7 @@ def page_routes(site: Site, parts: SiteParts) -> list[Router]:
     return [
         home_routes(site, charts),
         market_page_routes(site, charts),
+        cross_page_routes(site),
         signal_page_routes(site),
         # Before the briefs, whose path template matches too.
         feed_file_routes(site, parts.source),
@@ -209,7 +213,14 @@ def _slash_routes(root: str) -> PageRouter:
         path = request.scope["path"].removesuffix("/")
         return RedirectResponse(f"{root}{path}{'?' if query else ''}{query}", 308)
 
-    folders = (MARKETS_FOLDER, SIGNALS_FOLDER, BRIEFS_FOLDER, GUIDES_FOLDER, RECORD_FOLDER)
+    folders = (
+        MARKETS_FOLDER,
+        CROSS_FOLDER,
+        SIGNALS_FOLDER,
+        BRIEFS_FOLDER,
+        GUIDES_FOLDER,
+        RECORD_FOLDER,
+    )
     for path in (*PAGES, *(f"{folder}{{name}}" for folder in folders)):
         if path != HOME_PATH:
             router.add(f"{path}/", redirect, "GET", "HEAD")

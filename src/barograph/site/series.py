@@ -14,10 +14,10 @@ from barograph.kit.documents import Document
 from barograph.kit.http import ApiRouter
 from barograph.kit.wire import Schema, WireModel, operation, parameter
 from barograph.limits.rendered_reads import RenderedReads
-from barograph.markets.records import Perpetual
+from barograph.markets.records import ContractName
 from barograph.markets.samples import DAYS, DEFAULT_DAYS, MEASURES, Measure
 from barograph.markets.series import SeriesReader
-from barograph.markets.symbols import PATTERN, RULE, ContractIndex, normalized
+from barograph.markets.symbols import PATTERN, RULE, normalized
 from barograph.site.paths import DATA_FOLDER
 from barograph.site.series_charts import Chart, liquidations_chart, measure_chart
 from barograph.site.series_documents import (
@@ -46,7 +46,7 @@ class ChartReader:
         self._root = root
         self._cache: MinuteCache[Hashable, Chart] = MinuteCache(clock, CACHED_CHARTS)
 
-    async def measure(self, contract: str, symbol: str, measure: Measure, days: int) -> Chart:
+    async def measure(self, name: ContractName, symbol: str, measure: Measure, days: int) -> Chart:
         """The chart of one measure of a contract, under the title `symbol`.
 
         Raises:
@@ -54,10 +54,10 @@ class ChartReader:
         """
 
         async def draw() -> Chart:
-            series = await self._series.reading(contract, measure, days)
+            series = await self._series.reading(name, measure, days)
             return measure_chart(series, symbol, self._root)
 
-        return await self._cached((contract, symbol, measure, days), draw)
+        return await self._cached((name, symbol, measure, days), draw)
 
     async def liquidations(self, days: int) -> Chart:
         """The chart of the liquidations of all contracts.
@@ -83,7 +83,7 @@ class ChartReader:
 
 
 def series_routes(site: Site, source: str) -> ApiRouter:
-    """The routes of all downloads; `source` names the venue."""
+    """The routes of all downloads; `source` is that of the liquidations."""
     router = ApiRouter(tags=["data"])
     downloads = RenderedReads(site.render_queue, site.board.clock, CACHED_DOWNLOADS)
     reader = site.series
@@ -91,14 +91,13 @@ def series_routes(site: Site, source: str) -> ApiRouter:
     async def answer(request: Request, form: Form) -> Response:
         symbol, measure = _symbol(request), _measure(request)
         days = days_from_query(request.query_params)
-        # From a market reading of any age: recorded data does not expire.
-        contract = _listed(site.markets.contracts(site.board), symbol).contract
+        name, read_from = _listed(site, symbol)
 
         async def document() -> Document:
-            series = await reader.reading(contract, measure, days)
-            return series_document(series, symbol, source, form)
+            series = await reader.reading(name, measure, days)
+            return series_document(series, symbol, read_from, form)
 
-        return await downloads.respond(request, (symbol, measure, days, form), document)
+        return await downloads.respond(request, (name, symbol, measure, days, form), document)
 
     async def answer_liquidations(request: Request, form: Form) -> Response:
         days = days_from_query(request.query_params)
@@ -139,12 +138,15 @@ def _symbol(request: Request) -> str:
     return symbol
 
 
-def _listed(contracts: ContractIndex | None, symbol: str) -> Perpetual:
-    if contracts is None:
+def _listed(site: Site, symbol: str) -> tuple[ContractName, str]:
+    """A contract of the venue in use, as in the charts, and the source of its data."""
+    # From a market reading of any age: recorded data does not expire.
+    reading, contracts = site.markets.reading(site.board), site.markets.contracts(site.board)
+    if reading is None or contracts is None:
         raise UpstreamUnavailable
     if symbol not in contracts:
         raise NotFound(f"unknown symbol {symbol}")
-    return contracts[symbol]
+    return ContractName(reading.venue, contracts[symbol].contract), reading.source
 
 
 def _measure(request: Request) -> Measure:

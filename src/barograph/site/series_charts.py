@@ -10,19 +10,20 @@ from barograph.kit.timestamps import HOUR, MINUTE
 from barograph.markets.samples import (
     DAYS,
     DEFAULT_DAYS,
-    MEASURES,
     LiquidationSeries,
     Measure,
     Series,
+    labels_of,
 )
+from barograph.markets.venues import VENUES, PriceKind
 from barograph.site.charts.columns import column_chart
 from barograph.site.charts.gauge import REGIME_BANDS
 from barograph.site.charts.lines import line_chart
 from barograph.site.series_documents import data_path, liquidations_path
 from barograph.site.templating import date_and_time, rate
 
+_PRICES: Mapping[PriceKind, str] = {"last": "last trade", "mark": "mark price"}
 NOTES: Mapping[Measure, str] = {
-    "price": "USDT, last trade.",
     "funding": (
         "Percent per 8 hours; if positive, longs pay shorts. The bands are those of the BTC regime."
     ),
@@ -69,20 +70,27 @@ def chosen_days(asked: str | None) -> int:
 def measure_chart(series: Series, symbol: str, root: str) -> Chart:
     """The chart of one measure."""
     measure, days = series.measure, series.days
-    title = f"{symbol} {MEASURES[measure].name.lower()}"
+    labels = labels_of(measure, series.venue)
+    title = f"{symbol} {labels.name.lower()}"
     json, csv = (root + data_path(symbol, measure, days, form) for form in ("json", "csv"))
     drawing = line_chart(
         series,
         prefix=f"chart-{measure}",
         name=title,
-        unit=MEASURES[measure].unit,
+        unit=labels.unit,
         bands=REGIME_BANDS if measure == "funding" else (),
         show=_SHOWN[measure],
         signed=measure == "funding",
         data_url=json,
     )
-    note = f"{NOTES[measure]} {_sampled(series.interval)}"
+    meaning = f"{price_unit(series.venue)}." if measure == "price" else NOTES[measure]
+    note = f"{meaning} {_sampled(series.interval)}"
     return Chart(title, drawing, json, csv, note, _origin_note(series))
+
+
+def price_unit(venue: str) -> str:
+    """The currency and kind of a venue's prices, such as `USDT, last trade`."""
+    return f"{VENUES[venue].quote}, {_PRICES[VENUES[venue].price_kind]}"
 
 
 def _origin_note(series: Series) -> str:

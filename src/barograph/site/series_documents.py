@@ -16,11 +16,11 @@ from barograph.markets.records import Origin
 from barograph.markets.samples import (
     DAYS,
     DEFAULT_DAYS,
-    MEASURES,
     LiquidationSeries,
     Measure,
     Point,
     Series,
+    labels_of,
 )
 from barograph.site.paths import DATA_FOLDER
 from barograph.site.responses import Page
@@ -134,19 +134,20 @@ def days_query(days: int) -> bytes:
 def series_document(series: Series, symbol: str, source: str, form: Form) -> Page:
     """One measure of one contract."""
     name = f"{symbol}-{series.measure}-{series.days}d"
+    labels = labels_of(series.measure, series.venue)
     if form == "csv":
         rows = [
             f"{iso_timestamp(each.at)},{cell(each.value)},{_origin(each) or ''}"
             for each in series.points
         ]
-        header = f"at,{MEASURES[series.measure].column},origin"
+        header = f"at,{labels.column},origin"
         return _download(table(header, rows, source), CSV, f"{name}.csv")
     body = RecordedSeries(
         source=source,
         notice=NOTICE,
         symbol=symbol,
         measure=series.measure,
-        unit=MEASURES[series.measure].unit,
+        unit=labels.unit,
         interval_seconds=series.interval // SECOND,
         days=series.days,
         as_of=iso_timestamp(series.as_of),

@@ -14,10 +14,11 @@ from barograph.kit.documents import HotKey
 from barograph.kit.http import DocumentResponse
 from barograph.kit.timestamps import SECOND
 from barograph.limits.render_queue import RenderQueue
+from barograph.markets.cross_reader import CrossReader
 from barograph.markets.reader import MarketReader
 from barograph.markets.records import BackfillProgress
 from barograph.markets.series import SeriesReader
-from barograph.markets.view import BACKFILL
+from barograph.markets.view import BACKFILL, PERPETUALS
 from barograph.signals.reader import SignalsReader
 from barograph.site.error_pages import RETRY_SECONDS, unavailable
 from barograph.site.responses import Page
@@ -67,6 +68,7 @@ class Site:
     board: Board
     database: Database
     markets: MarketReader
+    cross: CrossReader
     signals: SignalsReader
     briefs: BriefsReader
     status: StatusReader
@@ -123,8 +125,11 @@ class Site:
         return page
 
     def backfill(self, now: int) -> str:
-        """The progress of the back-fill in words; empty if nothing is left to fill."""
-        return backfill_text(self.board.latest(BACKFILL), now)
+        """The progress of the back-fill of the venue in use; empty if nothing is left to fill."""
+        reading = self.board.latest(PERPETUALS)
+        venue = self.series.venue if reading is None else reading.venue
+        feed = BACKFILL if venue == self.series.venue else BACKFILL.of(venue)
+        return backfill_text(self.board.latest(feed), now)
 
     def unavailable(self, request: Request) -> Response:
         """503: the database can't be read."""

@@ -16,7 +16,7 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.limits.rate_limits import RateLimit
 from barograph.macro.records import NYFED_NOTICE, NYFED_TERMS
 from barograph.signals.documents import SIGNALS_PATH
-from barograph.site.paths import NAVIGATION, PLACES, STATIC_FOLDER
+from barograph.site.paths import NAVIGATION, PLACES, STATIC_FOLDER, WITH_VENUES
 from barograph.site.static_files import packaged_files
 
 
@@ -67,7 +67,12 @@ class Templates:
     """
 
     def __init__(
-        self, base_url: str, data_source: str = "", *, uses_nyfed_rates: bool = False
+        self,
+        base_url: str,
+        data_source: str = "",
+        *,
+        uses_nyfed_rates: bool = False,
+        has_venues: bool = False,
     ) -> None:
         self.base_url = base_url
         self.root = urlsplit(base_url).path
@@ -87,7 +92,8 @@ class Templates:
             "root": self.root,
             "static": self.static,
             "site_name": SITE_NAME,
-            "navigation": NAVIGATION,
+            "navigation": WITH_VENUES if has_venues else NAVIGATION,
+            "has_venues": has_venues,
             "places": PLACES,
             "here": "",
             "notice": NOTICE,

@@ -1,6 +1,6 @@
 """The data sources whose terms the operator confirms, one by one (pure)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -18,6 +18,9 @@ Statement = Literal["terms", "consent"]
 consent that the terms ask for"."""
 
 BYBIT: Final = "bybit"
+HYPERLIQUID: Final = "hyperliquid"
+BINANCE: Final = "binance"
+VENUES: Final = (BYBIT, HYPERLIQUID, BINANCE)
 SELLING: Final = "selling"
 
 GRACE_MS = 30 * DAY
@@ -52,6 +55,21 @@ SOURCES: Final[Mapping[str, Source]] = {
         "data.",
         "exchange",
     ),
+    HYPERLIQUID: Source(
+        "Hyperliquid public data",
+        "https://app.hyperliquid.xyz/terms",
+        "2026-06-15",
+        "The terms cover only the web interface, which is closed to US persons. We found no clause "
+        "about the data.",
+        "exchange",
+    ),
+    BINANCE: Source(
+        "Binance USDⓈ-M public market data",
+        "https://www.binance.com/en/terms",
+        "",
+        "No service may charge for the market data or profit from it without Binance's consent.",
+        "exchange",
+    ),
     "treasury": Source(
         "US Treasury par yields",
         "https://home.treasury.gov/subfooter/site-policies-and-notices",
@@ -80,8 +98,9 @@ SOURCES: Final[Mapping[str, Source]] = {
         "Selling access by x402",
         "https://www.bybit.com/en/help-center/article/API-Terms",
         "2026-03-18",
-        "Stances and Feed are derived from the sources above. Bybit's API terms restrict "
-        "reselling and commercial use.",
+        "Stances and Feed are derived from the sources above, so the terms of every venue that "
+        "you read apply. Bybit's restrict reselling and commercial use. Binance's ask for its "
+        "consent.",
         "payments",
     ),
 }
@@ -145,15 +164,23 @@ def parse_names(text: str) -> list[str]:
     return names
 
 
-def require_venue(unconfirmed: Unconfirmed, data: Path) -> None:
+def usable_venues(configured: Sequence[str], unconfirmed: Unconfirmed) -> list[str]:
+    """The venues that may be read, in the configured order: the first one is the primary."""
+    return [name for name in configured if name not in unconfirmed.unused]
+
+
+def require_venue(configured: Sequence[str], unconfirmed: Unconfirmed, data: Path) -> None:
     """Refuse to collect without a venue.
 
     Raises:
-        ConfigurationError: the terms of the only venue are not confirmed.
+        ConfigurationError: no configured venue may be read.
     """
-    if BYBIT in unconfirmed.unused:
-        raise ConfigurationError(
-            "there is nothing to collect, because no exchange's terms are confirmed: read "
-            f"{SOURCES[BYBIT].url} and {PAGE}, then run `barograph terms accept {BYBIT} --data "
-            f"{data}` or set BAROGRAPH_ACCEPT_TERMS={BYBIT}"
-        )
+    if usable_venues(configured, unconfirmed):
+        return
+    first = configured[0]
+    raise ConfigurationError(
+        "there is nothing to collect, because you have not confirmed the terms of any configured "
+        f"venue ({', '.join(configured)}): read {SOURCES[first].url} and {PAGE}, then run "
+        f"`barograph terms accept {first} --data {data}` or set BAROGRAPH_ACCEPT_TERMS={first}; "
+        "BAROGRAPH_VENUES chooses other venues"
+    )

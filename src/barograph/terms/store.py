@@ -12,11 +12,13 @@ from barograph.terms.sources import (
     SELLING,
     SOURCES,
     TERMS,
+    VENUES,
     Confirmation,
     Instance,
     Kind,
     Unconfirmed,
     parse_names,
+    usable_venues,
 )
 
 _ADDRESSES = {"treasury": "treasury_url", "nyfed": "nyfed_url", "ishares": "etf_url"}
@@ -93,6 +95,7 @@ def unconfirmed_sources(
 def configured_sources(settings: Settings) -> list[str]:
     """The sources that the settings name."""
     unwanted = {name for name, field in _ADDRESSES.items() if not getattr(settings, field)}
+    unwanted |= set(VENUES) - set(settings.venue_names)
     if settings.etf_file is not None:  # it replaces the issuer's, and is the operator's own
         unwanted.add("ishares")
     if not settings.takes_payments:
@@ -101,9 +104,14 @@ def configured_sources(settings: Settings) -> list[str]:
 
 
 def without_unconfirmed(settings: Settings, unconfirmed: Unconfirmed) -> Settings:
-    """The settings without the sources of daily figures that may not be read."""
+    """The settings without the venues and the sources of daily figures that may not be read.
+
+    If no venue may be read, all stay: the collector doesn't start, and a web host has no data.
+    """
     fields = [_ADDRESSES[name] for name in unconfirmed.unused if name in _ADDRESSES]
-    return settings.model_copy(update=dict.fromkeys(fields, ""))
+    venues = usable_venues(settings.venue_names, unconfirmed) or settings.venue_names
+    update = {**dict.fromkeys(fields, ""), "venues": ",".join(venues)}
+    return settings.model_copy(update=update)
 
 
 def without_selling(settings: Settings) -> Settings:

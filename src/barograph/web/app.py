@@ -62,13 +62,16 @@ from barograph.limits.rate_limits import RateLimiter
 from barograph.limits.render_queue import RenderQueue
 from barograph.limits.rendered_reads import RenderedReads
 from barograph.macro.records import MACRO_HEALTH
+from barograph.markets.cross_endpoints import CrossAnswer, cross_routes
+from barograph.markets.cross_reader import CrossReader
+from barograph.markets.disputes import DISPUTES
 from barograph.markets.documents import hot_documents
 from barograph.markets.endpoints import PerpetualsAnswer, market_routes, perpetual_routes
 from barograph.markets.liquidation_endpoints import LiquidationReads, liquidation_routes
 from barograph.markets.reader import MarketReader, freshness_limits
-from barograph.markets.records import VENUE
 from barograph.markets.series import SeriesReader
-from barograph.markets.view import FEEDS
+from barograph.markets.venues import source_of
+from barograph.markets.view import feeds_of
 from barograph.material_change.endpoints import LatestPair, material_change_routes
 from barograph.mcp.calls import ToolCalls, tool_reads
 from barograph.mcp.endpoints import mcp_before_routing, mcp_endpoint, mcp_routes
@@ -202,7 +205,8 @@ class _Parts:
         settings = inputs.settings
         # A `macro_source` says that other data is served under the publishers' names.
         uses_nyfed_rates = bool(settings.nyfed_url) and not settings.macro_source
-        self.pages = _pages(base_url, settings.exchange_source, uses_nyfed_rates)
+        has_venues = len(settings.venue_names) > 1
+        self.pages = _pages(base_url, _primary_source(settings), uses_nyfed_rates, has_venues)
         self.render_queue = RenderQueue(limiter, inputs.clock)
         self.reads = RenderedReads(self.render_queue, inputs.clock, CACHED_READS)
         self.resolve = symbol_resolver(public.board, partial(public.markets.symbol, public.board))
@@ -210,14 +214,15 @@ class _Parts:
         series_reads = RenderedReads(self.render_queue, inputs.clock, CACHED_SERIES)
         self.cursors = Cursors(load_pepper(settings), base_url)
         listings = Listings(self.render_queue, limiter, series_reads, self.cursors)
-        self.events = EventsAnswer(
-            *read_events, VENUE, settings.exchange_source, base_url, self.resolve
-        )
+        venues = settings.venue_names
+        sources = {each: source_of(each, settings.exchange_source) for each in venues}
+        self.events = EventsAnswer(*read_events, sources, base_url, self.resolve)
         self.streams = EventStreams(public.board, inputs.database, self.render_queue, limiter)
-        self.perpetuals = PerpetualsAnswer(public.board, public.markets)
+        self.perpetuals = PerpetualsAnswer(public.board, public.markets, venues)
         recorded = (public.board, inputs.database, public.markets, settings)
         self.liquidations = liquidation_routes(LiquidationReads(*recorded), listings)
         self.series = series_routes(SeriesAnswer(*recorded), listings)
+        self.cross = CrossAnswer(public.board, public.cross)
         reads = tool_reads(
             public.board,
             markets=public.markets,
@@ -226,6 +231,7 @@ class _Parts:
             guides=public.guides,
             status=public.status,
             perpetuals=lambda: self.perpetuals.listed("json", {}),
+            cross=self.cross,
             events=event_routes(self.events).endpoint(EVENTS_PATH),
             newest_events=self.events.newest,
             series=self.series.endpoint(f"{SERIES_FOLDER}{{measure}}"),
@@ -234,10 +240,14 @@ class _Parts:
         self.described = _described(base_url, tuple(self.subscribers.prices.items()))
 
 
+def _primary_source(settings: Settings) -> str:
+    return source_of(settings.venue_names[0], settings.exchange_source)
+
+
 @lru_cache(maxsize=8)
-def _pages(base_url: str, source: str, uses_nyfed_rates: bool) -> Templates:
+def _pages(base_url: str, source: str, uses_nyfed_rates: bool, has_venues: bool) -> Templates:
     """The templates, compiled once per process."""
-    return Templates(base_url, source, uses_nyfed_rates=uses_nyfed_rates)
+    return Templates(base_url, source, uses_nyfed_rates=uses_nyfed_rates, has_venues=has_venues)
 
 
 @lru_cache(maxsize=8)
@@ -284,6 +294,7 @@ class _Public:
         self.index = index_document(settings.base_url)
         self.guides = guides_document(self.catalog, settings.base_url)
         self.markets, self.briefs = MarketReader(bounds), BriefsReader(settings)
+        self.cross = CrossReader(settings)
         self.signals = SignalsReader(settings)
         self.status = StatusReader(
             bounds,
@@ -292,11 +303,21 @@ class _Public:
             signed,
             identity=_health(callers.provider),
             payments=None if callers.facilitator is None else _health(callers.facilitator),
+            venues=settings.venue_names,
         )
         self.badges = BadgeReader(
             self.markets, self.signals, self.status, record_since=settings.record_since
         )
-        feeds = (*FEEDS, SIGNALS, BRIEFS, STANCES, MACRO_HEALTH, TERMS, EVENTS)
+        feeds = (
+            *feeds_of(settings.venue_names),
+            SIGNALS,
+            BRIEFS,
+            STANCES,
+            MACRO_HEALTH,
+            TERMS,
+            EVENTS,
+            DISPUTES,
+        )
         self.board = Board(database, feeds, clock=clock, render=self._hot_documents)
 
     def _hot_documents(self, board: Board, now: int) -> Mapping[HotKey, Document]:
@@ -394,6 +415,7 @@ def _api_routers(parts: _Parts) -> list[Router]:
         mcp_routes(parts.mcp),
         market_routes(board, public.markets),
         perpetual_routes(parts.perpetuals),
+        cross_routes(parts.cross),
         brief_routes(board, public.briefs),
         guide_routes(public.guides, clock),
         signals_routes(parts.signals),
@@ -404,11 +426,16 @@ def _api_routers(parts: _Parts) -> list[Router]:
         feed_routes(access.feed, feed, seconds),
         status_routes(board, public.status),
         incident_routes(
-            board, public.status, database, parts.reads, venue=VENUE, cursors=parts.cursors
+            board,
+            public.status,
+            database,
+            parts.reads,
+            venue=settings.venue_names[0],
+            cursors=parts.cursors,
         ),
         badge_routes(board, public.badges),
         event_routes(parts.events),
-        stream_routes(parts.streams, VENUE, parts.resolve),
+        stream_routes(parts.streams, settings.venue_names, parts.resolve),
         parts.series,
         parts.liquidations,
         webhook_routes(
@@ -429,10 +456,13 @@ def _page_routers(parts: _Parts) -> list[Router]:
         public.board,
         database,
         markets=public.markets,
+        cross=public.cross,
         signals=public.signals,
         briefs=public.briefs,
         status=public.status,
-        series=SeriesReader(database, clock, settings.liquidations_min_coverage_pct),
+        series=SeriesReader(
+            database, clock, settings.liquidations_min_coverage_pct, settings.venue_names[0]
+        ),
         render_queue=parts.render_queue,
     )
     terms = Terms(
@@ -457,7 +487,7 @@ def _page_routers(parts: _Parts) -> list[Router]:
             ledger=history.ledger,
             logs=history.logs,
             continuity=history.continuity,
-            source=settings.exchange_source,
+            source=_primary_source(settings),
             retention=retention,
         ),
     )

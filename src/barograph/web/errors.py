@@ -42,7 +42,10 @@ log = logging.getLogger(__name__)
 Handler = Callable[[Request, Exception], Coroutine[Any, Any, Response]]
 
 VERSION_1 = tuple(
-    f"/api/v1/{each}" for each in ("perpetuals", "series/", "liquidations", "events", "incidents")
+    f"/api/v1/{each}"
+    for each in (
+        *("perpetuals", "cross", "venues", "series/", "liquidations", "events", "incidents"),
+    )
 )
 FREE_PATHS = frozenset(
     {*PAGE_PATHS, *DISCOVERY_PATHS, *HEALTH_PATHS, SIGNALS_PATH, STATUS_PATH, WEBHOOK_KEY_PATH}

@@ -40,7 +40,7 @@ async def add_webhook(
     """
     if len(await webhooks_of(tx, mailbox)) >= MAX_WEBHOOKS:
         raise TooManyWebhooks
-    types, symbols = (",".join(sorted(each)) for each in wanted)
+    types, symbols = (",".join(sorted(each)) for each in (wanted.types, wanted.symbols))
     new = Webhook(
         *(f"wh_{token_hex(8)}", mailbox, url, types, symbols, new_secret()),
         state="pending",
