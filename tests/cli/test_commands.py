@@ -20,7 +20,7 @@ NO_EXCHANGE = {
     "BAROGRAPH_REQUEST_SECONDS": "0.5",
     **{
         f"BAROGRAPH_{name}_URL": f"http://{HOST}:{unused_port()}"
-        for name in ("TREASURY", "NYFED", "ETF")
+        for name in ("HYPERLIQUID", "BINANCE_REST", "TREASURY", "NYFED", "ETF")
     },
 }
 
@@ -40,7 +40,7 @@ def barograph(*arguments: str, **environment: str) -> "subprocess.CompletedProce
 LOOKED_AT = [
     *("port", "sqlite", "disk", "secrets", "database", "history", "collector", "guides"),
     *("limits", "terms"),
-    *("exchange", "stream", "clock", "treasury", "nyfed", "etf"),
+    *("bybit", "hyperliquid", "binance", "bybit-stream", "clock", "treasury", "nyfed", "etf"),
     *("identity", "facilitator", "chain", "mail"),
 ]
 
@@ -150,9 +150,19 @@ def test_fault_without_a_running_demo_names_the_remedy(tmp_path: Path) -> None:
     assert f"start one with `barograph demo --data {tmp_path}`" in ended.stderr
 
 
-def test_every_kind_of_fault_is_listed() -> None:
-    result = CliRunner().invoke(cli, ["demo", "fault", "exchange", "on", "--kind", "list"])
-    assert {"hang", "403-html", "stream-silence"} <= set(result.stdout.split())
+@pytest.mark.parametrize(
+    ("part", "own"),
+    [
+        ("exchange", {"403-html", "stream-silence", "interval-change"}),
+        ("bybit", {"403-html", "stream-silence", "interval-change"}),
+        ("hyperliquid", {"geo-block", "unequal-lists"}),
+        ("binance", {"geo-block", "418", "unknown-class", "stream-drop"}),
+    ],
+)
+def test_every_kind_of_fault_is_listed(part: str, own: set[str]) -> None:
+    result = CliRunner().invoke(cli, ["demo", "fault", part, "on", "--kind", "list"])
+    distortions = {"doubled-open-interest", "inverted-side", "wrong-unit", "wrong-interval"}
+    assert {"hang", "slow", *own, *distortions} <= set(result.stdout.split())
 
 
 def test_doctor_names_each_problem_with_its_remedy(tmp_path: Path) -> None:
@@ -162,10 +172,10 @@ def test_doctor_names_each_problem_with_its_remedy(tmp_path: Path) -> None:
     found = findings(result)
     assert list(found) == LOOKED_AT
     failing = [name for name, finding in found.items() if not finding["ok"]]
-    assert failing == ["exchange", "stream"]
+    assert failing == ["bybit", "bybit-stream"]
     assert {found[name]["status"] for name in failing} == {"fail"}
     assert found["database"]["detail"] == "there is no database yet: `serve` creates one"
-    assert found["exchange"]["detail"].startswith("unreachable")
+    assert found["bybit"]["detail"].startswith("unreachable")
     assert all(finding["remedy"] for finding in found.values() if not finding["ok"])
     accept = f"`sudo barograph terms accept SOURCE --data {tmp_path}`"
     assert found["terms"]["remedy"].endswith(accept)

@@ -21,18 +21,23 @@ from barograph.cli.doctor import bounded, examine
 from barograph.cli.doctor_limits import CHECKS as LIMITS
 from barograph.cli.doctor_local import CHECKS as LOCAL
 from barograph.cli.doctor_upstreams import CHECKS as UPSTREAMS
+from barograph.cli.doctor_venues import CHECKS as VENUES
 from barograph.collector.leader import collector_lease
 from barograph.demo.files import FILE_NAME as DEMO_WORLD
+from barograph.demo.servers.binance import running_binance
 from barograph.demo.servers.chain import TokenLedger
 from barograph.demo.servers.exchange import running_exchange
 from barograph.demo.servers.facilitator import running_facilitator
 from barograph.demo.servers.faults import (
+    BinanceFaults,
     ExchangeFaults,
     FacilitatorFaults,
     Faults,
+    HyperliquidFaults,
     IdentityFaults,
     MacroFaults,
 )
+from barograph.demo.servers.hyperliquid import running_hyperliquid
 from barograph.demo.servers.identity import running_identity
 from barograph.demo.servers.macro_server import running_macro
 from barograph.demo.servers.mailbox import running_mailbox
@@ -48,7 +53,7 @@ from support.processes import HOST, unused_port
 from support.stances import FUNDING
 
 T = TypeVar("T")
-CHECKS = LOCAL | LIMITS | UPSTREAMS
+CHECKS = {**LOCAL, **LIMITS, **VENUES, **UPSTREAMS}
 WORLD = World(7, system_clock() // DAY * DAY - 60 * DAY)
 
 
@@ -72,6 +77,8 @@ IMPATIENT = {"request_seconds": 0.6, "identity_seconds": 0.6}
 async def running_live(folder: Path) -> AsyncIterator[Live]:
     faults = {
         "exchange": (exchange := ExchangeFaults()),
+        "hyperliquid": (hyperliquid := HyperliquidFaults()),
+        "binance": (binance := BinanceFaults()),
         "macro": (macro := MacroFaults()),
         "identity": (identity := IdentityFaults()),
         "facilitator": (facilitator := FacilitatorFaults()),
@@ -80,13 +87,15 @@ async def running_live(folder: Path) -> AsyncIterator[Live]:
         enter = stack.enter_async_context
         ports = {
             "exchange": (await enter(running_exchange(WORLD, faults=exchange))).port,
+            "hyperliquid": (await enter(running_hyperliquid(WORLD, faults=hyperliquid))).port,
+            "binance": (await enter(running_binance(WORLD, faults=binance, push_seconds=0.1))).port,
             "macro": (await enter(running_macro(MacroWorld(WORLD), macro))).port,
             "identity": (await enter(running_identity(ECKey.generate_key("P-256"), identity))).port,
             "facilitator": (await enter(running_facilitator(TokenLedger({}), facilitator))).port,
             "mail": await enter(running_mailbox(folder)),
         }
         settings = demo_settings(folder, unused_port(), 1, ports)
-        terms = "bybit,treasury,nyfed,ishares,selling"
+        terms = "bybit,hyperliquid,binance,treasury,nyfed,ishares,selling"
         update = {"accept_terms": terms, "webhooks_allow_local": False, **PATIENT}
         yield Live(settings.model_copy(update=update), faults)
 
@@ -106,7 +115,7 @@ async def all_lines(settings: Settings) -> list[Diagnosis]:
 @pytest.mark.thorough
 def test_every_line_of_a_healthy_instance_is_ok(tmp_path: Path) -> None:
     found = on_live(tmp_path, lambda live: all_lines(live.settings))
-    assert [each.name for each in found] == [*LOCAL, *LIMITS, "terms", *UPSTREAMS]
+    assert [each.name for each in found] == [*LOCAL, *LIMITS, "terms", *VENUES, *UPSTREAMS]
     assert [each for each in found if each.status != "ok"] == []
 
 
@@ -117,37 +126,45 @@ def test_every_line_of_a_healthy_instance_is_ok(tmp_path: Path) -> None:
 )
 def test_sources_without_confirmed_terms_are_noted_and_not_read(tmp_path: Path) -> None:
     async def work(live: Live) -> tuple[list[Diagnosis], Diagnosis]:
-        fresh = live.settings.model_copy(update={"accept_terms": "nyfed"})
+        fresh = live.settings.model_copy(update={"accept_terms": "binance,nyfed"})
         found = await all_lines(fresh)
         live.faults["exchange"].turn_on("403-html")
         blocked = await all_lines(fresh)
-        return found, next(each for each in blocked if each.name == "exchange")
+        return found, next(each for each in blocked if each.name == "bybit")
 
     found, blocked = on_live(tmp_path, work)
     noted = {each.name: each.detail for each in found if each.status == "note"}
     unread = "it answers, but is not read, because its terms are not confirmed"
     assert noted == {
-        "terms": "not confirmed and not used: bybit, treasury, ishares, selling; `collect` does "
-        "not start without bybit",
-        **dict.fromkeys(["exchange", "stream", "treasury", "etf"], unread),
+        "terms": "not confirmed and not used: bybit, hyperliquid, treasury, ishares, selling",
+        **dict.fromkeys(["bybit", "hyperliquid", "bybit-stream", "treasury", "etf"], unread),
     }
     assert (blocked.status, blocked.detail[:11]) == ("fail", "a geo-block")
 
 
 FAULTS = [
-    ("exchange", "403-html", "exchange", "a geo-block", "this version reads only Bybit"),
-    ("exchange", "403-html", "stream", "a geo-block", "this version reads only Bybit"),
-    ("exchange", "403-json", "exchange", "throttled", "wait"),
-    ("exchange", "429", "exchange", "throttled", "wait"),
-    ("exchange", "10006", "exchange", "throttled", "wait"),
-    ("exchange", "502", "exchange", "an outage: HTTP 502", "wait; "),
-    ("exchange", "10016", "exchange", "an outage: code 10016", "wait; "),
-    ("exchange", "truncated", "exchange", "is cut off", "a proxy"),
-    ("exchange", "hang", "exchange", "does not answer in time", "firewall"),
-    ("exchange", "reset", "exchange", "was closed", "firewall"),
-    ("exchange", "stale-clock", "exchange", "s behind", "synchronise"),
-    ("exchange", "stale-clock", "clock", "compared with the exchange", "synchronise"),
-    ("exchange", "stream-silence", "stream", "does not confirm", "try again later"),
+    ("exchange", "403-html", "bybit", "a geo-block", "BAROGRAPH_VENUES=hyperliquid"),
+    ("exchange", "403-html", "bybit-stream", "a geo-block", "BAROGRAPH_VENUES=hyperliquid"),
+    ("exchange", "403-json", "bybit", "throttled", "wait"),
+    ("exchange", "429", "bybit", "throttled", "wait"),
+    ("exchange", "10006", "bybit", "throttled", "wait"),
+    ("exchange", "502", "bybit", "an outage: HTTP 502", "wait; "),
+    ("exchange", "10016", "bybit", "an outage: code 10016", "wait; "),
+    ("exchange", "truncated", "bybit", "is cut off", "a proxy"),
+    ("exchange", "hang", "bybit", "does not answer in time", "firewall"),
+    ("exchange", "reset", "bybit", "was closed", "firewall"),
+    ("exchange", "stale-clock", "bybit", "s behind", "synchronise"),
+    ("exchange", "stale-clock", "clock", "compared with bybit", "the clock of bybit seems wrong"),
+    ("exchange", "stream-silence", "bybit-stream", "sends nothing", "try again later"),
+    ("hyperliquid", "geo-block", "hyperliquid", "a geo-block", "BAROGRAPH_VENUES=bybit"),
+    ("hyperliquid", "429", "hyperliquid", "throttled", "wait"),
+    ("hyperliquid", "502", "hyperliquid", "an outage: HTTP 502", "wait; "),
+    ("hyperliquid", "unequal-lists", "hyperliquid", "invalid reply", "BAROGRAPH_HYPERLIQUID_URL"),
+    ("binance", "geo-block", "binance", "a geo-block", "BAROGRAPH_VENUES=hyperliquid"),
+    ("binance", "geo-block", "binance-stream", "a geo-block: HTTP 451", "BAROGRAPH_VENUES="),
+    ("binance", "418", "binance", "throttled", "wait"),
+    ("binance", "reset", "binance", "was closed", "firewall"),
+    ("binance", "stream-silence", "binance-stream", "sends nothing", "try again later"),
     ("macro", "html", "treasury", "got an HTML page", "BAROGRAPH_TREASURY_URL in a browser"),
     ("macro", "outage", "nyfed", "an outage: HTTP 503", "the collector retries"),
     ("macro", "reset", "treasury", "was closed", "firewall"),
@@ -188,11 +205,48 @@ def test_each_fault_of_a_service_is_named_with_its_remedy(tmp_path: Path) -> Non
     on_live(tmp_path, work)
 
 
+@pytest.mark.outcome(
+    "An exchange that you have not configured answers from here, or refuses this address",
+    "`doctor` notes it, so that you can choose a venue. It asks only for the time.",
+)
+def test_doctor_says_which_other_venues_answer_from_here(tmp_path: Path) -> None:
+    async def work(live: Live) -> list[Diagnosis]:
+        live.faults["binance"].turn_on("geo-block")
+        one = live.settings.model_copy(update={"venues": "bybit"})
+        return [each for each in await all_lines(one) if each.name in VENUES]
+
+    found = on_live(tmp_path, work)
+    assert {each.name: each.status for each in found} == {
+        "bybit": "ok",
+        "hyperliquid": "note",
+        "binance": "note",
+        "bybit-stream": "ok",
+        "clock": "ok",
+    }
+    said = {each.name: f"{each.detail} -> {each.remedy}" for each in found}
+    assert said["hyperliquid"].startswith("not configured; it answers from here -> to read it, add")
+    assert said["binance"].startswith("not configured; a geo-block: HTTP 451")
+
+
+@pytest.mark.parametrize(("behind", "remedy"), [(1, "wait; the clock of "), (3, "synchronise")])
+def test_a_clock_that_differs_from_one_venue_only_is_that_venues(
+    tmp_path: Path, behind: int, remedy: str
+) -> None:
+    async def work(live: Live) -> Diagnosis:
+        for name in ("exchange", "hyperliquid", "binance")[:behind]:
+            live.faults[name].turn_on("stale-clock", system_clock() - DAY)
+        return await live.line("clock")
+
+    found = on_live(tmp_path, work)
+    assert found.status == "fail"
+    assert found.remedy.startswith(remedy)
+
+
 def test_contracts_that_are_not_crypto_are_counted_by_class(tmp_path: Path) -> None:
     async def work(live: Live) -> list[Diagnosis]:
-        usual = await live.line("exchange")
+        usual = await live.line("bybit")
         live.faults["exchange"].turn_on("unknown-class")
-        return [usual, await live.line("exchange")]
+        return [usual, await live.line("bybit")]
 
     usual, new = on_live(tmp_path, work)
     counted = r"\d+ crypto perpetuals; left out because they are not crypto: .*\d+ stock"
@@ -210,12 +264,12 @@ def test_each_wrong_setting_is_named(tmp_path: Path) -> None:
         live.faults["identity"].turn_on("html")
         portal = live.settings.identity_url
         return await asyncio.gather(
-            live.line("exchange", exchange_rest_url=lost),
-            live.line("exchange", exchange_rest_url=f"http://{free}"),
-            live.line("exchange", exchange_rest_url=tls),
-            live.line("exchange", exchange_rest_url=portal),
-            live.line("stream", exchange_stream_url=portal.replace("http", "ws")),
-            live.line("stream", exchange_stream_url=f"ws://{free}"),
+            live.line("bybit", exchange_rest_url=lost),
+            live.line("bybit", exchange_rest_url=f"http://{free}"),
+            live.line("bybit", exchange_rest_url=tls),
+            live.line("bybit", exchange_rest_url=portal),
+            live.line("bybit-stream", exchange_stream_url=portal.replace("http", "ws")),
+            live.line("bybit-stream", exchange_stream_url=f"ws://{free}"),
             live.line("treasury", treasury_url=lost),
             live.line("identity", identity="none", identity_url=""),
             live.line("facilitator", x402_network="eip155:1"),
@@ -224,7 +278,7 @@ def test_each_wrong_setting_is_named(tmp_path: Path) -> None:
             live.line("chain", x402_chain_url=""),
             live.line("etf", etf_url=""),
             live.line("etf", etf_file=tmp_path / "absent.csv"),
-            live.line("stream", exchange_stream_url=tls.replace("http", "ws")),
+            live.line("bybit-stream", exchange_stream_url=tls.replace("http", "ws")),
             live.line("chain", x402_chain_url="http://255.255.255.255"),
             live.line("mail", smtp_url=SecretStr(f"smtp://{free}")),
         )
@@ -413,5 +467,5 @@ def test_a_demos_folder_is_refused_and_confirms_no_terms(tmp_path: Path) -> None
     assert found["database"].detail.endswith("holds the simulated data of a demo")
     assert found["database"].remedy.startswith("run it with `barograph demo")
     noted = [each for each in found.values() if "not confirmed" in each.detail]
-    names = "terms exchange stream treasury nyfed etf"
+    names = "terms bybit hyperliquid binance bybit-stream binance-stream treasury nyfed etf"
     assert [each.name for each in noted] == names.split()

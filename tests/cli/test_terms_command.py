@@ -18,7 +18,7 @@ from barograph.kit.database import Transaction
 from barograph.macro.records import Figure
 from barograph.macro.store import record_figures
 from barograph.settings import Settings
-from barograph.terms.sources import SOURCES, Unconfirmed
+from barograph.terms.sources import SOURCES, Unconfirmed, require_venue
 from barograph.terms.store import without_selling, without_unconfirmed
 from barograph.upstream.files import FileClient
 from support.clock import HandClock
@@ -51,6 +51,36 @@ def test_nothing_is_collected_before_the_terms_of_a_venue_are_confirmed(
     assert "docs/live.md" in str(ended.exception)
 
 
+@pytest.mark.outcome(
+    "The terms of some of the configured venues are not confirmed",
+    "The collector reads the others; the first of them is the primary. `/api/status` lists the "
+    "unconfirmed ones as `not_configured`.",
+)
+@pytest.mark.parametrize(
+    ("unconfirmed", "used"),
+    [
+        ({}, ("binance", "bybit", "hyperliquid")),
+        ({"binance": None, "treasury": None}, ("bybit", "hyperliquid")),
+        ({"binance": None, "bybit": 1, "hyperliquid": None}, ("bybit",)),
+        ({"binance": None, "bybit": None, "hyperliquid": None}, ()),
+    ],
+)
+def test_only_confirmed_venues_are_read_in_the_configured_order(
+    tmp_path: Path, unconfirmed: dict[str, int | None], used: tuple[str, ...]
+) -> None:
+    settings = Settings(data=tmp_path, venues="binance,bybit,hyperliquid")
+    found, venues = Unconfirmed(unconfirmed), settings.venue_names
+    without = without_unconfirmed(settings, found)
+
+    if not used:
+        with pytest.raises(ConfigurationError, match="`barograph terms accept binance --data"):
+            require_venue(venues, found, tmp_path)
+        assert without.venue_names == venues  # the web side starts without data
+        return
+    require_venue(venues, found, tmp_path)
+    assert without.venue_names == used
+
+
 def test_confirmed_terms_are_listed_with_their_date_before_and_after_the_first_start(
     tmp_path: Path,
 ) -> None:
@@ -79,7 +109,8 @@ def test_confirmed_terms_are_listed_with_their_date_before_and_after_the_first_s
 def test_each_source_is_confirmed_by_its_own_name(tmp_path: Path, word: str) -> None:
     refused = run(tmp_path, "terms", "accept", word)
     assert refused.exit_code == 2
-    assert "bybit, treasury, nyfed, ishares, selling" in refused.stderr.replace("\n", " ")
+    listed = ", ".join(SOURCES)
+    assert listed in refused.stderr.replace("\n", " ")
     started = run(tmp_path, "collect", BAROGRAPH_ACCEPT_TERMS=f"bybit,{word}")
     assert isinstance(started.exception, ConfigurationError)
     assert f"{word!r} is not a data source: in BAROGRAPH_ACCEPT_TERMS" in str(started.exception)

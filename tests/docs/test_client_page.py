@@ -31,7 +31,7 @@ from support.subscribers import FEED_TOKEN, SubscriberService
 
 PAGE = (Path(__file__).parents[2] / "docs" / "client.md").read_text("utf-8")
 EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-FREE, ASYNC, PERPETUALS, CHART, EVENTS, FOLLOWING = EXAMPLES
+FREE, ASYNC, PERPETUALS, CROSS, CHART, EVENTS, FOLLOWING = EXAMPLES
 UNBUFFERED = {**os.environ, "PYTHONUNBUFFERED": "1"}
 
 
@@ -75,7 +75,7 @@ def test_the_quickstart_without_blocking_prints_the_same_market(
 
 
 def test_all_perpetuals_a_chart_and_all_events_take_ten_lines_each() -> None:
-    for program in (PERPETUALS, CHART, EVENTS):
+    for program in (PERPETUALS, CROSS, CHART, EVENTS):
         assert len([line for line in program.splitlines() if line]) <= 10
 
 
@@ -88,13 +88,20 @@ def test_the_perpetuals_are_printed(service: SubscriberService, tmp_path: Path) 
 
 
 @pytest.mark.thorough
+def test_a_coin_is_printed_with_its_venues(service: SubscriberService, tmp_path: Path) -> None:
+    total, venue = run(CROSS, service, tmp_path)
+    assert total == "5000000000.0 []"
+    assert venue == "bybit ok None 0.01 5000000000.0"
+
+
+@pytest.mark.thorough
 def test_the_chart_s_points_and_the_watched_spans_are_printed(
     service: SubscriberService, tmp_path: Path
 ) -> None:
     at = START // DAY * DAY
     row = ReadingRow("hour", "ETHUSDT", at, 1.0, 0.0, 8, 2.5, None)
     hour = LiquidationHour(at, 0.0, 0.0, 100.0)
-    rows = partial(record_rows, readings=[row], liquidation_hours=[hour])
+    rows = partial(record_rows, venue="bybit", readings=[row], liquidation_hours=[hour])
     asyncio.run(service.database.write(rows))
     point, *_, liquidations = run(CHART, service, tmp_path)
     assert point == f"{iso_timestamp(at)} 2.5 measured 0.25"
@@ -150,7 +157,7 @@ def test_the_page_names_every_method_and_event() -> None:
         if isfunction(each) and each.__module__ == calls.__name__ and not name.startswith("_")
     }
     assert methods <= vars(Barograph).keys() & vars(AsyncBarograph).keys()
-    assert len(methods) == 17
+    assert len(methods) == 20
     methods |= {"pages", "follow"}
     assert {name for name in methods if f"`{name}`" not in PAGE} == set()
     for event in events.Event.__args__:

@@ -10,10 +10,14 @@ from barograph.cli.diagnosis import _CERTIFICATES, _CONNECTIONS, _UNKNOWN_AUTHOR
 from barograph.cli.doctor_limits import CHECKS as LIMITS
 from barograph.cli.doctor_local import CHECKS as LOCAL
 from barograph.cli.doctor_upstreams import CHECKS as UPSTREAMS
+from barograph.cli.doctor_venues import CHECKS as DOCTOR_VENUES
 from barograph.macro.records import NYFED_NOTICE, NYFED_TERMS
+from barograph.markets.venues import VENUES
 from barograph.settings import Settings
 from barograph.terms.sources import SOURCES
+from barograph.upstream.binance import exchange as binance
 from barograph.upstream.etf import FLOW_COLUMNS, SHARE_COLUMNS, VALUE_COLUMNS
+from barograph.upstream.hyperliquid import exchange as hyperliquid
 
 DOCS = Path(__file__).parents[2] / "docs"
 _spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
@@ -60,11 +64,21 @@ def test_the_page_of_daily_figures_has_the_notice_and_the_columns_of_the_import(
 
 def test_the_page_about_doctor_has_every_check_in_order_and_every_failed_connection() -> None:
     page = (DOCS / "doctor.md").read_text("utf-8")
-    rows = re.findall(r"^\| ((?:`[a-z]+`(?:, )?)+) \|", page, re.MULTILINE)
-    named = [name for row in rows for name in re.findall("[a-z]+", row)]
-    assert named == [*LOCAL, *LIMITS, "terms", *UPSTREAMS]
+    rows = re.findall(r"^\| ((?:`[a-z-]+`(?:, )?)+) \|", page, re.MULTILINE)
+    named = [name for row in rows for name in re.findall("[a-z-]+", row)]
+    assert named == [*LOCAL, *LIMITS, "terms", *DOCTOR_VENUES, *UPSTREAMS]
     for each in (*_CONNECTIONS.values(), *_CERTIFICATES.values(), _UNKNOWN_AUTHORITY):
         assert f"| {each.detail.format(host='…')} |" in page
+
+
+def test_the_page_about_venues_has_what_each_publishes_and_its_requests_per_minute() -> None:
+    page = (DOCS / "venues.md").read_text("utf-8")
+    seconds = Settings.model_validate({}).poll_seconds
+    for name, weight in (("Hyperliquid", hyperliquid), ("Binance", binance)):
+        (row,) = re.findall(rf"^\| {name} \| weight .*$", page, re.MULTILINE)
+        assert f"| weight {weight.live_weight_per_minute(seconds):.0f}" in row
+    (row,) = re.findall(r"^\| liquidations \| `.*$", page, re.MULTILINE)
+    assert re.findall("`(.*?)`", row) == [each.liquidations for each in VENUES.values()]
 
 
 @pytest.mark.parametrize("name", SOURCES)

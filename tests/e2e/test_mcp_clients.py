@@ -58,6 +58,7 @@ def test_the_client_finds_every_tool_and_gets_what_the_endpoints_give(
 
     assert revision == ERAS[era]
     assert found.pop("get_status")["status"] in {"ok", "degraded"}
+    assert found.pop("get_cross_venue")["venues"][0]["venue"] == "bybit"
     assert set(found) == set(ENDPOINTS)
     for tool, path in ENDPOINTS.items():
         assert says_the_same(tool, found[tool], _json(base_url + path)), tool

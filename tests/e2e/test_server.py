@@ -180,6 +180,7 @@ def test_doctor_recognises_the_running_service(web: Web, tmp_path: Path) -> None
         "BAROGRAPH_EXCHANGE_REST_URL": nowhere,
         "BAROGRAPH_EXCHANGE_STREAM_URL": nowhere.replace("http", "ws"),
         **{f"BAROGRAPH_{name}_URL": nowhere for name in ("TREASURY", "NYFED", "ETF")},
+        **{f"BAROGRAPH_{name}_URL": nowhere for name in ("HYPERLIQUID", "BINANCE_REST")},
         "BAROGRAPH_REQUEST_SECONDS": "1",
     }
     told = f"port: Barograph {__version__} is running on 0.0.0.0:{web.port}"

@@ -1,5 +1,6 @@
 """The whole application in process."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,14 @@ from support.markets import reading, shares
 from support.pages import FOUND, NOTE, SiteService
 from support.service import Service
 from support.subscribers import SubscriberService
+
+
+@pytest.fixture(scope="session", autouse=True)
+def without_power_cuts() -> Iterator[None]:
+    """Nothing outlives its test here, so nothing needs to wait for the disk."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: None)
+        yield
 
 
 @pytest.fixture

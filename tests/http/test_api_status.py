@@ -118,7 +118,9 @@ def test_before_the_first_reading_the_feed_is_down_and_nothing_is_made_up(
         "liquidation_coverage_pct": None,
     }
     assert bad_checks(body).keys() == set(CHECKS) - {
+        "venue",
         "backfill",
+        "cross-venue",
         "database",
         "limits",
         "daily-figures",
@@ -224,7 +226,7 @@ def test_a_reading_from_far_in_the_future_is_not_called_healthy(service: Service
 
 def test_missing_coverage_of_liquidations_is_shown_and_degrades(service: Service) -> None:
     service.clock.pass_seconds(12 * 3600)
-    service.judge.watched(service.clock(), service.clock())
+    service.judge.of("bybit").watched(service.clock(), service.clock())
     service.publish(reading(service.clock()), shares(service.clock()))
 
     body = status(service)
@@ -250,7 +252,7 @@ def test_a_default_instance_is_ok_on_its_first_day_and_after_a_restart(
     service.clock.pass_seconds(3600)
     service.judge = Judge(service.settings)  # as another collector loads it
     asyncio.run(service.judge.load(service.database, service.clock()))
-    service.judge.watched(START + HOUR // 2, service.clock())
+    service.judge.of("bybit").watched(START + HOUR // 2, service.clock())
     service.publish(reading(service.clock()), shares(service.clock()))
     body = status(service)
 
@@ -259,6 +261,7 @@ def test_a_default_instance_is_ok_on_its_first_day_and_after_a_restart(
     assert {name: each for name, each in found.items() if each != "ok"} == {
         "liquidations": "warming_up",
         "backfill": "warming_up",
+        "cross-venue": "not_configured",
         "etf-flows": "not_configured",
         "identity": "not_configured",
         "payments": "not_configured",

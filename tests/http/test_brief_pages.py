@@ -52,6 +52,7 @@ def test_briefs_are_listed_newest_first_and_escaped(site: SiteService) -> None:
     assert "A summary with <i>marks</i>." in text
 
 
+@pytest.mark.thorough
 def test_every_recorded_brief_is_on_exactly_one_page(archive: SiteService) -> None:
     pages = [archive.look(f"/briefs?page={number}") for number in range(1, 5)]
     after = archive.ask("/briefs?page=5", accept=BROWSER)

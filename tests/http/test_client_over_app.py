@@ -54,6 +54,8 @@ FREE = {
     "signals": "/api/v1/signals",
     "status": "/api/status",
     "perpetuals": "/api/v1/perpetuals",
+    "venues": "/api/v1/venues",
+    "cross": "/api/v1/cross",
 }
 LISTS: dict[str, tuple[list[str], dict[str, Any]]] = {
     "series": (["open-interest"], {"symbol": "eth", "start": START - 8 * HOUR, "limit": 3}),
@@ -135,6 +137,13 @@ def test_an_alias_finds_its_perpetual(reader: Reader, service: Service) -> None:
     assert to_builtins(found) == service.ask("/api/v1/perpetuals/1000PEPE").json()
     with pytest.raises(NotFound, match="/api/v1/perpetuals"):
         reader.read("perpetual", "nosuch")
+
+
+def test_a_coin_at_all_venues_loses_nothing(reader: Reader, service: Service) -> None:
+    found = json.loads(json.dumps(to_builtins(reader.read("cross_coin", "pepe"))))
+    assert found == service.ask("/api/v1/cross/PEPE").json()
+    with pytest.raises(NotFound, match="/api/v1/cross"):
+        reader.read("cross_coin", "nosuch")
 
 
 def test_zero_and_null_come_through(reader: Reader, service: Service) -> None:
@@ -420,6 +429,7 @@ def fill_lists(service: Service) -> None:
         hours = range(START // HOUR * HOUR - 7 * HOUR, START, HOUR)
         await record_rows(
             tx,
+            "bybit",
             readings=[ReadingRow("hour", "ETHUSDT", at, 1.0, 0.0, 8, 0.0, None) for at in hours],
             liquidations=[Liquidation(START - at, "BTCUSDT", "long", 0.1, 2.0) for at in range(3)],
         )

@@ -40,6 +40,7 @@ DATED = {
     *MARKET_READS,
     *("/api/agent/briefs", "/api/v1/signals", "/api/status", "/api/v1/incidents"),
     *("/api/v1/perpetuals", "/api/v1/perpetuals/{symbol}"),
+    *("/api/v1/venues", "/api/v1/cross", "/api/v1/cross/{coin}"),
 }
 TEXTS = {"/llms.txt", "/llms-full.txt", "/robots.txt", "/.well-known/security.txt"}
 BRIEF = Brief(
@@ -67,7 +68,7 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("described")
     with fresh_service(folder, security_contact=CONTACT) as service:
         service.keep_briefs(BRIEF)
-        asyncio.run(service.database.write(lambda tx: store_file(tx, FILE, b"a", START)))
+        asyncio.run(service.database.write(lambda tx: store_file(tx, "bybit", FILE, b"a", START)))
         yield service
 
 
@@ -78,7 +79,7 @@ def description(market: Service) -> dict[str, Any]:
 
 def target(path: str) -> str:
     names = {"kind": "rates-desk", "symbol": "BTC", "key": "funding-breadth", "measure": "funding"}
-    return path.format(**names, venue="bybit", day=FILE.day)
+    return path.format(**names, venue="bybit", day=FILE.day, coin="BTC")
 
 
 def sent(answer: Answer) -> set[str]:
@@ -132,7 +133,7 @@ def test_free_reads_send_exactly_the_header_fields_that_are_declared(
             found[path] = sent(answer)
             is_public = answer.headers["cache-control"].startswith("public")
             assert not (is_public and "ratelimit" in answer.headers), path
-    assert len(found) == 53
+    assert len(found) == 56
     assert {path for path, fields in found.items() if "last-modified" in fields} == DATED
     assert {path for path, fields in found.items() if "link" in fields} == {
         "/api/agent",
@@ -197,7 +198,7 @@ def test_a_wrong_method_on_a_free_path_is_the_declared_405(
             assert sent(answer) == declared(operation, 405) == {"allow", "cache-control"}
             require_described(description, operation, answer)
             looked_at += 1
-    assert looked_at == 53
+    assert looked_at == 56
 
 
 @pytest.mark.parametrize(

@@ -352,6 +352,7 @@ def run(*command: str) -> str:
     return done.stdout
 
 
+@pytest.mark.thorough
 def test_the_programs_run_as_they_stand(tmp_path: Path) -> None:
     bodies: dict[str, bytes] = {}
     with (

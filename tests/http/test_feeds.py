@@ -31,6 +31,7 @@ MEMBERS: dict[EventType, dict[str, Json]] = {
     "contract.delisted": {"venue": "bybit", "symbol": "OLD", "contract": "OLDUSDT"},
     "feed.down": {"venue": "bybit", "feed": "market-feed"},
     "feed.recovered": {"venue": "bybit", "feed": "market-feed"},
+    "venue.switched": {"venue": "hyperliquid", "previous": "bybit", "reason": "refused"},
     "stance.recorded": {"kind": "rates-desk", "sequence": 3, "history_digest": "ab"},
 }
 
@@ -99,6 +100,7 @@ def test_every_type_of_event_has_a_title_in_words_and_a_page(site: SiteService) 
         "OLD perpetual delisted from Bybit",
         "Market data from Bybit is down",
         "Market data from Bybit has recovered",
+        "Market data now comes from Hyperliquid",
         "Stance rates-desk: version 3 recorded",
     ]
     for entry, event in zip(reversed(entries), EVENT_TYPES, strict=True):
@@ -121,7 +123,7 @@ def test_a_feed_has_the_newest_fifty_and_changes_with_its_data_alone(site: SiteS
     assert same == before
     assert after[:2] == before[:2]
     assert (len(old), len(new)) == (50, 50)
-    assert old[:42] == new[8:]
+    assert old[: -len(EVENT_TYPES)] == new[len(EVENT_TYPES) :]
 
 
 def test_a_feed_of_events_refuses_filters_that_it_does_not_have(site: SiteService) -> None:

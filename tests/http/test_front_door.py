@@ -180,6 +180,7 @@ def test_a_long_body_goes_out_in_slices_with_and_without_the_front_door(
         assert ask(app, asked, "HEAD").fields == answer.fields
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("asked", [*SOME_HOT, *LAZY])
 def test_front_door_and_routes_give_one_answer_at_every_age(aging: Service, asked: str) -> None:
     for age_ms in (0, 1, 14_999, 15_000, 15_001, 20_500, 29_000, 29_001, 29_999):

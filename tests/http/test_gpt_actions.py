@@ -29,10 +29,13 @@ MAX_REPLY = 100_000
 FREE_READS = {
     *("/api/agent", "/api/agent/briefs", "/api/agent/derivatives", "/api/agent/market"),
     *("/api/agent/market-state", "/api/agent/guides", "/api/v1/signals", "/api/status"),
+    "/api/v1/venues",
 }
 LISTS = {
     "/api/v1/perpetuals": "/api/v1/perpetuals?limit=100",
     "/api/v1/perpetuals/{symbol}": "/api/v1/perpetuals/BTC",
+    "/api/v1/cross": "/api/v1/cross?limit=100",
+    "/api/v1/cross/{coin}": "/api/v1/cross/BTC",
     "/api/v1/series/{measure}": "/api/v1/series/funding?limit=100",
     "/api/v1/liquidations": "/api/v1/liquidations?limit=100",
     "/api/v1/events": "/api/v1/events?limit=100",
@@ -98,7 +101,7 @@ def test_what_keeps_a_reply_short_is_required(spec: dict[str, Any]) -> None:
 
     assert required["/api/v1/incidents"] == {"check": False, "limit": True}
     for path in (*LISTS, "/api/agent/briefs"):
-        assert "{symbol}" in path or required[path]["limit"], path
+        assert path.endswith(("{symbol}", "{coin}")) or required[path]["limit"], path
 
 
 def test_the_spec_has_no_error_that_needs_a_key(spec: dict[str, Any]) -> None:

@@ -104,7 +104,7 @@ def test_liquidations_are_told_by_side_with_what_was_watched(service: Service) -
     "A countdown takes the place of the 24-hour liquidation total, which can't be back-filled.",
 )
 def test_a_countdown_takes_the_place_of_the_first_days_total(empty_service: Service) -> None:
-    empty_service.judge.watched(START - DAY // 2, START)
+    empty_service.judge.of("bybit").watched(START - DAY // 2, START)
     empty_service.publish(reading(), shares())
 
     text = look(empty_service).text

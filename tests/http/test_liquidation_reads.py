@@ -41,7 +41,7 @@ WATCHED: list[Span] = [(YESTERDAY, NOON), (NOON + HOUR, START)]
 
 def record(service: Service, liquidations: Sequence[Liquidation], watched: list[Span]) -> None:
     async def work(tx: Transaction) -> None:
-        await record_rows(tx, liquidations=liquidations, watched=watched)
+        await record_rows(tx, "bybit", liquidations=liquidations, watched=watched)
 
     asyncio.run(service.database.write(work))
 
@@ -69,7 +69,8 @@ def test_liquidation_says_what_happened_where_and_at_which_price(recorded: Servi
     recorded.clock.pass_seconds(30)
     body = recorded.ask(f"{PATH}?from={day_name(YESTERDAY)}&to={day_name(TODAY)}&limit=1").json()
     assert list(body) == [
-        *("as_of", "venue", "source", "notice", "count", "watched", "liquidations", "next")
+        *("as_of", "venue", "source", "notice", "count", "completeness", "watched"),
+        *("liquidations", "next"),
     ]
     assert (body["venue"], body["source"], body["count"]) == ("bybit", "test venue", 1)
     assert body["as_of"] == iso_timestamp(START)  # the last 30 seconds are not recorded yet
@@ -218,7 +219,7 @@ def test_file_is_cached_for_good_and_not_sent_twice(recorded: Service) -> None:
 def test_large_file_arrives_as_it_was_stored(service: Service) -> None:
     body = random.Random(1).randbytes(150_001)
     made = DailyFile(day_name(YESTERDAY), 1, len(body), hashlib.sha256(body).hexdigest(), [])
-    asyncio.run(service.database.write(lambda tx: store_file(tx, made, body, START)))
+    asyncio.run(service.database.write(lambda tx: store_file(tx, "bybit", made, body, START)))
     assert service.ask(FILE).body == body
 
 

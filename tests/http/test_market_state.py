@@ -156,8 +156,10 @@ def test_liquidations_need_95_percent_of_the_day_watched(
     empty_service: Service, watched_pct: float, available: bool
 ) -> None:
     if watched_pct:
-        empty_service.judge.watched(START - round(DAY * watched_pct / 100), START)
-    empty_service.judge.liquidated([Liquidation(START - 1, "BTCUSDT", "long", 1.0, 60_000.0)])
+        empty_service.judge.of("bybit").watched(START - round(DAY * watched_pct / 100), START)
+    empty_service.judge.of("bybit").liquidated(
+        [Liquidation(START - 1, "BTCUSDT", "long", 1.0, 60_000.0)]
+    )
     empty_service.publish(reading())
 
     liq24h = state(empty_service)["liq24h"]

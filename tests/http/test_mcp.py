@@ -28,6 +28,7 @@ TOOLS = {
     "get_derivatives": "/api/agent/derivatives",
     "get_market": "/api/agent/market",
     "list_perpetuals": "/api/v1/perpetuals",
+    "get_cross_venue": "/api/v1/venues",
     "get_briefs": "/api/agent/briefs",
     "get_signals": "/api/v1/signals",
     "get_guides": "/api/agent/guides",
@@ -177,7 +178,7 @@ def test_every_tool_has_a_title_a_description_and_schemas(peer: Peer) -> None:
 @pytest.mark.parametrize(
     ("tool", "words"),
     [
-        *((tool, ("seconds old", "error")) for tool in MARKET_TOOLS),
+        *((tool, ("seconds old", "error")) for tool in (*MARKET_TOOLS, "get_cross_venue")),
         ("get_briefs", ("newest first", "error")),
         ("get_signals", ("unknown when stale", "120 calls per hour", "1,000", "error")),
         ("get_guides", ("Rarely changes",)),
@@ -208,7 +209,8 @@ def test_the_instructions_name_the_limit_of_all_tools_together(market: Service) 
 
 
 @pytest.mark.parametrize(
-    ("tool", "path"), [each for each in TOOLS.items() if each[0] != "list_perpetuals"]
+    ("tool", "path"),
+    [each for each in TOOLS.items() if each[0] not in {"list_perpetuals", "get_cross_venue"}],
 )
 def test_a_tool_answers_what_its_endpoint_answers(peer: Peer, tool: str, path: str) -> None:
     body = peer.service.ask(path).body
@@ -260,10 +262,28 @@ def test_perpetuals_are_sorted_and_cut_to_what_a_model_needs(
 
 
 @pytest.mark.parametrize(
+    ("arguments", "path"), [({}, "venues"), ({"coin": "bitcoin"}, "cross/BTC")]
+)
+def test_a_coin_and_the_venues_are_cut_to_what_a_model_needs(
+    peer: Peer, arguments: dict[str, Any], path: str
+) -> None:
+    told = peer.call("get_cross_venue", arguments)["structuredContent"]
+    whole = peer.service.ask(f"/api/v1/{path}").json()
+
+    rows, every = told.pop("venues"), whole.pop("venues")
+    assert told.items() <= whole.items()
+    assert all(
+        row[name] == full[name] for row, full in zip(rows, every, strict=True) for name in row
+    )
+    assert [each["state"] for each in rows] == ["ok"]
+    assert peer.call("get_cross_venue", {"coin": "nosuch"})["isError"] is True
+
+
+@pytest.mark.parametrize(
     ("arguments", "target"),
     [
-        ({"limit": 2}, "events?after=11"),
-        ({"type": ["feed.down"], "limit": 1}, "events?after=10&limit=1"),
+        ({"limit": 2}, "events?after=12"),
+        ({"type": ["feed.down"], "limit": 1}, "events?after=11&limit=1"),
         ({"after": 0}, "events?limit=20"),
         ({"after": 1.0, "limit": 1}, "events?after=1&limit=1"),
         ({"since": iso_timestamp(START + 2)}, f"events?since={START + 2}"),
@@ -292,7 +312,9 @@ def test_a_series_continues_where_it_ended(caller: Peer, measure: str) -> None:
         service.clock.now = at
         service.publish(reading(at))
         rows = [RegimeChange(at, "neutral", 0.0)]
-        asyncio.run(service.database.write(partial(record_rows, regime_changes=rows)))
+        asyncio.run(
+            service.database.write(partial(record_rows, venue="bybit", regime_changes=rows))
+        )
     whole = caller.call("get_series", {"measure": measure})["structuredContent"]
     parts: list[Any] = []
     asked: dict[str, Any] = {"measure": measure, "limit": 2}

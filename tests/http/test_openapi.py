@@ -54,6 +54,9 @@ VERSION_1 = {
     "/api/v1/events": {"400", "404", "429", "503"},
     "/api/v1/perpetuals": {"400", "404", "502"},
     "/api/v1/perpetuals/{symbol}": {"400", "404", "502"},
+    "/api/v1/venues": {"400"},
+    "/api/v1/cross": {"400", "502"},
+    "/api/v1/cross/{coin}": {"400", "404", "502"},
     "/api/v1/webhook-key": {"503"},
 }
 ENTITLED = {

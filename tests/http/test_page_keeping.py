@@ -31,7 +31,9 @@ from barograph.limits.render_queue import (
     RenderQueue,
     RenderQueueFull,
 )
+from barograph.markets.cross_reader import CrossReader
 from barograph.markets.reader import MarketReader, freshness_limits
+from barograph.markets.records import ContractName
 from barograph.markets.series import SeriesReader
 from barograph.markets.view import PERPETUALS
 from barograph.signals.reader import SignalsReader
@@ -81,12 +83,13 @@ class Shelf:
             service.board,
             service.database,
             markets=MarketReader(bounds),
+            cross=CrossReader(service.settings),
             signals=SignalsReader(service.settings),
             briefs=BriefsReader(service.settings),
             status=StatusReader(
                 bounds, START, lambda: None, SignedHeads(service.database, service.clock)
             ),
-            series=SeriesReader(service.database, service.clock, bounds.min_coverage_pct),
+            series=SeriesReader(service.database, service.clock, bounds.min_coverage_pct, "bybit"),
             render_queue=RenderQueue(
                 RateLimiter(SuspendingStore(service.clock), _no_key, ()),
                 service.clock,
@@ -370,6 +373,7 @@ def test_unreadable_page_is_a_page_for_browsers_and_json_for_programs(shelf: She
     assert asyncio.run(shelf.show(Writer())).status == 200
 
 
+@pytest.mark.thorough
 @pytest.mark.contract("limits.other-endpoints")
 @pytest.mark.outcome(
     "One address requests more than 600 uncached pages and downloads per minute",
@@ -527,15 +531,16 @@ def test_refusals_are_spaced_out_until_too_many_wait(shelf: Shelf) -> None:
 
 def test_a_chart_is_drawn_once_a_minute_however_often_the_data_changes(shelf: Shelf) -> None:
     charts = ChartReader(shelf.site.series, "", shelf.clock)
+    bitcoin = ContractName("bybit", "BTCUSDT")
 
     async def ask() -> None:
-        first = await charts.measure("BTCUSDT", "BTC", "price", 60)
+        first = await charts.measure(bitcoin, "BTC", "price", 60)
         for number in range(200):
-            await charts.measure(f"C{number}USDT", f"C{number}", "price", 60)
+            await charts.measure(ContractName("bybit", f"C{number}USDT"), f"C{number}", "price", 60)
         shelf.clock.pass_seconds(59)
         await shelf.change_the_data()
-        assert await charts.measure("BTCUSDT", "BTC", "price", 60) is first
+        assert await charts.measure(bitcoin, "BTC", "price", 60) is first
         shelf.clock.pass_seconds(1)
-        assert await charts.measure("BTCUSDT", "BTC", "price", 60) is not first
+        assert await charts.measure(bitcoin, "BTC", "price", 60) is not first
 
     asyncio.run(ask())

@@ -35,7 +35,7 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         events = [
             Liquidation(START - MINUTE, "BTCUSDT", side, 2.0, 100.0) for side in ("long", "long")
         ]
-        service.judge.liquidated(
+        service.judge.of("bybit").liquidated(
             [*events, Liquidation(START - HOUR, "BTCUSDT", "short", 0.5, 100.0)]
         )
         contracts = (PEPE, ETH, COINED, SOL)
@@ -45,7 +45,7 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 def remember(service: Service, *rows: ReadingRow) -> None:
-    asyncio.run(service.database.write(lambda tx: record_rows(tx, readings=rows)))
+    asyncio.run(service.database.write(lambda tx: record_rows(tx, "bybit", readings=rows)))
 
 
 def publish(service: Service, reading: Perpetuals) -> None:
@@ -66,6 +66,9 @@ def test_one_call_has_every_number_of_every_perpetual_with_its_time(market: Serv
         "venue": "bybit",
         "symbol": "BTC",
         "contract": "BTCUSDT",
+        "coin": "BTC",
+        "multiplier": 1,
+        "quote": "USDT",
         "lastPrice": 67_000.5,
         "priceKind": "last",
         "price_as_of": AS_OF,

@@ -461,6 +461,7 @@ def test_while_the_record_is_away_its_page_says_what_it_is_and_how_to_check_it_o
     assert 'id="verifier"' not in text
 
 
+@pytest.mark.thorough
 def test_the_page_s_program_finds_every_list_as_it_was_kept(
     recorded: PublicHistory, tmp_path: Path
 ) -> None:
@@ -524,6 +525,7 @@ def test_the_page_s_program_believes_no_text_that_was_not_signed(
     assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
 
 
+@pytest.mark.thorough
 def test_the_page_s_program_says_in_one_line_what_it_cannot_use(
     recorded: PublicHistory, tmp_path: Path
 ) -> None:

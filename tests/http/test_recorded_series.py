@@ -53,9 +53,10 @@ def recorded(service: Service) -> Service:
 
     async def work(tx: Transaction) -> None:
         hours = [hour_row("BTCUSDT", at) for at in range(FIRST, NOW_HOUR, HOUR) if at != GAP]
-        await record_rows(tx, readings=hours[:100], origin="backfilled")
+        await record_rows(tx, "bybit", readings=hours[:100], origin="backfilled")
         await record_rows(
             tx,
+            "bybit",
             readings=[
                 *hours[100:],
                 hour_row("GONEUSDT", NOW_HOUR - 3 * HOUR),
@@ -78,7 +79,7 @@ def recorded(service: Service) -> Service:
             settlements=[FundingSettlement("BTCUSDT", NOW_HOUR - 8 * HOUR, 0.02, 8, START)],
         )
         rates = [SettledRate("BTCUSDT", NOW_HOUR - hours * HOUR, 0.01) for hours in (24, 16, 12)]
-        await record_settlement_reports(tx, rates, START)
+        await record_settlement_reports(tx, "bybit", rates, START)
         days = [iso_timestamp(TODAY - back * DAY)[:10] for back in (5, 4, 3)]
         await record_figures(tx, [Figure(US10Y, day, 4.0, "Treasury") for day in days], START - DAY)
         await record_figures(tx, [Figure(US10Y, days[1], 4.5, "Treasury")], START - HOUR)
@@ -126,7 +127,7 @@ def test_following_next_gives_every_hour_since_the_first_record_once(recorded: S
         # The next hour is recorded while the pages are followed.
         recorded.clock.pass_seconds(3_600)
         late = [hour_row("BTCUSDT", recorded.clock.now // HOUR * HOUR)]
-        write(recorded, lambda tx, late=late: record_rows(tx, readings=late))
+        write(recorded, lambda tx, late=late: record_rows(tx, "bybit", readings=late))
     hours = [iso_timestamp(at) for at in range(FIRST, START, HOUR)]
     assert [each["at"] for each in found] == hours
     assert [each["origin"] for each in found[:101]] == ["backfilled"] * 100 + ["measured"]

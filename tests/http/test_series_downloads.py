@@ -45,9 +45,9 @@ def recorded(service: Service) -> Service:
     """
 
     async def work(tx: Transaction) -> None:
-        await record_rows(tx, readings=READINGS[:12])
-        await record_rows(tx, readings=READINGS[12:], origin="backfilled")
-        await record_rows(tx, liquidation_hours=LIQUIDATED)
+        await record_rows(tx, "bybit", readings=READINGS[:12])
+        await record_rows(tx, "bybit", readings=READINGS[12:], origin="backfilled")
+        await record_rows(tx, "bybit", liquidation_hours=LIQUIDATED)
 
     asyncio.run(service.database.write(work))
     return service

@@ -134,7 +134,7 @@ def test_stale_signals_are_unknown(
     assert "Now unknown n/a" in single
     assert ("No signal is up to date." in listed) == (not fresh)
     assert "live" not in listed
-    assert ("partly stale 6 of 8 signals are not up to date" in listed) == bool(fresh)
+    assert ("partly stale 7 of 9 signals are not up to date" in listed) == bool(fresh)
     for text in (listed, single) if fresh else ():
         assert "We last read the exchange at 2026-11-06 21:20 UTC" in text
     assert "/status" in site.look("/signals").targets
@@ -168,7 +168,7 @@ def test_what_was_not_judged_is_no_part_of_a_labels_time(site: SiteService) -> N
 
 
 def test_a_young_instance_says_when_its_unknown_signals_will_be_known(site: SiteService) -> None:
-    site.service.judge.watched(START - HOUR, START)
+    site.service.judge.of("bybit").watched(START - HOUR, START)
     site.service.publish(reading(), shares())
 
     listed, single = site.look("/signals").text, site.look("/signals/liquidation-pressure").text

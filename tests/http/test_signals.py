@@ -23,7 +23,7 @@ MARKET_BOUND_MS = 30_000
 KEYS = [
     *("btc-funding-regime", "funding-breadth", "liquidation-pressure"),
     *("btc-long-accounts", "btc-open-interest-trend", "btc-realised-volatility"),
-    *("btc-etf-flow", "us-rates"),
+    *("cross-venue-funding", "btc-etf-flow", "us-rates"),
 ]
 LIMIT_FIELDS = {
     *("ratelimit-policy", "ratelimit"),

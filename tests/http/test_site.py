@@ -12,7 +12,7 @@ from support.node import run_script
 from support.pages import BROWSER, FOUND, NOTE, POLICY, Checked, SiteService
 
 PAGES = (
-    *("/", "/markets", "/signals", "/briefs", "/guides", "/record"),
+    *("/", "/markets", "/cross", "/venues", "/signals", "/briefs", "/guides", "/record"),
     *("/developers", "/pricing", "/status"),
 )
 PATHS = [

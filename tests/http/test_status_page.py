@@ -194,7 +194,7 @@ def test_before_anything_was_recorded_the_page_says_so_and_shows_no_percentage(
     text = page(service)
 
     used = text.count("<li id=") - text.count('"pill not_configured">not configured<')
-    assert text.count("nothing recorded</p>") == 2 * used == 2 * 13
+    assert text.count("nothing recorded</p>") == 2 * used == 2 * 14
     assert "No check has been recorded yet." in text
     assert "No incident" not in text
     assert INCIDENT_RULE in text

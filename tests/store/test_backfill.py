@@ -71,7 +71,7 @@ class Record:
         self.run(self.database.write(work))
 
     def keep(self, *rows: ReadingRow) -> None:
-        self.run(self.database.write(lambda tx: record_rows(tx, readings=rows)))
+        self.run(self.database.write(lambda tx: record_rows(tx, "bybit", readings=rows)))
 
     def fill(self, history: ScriptedHistory, rounds: int = 1) -> list[float]:
         """Run the job until it has paused so often, the last time between two checks."""
@@ -89,7 +89,9 @@ class Record:
         return dict(self.fetch(sql))
 
     def reports(self, contract: str) -> list[SettlementReport]:
-        return self.run(self.database.read(lambda tx: newest_settlement_reports(tx, contract, 500)))
+        return self.run(
+            self.database.read(lambda tx: newest_settlement_reports(tx, "bybit", contract, 500))
+        )
 
     def progress(self) -> BackfillProgress:
         found = self.run(self.database.read(lambda tx: latest_snapshot(tx, BACKFILL)))
@@ -333,7 +335,7 @@ def test_signals_are_known_in_the_minute_after_the_majors_are_filled(
 
     def labels(at: int) -> dict[str, str]:
         record.run(judge.refresh(record.database, at))
-        judge.sampled(LongAccounts("BTCUSDT", 61.5, at))
+        judge.of("bybit").sampled(LongAccounts("BTCUSDT", 61.5, at))
         conclusion = judge.conclude(reading(at), at)
         assert conclusion.signals is not None
         judge.written(conclusion)

@@ -21,7 +21,7 @@ async def work(tx):
     version = (await read_versions(tx)).get("one", 0) + 1
     await publish(tx, [Publication("one", "x" * 20_000)])
     row = ReadingRow("minute", "BTCUSDT", {START} + version, 1, 1, 8, 1, None)
-    await record_rows(tx, readings=[row])
+    await record_rows(tx, "bybit", readings=[row])
     await publish(tx, [Publication("two", str(version))])
     return version
 

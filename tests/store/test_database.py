@@ -106,6 +106,7 @@ def test_a_broken_rule_of_the_schema_is_named_and_nothing_is_kept(
     assert runner.run(accounts.read(rows)) == [("a", 100), ("b", 100)]
 
 
+@pytest.mark.thorough
 @pytest.mark.both_engines
 def test_many_writers_at_once_never_come_between_each_other(
     accounts: Database, runner: asyncio.Runner

@@ -57,25 +57,25 @@ class Record:
 
     def readings(self, *rows: ReadingRow, origin: Origin = "measured") -> None:
         async def work(tx: Transaction) -> None:
-            await record_rows(tx, readings=rows, origin=origin)
+            await record_rows(tx, "bybit", readings=rows, origin=origin)
 
         self.runner.run(self.database.write(work))
 
     def liquidations(self, *events: Liquidation) -> None:
         async def work(tx: Transaction) -> None:
-            await record_rows(tx, liquidations=events)
+            await record_rows(tx, "bybit", liquidations=events)
 
         self.runner.run(self.database.write(work))
 
     def watched(self, *spans: tuple[int, int]) -> None:
         async def work(tx: Transaction) -> None:
-            await record_rows(tx, watched=spans)
+            await record_rows(tx, "bybit", watched=spans)
 
         self.runner.run(self.database.write(work))
 
     def regime_change(self, change: RegimeChange) -> None:
         async def work(tx: Transaction) -> None:
-            await record_rows(tx, regime_changes=[change])
+            await record_rows(tx, "bybit", regime_changes=[change])
 
         self.runner.run(self.database.write(work))
 
@@ -87,7 +87,9 @@ class Record:
 
     def recent(self, now: int) -> tuple[list[Liquidation], list[tuple[int, int]]]:
         async def work(tx: Transaction) -> tuple[list[Liquidation], list[tuple[int, int]]]:
-            return await recent_liquidations(tx, now), await recent_watched(tx, now)
+            return await recent_liquidations(tx, "bybit", now), await recent_watched(
+                tx, "bybit", now
+            )
 
         return self.runner.run(self.database.read(work))
 
@@ -264,8 +266,8 @@ class Office:
 
 def test_a_conclusion_is_recorded_and_published_together(record: Record) -> None:
     office = Office(record, HandClock())
-    office.judge.liquidated([LONG])
-    office.judge.watched(START - MINUTE, START)
+    office.judge.of("bybit").liquidated([LONG])
+    office.judge.of("bybit").watched(START - MINUTE, START)
 
     office.store()
 
@@ -273,7 +275,7 @@ def test_a_conclusion_is_recorded_and_published_together(record: Record) -> None
     assert record.count("readings", "resolution = 'hour'") == 4
     assert record.count("liquidations") == record.count("watched_spans") == 1
     assert record.count("regime_changes") == 1
-    assert record.count("snapshots", "version = 1") == 9
+    assert record.count("snapshots", "version = 1") == 10
 
 
 def test_a_conclusion_of_who_lost_the_lease_leaves_no_trace(record: Record) -> None:
@@ -282,7 +284,7 @@ def test_a_conclusion_of_who_lost_the_lease_leaves_no_trace(record: Record) -> N
     clock.pass_seconds(15)
     new = Office(record, clock)
     assert new.leads
-    old.judge.liquidated([LONG])
+    old.judge.of("bybit").liquidated([LONG])
 
     with pytest.raises(LeaseLost):
         old.store()
@@ -294,15 +296,15 @@ def test_a_conclusion_of_who_lost_the_lease_leaves_no_trace(record: Record) -> N
 def test_a_desk_that_takes_over_continues_the_earlier_record(record: Record) -> None:
     clock = HandClock()
     first = Office(record, clock)
-    first.judge.liquidated([LONG])
-    first.judge.watched(START - DAY // 4, START)
+    first.judge.of("bybit").liquidated([LONG])
+    first.judge.of("bybit").watched(START - DAY // 4, START)
     for share in shares():
-        first.judge.sampled(share)
+        first.judge.of("bybit").sampled(share)
     first.store()
     clock.pass_seconds(30)
     second = Office(record, clock)
     second.load()
-    second.judge.watched(START, START + 30_000)
+    second.judge.of("bybit").watched(START, START + 30_000)
 
     conclusion = second.judge.conclude(reading(clock()))
 
@@ -312,7 +314,7 @@ def test_a_desk_that_takes_over_continues_the_earlier_record(record: Record) -> 
     assert list(conclusion.market.liquidations) == []
     assert list(conclusion.market.regime_changes) == []
     assert {each.long_account_pct for each in conclusion.market.readings} == {61.5, 55.0, 0.0, None}
-    second.judge.liquidated([LONG])
+    second.judge.of("bybit").liquidated([LONG])
     second.store()
     assert record.count("liquidations") == 1
     assert record.count("regime_changes") == 1
@@ -324,12 +326,12 @@ def test_a_failure_right_after_taking_over_still_names_the_top_asset_by_its_base
 ) -> None:
     clock = HandClock()
     first = Office(record, clock)
-    first.judge.liquidated([LONG])
+    first.judge.of("bybit").liquidated([LONG])
     first.store()
     clock.pass_seconds(30)
     second = Office(record, clock)
     second.load()
 
-    conclusion = second.judge.conclude_failure(Unreachable("down"), clock())
+    conclusion = second.judge.conclude_failure("bybit", Unreachable("down"), clock())
 
     assert published_totals(conclusion).top_asset == "BTC"

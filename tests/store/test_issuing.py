@@ -8,15 +8,18 @@ from random import Random
 from typing import Any, TypeVar
 
 import pytest
+from msgspec.structs import replace
 
 from barograph.board.board import latest_snapshot, publish
 from barograph.board.feeds import Publication
 from barograph.errors import LeaseLost
+from barograph.history.digest import version_document
 from barograph.history.ledger import Ledger
 from barograph.history.records import KINDS, CurrentStance, NotIssuedYet, Stances, Version
 from barograph.history.verify import IntactRecord, verify
 from barograph.kit.business_days import business_days
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
+from barograph.kit.json import canonical
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, HOUR, SECOND
 from barograph.macro.records import (
@@ -34,9 +37,13 @@ from barograph.macro.records import (
     fund_series,
 )
 from barograph.macro.store import record_figures
+from barograph.markets.records import Perpetuals
 from barograph.markets.settlements import REPORT_DELAY, REVISION_DELAY, SettledRate
 from barograph.markets.store import record_settlement_reports
+from barograph.markets.venues import HYPERLIQUID, VENUES
 from barograph.markets.view import PERPETUALS
+from barograph.material_change.compare import compare
+from barograph.material_change.retained import read_retained
 from barograph.settings import Settings
 from barograph.stances.issue import StanceIssuer
 from barograph.stances.reader import STANCES
@@ -44,7 +51,7 @@ from barograph.stances.revise import revision_of
 from support.backends import Backend
 from support.clock import START, HandClock
 from support.databases import DatabaseDouble
-from support.markets import reading
+from support.markets import BTC, changed, reading
 from support.stances import FUNDING, RATES, make_history
 
 T = TypeVar("T")
@@ -142,21 +149,38 @@ class Instance:
 
         self.run(self.database.write(work))
 
-    def settle(self, *rates: float, until: int = SETTLED, hours: int = 8) -> None:
+    def settle(
+        self, *rates: float, until: int = SETTLED, hours: int = 8, venue: str = "bybit"
+    ) -> None:
         step = hours * HOUR
         first = until - (len(rates) - 1) * step
         rows = [
-            ("BTCUSDT", first + n * step, rate, float(hours), first + n * step - SECOND)
+            (
+                venue,
+                VENUES[venue].contract("BTC"),
+                first + n * step,
+                rate,
+                float(hours),
+                first + n * step - SECOND,
+            )
             for n, rate in enumerate(rates)
         ]
-        values = "('bybit', $1, $2, $3, $4, $5, 'measured')"
+        values = "($1, $2, $3, $4, $5, $6, 'measured')"
         self.execute(f"INSERT INTO settlements VALUES {values} {REPLACE}", rows)
+
+    def publish(self, seen: Perpetuals) -> None:
+        async def work(tx: Transaction) -> None:
+            await publish(tx, [Publication.of(PERPETUALS, seen)])
+
+        self.run(self.database.write(work))
 
     def report(self, rate: float, at: int = SETTLED) -> None:
         """Take what the exchange says that a settlement was."""
 
         async def work(tx: Transaction) -> None:
-            await record_settlement_reports(tx, [SettledRate("BTCUSDT", at, rate)], self.clock())
+            await record_settlement_reports(
+                tx, "bybit", [SettledRate("BTCUSDT", at, rate)], self.clock()
+            )
 
         self.run(self.database.write(work))
 
@@ -230,10 +254,7 @@ def before_friday(bare: Instance) -> Instance:
 
 
 def prepared(bare: Instance, known: Sequence[str]) -> Instance:
-    async def work(tx: Transaction) -> None:
-        await publish(tx, [Publication.of(PERPETUALS, reading())])
-
-    bare.run(bare.database.write(work))
+    bare.publish(reading())
     bare.settle(*[0.01] * 95)
     bare.read(YIELDS | OVERNIGHT | FLOWS, *known)
     return bare
@@ -323,6 +344,26 @@ def test_the_next_period_is_a_new_leg(instance: Instance) -> None:
 
     assert before.leg_id != after.leg_id
     assert (after.revision, after.sequence) == (1, 2)
+
+
+def test_a_stance_on_another_venue_uses_its_history_and_does_not_compare(
+    instance: Instance,
+) -> None:
+    instance.issue()
+    before = instance.newest(FUNDING)
+    hourly = [0.001] * 113 + [0.002]
+    instance.settle(*hourly, until=START // HOUR * HOUR, hours=1, venue=HYPERLIQUID)
+    bitcoin = changed(BTC, contract="BTC")
+    instance.publish(replace(reading(contracts=(bitcoin,)), venue=HYPERLIQUID, source="Elsewhere"))
+    levels = leg(instance.issue()[FUNDING])["levels"]
+    after = instance.newest(FUNDING)
+
+    assert levels["fundingRatePct8h"] == pytest.approx(0.016)
+    assert (levels["score"], levels["score24hAgo"]) == (99.44, 50.0)
+    assert after.leg.method == "funding-regime/1 hyperliquid"
+    assert after.leg.evidence.source == "Elsewhere"
+    found = compare(*(read_retained(canonical(version_document(v))) for v in (before, after)))
+    assert (found.status, found.reasons) == ("abstained", ["method_changed"])
 
 
 def test_an_operators_decision_stands_until_the_evidence_changes(instance: Instance) -> None:
@@ -866,6 +907,7 @@ def test_without_a_file_of_the_operator_the_issuers_figures_count(bare: Instance
     assert found["levels"]["streakDays"] == 5
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(3))
 def test_whatever_happens_the_record_is_whole_and_nothing_durable_is_invented(
     instance: Instance, seed: int

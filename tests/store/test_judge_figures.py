@@ -192,12 +192,12 @@ def test_a_failure_of_the_exchange_keeps_the_signals_of_figures(room: Room) -> N
     room.keep([*rates(), *fund()])
     room.load()
 
-    conclusion = room.desk.conclude_failure(Throttled("slow down", 5.0), START)
+    conclusion = room.desk.conclude_failure("bybit", Throttled("slow down", 5.0), START)
 
     assert figures_of(conclusion) == ("mixed", "consolidation")
     assert conclusion.signals is not None
     assert conclusion.signals.signals.source == f"{SOURCE}; issuer; treasury"
     assert conclusion.row_count > 2
     room.desk.written(conclusion)
-    again = room.desk.conclude_failure(Throttled("slow down", 5.0), START + 5_000)
+    again = room.desk.conclude_failure("bybit", Throttled("slow down", 5.0), START + 5_000)
     assert again.signals is None

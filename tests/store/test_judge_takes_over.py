@@ -2,25 +2,34 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import TypeVar
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
-from barograph.board.board import publish
-from barograph.board.feeds import Publication
+from barograph.board.board import latest_snapshot, publish
+from barograph.board.feeds import Feed, Publication
 from barograph.collector.judge import Conclusion, Judge, write_conclusions
-from barograph.errors import LeaseLost, Throttled
+from barograph.errors import Forbidden, LeaseLost, Throttled
 from barograph.kit.database import Database, Row, Transaction
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.evidence import MarketEvidence, TrailingRecord
+from barograph.markets.failover import VENUE_IN_USE
 from barograph.markets.records import Liquidation, LongAccounts, Perpetual, Perpetuals
+from barograph.markets.venues import BYBIT, HYPERLIQUID
+from barograph.markets.view import LIQUIDATIONS, PERPETUALS, REGIME
 from barograph.settings import Settings
 from barograph.signals.methods import METHODS
 from barograph.signals.records import SIGNALS, Signal, Signals
 from support.evidence import AT, Month
 from support.markets import BTC, ETH, PEPE, SOL, changed, reading
 
+R = TypeVar("R", bound=msgspec.Struct)
+
 SETTINGS = Settings.model_validate({})
+TWO_VENUES = Settings(venues="bybit,hyperliquid")
 TABLES = {
     "readings": "SELECT * FROM readings ORDER BY 2, 3, 4",
     "hours": "SELECT * FROM liquidation_hours ORDER BY 2",
@@ -41,7 +50,7 @@ class Office:
         self._judges = 0
         self.hire()
 
-    def hire(self, now: int = AT) -> Judge:
+    def hire(self, now: int = AT, settings: Settings = SETTINGS) -> Judge:
         """Let another judge take over."""
         self._judges += 1
         self._now = now + self._judges * DAY  # the lease of the one before has run out
@@ -53,7 +62,7 @@ class Office:
             milliseconds=15_000,
         )
         assert self._runner.run(self.lease.acquire())
-        self.judge = Judge(SETTINGS, regime_dwell=0)
+        self.judge = Judge(settings, regime_dwell=0)
         self._runner.run(self.judge.load(self._database, now))
         return self.judge
 
@@ -75,6 +84,9 @@ class Office:
 
     def everything(self) -> dict[str, list[Row]]:
         return {table: self.rows(table) for table in TABLES}
+
+    def latest(self, feed: Feed[R]) -> R | None:
+        return self._runner.run(latest_snapshot(self._database, feed))
 
     def publish_signals(self, signals: Signals) -> None:
         async def work(tx: Transaction) -> None:
@@ -129,8 +141,8 @@ def test_a_desk_that_takes_over_looks_back_on_the_same_record(office: Office) ->
 
 
 def test_a_takeover_within_a_minute_writes_nothing_twice(office: Office) -> None:
-    office.judge.watched(AT - HOUR, AT)
-    office.judge.liquidated([Liquidation(AT - 5, "BTCUSDT", "long", 2.0, 50_000.0)])
+    office.judge.of("bybit").watched(AT - HOUR, AT)
+    office.judge.of("bybit").liquidated([Liquidation(AT - 5, "BTCUSDT", "long", 2.0, 50_000.0)])
     office.conclude(at(AT - 5_000, settles=AT))
     office.conclude(at(AT, -0.04))
     before = office.everything()
@@ -193,7 +205,7 @@ def test_a_change_of_the_regime_between_two_desks_is_told_once(office: Office) -
 
 
 def test_a_cooldown_lasts_over_a_restart(office: Office) -> None:
-    office.judge.watched(AT - HOUR, AT)
+    office.judge.of("bybit").watched(AT - HOUR, AT)
     office.conclude(at(AT))
     spoken = []
     for passed in (HOUR, 2 * HOUR, DAY, DAY + HOUR):
@@ -273,7 +285,7 @@ def test_restart_after_a_gap_is_reported_as_a_collector_outage(office: Office) -
 
 def test_an_outage_of_the_exchange_is_named_so_also_after_a_restart(office: Office) -> None:
     office.conclude(at(AT), now=AT)
-    office.store(office.judge.conclude_failure(Throttled("slow down", 5.0), AT + 5_000))
+    office.store(office.judge.conclude_failure("bybit", Throttled("slow down", 5.0), AT + 5_000))
     office.hire(AT + MINUTE)
 
     conclusion = office.conclude(at(AT + MINUTE), now=AT + MINUTE)
@@ -292,8 +304,8 @@ def test_a_carried_past_has_no_outage_and_its_continuation_neither(office: Offic
 def test_hours_that_ended_while_nobody_worked_are_recorded_as_far_as_they_were_watched(
     office: Office,
 ) -> None:
-    office.judge.watched(AT - HOUR, AT + HOUR // 2)
-    office.judge.liquidated([Liquidation(AT + 7, "BTCUSDT", "long", 1.0, 100.0)])
+    office.judge.of("bybit").watched(AT - HOUR, AT + HOUR // 2)
+    office.judge.of("bybit").liquidated([Liquidation(AT + 7, "BTCUSDT", "long", 1.0, 100.0)])
     office.conclude(at(AT + HOUR // 2))
 
     later = AT + 3 * HOUR + MINUTE
@@ -341,8 +353,8 @@ def lost_and_found(office: Office, failing: Sequence[int]) -> dict[str, list[Row
         at(AT + 2 * MINUTE + 5_000, 0.04, AT + HOUR),
     ]
     for number, seen in enumerate(steps):
-        office.judge.watched(seen.as_of - HOUR, seen.as_of)
-        office.judge.sampled(LongAccounts("BTCUSDT", 50.0, seen.as_of))
+        office.judge.of("bybit").watched(seen.as_of - HOUR, seen.as_of)
+        office.judge.of("bybit").sampled(LongAccounts("BTCUSDT", 50.0, seen.as_of))
         conclusion = office.judge.conclude(seen, seen.as_of)
         if number not in failing:
             office.store(conclusion)
@@ -379,3 +391,67 @@ def test_a_desk_that_lost_the_lease_leaves_no_brief_and_no_signal(office: Office
         office.store(old.conclude(at(AT, 0.04)))
 
     assert not any(office.everything().values())
+
+
+def elsewhere(instant: int, rate: float = 0.0) -> Perpetuals:
+    return replace(at(instant, rate), venue=HYPERLIQUID, source="Hyperliquid")
+
+
+def switch(office: Office) -> None:
+    """Read both venues, then let the primary refuse."""
+    office.hire(AT, TWO_VENUES)
+    office.judge.of(BYBIT).watched(AT - HOUR, AT)
+    office.conclude(at(AT, 0.04), AT)
+    office.conclude(elsewhere(AT), AT)
+    for number in range(1, 4):
+        refused = office.judge.conclude_failure(BYBIT, Forbidden("blocked"), AT + number)
+        office.store(refused)
+
+
+def test_a_judge_that_takes_over_continues_with_the_venue_in_use(office: Office) -> None:
+    switch(office)
+    before = office.latest(VENUE_IN_USE)
+    judge = office.hire(AT + 5_000, TWO_VENUES)
+    assert judge.in_use == HYPERLIQUID
+    standby = office.conclude(at(AT + 5_000, 0.04), AT + 5_000)
+    used = office.conclude(elsewhere(AT + 5_000), AT + 5_000)
+    assert (standby.events, used.events) == ([], [])
+    newest = office.latest(PERPETUALS)
+    assert newest is not None
+    assert newest.venue == HYPERLIQUID
+    assert office.latest(VENUE_IN_USE) == before
+
+
+def test_a_venue_in_use_that_was_removed_gives_way_to_the_own_record_of_the_next(
+    office: Office,
+) -> None:
+    switch(office)
+    office.hire(AT + 5_000, Settings(venues="bybit"))
+    found = office.conclude(at(AT + 5_000, 0.04), AT + 5_000)
+    used, regime = office.latest(VENUE_IN_USE), office.latest(REGIME)
+    totals = office.latest(LIQUIDATIONS)
+    assert used is not None
+    assert regime is not None
+    assert totals is not None
+    assert used.venue == BYBIT
+    assert (regime.label, regime.since) == ("long-crowded", AT)
+    assert totals.watching_since == AT - HOUR
+    assert rules(found) == []
+
+
+def test_a_venue_that_is_new_to_an_older_database_takes_nothing_from_the_primary(
+    office: Office,
+) -> None:
+    office.judge.of(BYBIT).watched(AT - HOUR, AT)
+    office.store(office.judge.conclude(at(AT, 0.04), AT)._replace(in_use=None))
+    judge = office.hire(AT + 5_000, TWO_VENUES)
+    assert judge.in_use == BYBIT
+    office.conclude(elsewhere(AT + 5_000), AT + 5_000)
+    office.conclude(at(AT + 5_000, 0.04), AT + 5_000)
+    new, totals = office.latest(REGIME.of(HYPERLIQUID)), office.latest(LIQUIDATIONS.of(HYPERLIQUID))
+    assert new is not None
+    assert totals is not None
+    assert (new.label, totals.watching_since) == ("neutral", AT + 5_000)
+    kept = office.latest(REGIME)
+    assert kept is not None
+    assert kept.since == AT

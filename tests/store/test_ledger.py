@@ -430,6 +430,7 @@ def test_two_issuers_of_the_same_stances_record_each_once(
     assert runner.run(verify(history)) == IntactRecord({FUNDING: Counts(1, 0)})
 
 
+@pytest.mark.thorough
 @pytest.mark.both_engines
 def test_two_issuers_of_other_stances_record_all_in_one_order(
     history: Database,

@@ -173,6 +173,7 @@ def test_the_database_itself_refuses_whatever_is_not_the_next_revision(
     assert figures.rows() == before
 
 
+@pytest.mark.thorough
 def test_two_processes_that_read_the_same_at_once_record_it_once(
     figures: Figures, start_python: Callable[[str], "subprocess.Popen[str]"]
 ) -> None:

@@ -225,6 +225,7 @@ def assert_all_succeed(folder: Path, processes: int) -> None:
     assert sum(map(len, said)) == len(recorded) + len(PACKAGED)
 
 
+@pytest.mark.thorough
 @pytest.mark.outcome(
     "Several upgrades of the database run at once",
     "All succeed; one of them does the work.",

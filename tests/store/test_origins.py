@@ -110,6 +110,7 @@ def opened(note: str, key: Ed25519PrivateKey, name: str = NAME) -> Checkpoint:
     return open_checkpoint(note, verifier_of(key, name))
 
 
+@pytest.mark.thorough
 @pytest.mark.both_engines
 @pytest.mark.parametrize("is_marked", [True, False])
 @pytest.mark.outcome(

@@ -19,6 +19,7 @@ from barograph.kit.database import Row, Transaction, Work
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.markets.records import ContractName
 from barograph.markets.samples import DAYS, STEPS, Measure, Series
 from barograph.markets.series import reading_series
 from barograph.settings import Settings
@@ -91,7 +92,7 @@ class Past:
         """The instants at which the chart of a measure has values."""
 
         async def work(tx: Transaction) -> Series:
-            return await reading_series(tx, contract, measure, days, START)
+            return await reading_series(tx, ContractName("bybit", contract), measure, days, START)
 
         series = asyncio.run(self.database.read(work))
         return [point.at for point in series.points if point.value is not None]

@@ -116,7 +116,7 @@ def test_every_other_leg_is_judged_once(carried: Carried) -> None:
 
 def test_settlement_reports_are_read_as_of_that_time(carried: Carried) -> None:
     async def work(tx: Transaction) -> list[tuple[int, int, int]]:
-        found = await newest_settlement_reports(tx, "BTCUSDT", 200)
+        found = await newest_settlement_reports(tx, "bybit", "BTCUSDT", 200)
         return [(each.at, each.revision, each.read_at) for each in found]
 
     found = asyncio.run(carried.database.read(work))

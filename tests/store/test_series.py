@@ -12,7 +12,7 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.markets import series as statements
 from barograph.markets.liquidations import LiquidationHour, Span
 from barograph.markets.recorded_contracts import recorded_contract
-from barograph.markets.records import Liquidation, Side
+from barograph.markets.records import ContractName, Liquidation, Side
 from barograph.markets.samples import (
     DAYS,
     GRACE,
@@ -46,6 +46,7 @@ T = TypeVar("T")
 NOW = START
 THIS_HOUR = NOW // HOUR * HOUR
 MIN_WATCHED = 95.0
+BITCOIN, ETHER = (ContractName("bybit", each) for each in ("BTCUSDT", "ETHUSDT"))
 
 
 def a_reading(
@@ -71,17 +72,17 @@ class Record:
 
     def keep(self, readings: Iterable[ReadingRow]) -> None:
         rows = list(readings)
-        self.write(lambda tx: record_rows(tx, readings=rows))
+        self.write(lambda tx: record_rows(tx, "bybit", readings=rows))
 
     def keep_hours(self, *hours: LiquidationHour) -> None:
-        self.write(lambda tx: record_rows(tx, liquidation_hours=hours))
+        self.write(lambda tx: record_rows(tx, "bybit", liquidation_hours=hours))
 
     def watch(self, *spans: Span) -> None:
-        self.write(lambda tx: record_rows(tx, watched=spans))
+        self.write(lambda tx: record_rows(tx, "bybit", watched=spans))
 
     def liquidate(self, at: int, side: Side, usd: float) -> None:
         event = Liquidation(at, "BTCUSDT", side, 2.0, usd / 2)
-        self.write(lambda tx: record_rows(tx, liquidations=[event]))
+        self.write(lambda tx: record_rows(tx, "bybit", liquidations=[event]))
 
     def write(self, work: Work[T]) -> T:
         return self.runner.run(self.database.write(work))
@@ -90,19 +91,19 @@ class Record:
         self, measure: Measure = "price", days: int = 7, now: int = NOW, contract: str = "BTCUSDT"
     ) -> Series:
         async def work(tx: Transaction) -> Series:
-            return await reading_series(tx, contract, measure, days, now)
+            return await reading_series(tx, ContractName("bybit", contract), measure, days, now)
 
         return self.runner.run(self.database.read(work))
 
     def liquidations(self, days: int = 1, now: int = NOW) -> LiquidationSeries:
         async def work(tx: Transaction) -> LiquidationSeries:
-            return await liquidation_series(tx, days, now, MIN_WATCHED)
+            return await liquidation_series(tx, "bybit", days, now, MIN_WATCHED)
 
         return self.runner.run(self.database.read(work))
 
     def regimes(self, *instants: int, contract: str = "BTCUSDT") -> list[PastRegime]:
         async def work(tx: Transaction) -> list[PastRegime]:
-            return await regimes_at(tx, contract, instants)
+            return await regimes_at(tx, "bybit", contract, instants)
 
         return self.runner.run(self.database.read(work))
 
@@ -182,7 +183,7 @@ def test_each_measure_is_read_in_its_unit(record: Record) -> None:
 
 def test_a_backfilled_hour_says_so_of_the_values_it_has(record: Record) -> None:
     past = a_reading(THIS_HOUR - HOUR)._replace(funding_rate_pct=None)
-    record.write(lambda tx: record_rows(tx, readings=[past], origin="backfilled"))
+    record.write(lambda tx: record_rows(tx, "bybit", readings=[past], origin="backfilled"))
     record.keep([a_reading(THIS_HOUR)])
 
     assert known(record.series()) == [
@@ -225,7 +226,7 @@ def test_the_first_minutes_of_a_record_do_not_hide_its_hours(record: Record) -> 
 def test_minutes_do_not_hide_backfilled_hours(record: Record) -> None:
     past = hours_back(25)
     record.keep(past[:14])
-    record.write(lambda tx: record_rows(tx, readings=past[14:], origin="backfilled"))
+    record.write(lambda tx: record_rows(tx, "bybit", readings=past[14:], origin="backfilled"))
     record.keep(a_reading(NOW - each * MINUTE, "minute") for each in range(14 * 60))
     found = record.series(days=1)
     assert (found.interval, missing(found)) == (HOUR, [])
@@ -396,7 +397,7 @@ def test_a_past_regime_is_the_label_in_force_then_with_the_rate_that_was_measure
         RegimeChange(NOW - DAY, "unknown", None),
         RegimeChange(NOW - HOUR, "neutral", 0.01),
     ]
-    record.write(lambda tx: record_rows(tx, regime_changes=changes))
+    record.write(lambda tx: record_rows(tx, "bybit", regime_changes=changes))
     record.keep(
         a_reading(THIS_HOUR - days * DAY, rate_pct=0.001 * days, interval_hours=4)
         for days in (0, 1, 7, 30)
@@ -412,7 +413,7 @@ def test_a_past_regime_is_the_label_in_force_then_with_the_rate_that_was_measure
 
 def test_a_label_tells_nothing_about_an_hour_that_nobody_measured(record: Record) -> None:
     changes = [RegimeChange(NOW - 8 * DAY, "long-leaning", 0.02)]
-    record.write(lambda tx: record_rows(tx, regime_changes=changes))
+    record.write(lambda tx: record_rows(tx, "bybit", regime_changes=changes))
     record.keep([a_reading(THIS_HOUR - 2 * HOUR), a_reading(THIS_HOUR, contract="ETHUSDT")])
 
     at_its_end, after = THIS_HOUR - HOUR - 1, THIS_HOUR - HOUR
@@ -424,9 +425,9 @@ def test_a_label_tells_nothing_about_an_hour_that_nobody_measured(record: Record
 
 def test_a_backfilled_hour_has_no_label(record: Record) -> None:
     changes = [RegimeChange(NOW - 8 * DAY, "long-leaning", 0.02)]
-    record.write(lambda tx: record_rows(tx, regime_changes=changes))
+    record.write(lambda tx: record_rows(tx, "bybit", regime_changes=changes))
     past = [a_reading(THIS_HOUR - DAY)]
-    record.write(lambda tx: record_rows(tx, readings=past, origin="backfilled"))
+    record.write(lambda tx: record_rows(tx, "bybit", readings=past, origin="backfilled"))
 
     assert record.regimes(NOW - DAY) == [
         PastRegime(None, 0.01, THIS_HOUR - DAY, is_backfilled=True)
@@ -435,18 +436,22 @@ def test_a_backfilled_hour_has_no_label(record: Record) -> None:
 
 def test_a_delisted_contract_is_found_by_its_asset(record: Record) -> None:
     record.keep([a_reading(THIS_HOUR, contract="GONEUSDT")])
-    found = record.runner.run(record.database.read(lambda tx: recorded_contract(tx, {}, "gone")))
+    found = record.runner.run(
+        record.database.read(lambda tx: recorded_contract(tx, "bybit", {}, "gone"))
+    )
     assert found == "GONEUSDT"
 
 
 def test_the_watched_share_is_that_of_stored_hours_and_then_of_spans(record: Record) -> None:
     hours = [LiquidationHour(THIS_HOUR - back * HOUR, 0.0, 0.0, 50.0) for back in (3, 2)]
     spans = [(THIS_HOUR - 4 * HOUR, THIS_HOUR - HOUR // 4), (THIS_HOUR, THIS_HOUR + 90_000)]
-    record.write(lambda tx: record_rows(tx, liquidation_hours=hours, watched=spans))
+    record.write(lambda tx: record_rows(tx, "bybit", liquidation_hours=hours, watched=spans))
 
     def shares(start: int, step: int, count: int) -> list[float]:
         grid = range(start, start + count * step, step)
-        work = partial(statements.watched_shares, grid=grid, now=THIS_HOUR + 30 * MINUTE)
+        work = partial(
+            statements.watched_shares, venue="bybit", grid=grid, now=THIS_HOUR + 30 * MINUTE
+        )
         found = record.runner.run(record.database.read(work))
         return [found.get(at, 0.0) for at in grid]
 
@@ -511,10 +516,10 @@ def test_a_crowd_of_readers_costs_one_read_a_minute(
     counted: Counted, runner: asyncio.Runner
 ) -> None:
     clock = HandClock()
-    reader = SeriesReader(counted, clock, MIN_WATCHED)
+    reader = SeriesReader(counted, clock, MIN_WATCHED, "bybit")
 
     async def crowd() -> list[Series]:
-        asked = [reader.reading("BTCUSDT", "price", 7) for _ in range(50)]
+        asked = [reader.reading(BITCOIN, "price", 7) for _ in range(50)]
         return await asyncio.gather(*asked)
 
     first = runner.run(crowd())
@@ -531,34 +536,34 @@ def test_a_crowd_of_readers_costs_one_read_a_minute(
 def test_series_regimes_and_liquidations_are_kept_apart(
     counted: Counted, runner: asyncio.Runner
 ) -> None:
-    reader = SeriesReader(counted, HandClock(), MIN_WATCHED)
+    reader = SeriesReader(counted, HandClock(), MIN_WATCHED, "bybit")
     for _ in range(2):
         for days in DAYS:
-            assert runner.run(reader.reading("BTCUSDT", "price", days)).days == days
+            assert runner.run(reader.reading(BITCOIN, "price", days)).days == days
             assert runner.run(reader.liquidations(days)).days == days
-        assert runner.run(reader.regimes("BTCUSDT", (1, 7))) == [NOT_RECORDED] * 2
-        assert runner.run(reader.regimes("BTCUSDT", (1,))) == [NOT_RECORDED]
-        assert runner.run(reader.regimes("ETHUSDT", (1,))) == [NOT_RECORDED]
+        assert runner.run(reader.regimes(BITCOIN, (1, 7))) == [NOT_RECORDED] * 2
+        assert runner.run(reader.regimes(BITCOIN, (1,))) == [NOT_RECORDED]
+        assert runner.run(reader.regimes(ETHER, (1,))) == [NOT_RECORDED]
     assert counted.reads == 2 * len(DAYS) + 3
 
 
 def test_a_failed_read_is_not_kept(counted: Counted, runner: asyncio.Runner) -> None:
-    reader = SeriesReader(counted, HandClock(), MIN_WATCHED)
+    reader = SeriesReader(counted, HandClock(), MIN_WATCHED, "bybit")
     counted.away = True
     with pytest.raises(DatabaseUnavailable):
-        runner.run(reader.reading("BTCUSDT", "price", 7))
+        runner.run(reader.reading(BITCOIN, "price", 7))
     counted.away = False
-    assert runner.run(reader.reading("BTCUSDT", "price", 7)).days == 7
+    assert runner.run(reader.reading(BITCOIN, "price", 7)).days == 7
 
 
 def test_no_more_series_are_kept_than_there_is_room_for(
     counted: Counted, runner: asyncio.Runner
 ) -> None:
-    reader = SeriesReader(counted, HandClock(), MIN_WATCHED)
+    reader = SeriesReader(counted, HandClock(), MIN_WATCHED, "bybit")
 
     async def ask(names: Iterable[int]) -> None:
         for name in names:
-            await reader.reading(f"C{name}USDT", "price", 1)
+            await reader.reading(ContractName("bybit", f"C{name}USDT"), "price", 1)
 
     runner.run(ask(range(KEPT_SERIES + 1)))
     assert counted.reads == KEPT_SERIES + 1

@@ -39,7 +39,7 @@ class Reports:
 
     def record(self, *rates: SettledRate, at: int = START) -> list[SettlementReport]:
         async def work(tx: Transaction) -> list[SettlementReport]:
-            return await record_settlement_reports(tx, rates, at)
+            return await record_settlement_reports(tx, "bybit", rates, at)
 
         return self.runner.run(self.database.write(work))
 
@@ -47,17 +47,17 @@ class Reports:
         """Record a reading of our own."""
         row = ReadingRow("minute", "BTCUSDT", at, 9.0, 0.01, 8.0, None, None)
 
-        self.runner.run(self.database.write(lambda tx: record_rows(tx, readings=[row])))
+        self.runner.run(self.database.write(lambda tx: record_rows(tx, "bybit", readings=[row])))
 
     def newest(self, count: int = 100) -> list[SettlementReport]:
         async def work(tx: Transaction) -> list[SettlementReport]:
-            return await newest_settlement_reports(tx, "BTCUSDT", count)
+            return await newest_settlement_reports(tx, "bybit", "BTCUSDT", count)
 
         return self.runner.run(self.database.read(work))
 
     def readings(self, count: int) -> list[FundingSettlement]:
         async def work(tx: Transaction) -> list[FundingSettlement]:
-            return await newest_settlements(tx, "BTCUSDT", count)
+            return await newest_settlements(tx, "bybit", "BTCUSDT", count)
 
         return self.runner.run(self.database.read(work))
 
@@ -154,7 +154,7 @@ def test_the_newest_settlements_are_given_oldest_first(
     reports.record(*rates)
 
     async def work(tx: Transaction) -> None:
-        await record_rows(tx, settlements=own)
+        await record_rows(tx, "bybit", settlements=own)
 
     runner.run(database.write(work))
 

@@ -22,7 +22,13 @@ from support.clock import START, HandClock
 from support.markets import reading
 from support.payments import PAYMENTS
 
-EVERYTHING = Settings.model_validate({"etf_url": "https://issuer.example/f.csv", **PAYMENTS})
+EVERYTHING = Settings.model_validate(
+    {
+        "etf_url": "https://issuer.example/f.csv",
+        "venues": "bybit,hyperliquid,binance",
+        **PAYMENTS,
+    }
+)
 
 
 def begin(database: Database, runner: asyncio.Runner, now: int, **given: str) -> Unconfirmed:
@@ -50,7 +56,7 @@ def test_a_confirmation_has_the_date_of_the_terms_and_holds_until_renewed_or_rev
     begin(database, runner, START + DAY, accept_terms="bybit")
     dated = SOURCES["bybit"].terms_date
 
-    assert first.unused == ["nyfed", "ishares", "selling"]
+    assert first.unused == ["hyperliquid", "binance", "nyfed", "ishares", "selling"]
     _, held = runner.run(database.read(read_terms))
     assert (list(held), held["bybit"]) == (["bybit", "treasury"], Confirmation(dated, START))
     older = "UPDATE terms_confirmations SET terms_date = '2020-01-01'"
@@ -78,7 +84,7 @@ def test_after_an_upgrade_exactly_the_sources_in_use_have_30_days(
     until = START + 30 * DAY
     used = {"bybit": until, "ishares": until}
     assert during == Unconfirmed(dict.fromkeys(SOURCES) | used)
-    assert during.unused == ["treasury", "nyfed", "selling"]
+    assert during.unused == ["hyperliquid", "binance", "treasury", "nyfed", "selling"]
     assert after.unused == list(SOURCES)
 
 
@@ -107,3 +113,5 @@ def test_only_configured_sources_need_a_confirmation() -> None:
     off = {"treasury_url": "", "nyfed_url": "", "etf_file": "flows.csv"}
     assert configured_sources(Settings.model_validate(off)) == ["bybit"]
     assert configured_sources(EVERYTHING) == list(SOURCES)
+    two = Settings.model_validate({**off, "venues": "binance,hyperliquid"})
+    assert configured_sources(two) == ["hyperliquid", "binance"]

@@ -118,6 +118,7 @@ def spans_of_hosts(*arguments: object) -> list[tuple[int, int]]:
     return [(int(began), int(ended)) for began, ended in pairs]
 
 
+@pytest.mark.thorough
 @pytest.mark.contract("limits.signals.anonymous", "limits.signals.personal-key")
 @pytest.mark.parametrize(
     "limit", [ANONYMOUS, pytest.param(PERSONAL, marks=pytest.mark.thorough)], ids=lambda it: it.name

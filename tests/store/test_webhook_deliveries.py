@@ -233,6 +233,7 @@ def test_revoked_key_pauses_its_endpoints_and_a_new_one_catches_up(office: Offic
     assert office.endpoint.events() == [1, 2]
 
 
+@pytest.mark.thorough
 @pytest.mark.outcome(
     "The collector is killed while it sends a webhook",
     "The next leader sends the same message again, with the same `webhook-id`.",

@@ -100,7 +100,12 @@ def started_demo(folder: Path, *options: str, **environment: str) -> Iterator[De
     port, log = unused_port(), folder / "log"
     arguments = ("demo", "--port", str(port), "--data", str(folder / "data"), *options)
     with running(*arguments, log=log, **environment) as process:
-        eventually(lambda: "Ctrl-C stops" in log.read_text() or None, "the welcome", 240)
+
+        def welcomed() -> bool:
+            assert process.popen.poll() is None, f"the demo ended:\n{log.read_text()[-4000:]}"
+            return "Ctrl-C stops" in log.read_text()
+
+        eventually(welcomed, "the welcome", 240)
         yield Demo(process, f"http://{HOST}:{port}", folder / "data")
 
 

@@ -26,9 +26,9 @@ ENVELOPE = {
 }
 TICKERS = {"category": _ASKED, "list": READ} | _rows(
     {
-        READ: "symbol lastPrice fundingRate nextFundingTime fundingIntervalHour openInterest "
-        "singleOpenInterest singleOpenInterestValue",
-        _OTHER_PRICE: "indexPrice markPrice",
+        READ: "symbol lastPrice markPrice fundingRate nextFundingTime fundingIntervalHour "
+        "openInterest singleOpenInterest singleOpenInterestValue",
+        _OTHER_PRICE: "indexPrice",
         _DAY: "prevPrice24h price24hPcnt highPrice24h lowPrice24h prevPrice1h turnover24h "
         "volume24h",
         _BOTH_SIDES: "openInterestValue",

@@ -81,7 +81,7 @@ def of_funding(*newest: float, count: int = 93, until: int = SETTLED_AT) -> Prop
         SettledFunding("BTCUSDT", at, rate, 8.0, at - 1_000, is_reported=True)
         for at, rate in zip(range(first, until + 1, 8 * HOUR), settled_rates, strict=True)
     ]
-    proposed = funding.propose(settlements, "test venue", until + HOUR, GRACE)
+    proposed = funding.propose(settlements, "test venue", until + HOUR, GRACE, "bybit")
     assert proposed is not None
     return proposed
 

@@ -109,13 +109,15 @@ class Month:
     def _hour(self, judge: Judge, number: int) -> Conclusion:
         at = AT + number * HOUR
         if number not in self.UNWATCHED:
-            judge.watched(at - HOUR, at)
+            judge.of("bybit").watched(at - HOUR, at)
         size = 90.0 if number == self.BURST else self._chance.uniform(0.1, 3.0)
-        judge.liquidated([Liquidation(at - 30 * MINUTE, "BTCUSDT", "long", size, 50_000.0)])
+        judge.of("bybit").liquidated(
+            [Liquidation(at - 30 * MINUTE, "BTCUSDT", "long", size, 50_000.0)]
+        )
         share = 75.0 if number == self.CROWD else 55 + 5 * sin(number / 9)
-        judge.sampled(LongAccounts("BTCUSDT", share, at))
+        judge.of("bybit").sampled(LongAccounts("BTCUSDT", share, at))
         if number == self.FAILURE:
-            judge.written(judge.conclude_failure(Throttled("slow down", 5.0), at - MINUTE))
+            judge.written(judge.conclude_failure("bybit", Throttled("slow down", 5.0), at - MINUTE))
         is_live = number in {self.SILENCE, self.FAILURE}
         conclusion = judge.conclude(self._reading(number, at), now=at if is_live else None)
         judge.written(conclusion)

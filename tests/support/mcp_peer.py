@@ -15,7 +15,10 @@ FIELDS = {
 }
 CLIENT = {"name": "test", "version": "1"}
 
-SHAPED = {"get_derivatives", "get_market", "list_perpetuals", "get_events", "get_series"}
+SHAPED = {
+    *("get_derivatives", "get_market", "list_perpetuals", "get_cross_venue", "get_events"),
+    "get_series",
+}
 """Tools that say more than their endpoint, or less and in another order."""
 
 _META = "io.modelcontextprotocol/"

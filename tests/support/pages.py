@@ -137,6 +137,9 @@ class Checked(HTMLParser):
         self.copied: list[str] = []
         self.relations: dict[str, str] = {}
         self.words: list[str] = []
+        self.tables: list[list[list[str]]] = []
+        """The cells of each row of each table."""
+
         assert response.headers["content-type"] == "text/html; charset=utf-8"
         assert response.headers["content-security-policy"] == POLICY
         assert response.text.startswith('<!doctype html>\n<html lang="en">\n')
@@ -165,6 +168,7 @@ class Checked(HTMLParser):
         if re.fullmatch("h[1-6]", tag):
             self.headings.append(int(tag[1]))
         self._look(tag, given)
+        self._collect(tag)
         if given.get("id"):
             self.ids.append(str(given["id"]))
         self.targets += [str(given[name]) for name in ("href", "src", "action") if name in given]
@@ -186,6 +190,14 @@ class Checked(HTMLParser):
         if tag == "link" or "rel" in given:
             self.relations[str(given["rel"])] = str(given["href"])
 
+    def _collect(self, tag: str) -> None:
+        if tag == "table":
+            self.tables.append([])
+        if tag == "tr":
+            self.tables[-1].append([])
+        if tag in {"th", "td"}:
+            self.tables[-1][-1].append("")
+
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
         if tag in {"dt", "dd", "td", "th"}:
@@ -194,6 +206,8 @@ class Checked(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self.open[-1:] != ["script"]:
             self.words.append(data)
+        if {"th", "td"} & set(self.open):
+            self.tables[-1][-1][-1] += data
 
     @property
     def text(self) -> str:

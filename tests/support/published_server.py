@@ -48,9 +48,9 @@ async def publish(settings: Settings) -> None:
     """Write the market into a database, which is created if it is missing."""
     now = system_clock()
     judge = Judge(settings)
-    judge.watched(now - DAY, now)
+    judge.of("bybit").watched(now - DAY, now)
     for share in shares(now):
-        judge.sampled(share)
+        judge.of("bybit").sampled(share)
     database = SQLiteDatabase(settings.database_path)
     await upgrade(database, packaged_migrations(), system_clock)
     lease = collector_lease(settings, database, system_clock)

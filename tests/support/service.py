@@ -47,10 +47,12 @@ BADGE_PATHS = tuple(
 CHECKS = [
     "market-feed",
     "exchange",
+    "venue",
     "collector",
     "long-accounts",
     "liquidations",
     "backfill",
+    "cross-venue",
     "database",
     "limits",
     "daily-figures",
@@ -195,16 +197,16 @@ class Service:
 
     def publish(self, reading: Perpetuals, shares: Iterable[LongAccounts] = ()) -> None:
         for share in shares:
-            self.judge.sampled(share)
+            self.judge.of("bybit").sampled(share)
         self._store(self.judge.conclude(reading))
 
     def publish_failure(self, error: UpstreamError) -> None:
-        self._store(self.judge.conclude_failure(error, self.clock()))
+        self._store(self.judge.conclude_failure("bybit", error, self.clock()))
 
     def watch_day(self, liquidations: Sequence[Liquidation] = ()) -> None:
         """Cover the whole last day, with these liquidations."""
-        self.judge.watched(self.clock() - 86_400_000, self.clock())
-        self.judge.liquidated(liquidations)
+        self.judge.of("bybit").watched(self.clock() - 86_400_000, self.clock())
+        self.judge.of("bybit").liquidated(liquidations)
 
     def get(self, path: str, method: str = "GET", **headers: str) -> httpx2.Response:
         names = {name.replace("_", "-"): value for name, value in headers.items()}

@@ -100,7 +100,7 @@ async def running_stack(folder: Path, **overrides: Any) -> AsyncIterator[Stack]:
         app, _, board = create_app(
             settings, database, SQLiteDatabase(settings.history_path), clock=clock
         )
-        collector = Collector(settings, exchange, database, clock=clock)
+        collector = Collector(settings, [exchange], database, clock=clock)
         for work in (board.follow(), collector.run()):
             task = asyncio.create_task(work)
             stack.push_async_callback(_cancelled, task)
@@ -145,7 +145,7 @@ def _is_restless(world: World, hour: int) -> bool:
 
 async def _watch_yesterday(database: SQLiteDatabase, now: int) -> None:
     async def work(tx: Transaction) -> None:
-        await record_rows(tx, watched=[(now - DAY, now)])
+        await record_rows(tx, "bybit", watched=[(now - DAY, now)])
 
     await database.write(work)
 

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from barograph.events.documents import EventList
+from barograph.events.documents import EventList, EventRecord
+from barograph.markets.cross_documents import (
+    CrossBody,
+    CrossList,
+    CrossVenueBody,
+    VenueEntry,
+    VenueList,
+)
 from barograph.markets.documents import PerpetualRecord
 from barograph.markets.liquidation_endpoints import LiquidationList
 from barograph.markets.liquidation_records import LiquidationRecord
@@ -111,6 +118,12 @@ def test_a_body_of_another_schema_is_not_read(answer: type[Any], name: str) -> N
         (records.Comparison, ComparisonBody),
         (records.Perpetual, PerpetualBody),
         (records.Perpetuals, PerpetualList),
+        (records.Venue, VenueEntry),
+        (records.Venues, VenueList),
+        (records.Cross, CrossList),
+        (records.CrossCoin, CrossBody),
+        (records.CrossVenue, CrossVenueBody),
+        (records.LogEvent, EventRecord),
         (records.SeriesPage, MeasureSeries),
         (records.Liquidation, LiquidationRecord),
         (records.LiquidationPage, LiquidationList),

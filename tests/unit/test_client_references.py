@@ -133,6 +133,7 @@ for number in range(1, 21):
 """
 
 
+@pytest.mark.thorough
 def test_many_processes_at_once_lose_nothing(tmp_path: Path) -> None:
     file = tmp_path / "references.json"
     command = [sys.executable, "-c", WRITER, str(file)]

@@ -31,6 +31,7 @@ from barograph.markets.records import (
     Perpetual,
     Perpetuals,
 )
+from barograph.markets.venues import BYBIT, VENUES
 from barograph.markets.view import BACKFILL, EXCHANGE_HEALTH, FEEDS, LONG_ACCOUNTS, PERPETUALS
 from barograph.settings import Settings
 from barograph.signals.records import SIGNALS
@@ -54,6 +55,8 @@ JUDGED = [
 
 class ScriptedExchange:
     """An exchange that shows, hears and fails as it is told."""
+
+    venue = VENUES[BYBIT]
 
     def __init__(self, clock: HandClock) -> None:
         self._clock = clock
@@ -107,6 +110,9 @@ class ScriptedExchange:
             raise self._failure
         found = self.frozen or reading(self._clock(), self._contracts)
         return msgspec.structs.replace(found, refused=self.refused)
+
+    async def keep_up(self) -> None:
+        await asyncio.Event().wait()
 
     async def long_accounts(self, contract: str) -> LongAccounts:
         self.calls.append(contract)
@@ -197,7 +203,7 @@ class World:
         if mail is not None:
             jobs.append(MailJob(self.database, mail, clock=self.clock, sleep=sleep))
         collector = Collector(
-            self.settings, port, self.database, clock=self.clock, sleep=sleep, jobs=jobs
+            self.settings, [port], self.database, clock=self.clock, sleep=sleep, jobs=jobs
         )
         running = asyncio.create_task(collector.run())
         self._running.append(running)

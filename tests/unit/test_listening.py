@@ -9,6 +9,7 @@ from barograph.collector.listening import OVERLAP_POLLS, Listening
 from barograph.markets.exchange import LiquidationWatcher
 from barograph.markets.liquidations import WatchedSpans
 from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
+from barograph.markets.venues import BYBIT, VENUES
 
 POLL = 0.001
 
@@ -29,12 +30,17 @@ class Stream:
 class Market:
     """An exchange whose subscriptions are scripted, and who listens to it."""
 
+    venue = VENUES[BYBIT]
+
     def __init__(self) -> None:
         self.listed = ["BTCUSDT"]
         self.streams: list[Stream] = []
         self.spans = WatchedSpans()
 
     async def perpetuals(self) -> Perpetuals:
+        raise AssertionError
+
+    async def keep_up(self) -> None:
         raise AssertionError
 
     async def long_accounts(self, contract: str) -> LongAccounts:

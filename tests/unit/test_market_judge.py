@@ -25,11 +25,11 @@ from barograph.markets.store import RegimeChange
 from barograph.markets.view import (
     BACKFILL,
     EXCHANGE_HEALTH,
-    FEEDS,
     LIQUIDATIONS,
     LONG_ACCOUNTS,
     PERPETUALS,
     REGIME,
+    VENUE_FEEDS,
 )
 from barograph.settings import Settings
 from support.clock import START
@@ -76,7 +76,7 @@ def test_a_reading_publishes_every_feed_once(judge: MarketJudge) -> None:
     conclusion = judge.conclude(reading())
 
     assert sorted(each.feed for each in conclusion.publications) == sorted(
-        feed.name for feed in (*FEEDS, LISTINGS) if feed is not BACKFILL
+        feed.name for feed in (*VENUE_FEEDS, LISTINGS) if feed is not BACKFILL
     )
     assert published(conclusion, PERPETUALS) == reading()
     assert published(conclusion, EXCHANGE_HEALTH) == ExchangeHealth(START)
@@ -704,7 +704,7 @@ def twinned(at: int, rates: tuple[float, float], first: Perpetual = BTC) -> Perp
 def test_of_two_contracts_of_a_major_the_first_is_judged_and_both_are_recorded() -> None:
     judge = Judge(Settings.model_validate({}))
     for share in (LongAccounts(BTC.contract, 60.0, START), LongAccounts(TWIN.contract, 1.0, START)):
-        judge.sampled(share)
+        judge.of("bybit").sampled(share)
 
     conclusion = judge.conclude(twinned(START, (0.01, -9.0)))
     judge.written(conclusion)
@@ -722,7 +722,7 @@ def test_two_contracts_of_a_major_that_change_places_stop_nothing() -> None:
     judge = Judge(Settings.model_validate({}))
 
     def concluded(at: int, rates: tuple[float, float], first: Perpetual) -> Conclusion:
-        judge.watched(at - HOUR, at)
+        judge.of("bybit").watched(at - HOUR, at)
         conclusion = judge.conclude(twinned(at, rates, first), at)
         judge.written(conclusion)
         return conclusion

@@ -127,6 +127,7 @@ def test_a_port_that_another_program_uses_is_logged_once(
     assert "in use" in vars(record)["reason"]
 
 
+@pytest.mark.thorough
 def test_strange_scrapes_are_answered_and_print_nothing(
     host: Host, capfd: pytest.CaptureFixture[str]
 ) -> None:

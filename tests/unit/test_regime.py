@@ -242,6 +242,7 @@ def test_the_same_readings_always_end_in_the_same_regime(
         assert next_regime(stored, after.funding_8h_pct, after.as_of, dwell) == after
 
 
+@pytest.mark.thorough
 @given(moments)
 @settings(deadline=None, max_examples=60)
 def test_without_a_dwell_the_label_always_suits_the_rate_within_the_hysteresis(

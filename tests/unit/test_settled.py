@@ -131,7 +131,7 @@ def test_each_settlement_counts_once_at_most_and_in_order(
 
 def test_the_contract_is_the_one_that_the_newest_reading_names() -> None:
     def of(reading: Perpetuals | None) -> str:
-        return bitcoin_contract(reading)
+        return bitcoin_contract(reading, "bybit")
 
     assert of(None) == of(reading()) == of(reading(contracts=(ETH,))) == "BTCUSDT"
     assert of(reading(contracts=(ETH, changed(BTC, contract="BTCPERP")))) == "BTCPERP"

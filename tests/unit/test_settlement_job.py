@@ -52,7 +52,9 @@ class Office(Leader):
         return pause.pauses
 
     def kept(self, contract: str = "BTCUSDT") -> list[SettlementReport]:
-        return self.run(self.database.read(lambda tx: newest_settlement_reports(tx, contract, 100)))
+        return self.run(
+            self.database.read(lambda tx: newest_settlement_reports(tx, "bybit", contract, 100))
+        )
 
 
 @pytest.fixture

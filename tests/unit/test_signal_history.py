@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.macro.evidence import curve_move
 from barograph.markets.regime import LABELS
-from barograph.signals.methods import BREADTH, BY_KEY, POSITIONING, PRESSURE, TREND, VOLATILITY
+from barograph.signals.methods import (
+    BREADTH,
+    BY_KEY,
+    POSITIONING,
+    PRESSURE,
+    SPREAD,
+    TREND,
+    VOLATILITY,
+)
 from barograph.signals.records import SignalChange
 from barograph.site.charts.strips import NOT_RECORDED, SCALES, Lane, Span, lanes
 from barograph.site.signals import HISTORY_DAYS, SignalHistory, label_at, signal_history
@@ -123,6 +131,7 @@ def test_every_label_that_a_method_can_give_has_its_lane() -> None:
         "btc-long-accounts": POSITIONING,
         "btc-open-interest-trend": TREND,
         "btc-realised-volatility": VOLATILITY,
+        "cross-venue-funding": SPREAD,
     }.items():
         assert list(SCALES[key]) == [*reversed(bands.labels)]
 

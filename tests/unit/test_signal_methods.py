@@ -17,6 +17,7 @@ from barograph.signals.methods import (
     METHODS,
     POSITIONING,
     PRESSURE,
+    SPREAD,
     TREND,
     VOLATILITY,
     Bands,
@@ -42,7 +43,7 @@ from support.evidence import (
 from support.markets import BTC, ETH, MARKET, PEPE, SOURCE, changed
 
 THREE = Bands(("low", "middle", "high"), (10, 20), middle=1, margin=2)
-ALL_BANDS = (BREADTH, PRESSURE, POSITIONING, TREND, VOLATILITY)
+ALL_BANDS = (BREADTH, PRESSURE, POSITIONING, SPREAD, TREND, VOLATILITY)
 
 
 @pytest.mark.parametrize(

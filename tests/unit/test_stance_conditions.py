@@ -71,6 +71,7 @@ _ANY: Any = st.recursive(
 )
 
 
+@pytest.mark.thorough
 @given(
     anything=_ANY
     | st.fixed_dictionaries({"path": _ANY, "compare": st.sampled_from([">=", "<="]), "value": _ANY})

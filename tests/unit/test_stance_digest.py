@@ -196,6 +196,7 @@ def test_an_event_is_read_back_as_it_was() -> None:
     assert read_event(text) == replace(EVENT, event_digest=GOLDEN_EVENT)
 
 
+@pytest.mark.thorough
 @given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), values, max_size=5))
 def test_any_content_is_written_again_with_the_same_digest(inputs: dict[str, Json]) -> None:
     text = canonical(version_document(with_inputs(content=inputs)))

@@ -34,7 +34,7 @@ def settled(
 
 
 def judged(settlements: list[SettledFunding], now: int = START, grace: int = GRACE) -> Proposal:
-    proposed = propose(settlements, "test venue", now, grace)
+    proposed = propose(settlements, "test venue", now, grace, "bybit")
     assert proposed is not None
     return proposed
 
@@ -86,8 +86,8 @@ def test_a_leg_is_as_long_as_the_contracts_own_interval() -> None:
     ids=lambda now: str(now - AT),
 )
 def test_nothing_is_judged_outside_the_interval(now: int) -> None:
-    assert propose(settled(0.01), "test venue", now, GRACE) is None
-    assert propose([], "test venue", now, GRACE) is None
+    assert propose(settled(0.01), "test venue", now, GRACE, "bybit") is None
+    assert propose([], "test venue", now, GRACE, "bybit") is None
 
 
 @pytest.mark.parametrize("now", [AT, AT + 4 * HOUR, AT + 8 * HOUR - 1])
@@ -182,7 +182,7 @@ def test_a_rate_that_is_not_known_leaves_the_scores_of_others_as_they_are() -> N
 
 
 def test_while_the_newest_rate_is_not_known_nothing_is_judged() -> None:
-    assert propose(settled(*[0.01] * 95)[:-1], "test venue", START, GRACE) is None
+    assert propose(settled(*[0.01] * 95)[:-1], "test venue", START, GRACE, "bybit") is None
 
 
 def test_a_report_that_confirms_a_reading_is_no_new_evidence() -> None:

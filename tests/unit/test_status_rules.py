@@ -10,6 +10,8 @@ from barograph.errors import Unreachable
 from barograph.history.records import CurrentStance, NotIssuedYet, Stances
 from barograph.kit.timestamps import HOUR, MINUTE, iso_timestamp
 from barograph.macro.records import MacroHealth, SourceHealth
+from barograph.markets.disputes import Dispute, Disputes
+from barograph.markets.failover import VenueInUse
 from barograph.markets.liquidations import LiquidationTotals, LiquidationTracker
 from barograph.markets.reader import freshness_limits
 from barograph.markets.records import BackfillProgress, ExchangeHealth, LongAccountShares
@@ -20,6 +22,7 @@ from barograph.status.rules import (
     Check,
     Reachability,
     ServiceStatus,
+    StandbyVenue,
     StatusInputs,
     assess,
 )
@@ -98,10 +101,12 @@ def test_before_anything_is_known_unknown_is_null_and_never_zero() -> None:
     assert {each.name: each.status for each in status.checks} == {
         "market-feed": "down",
         "exchange": "degraded",
+        "venue": "ok",
         "collector": "degraded",
         "long-accounts": "degraded",
         "liquidations": "degraded",
         "backfill": "ok",
+        "cross-venue": "not_configured",
         "database": "down",
         "limits": "ok",
         "daily-figures": "ok",
@@ -442,13 +447,17 @@ def test_a_first_connection_that_is_never_heard_from_is_a_failure(
 
 
 def test_unconfirmed_source_is_not_configured_and_no_failure() -> None:
-    unconfirmed = Unconfirmed({"treasury": None, "selling": None})
-    status = assess(WELL._replace(unconfirmed=unconfirmed, payments=None))
+    unconfirmed = Unconfirmed({"hyperliquid": None, "treasury": None, "selling": None})
+    others = {"hyperliquid": StandbyVenue(None, None, None)}
+    status = assess(WELL._replace(unconfirmed=unconfirmed, payments=None, others=others))
     checks = {each.name: each for each in status.checks}
+    assert len(checks) == len(status.checks)
 
     assert status.status == "ok"
-    assert (checks["treasury"].status, checks["payments"].status) == ("not_configured",) * 2
-    assert "`barograph terms accept treasury`" in checks["treasury"].detail
+    assert checks["payments"].status == "not_configured"
+    for name in ("hyperliquid", "treasury"):
+        assert checks[name].status == "not_configured"
+        assert f"`barograph terms accept {name}`" in checks[name].detail
     assert "`barograph terms accept selling`" in checks["payments"].detail
 
 
@@ -471,6 +480,28 @@ def test_source_that_is_read_without_confirmation_for_now_says_until_when() -> N
         assert checks[name].status == "ok"
         assert f"starts after {iso_timestamp(NOW + HOUR)} need" in checks[name].detail
     assert [*checks] == [*CHECKS, "ishares"]
+
+
+def test_a_venue_that_was_in_use_before_the_order_changed_needs_no_reason() -> None:
+    found = assess(WELL._replace(in_use=VenueInUse("hyperliquid", NOW)))
+    since = iso_timestamp(NOW)
+    assert check(found, "venue").detail == f"hyperliquid has been in use since {since}"
+
+
+def test_each_dispute_between_venues_is_named_and_degrades_the_service() -> None:
+    dispute = Dispute("binance", "open-interest", NOW - MINUTE, "it doubled")
+    several = WELL._replace(venues=2)
+    disputed = assess(several._replace(disputes=Disputes(NOW, (dispute,))))
+
+    assert verdict(WELL, "cross-venue") == "not_configured"
+    assert verdict(several, "cross-venue") == "warming_up"
+    young = Disputes(NOW, ready_at=NOW + 1)
+    assert verdict(several._replace(disputes=young), "cross-venue") == "warming_up"
+    assert verdict(several._replace(disputes=Disputes(NOW)), "cross-venue") == "ok"
+    assert disputed.status == check(disputed, "cross-venue").status == "degraded"
+    assert check(disputed, "cross-venue").detail == (
+        "binance open-interest disputed since 2026-11-06T21:19:02.000Z: it doubled"
+    )
 
 
 def test_a_backfill_warms_up_until_it_is_ready_and_degrades_only_when_it_keeps_failing() -> None:

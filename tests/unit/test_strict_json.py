@@ -21,6 +21,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.thorough
 @given(st.dictionaries(st.text(st.characters(codec="utf-8")), VALUES, max_size=4))
 def test_every_object_is_read_as_any_reader_reads_it(value: dict[str, object]) -> None:
     for text in (json.dumps(value), json.dumps(value, indent=1, ensure_ascii=False)):

@@ -69,6 +69,7 @@ sys.stdout.buffer.write(msgspec.json.encode(fingerprint(World(SEED, EPOCH), INST
 """
 
 
+@pytest.mark.thorough
 def test_another_process_with_another_hash_seed_sees_the_same_world() -> None:
     environment = os.environ | {"PYTHONHASHSEED": "4242"}
     output = subprocess.run(

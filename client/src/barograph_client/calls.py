@@ -121,6 +121,21 @@ def perpetual(symbol: str) -> Call[records.Perpetual]:
     return Call(f"/api/v1/perpetuals/{quote(symbol, safe='')}", records.Perpetual)
 
 
+def venues() -> Call[records.Venues]:
+    """The venues: what each publishes, its age and health, and which one is in use."""
+    return Call("/api/v1/venues", records.Venues)
+
+
+def cross() -> Call[records.Cross]:
+    """Every coin at all venues, with totals where no venue is missing."""
+    return Call("/api/v1/cross", records.Cross)
+
+
+def cross_coin(coin: str) -> Call[records.CrossCoin]:
+    """One coin at all venues; `PEPE` and `bitcoin` work too."""
+    return Call(f"/api/v1/cross/{quote(coin, safe='')}", records.CrossCoin)
+
+
 def series(
     measure: str,
     *,

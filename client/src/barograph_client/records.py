@@ -461,6 +461,9 @@ class Perpetual:
 
     source: str | UnsetType = UNSET
     notice: str | UnsetType = UNSET
+    coin: Text = UNSET
+    multiplier: Integer = UNSET
+    quote: Text = UNSET
     lastPrice: Number = UNSET
     priceKind: Text = UNSET
     price_as_of: Text = UNSET
@@ -486,6 +489,142 @@ class Perpetuals(ListPage):
     """Every perpetual of a venue."""
 
     perpetuals: tuple[Perpetual, ...]
+
+
+@record
+class MissingVenue:
+    """A venue without which a total is None."""
+
+    venue: str
+    reason: str
+
+
+@record
+class FundingSpread:
+    """The widest difference of funding between two venues."""
+
+    highest: str
+    lowest: str
+    pct8h: float
+
+
+@record
+class CrossLiquidations:
+    """Liquidations of a coin at one venue in 24 hours; only those of `all` add up."""
+
+    completeness: str
+    longUsd: Number = UNSET
+    shortUsd: Number = UNSET
+    watchedPct: Number = UNSET
+    as_of: Text = UNSET
+
+
+@record
+class CrossVenue:
+    """A coin at one venue. The members after `weightPct` are sent with a single coin only."""
+
+    venue: str
+    state: str
+    reason: Text = UNSET
+    contract: Text = UNSET
+    pricePerCoin: Number = UNSET
+    fundingRatePct8h: Number = UNSET
+    openInterestUsd: Number = UNSET
+    openInterestCoins: Number = UNSET
+    weightPct: Number = UNSET
+    multiplier: Integer = UNSET
+    price: Number = UNSET
+    priceKind: Text = UNSET
+    quote: Text = UNSET
+    fundingRatePct: Number = UNSET
+    fundingIntervalHours: Number = UNSET
+    nextFundingTime: Integer = UNSET
+    as_of: Text = UNSET
+    open_interest_as_of: Text = UNSET
+    openInterestCounting: Text = UNSET
+    disputed: tuple[str, ...] | UnsetType = UNSET
+    liquidations24h: CrossLiquidations | UnsetType = UNSET
+
+
+@record
+class CrossCoin:
+    """A coin at every venue. `as_of` to `notice` are sent with a single coin only."""
+
+    coin: str
+    venues: tuple[CrossVenue, ...]
+    openInterestMissing: tuple[MissingVenue, ...]
+    fundingMissing: tuple[MissingVenue, ...]
+    as_of: str | UnsetType = UNSET
+    venue: str | UnsetType = UNSET
+    source: str | UnsetType = UNSET
+    notice: str | UnsetType = UNSET
+    deepestVenue: Text = UNSET
+    totalOpenInterestUsd: Number = UNSET
+    totalOpenInterestCoins: Number = UNSET
+    weightedFundingRatePct8h: Number = UNSET
+    fundingSpread: FundingSpread | UnsetType | None = UNSET
+    liquidations24hAtLeastUsd: Number = UNSET
+
+
+@record
+class Cross(ListPage):
+    """Every coin: BTC, ETH and SOL, then the others, the largest open interest first."""
+
+    cross: tuple[CrossCoin, ...]
+
+
+@record
+class VenueDispute:
+    """A measure that contradicts the other venues."""
+
+    measure: str
+    since: str
+    why: str
+
+
+@record
+class VenueTerms:
+    """The terms of a venue, and whether the operator has confirmed them."""
+
+    url: str
+    date: str
+    says: str
+    confirmed: bool | UnsetType | None = UNSET
+
+
+@record
+class Venue:
+    """A configured venue: what it publishes, and its health."""
+
+    venue: str
+    title: str
+    role: str
+    inUse: bool
+    source: str
+    priceKind: str
+    quote: str
+    longAccounts: bool
+    liquidations: str
+    openInterestCounting: str
+    state: str
+    disputed: tuple[VenueDispute, ...]
+    liquidationPriceKind: Text = UNSET
+    contracts: Integer = UNSET
+    openInterestContracts: Integer = UNSET
+    watchedPct: Number = UNSET
+    as_of: Text = UNSET
+    ageSeconds: Number = UNSET
+    reason: Text = UNSET
+    failure: Text = UNSET
+    failing_since: Text = UNSET
+    terms: VenueTerms | UnsetType | None = UNSET
+
+
+@record
+class Venues(ListPage):
+    """The configured venues, the primary first."""
+
+    venues: tuple[Venue, ...]
 
 
 @record
@@ -539,6 +678,8 @@ class LiquidationPage(ListPage):
 
     liquidations: tuple[Liquidation, ...]
     watched: tuple[Span, ...]
+    completeness: Text = UNSET
+    """Which liquidations the venue publishes; only `all` adds up to a total."""
 
 
 @record
@@ -560,6 +701,7 @@ class LogEvent:
     name: Text = UNSET
     label: Text = UNSET
     previous: Text = UNSET
+    reason: Text = UNSET
     value: Text = UNSET
     fundingRatePct8h: Number = UNSET
     slug: Text = UNSET

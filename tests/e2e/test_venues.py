@@ -1,0 +1,312 @@
+"""Three simulated venues: each can be blocked, stopped or corrupted, and readers get the truth."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any, NamedTuple, Self, cast
+
+import httpx2
+import pytest
+
+from barograph.demo.files import load_or_create_anchor
+from barograph.demo.servers.control import send_command
+from barograph.kit.clock import system_clock
+from barograph.markets.failover import HEALTHY, REFUSALS
+from barograph.markets.venues import VENUES
+from support.processes import HOST, Process, eventually, get, running, unused_port
+from support.venue_stack import NAMES, running_venues
+
+pytestmark = [pytest.mark.e2e, pytest.mark.thorough]
+
+LIMIT_SECONDS = 12
+STATE, BITCOIN = "/api/agent/market-state", "/api/agent/derivatives?symbol=BTC"
+LIST, STATUS = "/api/v1/perpetuals", "/api/status"
+DATA = (STATE, BITCOIN, LIST)
+BY_SOURCE = {venue.source: venue for venue in VENUES.values()}
+TICKERS = "/v5/market/tickers"
+
+
+@pytest.fixture(scope="module")
+def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, int]]:
+    """The venues, which run for all tests."""
+    folder = tmp_path_factory.mktemp("world")
+    load_or_create_anchor(folder, 3, system_clock())
+    found = {venue: unused_port() for venue in NAMES}
+    others = [f"--{venue}-port={found[venue]}" for venue in NAMES[1:]]
+    command = ("demo", "world", "--port", str(found["bybit"]), *others, "--data", str(folder))
+    with running(*command, log=folder / "world.log"):
+        for port in found.values():
+            eventually(lambda port=port: get(f"http://{HOST}:{port}/"), "a venue")  # type: ignore[misc]
+        yield found
+
+
+class Live(NamedTuple):
+    base_url: str
+    ports: dict[str, int]
+    environment: dict[str, str]
+    collector: Process
+
+    def command(self, venue: str, **command: object) -> dict[str, Any]:
+        return dict(send_command(f"{HOST}:{self.ports[venue]}", command))
+
+    def fault(self, venue: str, name: str) -> None:
+        assert self.command(venue, fault=name, on=True)["ok"]
+
+    def check(self, name: str) -> str:
+        found = get(self.base_url + STATUS)
+        assert found is not None
+        return str(next(e["detail"] for e in found.json()["checks"] if e["name"] == name))
+
+    def statuses(self) -> set[int]:
+        found = [get(self.base_url + path) for path in DATA]
+        return {each.status_code for each in found if each is not None}
+
+    def is_in_use(self, venue: str) -> bool:
+        return self.check("venue").startswith(f"{venue} ")
+
+    def until(self, status: int) -> None:
+        eventually(lambda: self.statuses() == {status}, f"{status} everywhere")
+
+
+@pytest.fixture
+def live(ports: dict[str, int], tmp_path: Path) -> Iterator[Live]:
+    """`serve` and `collect` with an empty database, while all venues answer."""
+    urls = {venue: f"http://{HOST}:{port}" for venue, port in ports.items()}
+    environment = {
+        "BAROGRAPH_DATA": str(tmp_path / "data"),
+        "BAROGRAPH_PORT": str(unused_port()),
+        "BAROGRAPH_VENUES": ",".join(NAMES),
+        "BAROGRAPH_ACCEPT_TERMS": ",".join(NAMES),
+        "BAROGRAPH_EXCHANGE_REST_URL": urls["bybit"],
+        "BAROGRAPH_EXCHANGE_STREAM_URL": f"ws://{HOST}:{ports['bybit']}/v5/public/linear",
+        "BAROGRAPH_HYPERLIQUID_URL": urls["hyperliquid"],
+        "BAROGRAPH_BINANCE_REST_URL": urls["binance"],
+        "BAROGRAPH_BINANCE_STREAM_URL": f"ws://{HOST}:{ports['binance']}/market/stream",
+        "BAROGRAPH_POLL_SECONDS": "1",
+        "BAROGRAPH_REQUEST_SECONDS": "3",
+        "BAROGRAPH_FEED_MAX_AGE_SECONDS": str(LIMIT_SECONDS),
+        "BAROGRAPH_LEASE_SECONDS": "1",
+    }
+    base_url = f"http://{HOST}:{environment['BAROGRAPH_PORT']}"
+    with (
+        running("serve", log=tmp_path / "web.log", **environment),
+        running("collect", log=tmp_path / "collector.log", **environment) as collector,
+    ):
+        found = Live(base_url, ports, environment, collector)
+        eventually(lambda: get(base_url + STATUS), "the web side")
+        found.until(200)
+        for venue in NAMES[1:]:
+            eventually(lambda name=venue: "recorded" in found.check(name), "a standby's data")  # type: ignore[misc]
+        yield found
+    for venue in NAMES:
+        found.command(venue, off="all")
+
+
+class Answer(NamedTuple):
+    path: str
+    asked_at: float
+    response: httpx2.Response
+
+    @property
+    def is_data(self) -> bool:
+        return self.path != STATUS and self.response.status_code == 200
+
+    @property
+    def source(self) -> str:
+        body = self.response.json()
+        return str((body["feed"] if self.path == STATUS else body)["source"])
+
+    @property
+    def age(self) -> float:
+        """In seconds when it was asked for. `Last-Modified` has whole seconds."""
+        body = self.response.json()
+        if "as_of" in body:
+            return self.asked_at - datetime.fromisoformat(body["as_of"]).timestamp()
+        modified = parsedate_to_datetime(self.response.headers["last-modified"]).timestamp()
+        return self.asked_at - modified - 1
+
+
+class Readers:
+    """Threads that read at full speed, one per path."""
+
+    def __init__(self, base_url: str) -> None:
+        self.answers: list[Answer] = []
+        self._base_url = base_url
+        self._end = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._read, args=(path,)) for path in (*DATA, STATUS)
+        ]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _read(self, path: str) -> None:
+        with httpx2.Client(trust_env=False, verify=False, timeout=30) as client:
+            while not self._end.is_set():
+                asked_at = system_clock() / 1000
+                self.answers.append(Answer(path, asked_at, client.get(self._base_url + path)))
+
+
+def require_one_venue(answer: Answer) -> None:
+    """Check that source, names, price kind, quote and what a venue lacks fit together."""
+    body, venue = answer.response.json(), BY_SOURCE[answer.source]
+    if answer.path == STATUS:
+        checks = {each["name"]: each["detail"] for each in body["checks"]}
+        assert checks["venue"].startswith(f"{venue.name} "), body
+        assert venue.name not in checks
+    elif answer.path == STATE:
+        assert f"Source: {venue.source}. " in body["citation"]
+        assert {each["source"] for each in body["assets"]} == {venue.source}
+        assert all(each["available"] for each in body["assets"])
+    elif answer.path == LIST:
+        kinds = {(e["venue"], e["quote"], e["priceKind"]) for e in body["perpetuals"]}
+        assert (body["venue"], kinds) == (
+            venue.name,
+            {(venue.name, venue.quote, venue.price_kind)},
+        )
+        assert {each["price_as_of"] for each in body["perpetuals"]} == {body["as_of"]}
+        assert body["perpetuals"][0]["contract"] == venue.contract("BTC")
+
+
+def require_truth(answers: list[Answer]) -> list[str]:
+    """Check all answers; return the venues in the order in which readers saw them."""
+    data = [each for each in answers if each.is_data]
+    assert {each.response.status_code for each in answers} <= {200, 502}
+    prices: dict[float, set[str]] = {}
+    for each in answers:
+        if each.response.status_code == 200 and each.source in BY_SOURCE:
+            require_one_venue(each)
+    for each in data:
+        assert each.age < LIMIT_SECONDS, (each.path, each.age)
+        if each.path == LIST:
+            price = each.response.json()["perpetuals"][0]["lastPrice"]
+            prices.setdefault(price, set()).add(each.source)
+    for each in data:
+        if each.path == BITCOIN:  # it has no names, but the price is one of the venue's
+            known = prices.get(each.response.json()["lastPrice"])
+            assert known is None or each.source in known
+    ordered = [BY_SOURCE[each.source].name for each in data if each.path == STATE]
+    return list(dict.fromkeys(ordered))
+
+
+@pytest.mark.outcome(
+    "The primary exchange refuses us while clients read at full speed",
+    "Every answer is wholly of one exchange and fresh. The next exchange is in use after three "
+    "readings, and still after the collector restarts.",
+)
+def test_a_geo_block_switches_everything_within_three_readings(live: Live, tmp_path: Path) -> None:
+    with Readers(live.base_url) as readers:
+        before = _tickers(live)
+        live.fault("bybit", "geo-block")
+        eventually(lambda: live.is_in_use("hyperliquid"), "the standby")
+        readings = _tickers(live) - before
+        eventually(lambda: _saw(readers, "hyperliquid"), "answers of the standby")
+    assert require_truth(readers.answers) == ["bybit", "hyperliquid"]
+    assert {each.response.status_code for each in readers.answers} == {200}
+    # One reading may begin before the fault, and one before we see the switch.
+    assert readings <= REFUSALS + 2
+    assert "refused 3 readings in a row" in live.check("venue")
+    live.command("bybit", off="all")
+    live.collector.stop()
+    with running("collect", log=tmp_path / "second.log", **live.environment):
+        eventually(lambda: "recorded" in live.check("bybit"), "the primary's data")
+        assert live.is_in_use("hyperliquid")
+
+
+def test_an_outage_switches_at_the_freshness_limit_and_all_outages_are_502(live: Live) -> None:
+    with Readers(live.base_url) as readers:
+        live.fault("bybit", "outage")
+        eventually(lambda: _saw(readers, "hyperliquid"), "the standby")
+    assert require_truth(readers.answers) == ["bybit", "hyperliquid"]
+    assert "no reading within the freshness limit" in live.check("venue")
+    with Readers(live.base_url) as readers:
+        for venue in NAMES[1:]:
+            live.fault(venue, "outage")
+        live.until(502)
+        live.command("binance", off="all")
+        live.until(200)
+        eventually(lambda: _saw(readers, "binance"), "the last venue")
+    assert require_truth(readers.answers)[-1] == "binance"
+
+
+def test_throttling_alone_is_502_and_no_switch(live: Live) -> None:
+    with Readers(live.base_url) as readers:
+        live.fault("bybit", "429")
+        live.until(502)
+    assert require_truth(readers.answers) == ["bybit"]
+    assert live.is_in_use("bybit")
+    assert "recorded, not in use" in live.check("hyperliquid")
+
+
+def _tickers(live: Live) -> int:
+    return cast("dict[str, int]", live.command("bybit", count=True)["requests"]).get(TICKERS, 0)
+
+
+def _saw(readers: Readers, venue: str) -> bool:
+    return any(e.is_data and e.source == VENUES[venue].source for e in readers.answers[-200:])
+
+
+DISTORTIONS = {
+    "doubled-open-interest": "open-interest",
+    "wrong-unit": "funding",
+    "wrong-interval": "funding",
+    "inverted-side": "liquidation-side",
+}
+
+
+def test_a_distortion_is_named_within_ten_minutes_of_the_market(tmp_path: Path) -> None:
+    async def work() -> dict[tuple[str, str], str]:
+        found = {}
+        async with running_venues(tmp_path, 8) as stack:
+            for venue, fault in ((v, f) for f in DISTORTIONS for v in NAMES):
+                await stack.restart()  # nothing is disputed, and levels are new
+                for _ in range(12):
+                    await stack.minute()
+                stack.faults[venue].turn_on(fault, stack.clock())
+                for _ in range(10):
+                    await stack.minute()
+                    found[venue, fault] = await stack.check("cross-venue")
+                    if "disputed since" in found[venue, fault]:
+                        break
+                stack.faults[venue].clear()
+                await stack.minute()  # a restart begins with the last readings
+        return found
+
+    for (venue, fault), said in asyncio.run(work()).items():
+        # Hyperliquid publishes no liquidations, so its rates get the other sign.
+        inverted = fault == "inverted-side" and venue == "hyperliquid"
+        measure = "funding" if inverted else DISTORTIONS[fault]
+        assert f"{venue} {measure} disputed since" in said, (fault, said)
+        disputed = {part.split()[0] for part in said.split("; ") if " disputed since " in part}
+        assert disputed == {venue}, (fault, said)
+
+
+def test_the_primary_is_used_again_after_fifteen_minutes_and_a_restart(tmp_path: Path) -> None:
+    async def work() -> list[str]:
+        seen = []
+        async with running_venues(tmp_path) as stack:
+            stack.faults["bybit"].turn_on("geo-block", stack.clock())
+            for _ in range(REFUSALS):
+                await stack.take_readings()
+            stack.faults["bybit"].clear()
+            await stack.restart()
+            while "recorded" not in await stack.check("bybit"):  # the breaker waits a minute
+                await stack.take_readings(20)
+            for _ in range(HEALTHY // 20_000):
+                seen.append((await stack.get(LIST))[1]["venue"])
+                await stack.take_readings(20)
+            seen.append((await stack.get(LIST))[1]["venue"])
+        return seen
+
+    seen = asyncio.run(work())
+    assert seen == ["hyperliquid"] * (len(seen) - 1) + ["bybit"]

@@ -1,0 +1,201 @@
+"""`/cross`, the page of each coin, and `/venues`: what they show, and what they leave out."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.board.board import publish
+from barograph.board.feeds import Publication
+from barograph.markets.disputes import DISPUTES, Dispute, Disputes
+from barograph.markets.failover import VENUE_IN_USE, VenueInUse
+from barograph.markets.records import ExchangeHealth, Perpetual, Perpetuals
+from barograph.markets.view import EXCHANGE_HEALTH, PERPETUALS
+from barograph.site.cross_pages import SORTS, CrossQuery
+from support.clock import START
+from support.markets import BTC, ETH, PEPE, SOL, SOURCE, changed
+from support.node import run_script
+from support.pages import BROWSER, Checked, SiteService
+
+MARKET = (BTC, changed(PEPE, coin="PEPE", multiplier=1000), ETH, SOL)
+HYPERLIQUID = {"quote": "USD", "price_kind": "mark", "funding_interval_hours": 1.0}
+OTHER = (
+    changed(BTC, contract="BTC", open_interest_usd=1e9, **HYPERLIQUID),
+    changed(ETH, contract="ETH", last_price=9_999.0, **HYPERLIQUID),
+)
+FRESH_MS = 30_000
+PATHS = ("/cross", "/cross/BTC", "/cross/ETH", "/venues")
+
+
+def put(site: SiteService, *publications: Publication) -> None:
+    asyncio.run(site.service.database.write(lambda tx: publish(tx, publications)))
+    site.service.refresh()
+
+
+def other(as_of: int = START, contracts: tuple[Perpetual, ...] = OTHER) -> Publication:
+    reading = Perpetuals(as_of, "other source", contracts, venue="hyperliquid")
+    return Publication.of(PERPETUALS.of("hyperliquid"), reading)
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[SiteService]:
+    """Bybit in use, and Hyperliquid on standby."""
+    site = SiteService(tmp_path, venues="bybit,hyperliquid")
+    put(
+        site,
+        Publication.of(PERPETUALS, Perpetuals(START, SOURCE, MARKET)),
+        other(),
+        Publication.of(VENUE_IN_USE, VenueInUse("bybit", START)),
+    )
+    yield site
+    site.close()
+
+
+def listed(site: SiteService, query: str = "") -> list[list[str]]:
+    """The rows of the table, without its heading."""
+    rows: list[list[str]] = site.look(f"/cross{query}").tables[0][1:]
+    return rows
+
+
+def test_the_table_has_every_coin_with_its_venues_and_totals(two: SiteService) -> None:
+    rows = {row[0]: row[1:] for row in listed(two)}
+
+    assert list(rows) == ["BTC", "ETH", "SOL", "PEPE"]
+    assert rows["BTC"] == [
+        "bybit, hyperliquid",
+        "$6.00B",
+        "+0.0217 %",
+        "0.0700 % (hyperliquid over bybit)",
+    ]
+    assert rows["ETH"][0] == "bybit, hyperliquid (different asset)"
+    assert rows["SOL"][0] == "bybit"
+    assert rows["SOL"][3] == "—"
+
+
+@pytest.mark.parametrize(
+    ("query", "coins"),
+    [
+        ("?sort=symbol", ["BTC", "ETH", "PEPE", "SOL"]),
+        ("?sort=symbol&order=desc", ["SOL", "PEPE", "ETH", "BTC"]),
+        ("?sort=open-interest&order=asc", ["SOL", "PEPE", "ETH", "BTC"]),
+        ("?sort=spread", ["BTC", "ETH", "PEPE", "SOL"]),
+        ("?sort=nothing", ["BTC", "ETH", "SOL", "PEPE"]),
+        ("?q=bit", ["BTC"]),
+        ("?q=%3Cb%3E", []),
+    ],
+)
+def test_the_table_is_sorted_and_searched(two: SiteService, query: str, coins: list[str]) -> None:
+    assert [row[0] for row in listed(two, query)] == coins
+
+
+def test_every_heading_leads_to_an_order_that_is_read_back() -> None:
+    for sort in SORTS:
+        query = CrossQuery().sorted_by(sort).sorted_by(sort)
+        given = dict(each.split("=") for each in query.text.split("&") if each)
+        assert CrossQuery.parse(given) == query
+
+
+def test_a_coin_shows_each_venue_with_its_own_numbers(two: SiteService) -> None:
+    page = two.look("/cross/BTC")
+    bybit, hyperliquid = page.tables[0][1:]
+
+    assert bybit[1] == hyperliquid[1] == "ok"
+    assert "last, USDT" in bybit[2]
+    assert "mark, USD" in hyperliquid[2]
+    assert (hyperliquid[3], hyperliquid[4]) == ("+0.0800 %", "+0.0100 % / 1 h")
+    assert hyperliquid[7].startswith("not published by this venue")
+    assert bybit[7].startswith("unknown: we covered too little")
+    assert "Hyperliquid counts both sides, which we halve." in page.text
+
+
+def test_a_coin_says_what_is_left_out_and_why(two: SiteService) -> None:
+    other_asset, absent = two.look("/cross/ETH").text, two.look("/cross/SOL").text
+
+    assert (
+        "hyperliquid (different asset): its mark of 9999 per coin is more than 5 %" in other_asset
+    )
+    assert "hyperliquid (not listed): it does not list this coin." in absent
+    put(two, other(contracts=(changed(OTHER[0], open_interest_usd=None),)))
+    two.clock.now += 5_000
+    unknown = two.look("/cross/BTC").text
+    assert "hyperliquid (no total): it has no current open interest." in unknown
+
+
+def test_a_missing_venue_is_named_instead_of_a_total(two: SiteService) -> None:
+    two.clock.now += FRESH_MS
+    put(two, Publication.of(PERPETUALS, Perpetuals(two.clock.now, SOURCE, MARKET)))
+    page = two.look("/cross/BTC").text
+
+    assert listed(two)[0][2] == "unavailable: hyperliquid is missing"
+    assert "unavailable: hyperliquid is missing" in page
+    assert "hyperliquid (stale): its last reading is from " in page
+    assert "$6.00B" not in page
+
+
+def test_a_dispute_and_a_failure_are_shown_plainly(two: SiteService) -> None:
+    dispute = Dispute("hyperliquid", "open-interest", START, "it doubled while bybit's did not")
+    put(
+        two,
+        Publication.of(DISPUTES, Disputes(START, (dispute,))),
+        Publication.of(EXCHANGE_HEALTH, ExchangeHealth(START, "refused", START)),
+    )
+    venues, coin = two.look("/venues").text, two.look("/cross/BTC").text
+
+    assert "Disputed: open-interest. it doubled while bybit's did not." in venues
+    assert "The last request failed: refused" in venues
+    assert "hyperliquid (disputed): it doubled while bybit's did not." in coin
+    assert "unavailable: hyperliquid is missing" in coin
+
+
+def test_venues_say_what_they_give_and_lack(two: SiteService) -> None:
+    page = two.look("/venues")
+
+    assert page.text.index("Primary, in use") < page.text.index("Standby.")
+    assert ["Long accounts", "not published"] in page.tables[1]
+    assert ["Liquidations", "none"] in page.tables[1]
+    assert "restrict repackaging" in page.text
+
+
+def test_without_a_fresh_venue_the_pages_show_no_number(two: SiteService) -> None:
+    assert "$6.00B" in two.look("/cross").text
+    two.clock.now += FRESH_MS
+    for path in ("/cross", "/cross/BTC"):
+        page = two.look(path)
+        assert "We have no current reading of any venue." in page.text
+        assert page.tables == []
+    put(two, other(two.clock.now))
+    assert "unavailable: bybit is missing" in two.look("/cross/BTC").text
+
+
+def test_names_lead_to_the_coin_and_an_unknown_one_to_the_list(two: SiteService) -> None:
+    for name in ("btc", "bitcoin", "1000PEPE"):
+        assert two.ask(f"/cross/{name}").status_code == 308
+    assert two.ask("/cross/1000PEPE").headers["location"] == "/cross/PEPE"
+    unknown = two.ask("/cross/%3Cb%3E", accept=BROWSER)
+    assert unknown.status_code == 404
+    assert "/cross" in Checked(unknown).targets
+    assert two.ask("/cross/NOPE").json() == {"error": "not found"}
+
+
+def test_links_lead_to_the_other_venues_if_there_are_any(two: SiteService, tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    one = SiteService(tmp_path / "one")
+    put(one, Publication.of(PERPETUALS, Perpetuals(START, SOURCE, MARKET)))
+    pages = [one.look(each) for each in ("/", "/markets", "/markets/BTC")]
+    single = listed(one)[0], one.look("/venues").text
+    one.close()
+
+    assert not any(each.startswith("/cross") for page in pages for each in page.targets)
+    assert single[0][:3] == ["BTC", "bybit", "$5.00B"]
+    assert "This instance reads one exchange (venue)" in single[1]
+    assert "/cross/PEPE" in two.look("/markets/1000PEPE").targets
+    assert "/cross" in two.look("/").targets
+
+
+@pytest.mark.thorough
+def test_the_pages_pass_a_validator(two: SiteService) -> None:
+    pages: dict[str, Any] = {path: two.ask(path, accept=BROWSER).text for path in PATHS}
+
+    assert run_script("validate.mjs", pages) == []

@@ -1,0 +1,222 @@
+"""`/api/v1/venues` and `/api/v1/cross`: the same coin at every venue."""
+
+import asyncio
+import csv
+import gzip
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from barograph.board.board import publish
+from barograph.board.feeds import Publication
+from barograph.kit.timestamps import iso_timestamp
+from barograph.kit.wire import WireModel
+from barograph.markets.cross_documents import CrossBody, CrossList, VenueList
+from barograph.markets.disputes import DISPUTES, Dispute, Disputes
+from barograph.markets.failover import VENUE_IN_USE, VenueInUse
+from barograph.markets.records import ExchangeHealth, Perpetual, Perpetuals
+from barograph.markets.view import EXCHANGE_HEALTH, PERPETUALS
+from barograph.terms.sources import TERMS, Unconfirmed
+from support.clock import START
+from support.markets import BTC, ETH, PEPE, SOL, SOURCE, changed
+from support.service import Service, fresh_service
+
+CROSS, VENUES = "/api/v1/cross", "/api/v1/venues"
+AS_OF = iso_timestamp(START)
+BYBIT_MARKET = (
+    changed(BTC, open_interest_coins=75_000.0),
+    changed(PEPE, coin="PEPE", multiplier=1000, open_interest_coins=7.5e9),
+    changed(ETH, open_interest_coins=7e5),
+    SOL,
+)
+
+
+def own(each: Perpetual, **fields: Any) -> Perpetual:
+    """A contract as Hyperliquid lists it."""
+    name = each.base.replace("1000", "k")
+    kind = {"funding_interval_hours": 1.0, "quote": "USD", "price_kind": "mark"}
+    return changed(each, contract=name, base=name, **kind, **fields)
+
+
+OTHER_MARKET = (
+    own(BYBIT_MARKET[0], open_interest_usd=1e9, open_interest_coins=15_000.0),
+    own(BYBIT_MARKET[1], open_interest_usd=1e7, open_interest_coins=8e8),
+    own(ETH, last_price=9_999.0),
+)
+
+
+def put(service: Service, *publications: Publication) -> None:
+    asyncio.run(service.database.write(lambda tx: publish(tx, publications)))
+    service.refresh()
+
+
+def other(as_of: int = START) -> Publication:
+    reading = Perpetuals(as_of, "other source", OTHER_MARKET, venue="hyperliquid")
+    return Publication.of(PERPETUALS.of("hyperliquid"), reading)
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[Service]:
+    """Bybit in use, and Hyperliquid on standby."""
+    with fresh_service(tmp_path, venues="bybit,hyperliquid") as service:
+        service.publish(Perpetuals(START, SOURCE, BYBIT_MARKET))
+        put(service, other(), Publication.of(VENUE_IN_USE, VenueInUse("bybit", START)))
+        yield service
+
+
+def require_exact(model: type[WireModel], body: Any) -> None:
+    """A body has exactly the members of its model, in its order."""
+    assert str(model.model_validate(body).model_dump(mode="json")) == str(body)
+
+
+def test_a_coin_has_every_venue_with_its_own_numbers_and_the_totals(two: Service) -> None:
+    found = two.ask(f"{CROSS}/BTC").json()
+
+    require_exact(CrossBody, found)
+    bybit, hyperliquid = found.pop("venues")
+    assert found == {
+        "as_of": AS_OF,
+        "venue": "bybit,hyperliquid",
+        "source": f"{SOURCE}; other source",
+        "notice": "Information only, not financial advice.",
+        "coin": "BTC",
+        "deepestVenue": "bybit",
+        "totalOpenInterestUsd": 6e9,
+        "totalOpenInterestCoins": 90_000.0,
+        "openInterestMissing": [],
+        "weightedFundingRatePct8h": pytest.approx((5 * 0.01 + 0.08) / 6, abs=1e-8),
+        "fundingMissing": [],
+        "fundingSpread": {"highest": "hyperliquid", "lowest": "bybit", "pct8h": 0.07},
+        "liquidations24hAtLeastUsd": 0.0,
+    }
+    assert (hyperliquid["fundingRatePct"], hyperliquid["fundingIntervalHours"]) == (0.01, 1.0)
+    assert (hyperliquid["priceKind"], hyperliquid["quote"]) == ("mark", "USD")
+    assert hyperliquid["openInterestCounting"] == "both sides, which we halve"
+    assert hyperliquid["liquidations24h"]["completeness"] == "none"
+    assert hyperliquid["liquidations24h"]["longUsd"] is None
+    assert bybit["liquidations24h"]["longUsd"] == 0.0
+    assert (bybit["weightPct"], hyperliquid["weightPct"]) == (83.33, 16.67)
+
+
+@pytest.mark.parametrize("name", ["pepe", "1000PEPE", "kpepe", "1000pepeusdt"])
+def test_a_coin_is_found_by_every_name_that_a_venue_has_for_it(two: Service, name: str) -> None:
+    assert two.ask(f"{CROSS}/{name}") == two.ask(f"{CROSS}/PEPE")
+    pepe = two.ask(f"{CROSS}/{name}").json()
+    assert [each["contract"] for each in pepe["venues"]] == ["1000PEPEUSDT", "kPEPE"]
+    assert pepe["totalOpenInterestCoins"] == 8.3e12
+
+
+@pytest.mark.outcome(
+    "A venue lists a different asset under the name of a coin",
+    "If its mark price is more than 5 % from the deepest venue's, totals leave it out. The "
+    "response names both prices.",
+)
+def test_another_asset_and_a_venue_without_the_coin_are_said_so(two: Service) -> None:
+    states = {
+        name: [each["state"] for each in two.ask(f"{CROSS}/{name}").json()["venues"]]
+        for name in ("ethereum", "sol")
+    }
+
+    assert states == {"ethereum": ["ok", "different asset"], "sol": ["ok", "not listed"]}
+
+
+def test_the_list_and_its_table_have_every_coin_in_one_order(two: Service) -> None:
+    listed = two.ask(CROSS)
+
+    require_exact(CrossList, listed.json())
+    coins = [each["coin"] for each in listed.json()["cross"]]
+    assert coins == ["BTC", "ETH", "SOL", "PEPE"]
+    assert gzip.decompress(two.ask(CROSS, accept_encoding="gzip").body) == listed.body
+    assert two.ask(f"{CROSS}?limit=2").json()["cross"] == listed.json()["cross"][:2]
+    for target in (f"{CROSS}.csv", f"{CROSS}?format=csv"):
+        rows = list(csv.DictReader(io.StringIO(two.ask(target).body.decode(), newline="")))
+        assert [row["coin"] for row in rows] == ["BTC", "BTC", "ETH", "ETH", "SOL", "PEPE", "PEPE"]
+        assert (rows[1]["venue"], rows[1]["weightPct"]) == ("hyperliquid", "16.67")
+
+
+@pytest.mark.outcome(
+    "One of several venues has no fresh reading",
+    "Totals and weighted rates of its coins are null, and the response names the venue. The rows "
+    "of the other venues stay.",
+)
+def test_a_venue_that_goes_stale_takes_the_total_with_it_until_nothing_is_fresh(
+    two: Service,
+) -> None:
+    two.clock.now = START + 30_000
+    health = ExchangeHealth(two.clock.now, "unreachable", START)
+    put(two, Publication.of(EXCHANGE_HEALTH.of("hyperliquid"), health))
+    two.publish(Perpetuals(two.clock.now, SOURCE, BYBIT_MARKET))
+    found = two.ask(f"{CROSS}/BTC").json()
+
+    assert (found["venue"], found["totalOpenInterestUsd"]) == ("bybit", None)
+    (missing,) = found["openInterestMissing"]
+    assert missing["venue"] == "hyperliquid"
+    assert missing["reason"].startswith(f"unreachable since {AS_OF}")
+    assert found["venues"][1]["openInterestUsd"] is None
+    two.clock.now += 30_000
+    for target in (CROSS, f"{CROSS}.csv", f"{CROSS}/BTC", f"{CROSS}?limit=1"):
+        assert two.ask(target).status == 502
+    assert [each["state"] for each in two.ask(VENUES).json()["venues"]] == ["stale", "unavailable"]
+
+
+@pytest.mark.outcome(
+    "A measure of one venue contradicts the other venues",
+    "Responses show it as `disputed` with the reason. Totals, weights and spreads leave it out.",
+)
+def test_venues_say_what_they_give_and_which_measure_is_disputed(two: Service) -> None:
+    dispute = Dispute("hyperliquid", "open-interest", START, "62 coins doubled")
+    put(
+        two,
+        Publication.of(DISPUTES, Disputes(START, (dispute,))),
+        Publication.of(TERMS, Unconfirmed({"bybit": START})),
+    )
+    found = two.ask(VENUES).json()
+
+    require_exact(VenueList, found)
+    bybit, hyperliquid = found["venues"]
+    assert (bybit["role"], bybit["inUse"], bybit["terms"]["confirmed"]) == ("primary", True, False)
+    assert (hyperliquid["role"], hyperliquid["inUse"]) == ("standby", False)
+    assert (hyperliquid["contracts"], hyperliquid["longAccounts"]) == (3, False)
+    assert hyperliquid["disputed"] == [
+        {"measure": "open-interest", "since": AS_OF, "why": "62 coins doubled"}
+    ]
+    btc = two.ask(f"{CROSS}/BTC").json()
+    assert (btc["venues"][1]["state"], btc["totalOpenInterestUsd"]) == ("disputed", None)
+
+
+def test_after_a_change_of_venue_the_plain_feeds_belong_to_the_other_one(two: Service) -> None:
+    old = Perpetuals(START - 1, SOURCE, BYBIT_MARKET)
+    new = Perpetuals(START, "other source", OTHER_MARKET, venue="hyperliquid")
+    put(
+        two,
+        Publication.of(PERPETUALS, new),
+        Publication.of(PERPETUALS.of("bybit"), old),
+        Publication.of(VENUE_IN_USE, VenueInUse("hyperliquid", START, "bybit", "forbidden")),
+    )
+
+    assert [each["inUse"] for each in two.ask(VENUES).json()["venues"]] == [False, True]
+    assert two.ask(f"{CROSS}/BTC").json()["totalOpenInterestUsd"] == 6e9
+
+
+@pytest.mark.parametrize(
+    ("target", "status", "advice"),
+    [
+        (f"{CROSS}/NOSUCH", 404, CROSS),
+        (f"{CROSS}/a%20b", 400, "coin must be"),
+        (f"{CROSS}/BTC?venue=okx", 400, "none"),
+        (f"{CROSS}?venue=okx", 400, "limit"),
+        (f"{CROSS}?limit=0", 400, "limit"),
+        (f"{CROSS}.csv?limit=1", 400, "no pages"),
+        (f"{VENUES}?limit=1", 400, "none"),
+    ],
+)
+def test_a_wrong_request_is_told_what_would_be_right(
+    two: Service, target: str, status: int, advice: str
+) -> None:
+    answer = two.ask(target)
+
+    assert (answer.status, list(answer.json())) == (status, ["error"])
+    assert advice in answer.json()["error"]

@@ -1,0 +1,261 @@
+"""One coin at several venues: what is summed, weighted and compared, and what is left out."""
+
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from barograph.kit.timestamps import MINUTE
+from barograph.markets.cross import CrossCoin, CrossMarket, VenueFacts, cross_market
+from barograph.markets.cross_reader import CrossReader
+from barograph.markets.disputes import Dispute, Measure
+from barograph.markets.liquidations import LiquidationTotals
+from barograph.markets.records import Perpetual, Perpetuals
+from barograph.markets.venues import BINANCE, BYBIT, HYPERLIQUID, VENUES, coin_of
+from barograph.markets.view import FreshnessLimits
+from barograph.settings import Settings
+from support.clock import START as NOW
+
+LIMITS = FreshnessLimits(30_000, 1_800_000, 90_000, 95.0)
+STALE = NOW - 31_000
+INTERVALS = {BYBIT: 8.0, HYPERLIQUID: 1.0, BINANCE: 4.0}
+RATES = {BYBIT: 0.01, HYPERLIQUID: 0.004, BINANCE: -0.005}
+"""Per interval: 0.01, 0.032 and -0.01 percent per 8 hours."""
+
+
+def contract(venue: str, base: str = "BTC", price: float = 100.0, **fields: Any) -> Perpetual:
+    coin, multiplier = coin_of(venue, base)
+    sizes = {"open_interest_usd": 1_000.0, "open_interest_coins": 1_000.0 / price} | fields
+    return Perpetual(
+        contract=VENUES[venue].contract(base),
+        base=base,
+        last_price=price,
+        funding_rate_pct=RATES[venue],
+        funding_interval_hours=INTERVALS[venue],
+        next_funding_time=NOW + MINUTE,
+        coin=coin,
+        multiplier=multiplier,
+        **sizes,
+    )
+
+
+def facts(venue: str, *contracts: Perpetual, as_of: int = NOW, **fields: Any) -> VenueFacts:
+    return VenueFacts(VENUES[venue], Perpetuals(as_of, venue, contracts, venue=venue), **fields)
+
+
+def compared(*known: VenueFacts) -> CrossMarket:
+    return cross_market({each.venue.name: each for each in known}, LIMITS, NOW)
+
+
+def btc(*known: VenueFacts) -> CrossCoin:
+    return compared(*known).coins["BTC"]
+
+
+def disputed(venue: str, measure: Measure) -> dict[Measure, Dispute]:
+    return {measure: Dispute(venue, measure, NOW, "it doubled")}
+
+
+def totals(venue: str, usd: tuple[float, float], as_of: int = NOW) -> LiquidationTotals:
+    known = {VENUES[venue].contract("BTC"): usd}
+    return LiquidationTotals(as_of, 100.0, sum(usd), None, None, by_contract=known)
+
+
+def three(**changed: VenueFacts) -> list[VenueFacts]:
+    return [
+        changed.get(each, facts(each, contract(each))) for each in (BYBIT, HYPERLIQUID, BINANCE)
+    ]
+
+
+def test_complete_venues_are_summed_and_weighted_by_open_interest() -> None:
+    deep = facts(BINANCE, contract(BINANCE, open_interest_usd=2_000.0, open_interest_coins=20.0))
+    found = btc(*three(binance=deep))
+
+    assert (found.open_interest_usd, found.open_interest_coins) == (4_000.0, 40.0)
+    assert (found.deepest, found.weights) == (BINANCE, [25.0, 25.0, 50.0])
+    assert found.funding_8h_pct == pytest.approx(0.25 * 0.01 + 0.25 * 0.032 - 0.5 * 0.01)
+    assert found.spread is not None
+    assert (found.spread.highest, found.spread.lowest) == (HYPERLIQUID, BINANCE)
+    assert found.spread.pct_8h == pytest.approx(0.042)
+    assert (found.open_interest_missing, found.funding_missing) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("away", "state", "reason"),
+    [
+        (facts(BINANCE, contract(BINANCE), as_of=STALE), "stale", "last reading"),
+        (
+            facts(BINANCE, contract(BINANCE), as_of=STALE, failure="forbidden", failing_since=NOW),
+            "unavailable",
+            "forbidden since",
+        ),
+        (VenueFacts(VENUES[BINANCE]), "unavailable", "no reading"),
+        (facts(BINANCE, contract(BINANCE, open_interest_usd=None)), "ok", "no current"),
+        (
+            facts(BINANCE, contract(BINANCE), disputed=disputed(BINANCE, "open-interest")),
+            "disputed",
+            "disputed: open-interest",
+        ),
+        (
+            facts(BINANCE, contract(BINANCE), disputed=disputed(BINANCE, "price")),
+            "disputed",
+            "disputed: price",
+        ),
+    ],
+)
+def test_without_one_venue_there_is_no_sum_and_the_venue_is_named(
+    away: VenueFacts, state: str, reason: str
+) -> None:
+    found = btc(*three(binance=away))
+
+    assert (found.open_interest_usd, found.open_interest_coins) == (None, None)
+    assert (found.funding_8h_pct, found.weights) == (None, [None] * 3)
+    (missing,) = found.open_interest_missing
+    assert (missing.venue, reason in missing.reason) == (BINANCE, True)
+    assert found.funding_missing == [missing]
+    assert found.venues[2].state == state
+
+
+def test_a_stale_venue_shows_no_number_and_a_disputed_one_shows_what_it_says() -> None:
+    doubled = facts(BYBIT, contract(BYBIT), disputed=disputed(BYBIT, "open-interest"))
+    old = facts(BINANCE, contract(BINANCE), as_of=STALE)
+    first, _, last = btc(*three(bybit=doubled, binance=old)).venues
+
+    assert (first.interest_usd, first.reason, first.disputed) == (
+        1_000.0,
+        "it doubled",
+        ("open-interest",),
+    )
+    assert (last.price, last.interest_usd, last.funding_8h_pct, last.contract) == (None,) * 4
+
+
+def test_disputed_funding_is_in_no_weight_and_no_spread_but_its_open_interest_counts() -> None:
+    wrong = facts(HYPERLIQUID, contract(HYPERLIQUID), disputed=disputed(HYPERLIQUID, "funding"))
+    found = btc(*three(hyperliquid=wrong))
+
+    assert found.open_interest_usd == 3_000.0
+    assert found.funding_8h_pct is None
+    assert [each.venue for each in found.funding_missing] == [HYPERLIQUID]
+    assert found.spread is not None
+    assert (found.spread.highest, found.spread.lowest) == (BYBIT, BINANCE)
+
+
+def test_the_same_name_at_another_price_is_another_asset_and_named_with_both_marks() -> None:
+    other = facts(HYPERLIQUID, contract(HYPERLIQUID, price=105.1))
+    near = facts(BINANCE, contract(BINANCE, price=105.0))
+    found = btc(facts(BYBIT, contract(BYBIT, open_interest_usd=9_000.0)), other, near)
+
+    assert [each.state for each in found.venues] == ["ok", "different asset", "ok"]
+    assert found.venues[1].reason is not None
+    assert "105.1" in found.venues[1].reason
+    assert "100 at bybit" in found.venues[1].reason
+    assert found.open_interest_usd == 10_000.0
+    assert found.weights == [90.0, None, 10.0]
+    assert found.spread is not None
+    assert HYPERLIQUID not in (found.spread.highest, found.spread.lowest)
+
+
+def test_a_venue_whose_marks_mostly_differ_is_disputed_instead_of_silently_left_out() -> None:
+    names = [f"C{letter}" for letter in "ABCDEFGH"]
+    usual = facts(BYBIT, *(contract(BYBIT, name, open_interest_usd=5e3) for name in names))
+    wrong = facts(BINANCE, *(contract(BINANCE, name, price=10.0) for name in names))
+    found = compared(usual, wrong).coins["CA"]
+
+    assert (found.venues[1].state, found.venues[1].disputed) == ("disputed", ("price",))
+    assert (found.open_interest_usd, found.open_interest_missing[0].venue) == (None, BINANCE)
+
+
+def test_multiplier_contracts_are_compared_and_summed_in_single_coins() -> None:
+    found = compared(
+        facts(BYBIT, contract(BYBIT, "1000PEPE", 0.01)),
+        facts(HYPERLIQUID, contract(HYPERLIQUID, "kPEPE", 0.0101)),
+        facts(BINANCE, contract(BINANCE, "PEPE", 0.00001)),
+    ).coins["PEPE"]
+
+    assert [each.state for each in found.venues] == ["ok"] * 3
+    assert [each.price for each in found.venues] == pytest.approx([1e-5, 1.01e-5, 1e-5])
+    assert found.open_interest_coins == pytest.approx(1e8 + 1e6 / 0.0101 + 1e8)
+    assert found.open_interest_usd == 3_000.0
+
+
+def test_liquidations_of_venues_are_a_lower_bound_and_zero_is_only_what_was_watched() -> None:
+    bybit = facts(BYBIT, contract(BYBIT), totals=totals(BYBIT, (10.0, 5.0)))
+    none = facts(HYPERLIQUID, contract(HYPERLIQUID), totals=totals(HYPERLIQUID, (1.0, 1.0)))
+    old = facts(BINANCE, contract(BINANCE), totals=totals(BINANCE, (7.0, 0.0), NOW - 91_000))
+    found = btc(bybit, none, old)
+
+    assert [each.liquidated_usd for each in found.venues] == [(10.0, 5.0), None, None]
+    assert found.at_least_usd == 15.0
+    assert btc(none).at_least_usd is None
+    eth = compared(bybit._replace(reading=Perpetuals(NOW, "", (contract(BYBIT, "ETH"),))))
+    assert eth.coins["ETH"].at_least_usd == 0.0
+
+
+def test_the_view_ends_when_its_first_fact_reaches_its_limit_and_majors_come_first() -> None:
+    bybit = facts(
+        BYBIT, contract(BYBIT, "XRP", open_interest_usd=9e9), contract(BYBIT), as_of=NOW - 5_000
+    )
+    found = compared(bybit, facts(BINANCE, contract(BINANCE)))
+
+    assert (found.as_of, found.until) == (NOW - 5_000, NOW + 25_000)
+    assert list(found.coins) == ["BTC", "XRP"]
+    watched = bybit._replace(totals=totals(BYBIT, (1.0, 0.0), NOW - 80_000))
+    assert compared(watched).until == NOW + 10_000
+
+
+def test_one_venue_alone_is_its_own_sum_without_a_spread() -> None:
+    found = btc(facts(BYBIT, contract(BYBIT)))
+
+    assert (found.open_interest_usd, found.weights, found.spread) == (1_000.0, [100.0], None)
+    assert found.funding_8h_pct == 0.01
+
+
+def test_a_listed_coin_whose_values_cannot_be_used_is_missing_from_the_sum() -> None:
+    unusable = Perpetuals(
+        NOW, BINANCE, (contract(BINANCE, "ETH"),), venue=BINANCE, unusable=["BTC"]
+    )
+    found = btc(*three(binance=VenueFacts(VENUES[BINANCE], unusable)))
+
+    assert (found.open_interest_usd, found.funding_8h_pct) == (None, None)
+    assert [each.venue for each in found.open_interest_missing] == [BINANCE]
+    assert (found.venues[2].state, found.venues[2].price) == ("unavailable", None)
+
+
+def test_a_disputed_open_interest_does_not_make_a_venue_the_deepest() -> None:
+    doubled = contract(BINANCE, price=110.0, open_interest_usd=1_500.0)
+    wrong = facts(BINANCE, doubled, disputed=disputed(BINANCE, "open-interest"))
+    found = btc(*three(binance=wrong))
+
+    assert found.deepest == BYBIT
+    assert [each.state for each in found.venues] == ["ok", "ok", "different asset"]
+
+
+def test_wrong_marks_of_the_deepest_venue_do_not_make_the_others_wrong() -> None:
+    names = [f"C{letter}" for letter in "ABCDEFGH"]
+    usual = [
+        facts(each, *(contract(each, name) for name in names)) for each in (BYBIT, HYPERLIQUID)
+    ]
+    deep = [contract(BINANCE, name, price=10.0, open_interest_usd=9e3) for name in names]
+    found = compared(*usual, facts(BINANCE, *deep)).coins["CA"]
+
+    assert [each.state for each in found.venues] == ["ok", "ok", "disputed"]
+    assert (found.deepest, found.open_interest_missing[0].venue) == (BYBIT, BINANCE)
+
+
+def test_a_spread_is_between_two_venues_even_if_one_lists_the_coin_twice() -> None:
+    twice = [structs.replace(contract(BYBIT), funding_rate_pct=rate) for rate in (-1.0, 1.0)]
+    found = btc(facts(BYBIT, *twice), facts(BINANCE, contract(BINANCE)))
+
+    assert found.spread is not None
+    assert (found.spread.highest, found.spread.lowest) == (BYBIT, BINANCE)
+    assert found.spread.pct_8h == pytest.approx(1.01)
+
+
+def test_a_multiplier_before_a_name_in_any_script_is_not_part_of_the_coin() -> None:
+    assert coin_of(BINANCE, "1000牛来") == ("牛来", 1000)
+
+
+def test_a_coin_is_found_by_its_exact_name_before_one_that_differs_in_case() -> None:
+    market = compared(facts(BYBIT, *(contract(BYBIT, name) for name in ("abc", "ABC"))))
+    reader = CrossReader(Settings())
+
+    assert [reader.coin(market, name).asset for name in ("abc", "ABC")] == ["abc", "ABC"]

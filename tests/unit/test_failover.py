@@ -1,0 +1,380 @@
+"""Which venue is in use, and what changes with it."""
+
+from typing import Any, TypeVar
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from barograph.board.feeds import Feed
+from barograph.collector.judge import Conclusion, Judge
+from barograph.errors import Forbidden, InvalidReply, Throttled, Unreachable, UpstreamError
+from barograph.kit.timestamps import MINUTE, SECOND
+from barograph.markets.failover import HEALTHY, Failover, Switch, VenueInUse
+from barograph.markets.records import LongAccounts, Perpetuals
+from barograph.markets.venues import BINANCE, BYBIT, HYPERLIQUID, VENUES, coin_of, source_of
+from barograph.markets.view import (
+    DAY_AGO,
+    EXCHANGE_HEALTH,
+    LIQUIDATIONS,
+    LONG_ACCOUNTS,
+    PERPETUALS,
+    REGIME,
+)
+from barograph.settings import Settings
+from barograph.settings.must_set import KNOWN_VENUES
+from support.clock import START
+from support.markets import BTC, changed, reading
+
+R = TypeVar("R", bound=msgspec.Struct)
+
+LIMIT = 30 * SECOND
+POLL = 5 * SECOND
+ORDER = ("bybit", "hyperliquid", "binance")
+
+
+@pytest.fixture
+def failover() -> Failover:
+    return Failover(ORDER, LIMIT, START, "bybit")
+
+
+def fail(
+    failover: Failover, kinds: list[type[UpstreamError]], others: tuple[str, ...] = ORDER[1:]
+) -> list[Switch]:
+    """Let the primary fail at each poll while others are read; return the switches."""
+    found = []
+    for number, kind in enumerate(kinds, start=1):
+        now = START + number * POLL
+        found += [failover.succeeded(venue, now) for venue in others]
+        found.append(failover.failed("bybit", kind.kind, now))
+    return [each for each in found if each is not None]
+
+
+@pytest.mark.outcome(
+    "The primary venue refuses this address (geo-block)",
+    "After three refused readings, the next venue in `BAROGRAPH_VENUES` takes over, with its own "
+    "names, prices and history. An event, a brief and the status page say so.",
+)
+def test_three_refusals_switch_to_the_next_venue(failover: Failover) -> None:
+    assert fail(failover, [Forbidden] * 2) == []
+    (switch,) = fail(failover, [Forbidden])
+    assert switch[1:3] == ("bybit", "hyperliquid")
+    assert "refused 3 readings" in switch.reason
+
+
+def test_other_failures_switch_at_the_freshness_limit(failover: Failover) -> None:
+    assert fail(failover, [Unreachable] * 5) == []
+    (switch,) = fail(failover, [Unreachable] * 6)
+    assert (switch.at, switch.after) == (START + LIMIT, "hyperliquid")
+
+
+@pytest.mark.outcome(
+    "The primary venue throttles us",
+    "The venue stays in use. Readers get 502 once its data is past the freshness limit.",
+)
+def test_throttling_alone_never_switches(failover: Failover) -> None:
+    assert fail(failover, [Throttled] * 100) == []
+    assert fail(failover, [Throttled, InvalidReply] * 4) != []
+
+
+def test_only_a_venue_that_answers_takes_over(failover: Failover) -> None:
+    assert fail(failover, [Unreachable] * 20, others=()) == []
+    (switch,) = fail(failover, [Unreachable] * 20, others=("binance",))
+    assert switch.after == "binance"
+
+
+def test_a_venue_that_begins_to_fail_a_little_later_does_not_take_over(failover: Failover) -> None:
+    began = START + MINUTE
+    failover.succeeded("bybit", began - 4 * SECOND)
+    failover.succeeded("hyperliquid", began - SECOND)
+    failover.succeeded("binance", began)
+    limit = began - 4 * SECOND + LIMIT
+    assert failover.failed("bybit", Unreachable.kind, began + SECOND) is None
+    assert failover.failed("hyperliquid", Unreachable.kind, limit) is None
+    assert failover.failed("bybit", Unreachable.kind, limit + SECOND) is None
+
+
+def test_after_an_outage_of_all_venues_the_first_to_come_back_waits_for_the_primary(
+    failover: Failover,
+) -> None:
+    end = START + 10 * MINUTE
+    for venue in ORDER:
+        failover.failed(venue, Unreachable.kind, end - POLL)
+    for now in range(end, end + LIMIT, POLL):
+        assert failover.succeeded("hyperliquid", now) is None
+    switch = failover.succeeded("hyperliquid", end + LIMIT)
+    assert switch is not None
+    assert switch.after == "hyperliquid"
+
+
+def test_the_primary_is_used_again_after_fifteen_healthy_minutes(failover: Failover) -> None:
+    fail(failover, [Forbidden] * 3)
+    back = START + MINUTE
+    found = []
+    for now in range(back, back + HEALTHY + POLL, POLL):
+        found.append(failover.succeeded("hyperliquid", now))
+        if now == back + 5 * MINUTE:
+            failover.failed("bybit", Unreachable.kind, now)  # one failed reading is no outage
+        else:
+            found.append(failover.succeeded("bybit", now))
+    switches = [each for each in found if each is not None]
+    assert [(each.at, each.after) for each in switches] == [(back + HEALTHY, "bybit")]
+
+
+def test_a_refusal_or_a_gap_starts_the_fifteen_minutes_again(failover: Failover) -> None:
+    fail(failover, [Forbidden] * 3)
+    for now in (START + MINUTE, START + HEALTHY, START + MINUTE + HEALTHY):
+        assert failover.succeeded("bybit", now) is None
+    assert failover.in_use == "hyperliquid"
+
+
+def test_a_clock_that_was_set_back_does_not_keep_a_venue_that_fails(failover: Failover) -> None:
+    for venue in ORDER:
+        failover.succeeded(venue, START + HEALTHY)
+    assert failover.failed("bybit", Unreachable.kind, START) is None  # none was read by this clock
+    for now in range(START + POLL, START + POLL + LIMIT, POLL):
+        assert failover.succeeded("binance", now) is None
+    switch = failover.succeeded("binance", START + POLL + LIMIT)
+    assert switch is not None
+    assert switch.after == "binance"
+
+
+# The judge publishes what the state machine decides.
+
+
+def venue_reading(at: int, venue: str, **fields: Any) -> Perpetuals:
+    base = VENUES[venue]
+    bitcoin = changed(BTC, contract=base.contract("BTC"), quote=base.quote, **fields)
+    found = reading(at, (bitcoin,))
+    return replace(found, venue=venue, source=source_of(venue, "Bybit"))
+
+
+def published(conclusion: Conclusion | None, feed: Feed[R]) -> R | None:
+    assert conclusion is not None
+    texts = [each.payload for each in conclusion.market.publications if each.feed == feed.name]
+    return feed.decode(texts[-1]) if texts else None
+
+
+@pytest.fixture
+def judge() -> Judge:
+    judge = Judge(Settings(venues="bybit,hyperliquid"))
+    for venue in (BYBIT, HYPERLIQUID):
+        judge.written(judge.conclude(venue_reading(START, venue), START))
+    return judge
+
+
+def refuse(judge: Judge, times: int = 3) -> Conclusion:
+    for number in range(1, times + 1):
+        found = judge.conclude_failure(BYBIT, Forbidden("blocked"), START + number * SECOND)
+        if number < times:
+            judge.written(found)
+    return found
+
+
+def test_a_venue_that_is_not_in_use_publishes_to_its_own_feeds(judge: Judge) -> None:
+    found = judge.conclude(venue_reading(START + POLL, HYPERLIQUID), START + POLL)
+    assert published(found, PERPETUALS) is None
+    own = published(found, PERPETUALS.of(HYPERLIQUID))
+    assert own is not None
+    assert (own.venue, found.signals, list(found.briefs)) == (HYPERLIQUID, None, [])
+
+
+def test_a_switch_publishes_everything_of_the_new_venue_at_once(judge: Judge) -> None:
+    found = refuse(judge)
+    assert published(found, EXCHANGE_HEALTH.of(BYBIT)) is not None
+    plain = published(found.also, PERPETUALS)
+    assert plain is not None
+    assert plain.source == "Hyperliquid public data (USD perpetuals, mark prices)"
+    assert published(found.also, REGIME) is not None
+    assert published(found.also, EXCHANGE_HEALTH) is not None
+    assert published(found.also, PERPETUALS.of(BYBIT)) is not None
+    assert found.also is not None
+    assert found.also.in_use == VenueInUse(
+        HYPERLIQUID, START + 3 * SECOND, BYBIT, "refused 3 readings in a row"
+    )
+    assert found.also.signals is not None
+    assert found.also.signals.signals.source.startswith("Hyperliquid")
+    assert [each.rule for each in found.also.briefs] == ["venue-switch"]
+    kinds = [each.type for each in found.also.events]
+    assert kinds[0] == "venue.switched"
+    assert "feed.down" not in kinds
+
+
+def test_a_switch_that_was_not_stored_is_part_of_the_next_conclusion(judge: Judge) -> None:
+    refuse(judge)  # not written
+    at = START + 2 * POLL
+    found = judge.conclude(venue_reading(at, HYPERLIQUID), at)
+    assert found.in_use is not None
+    assert "venue.switched" in [each.type for each in found.events]
+    assert [each.rule for each in found.briefs] == ["venue-switch"]
+    assert found.signals is not None
+    assert found.signals.signals.source.startswith("Hyperliquid")
+    judge.written(found)
+    later = judge.conclude(venue_reading(at + POLL, HYPERLIQUID), at + POLL)
+    assert (later.in_use, list(later.briefs), later.events) == (None, [], [])
+
+
+def test_a_venue_that_fails_before_its_takeover_was_stored_still_publishes_everything(
+    judge: Judge,
+) -> None:
+    refuse(judge)  # not written
+    found = judge.conclude_failure(HYPERLIQUID, Unreachable("down"), START + POLL)
+    feeds: list[Feed[Any]] = [PERPETUALS, LIQUIDATIONS, REGIME, DAY_AGO, LONG_ACCOUNTS]
+    assert None not in [published(found, each) for each in feeds]
+    assert found.also is None  # or its liquidations would count as stored twice
+    late = judge.conclude_failure(HYPERLIQUID, Unreachable("down"), START + 2 * LIMIT)
+    assert "feed.recovered" not in [each.type for each in late.events]
+    health = published(found, EXCHANGE_HEALTH)
+    assert health is not None
+    assert health.failure == Unreachable.kind
+
+
+def test_the_venue_that_was_left_keeps_its_newest_state(judge: Judge) -> None:
+    refuse(judge)  # not written
+    at = START + POLL
+    found = judge.conclude(venue_reading(at, BYBIT), at)
+    left = published(found.also, PERPETUALS.of(BYBIT))
+    assert left is not None
+    assert left.as_of == at
+
+
+@pytest.mark.outcome(
+    "Every exchange fails, and another one than before comes back first",
+    "The outage and its end are events and a brief of the published data, from the last reading of "
+    "the exchange that was in use.",
+)
+def test_an_outage_of_all_venues_is_counted_from_the_reading_that_readers_had(judge: Judge) -> None:
+    for now in (START + POLL, START + 10 * LIMIT):
+        for venue in (HYPERLIQUID, BYBIT):
+            judge.written(judge.conclude_failure(venue, Unreachable("down"), now))
+    at = START + 12 * LIMIT
+    for now in range(at - LIMIT, at, POLL):
+        judge.written(judge.conclude(venue_reading(now, HYPERLIQUID), now))
+    found = judge.conclude(venue_reading(at, HYPERLIQUID), at)
+    events = {each.type: each.cause for each in found.events}
+    assert events["feed.down"] == events["feed.recovered"] == f"bybit/{START}"
+    (gap,) = [each for each in found.briefs if each.rule == "outage"]
+    assert gap.window_start == START
+
+
+def test_a_switch_tells_the_change_of_the_published_regime_once() -> None:
+    judge = Judge(Settings(venues="bybit,hyperliquid"))
+    hot = venue_reading(START, HYPERLIQUID, funding_rate_pct=9.0)
+    for each in (venue_reading(START, BYBIT), hot):
+        judge.written(judge.conclude(each, START))
+    refuse(judge)  # not written
+    for now in (START + POLL, START + 2 * POLL):
+        found = judge.conclude(replace(hot, as_of=now), now)
+        (change,) = [each for each in found.events if each.type == "regime.changed"]
+        assert (change.members["previous"], change.members["label"]) == ("neutral", "long-crowded")
+
+
+def test_totals_of_liquidations_and_long_accounts_do_not_fail_over() -> None:
+    judge = Judge(Settings(venues="bybit,binance"))
+    judge.of(BINANCE).sampled(LongAccounts("BTCUSDT", 70.0, START))
+    for venue in (BYBIT, BINANCE):
+        judge.written(judge.conclude(venue_reading(START, venue), START))
+    also = refuse(judge).also
+    assert also is not None
+    assert also.signals is not None
+    basis = {each.key: each.basis for each in also.signals.signals.signals}
+    assert basis["liquidation-pressure"] == "Unavailable at this venue."
+    assert basis["btc-long-accounts"] == "Unavailable at this venue."
+    assert also.market.evidence is not None
+    assert also.market.evidence.long_account_pct == {}
+
+
+def test_a_venue_is_judged_by_its_own_rate_and_regime(judge: Judge) -> None:
+    at = START + POLL
+    judge.written(judge.conclude(venue_reading(at, HYPERLIQUID, funding_rate_pct=9.0), at))
+    regime = published(refuse(judge).also, REGIME)
+    assert regime is not None
+    assert regime.funding_8h_pct == 9.0
+
+
+COINS = [f"C{number}" for number in range(12)]
+
+
+def many(at: int, venue: str, *, funding: float = 1.0, interest: float = 1.0) -> Perpetuals:
+    """A reading of BTC and twelve coins; the factors distort it."""
+    hours = 1.0 if venue == HYPERLIQUID else 8.0
+    contracts = tuple(
+        changed(
+            BTC,
+            base=base,
+            contract=VENUES[venue].contract(base),
+            funding_rate_pct=0.01 * hours / 8 * funding,
+            funding_interval_hours=hours,
+            open_interest_usd=5e6 * interest,
+            open_interest_coins=1e3 * interest,
+        )
+        for base in ("BTC", *COINS)
+    )
+    return replace(reading(at, contracts), venue=venue, source=venue)
+
+
+def disputed_judge(until: int, **distorted: float) -> Judge:
+    """Two venues agree for twenty minutes; then Bybit is distorted until a time."""
+    judge = Judge(Settings(venues="bybit,hyperliquid"))
+    for now in range(START, until, POLL):
+        wrong = distorted if now >= START + 20 * MINUTE else {}
+        judge.written(judge.conclude(many(now, HYPERLIQUID), now))
+        judge.written(judge.conclude(many(now, BYBIT, **wrong), now))
+    return judge
+
+
+@pytest.mark.outcome(
+    "The funding or the prices of the exchange in use contradict the other exchanges",
+    "Its readings count as failed. Another exchange takes over at the freshness limit; without "
+    "one, the market endpoints return 502.",
+)
+def test_a_venue_with_disputed_funding_is_left_at_the_freshness_limit() -> None:
+    judge = disputed_judge(START + 24 * MINUTE, funding=100.0)
+    assert judge.in_use == HYPERLIQUID
+
+
+def test_disputed_open_interest_of_the_venue_in_use_is_unknown() -> None:
+    until = START + 24 * MINUTE
+    judge = disputed_judge(until, interest=2.0)
+    found = published(judge.conclude(many(until, BYBIT, interest=2.0), until), PERPETUALS)
+    assert found is not None
+    assert {each.open_interest_usd for each in found.contracts} == {None}
+    assert judge.in_use == BYBIT
+
+
+def test_a_disputed_venue_takes_no_other_venue_s_place() -> None:
+    judge = Judge(Settings(venues="hyperliquid,bybit"))
+    for now in range(START, START + 24 * MINUTE, POLL):
+        wrong = {"interest": 2.0} if now >= START + 20 * MINUTE else {}
+        judge.written(judge.conclude(many(now, HYPERLIQUID), now))
+        judge.written(judge.conclude(many(now, BYBIT, **wrong), now))
+    for number in range(4):
+        judge.written(judge.conclude_failure(HYPERLIQUID, Forbidden("no"), now + number * POLL))
+    assert judge.in_use == HYPERLIQUID
+
+
+def test_the_settings_name_the_venues_that_are_known() -> None:
+    assert set(KNOWN_VENUES) == set(VENUES)
+    assert Settings(venues=" hyperliquid , bybit").venue_names == (HYPERLIQUID, BYBIT)
+    for wrong in ("", "okx", "bybit,bybit", "bybit,"):
+        with pytest.raises(ValueError, match="name each venue once"):
+            Settings(venues=wrong)
+
+
+@pytest.mark.parametrize(
+    ("venue", "base", "coin", "multiplier"),
+    [
+        ("bybit", "1000PEPE", "PEPE", 1000),
+        ("bybit", "SHIB1000", "SHIB", 1000),
+        ("bybit", "1INCH", "1INCH", 1),
+        ("bybit", "1000000BABYDOGE", "BABYDOGE", 10**6),
+        ("binance", "1MBABYDOGE", "BABYDOGE", 10**6),
+        ("binance", "牛来", "牛来", 1),
+        ("hyperliquid", "kPEPE", "PEPE", 1000),
+        ("hyperliquid", "KAS", "KAS", 1),
+    ],
+)
+def test_a_coin_is_found_without_its_multiplier(
+    venue: str, base: str, coin: str, multiplier: int
+) -> None:
+    assert coin_of(venue, base) == (coin, multiplier)
