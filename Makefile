@@ -13,9 +13,10 @@ AT_ONCE := $(shell expr $$(nproc) + 1)
 SHARED := -n 3 --dist loadfile --no-loadscope-reorder
 QUICK := -m "not long and not thorough"
 PIP := $(BIN)/pip --disable-pip-version-check install --quiet
-# Compile now, or each start does it again where Python writes no bytecode.
+# Compile now, or each start does it again where Python writes no bytecode. pip would compile on one
+# core. ccxt is left out because it includes files that are not valid Python.
 INSTALL_HERE := $(PIP) --no-deps --no-build-isolation -e client -e . && \
-	$(BIN)/python -m compileall -q -j 0 src client/src
+	$(BIN)/python -m compileall -q -j 0 -x site-packages/ccxt/ .venv/lib src client/src
 
 .PHONY: help run install setup environment browser load-tools test test-all test-fast test-long test-servers $(PARTS:%=test-%) lint format bench docs clean
 
@@ -101,17 +102,15 @@ clean: ## remove everything that was installed or generated here
 	rm -rf .venv .venv-payer .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache artefacts data
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-# Compiled afterwards on every core, because pip compiles on one.
 .venv/run: requirements-demo.txt pyproject.toml client/pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) --no-compile --require-hashes -r requirements-demo.txt
-	$(BIN)/python -m compileall -q -j 0 .venv/lib
 	$(INSTALL_HERE)
 	@touch $@
 
 .venv/dev: requirements-dev.txt pyproject.toml client/pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(PIP) --require-hashes -r requirements-dev.txt
+	$(PIP) --no-compile --require-hashes -r requirements-dev.txt
 	$(INSTALL_HERE)
 	@touch $@ .venv/run
 

@@ -36,6 +36,7 @@ from benchmarks import (
     snapshot,
     tokens,
     upstream_calls,
+    venues,
 )
 from benchmarks.load import require_wrk
 from benchmarks.plan import ROUNDS, Plan, full, quick
@@ -57,6 +58,7 @@ SUBJECTS: tuple[Callable[[Plan, Path], Section], ...] = (
     event_stream.measure,
     rate_limits.measure,
     upstream_calls.measure,
+    venues.measure,
     snapshot.measure,
     ledger.measure,
     comparison.measure,

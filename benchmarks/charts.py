@@ -13,6 +13,7 @@ from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import HOUR
 from barograph.markets.liquidations import LiquidationHour
+from barograph.markets.records import ContractName
 from barograph.markets.samples import LiquidationSeries, Series
 from barograph.markets.series import liquidation_series, reading_series
 from barograph.markets.store import ReadingRow, record_rows
@@ -52,10 +53,10 @@ async def _measure(folder: Path, contracts: int) -> list[Figure]:
 
 async def _figures(database: SQLiteDatabase, now: int) -> list[Figure]:
     async def lines(tx: Transaction) -> Series:
-        return await reading_series(tx, "C1USDT", "funding", DAYS, now)
+        return await reading_series(tx, ContractName("bybit", "C1USDT"), "funding", DAYS, now)
 
     async def columns(tx: Transaction) -> LiquidationSeries:
-        return await liquidation_series(tx, DAYS, now, MIN_WATCHED_PCT)
+        return await liquidation_series(tx, "bybit", DAYS, now, MIN_WATCHED_PCT)
 
     line_reads, column_reads = [], []
     for _ in range(REPEATS):
@@ -109,7 +110,7 @@ async def fill_charts(database: Database, contracts: int, now: int) -> None:
     rows: list[ReadingRow] = []
 
     async def write(tx: Transaction) -> None:
-        await record_rows(tx, readings=rows)
+        await record_rows(tx, "bybit", readings=rows)
 
     for reading in _readings(contracts, now):
         rows.append(reading)
@@ -121,7 +122,7 @@ async def fill_charts(database: Database, contracts: int, now: int) -> None:
         LiquidationHour(now - back * HOUR, 1e6 * (2 + sin(back)), 1e6, 100.0)
         for back in range(1, DAYS * 24 + 1)
     ]
-    await database.write(lambda tx: record_rows(tx, liquidation_hours=hours))
+    await database.write(lambda tx: record_rows(tx, "bybit", liquidation_hours=hours))
 
 
 def _readings(contracts: int, now: int) -> Iterator[ReadingRow]:

@@ -20,7 +20,7 @@ from barograph.kit.clock import system_clock
 from barograph.kit.database import Transaction, Work
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import SECOND
-from barograph.markets.records import MAJORS
+from barograph.markets.records import MAJORS, ContractName
 from barograph.markets.samples import MEASURES
 from barograph.markets.series import reading_series
 from barograph.markets.view import PERPETUALS
@@ -47,8 +47,8 @@ DAYS = 30
 COMPLETE = 0.97
 """The share of a chart's points that must have a value: the newest come from live readings."""
 
-NEED_TIME = frozenset({"liquidation-pressure", "btc-etf-flow"})
-"""The signals whose history is not published."""
+NEED_TIME = frozenset({"liquidation-pressure", "btc-etf-flow", "cross-venue-funding"})
+"""The signals whose history is not published, and the one that needs a second venue."""
 
 LIMIT_PER_MINUTE = LIMIT_REQUESTS * 60 * SECOND // LIMIT_MS
 LONGEST_SECONDS = 1800
@@ -164,7 +164,9 @@ async def _has_price(tx: Transaction) -> bool:
 async def _has_charts(tx: Transaction) -> bool:
     for base in MAJORS:
         for name in MEASURES:
-            series = await reading_series(tx, f"{base}USDT", name, DAYS, system_clock())
+            series = await reading_series(
+                tx, ContractName("bybit", f"{base}USDT"), name, DAYS, system_clock()
+            )
             known = sum(point.value is not None for point in series.points)
             if known < COMPLETE * len(series.points):
                 return False

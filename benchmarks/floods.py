@@ -110,6 +110,6 @@ async def _record(settings: Settings) -> None:
     ]
     database = SQLiteDatabase(settings.database_path)
     try:
-        await database.write(lambda tx: record_rows(tx, readings=rows))
+        await database.write(lambda tx: record_rows(tx, "bybit", readings=rows))
     finally:
         await database.close()

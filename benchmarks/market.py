@@ -21,7 +21,8 @@ from barograph.settings import Settings
 from barograph.upstream.bybit.contract_cache import ContractList
 from barograph.upstream.bybit.decode import Instrument, decode_instruments, decode_tickers
 from barograph.upstream.bybit.messages import Batch, decode_message
-from barograph.upstream.bybit.wire import HttpReply, open_envelope
+from barograph.upstream.bybit.wire import open_envelope
+from barograph.upstream.venue_client import VenueReply
 
 CONTRACTS = 700
 EXTRA = CONTRACTS - len(LIVE_SYMBOLS)
@@ -42,26 +43,26 @@ class Market:
 
     def read(self, body: bytes, at: int) -> Perpetuals:
         """Decode such an answer the way the adapter does."""
-        envelope = open_envelope(HttpReply(200, "application/json", None, body), at)
+        envelope = open_envelope(VenueReply(200, "application/json", {}, body), at)
         tickers = decode_tickers(envelope.result, self.kept)
         return Perpetuals(envelope.time, "benchmark", tickers.perpetuals)
 
     def brief(self, judge: Judge, now: int) -> None:
         """Give a judge everything except prices: all shares, and a whole day of liquidations."""
-        judge.watched(now - DAY, now)
+        judge.of("bybit").watched(now - DAY, now)
         for message in liquidation_messages(self.world, now - DAY, now):
             decoded = decode_message(message)
             if isinstance(decoded, Batch):
-                judge.liquidated(decoded.liquidations)
+                judge.of("bybit").liquidated(decoded.liquidations)
         for contract in self.world.contracts(now):
             if contract.symbol in self.kept:
                 share = round(100 * self.world.long_share(contract, now), 2)
-                judge.sampled(LongAccounts(contract.symbol, share, now))
+                judge.of("bybit").sampled(LongAccounts(contract.symbol, share, now))
 
     def _kept(self, now: int) -> Mapping[str, Instrument]:
         query = {"category": "linear", "limit": "1000"}
         body = answer(self.world, "/v5/market/instruments-info", query, now)[1]
-        envelope = open_envelope(HttpReply(200, "application/json", None, body), now)
+        envelope = open_envelope(VenueReply(200, "application/json", {}, body), now)
         return ContractList.of([decode_instruments(envelope.result)]).kept
 
 

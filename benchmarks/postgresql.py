@@ -29,8 +29,9 @@ from barograph.kit.database import Database, Row, Value
 from barograph.kit.opening import Address, open_database
 from barograph.kit.timestamps import HOUR
 from barograph.markets.documents import MARKET_STATE_PATH
-from barograph.markets.records import VENUE
+from barograph.markets.records import ContractName
 from barograph.markets.series import reading_series
+from barograph.markets.venues import BYBIT
 from barograph.settings import Settings
 from barograph.signals.documents import SIGNALS_PATH
 from benchmarks.charts import DAYS, fill_charts
@@ -291,7 +292,13 @@ async def _chart_p50(database: Database, contracts: int, now: int, number: int) 
         contract = f"C{each % contracts}USDT"
         begun = time.perf_counter()
         await database.read(
-            partial(reading_series, contract=contract, measure="funding", days=DAYS, now=now)
+            partial(
+                reading_series,
+                name=ContractName("bybit", contract),
+                measure="funding",
+                days=DAYS,
+                now=now,
+            )
         )
         spans.append(1000 * (time.perf_counter() - begun))
     return median(spans)
@@ -304,7 +311,7 @@ async def _fill_readings(url: str, hours: int, now: int) -> None:
         url,
         "ALTER TABLE readings DROP CONSTRAINT readings_pkey",
         "DROP INDEX readings_by_age",
-        _READINGS.format(venue=VENUE, now=now, hour=HOUR, hours=hours, contracts=CONTRACTS),
+        _READINGS.format(venue=BYBIT, now=now, hour=HOUR, hours=hours, contracts=CONTRACTS),
         "SET maintenance_work_mem = '256MB'",
         f"ALTER TABLE readings ADD CONSTRAINT readings_pkey {primary_key}",
         by_age,

@@ -48,6 +48,7 @@ from barograph.stances.documents import StanceNotActive, StanceUnavailable
 from barograph.webhooks.records import MAX_WEBHOOKS
 
 FILE = Path(__file__).parents[1] / "src/barograph/discovery/examples.json"
+MARKETS = ("getPerpetuals", "getPerpetual", "getCross", "getCrossCoin")
 PORT = 8080
 BASE_URL = f"http://127.0.0.1:{PORT}"
 EMAIL = {"email": "name@example.com"}
@@ -111,6 +112,13 @@ FREE = {
         "200": "/api/v1/perpetuals/ETH",
         "400": "/api/v1/perpetuals/ETH?no-such=1",
         "404": "/api/v1/perpetuals/NOSUCH",
+    },
+    "getVenues": {"200": "/api/v1/venues", "400": "/api/v1/venues?no-such=1"},
+    "getCross": {"200": "/api/v1/cross?limit=1", "400": "/api/v1/cross?limit=0"},
+    "getCrossCoin": {
+        "200": "/api/v1/cross/ETH",
+        "400": "/api/v1/cross/ETH?no-such=1",
+        "404": "/api/v1/cross/NOSUCH",
     },
     "getMeasureSeries": {
         "200": "/api/v1/series/funding?symbol=BTC&limit=2",
@@ -391,7 +399,7 @@ def simulated_errors() -> Answers:
         **dict.fromkeys(READS, reads),
         **{name: {"502": upstream, **unreadable} for name in ("getSeries", "getSeriesTable")},
         **dict.fromkeys(("getLiquidations", "getLiquidationsTable"), unreadable),
-        **{name: {"502": upstream} for name in ("getPerpetuals", "getPerpetual")},
+        **{name: {"502": upstream} for name in MARKETS},
         **{name: {"429": unreadable["429"], **away} for name in RENDERED},
         "getWebhookKey": away,
         **dict.fromkeys(("createWebhook", "getWebhooks"), busy),
