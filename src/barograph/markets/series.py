@@ -1,7 +1,7 @@
 """Reads recorded series for charts and downloads."""
 
 from collections import Counter
-from collections.abc import Callable, Coroutine, Hashable, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
 from barograph.kit.caches import MinuteCache, SingleFlight
@@ -32,6 +32,9 @@ from barograph.markets.store import Resolution, recent_watched
 T = TypeVar("T")
 
 KEPT_SERIES = 128
+WEEK_STEP = 4 * HOUR
+WeekOfPrices = tuple[float | None, ...]
+"""43 prices, one every four hours, oldest first; None where nothing was recorded."""
 
 _Points = dict[int, Point]
 _HUNDREDTH = HOUR // 10_000
@@ -50,6 +53,7 @@ class SeriesReader:
         self._database = database
         self._kept: MinuteCache[Hashable, object] = MinuteCache(clock, KEPT_SERIES)
         self._reading: SingleFlight[Hashable, object] = SingleFlight()
+        self._weeks: dict[str, tuple[int, Mapping[str, WeekOfPrices]]] = {}
 
     async def reading(self, name: ContractName, measure: Measure, days: int) -> Series:
         """One measure of a contract over one of `DAYS`.
@@ -79,6 +83,21 @@ class SeriesReader:
         )
         return list(found)
 
+    async def week(self, venue: str) -> Mapping[str, WeekOfPrices]:
+        """The prices of the last week of every contract of a venue; raises as `reading` does.
+
+        They change with the hour, so the same mapping is returned until then.
+        """
+        hour = self._kept.minute // HOUR * HOUR
+        known = self._weeks.get(venue)
+        if known is None or known[0] != hour:
+            prices = await self._reading.do(
+                ("week", venue, hour),
+                lambda: self._database.read(lambda tx: weeks_of_prices(tx, venue, hour)),
+            )
+            known = self._weeks[venue] = hour, cast("Mapping[str, WeekOfPrices]", prices)
+        return known[1]
+
     async def _once(
         self, key: Hashable, work: Callable[[Transaction, int], Coroutine[Any, Any, T]]
     ) -> T:
@@ -94,6 +113,18 @@ class SeriesReader:
         found = await self._reading.do((key, minute), read)
         self._kept.put(key, minute, found)
         return cast("T", found)
+
+
+async def weeks_of_prices(tx: Transaction, venue: str, hour: int) -> dict[str, WeekOfPrices]:
+    """The prices of every contract on the grid of the week that ends in this hour."""
+    newest = hour // WEEK_STEP * WEEK_STEP
+    first = newest - 7 * DAY
+    found: dict[str, list[float | None]] = {}
+    for contract, at, price in await tx.fetch(_WEEK, venue, first, newest, WEEK_STEP):
+        if contract not in found:
+            found[contract] = [None] * (7 * DAY // WEEK_STEP + 1)
+        found[contract][(at - first) // WEEK_STEP] = price
+    return {contract: tuple(prices) for contract, prices in found.items()}
 
 
 class _Liquidated(NamedTuple):
@@ -318,6 +349,13 @@ _COLUMN: dict[Measure, str] = {
     "open-interest": "open_interest_usd",
     "long-accounts": "long_account_pct",
 }
+_WEEK = """
+WITH RECURSIVE grid(at) AS (
+    SELECT CAST($2 AS BIGINT) UNION ALL SELECT at + $4 FROM grid WHERE at < $3
+)
+SELECT contract, readings.at, last_price
+FROM grid JOIN readings ON resolution = 'hour' AND readings.at = grid.at AND venue = $1
+"""
 _WATCHED_HOURS = """
 SELECT at - at % $4, SUM(watched_pct) FROM liquidation_hours
 WHERE venue = $1 AND at >= $2 AND at < $3 GROUP BY 1
