@@ -354,8 +354,11 @@ WITH RECURSIVE grid(at) AS (
     SELECT CAST($2 AS BIGINT) UNION ALL SELECT at + $4 FROM grid WHERE at < $3
 )
 SELECT contract, readings.at, last_price
-FROM grid JOIN readings ON resolution = 'hour' AND readings.at = grid.at AND venue = $1
+FROM grid CROSS JOIN readings
+WHERE resolution = 'hour' AND readings.at = grid.at AND venue = $1
 """
+"""SQLite keeps the order of a cross join; otherwise it would read every hour of the venue."""
+
 _WATCHED_HOURS = """
 SELECT at - at % $4, SUM(watched_pct) FROM liquidation_hours
 WHERE venue = $1 AND at >= $2 AND at < $3 GROUP BY 1
