@@ -67,15 +67,23 @@ def require_free_port(host: str, port: int) -> None:
 
 
 def free_port(host: str) -> int:
-    """Find a free port.
+    """Find a free port, and reserve it for a minute.
 
     It is below the system's range for outgoing connections, so none of them takes it before our
-    server does.
+    server does. A connection that its server closed keeps the port in the state TIME_WAIT: this
+    function then passes over it, in every process, and servers, which set SO_REUSEADDR, can use it.
     """
     while True:
         port = 15_000 + randbelow(17_000)
-        with contextlib.suppress(OSError), socket.socket() as probe:
-            probe.bind((host, port))
+        with contextlib.suppress(OSError):
+            with socket.socket() as probe:  # without SO_REUSEADDR: fails if the port is reserved
+                probe.bind((host, port))
+            with socket.socket() as listener:
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                listener.bind((host, port))
+                listener.listen()
+                with socket.create_connection((host, port)):
+                    listener.accept()[0].close()
             return port
 
 
