@@ -16,7 +16,7 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.limits.rate_limits import RateLimit
 from barograph.macro.records import NYFED_NOTICE, NYFED_TERMS
 from barograph.signals.documents import SIGNALS_PATH
-from barograph.site.paths import NAVIGATION, PLACES, STATIC_FOLDER, WITH_VENUES
+from barograph.site.paths import GUIDES_PAGE, NAVIGATION, PLACES, STATIC_FOLDER, WITH_VENUES
 from barograph.site.static_files import packaged_files
 
 
@@ -73,10 +73,12 @@ class Templates:
         *,
         uses_nyfed_rates: bool = False,
         has_venues: bool = False,
+        has_guides: bool = True,
     ) -> None:
         self.base_url = base_url
         self.root = urlsplit(base_url).path
         self.files = packaged_files()
+        pages = WITH_VENUES if has_venues else NAVIGATION
         self._environment = Environment(
             loader=PackageLoader("barograph.site"),
             autoescape=True,
@@ -92,7 +94,8 @@ class Templates:
             "root": self.root,
             "static": self.static,
             "site_name": SITE_NAME,
-            "navigation": WITH_VENUES if has_venues else NAVIGATION,
+            # A sample catalog isn't for sale, so only the footer links to it.
+            "navigation": [each for each in pages if has_guides or each[0] != GUIDES_PAGE],
             "has_venues": has_venues,
             "places": PLACES,
             "here": "",
