@@ -19,11 +19,13 @@ from barograph.badges.contents import (
 from barograph.badges.documents import (
     BADGE_FOLDER,
     FORMS,
+    GAUGE_PATH,
     SVG,
     EndpointBadge,
     Form,
     badge_document,
     cache_control,
+    gauge_document,
     hot_documents,
 )
 from barograph.badges.reader import BadgeReader
@@ -64,6 +66,11 @@ def badge_routes(board: Board, reader: BadgeReader) -> ApiRouter:
         for form in FORMS:
             add = router.get(f"/{kind.path}.{form}", **_described(kind, form))
             add(_endpoint(board, kind, form))
+
+    @router.get(f"/{GAUGE_PATH.removeprefix(BADGE_FOLDER)}", **_gauge_described())
+    async def gauge(_: Request) -> Response:
+        now = board.clock()
+        return DocumentResponse(gauge_document(reader.gauge(board, now)), now)
 
     @router.get("/{path:path}")
     async def not_found(request: Request) -> Response:
@@ -165,6 +172,12 @@ def _described(kind: _Kind, form: Form) -> dict[str, Any]:
         _STYLE,
         responses=answers,
     )
+
+
+def _gauge_described() -> dict[str, Any]:
+    too_long = _answer("svg", "The query is too long or has too many parameters.")
+    answers: dict[int, str | Schema] = {200: _answer("svg", "The gauge."), 414: too_long}
+    return operation("getRegimeGauge", None, responses=answers)
 
 
 def _answer(form: Form, description: str, **example: object) -> Schema:
