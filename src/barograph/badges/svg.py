@@ -95,8 +95,8 @@ _ADVANCES = _Advances(
 
 Style = Literal["flat", "flat-square"]
 
-# The meanings at the top of the site's stylesheet, in its light colours. White text has a contrast of
-# 4.5 or more on each of these (WCAG AA).
+# The meanings of the site's stylesheet, in its light colours. White text has a contrast of 4.5 or
+# more on each of these (WCAG AA).
 GOOD = "#1a6b34"
 WARN = "#7d5a00"
 BAD = "#a61c4c"

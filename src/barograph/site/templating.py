@@ -165,6 +165,11 @@ def date_and_time(at: int) -> str:
     return f"{utc_text(at)[:16]} UTC"
 
 
+def stamp(text: str) -> Markup:
+    """A timestamp of a document, to the minute."""
+    return Markup('<time datetime="{}">{} UTC</time>').format(text, text[:16].replace("T", " "))
+
+
 def soon(at: int, now: int) -> str:
     """An expected time, rounded up to the minute, with its date if that is not today."""
     minute = -(-at // MINUTE) * MINUTE
@@ -195,6 +200,7 @@ def _optional(write: Callable[[float], str]) -> Callable[[float | None], str]:
 _FILTERS: dict[str, Callable[..., str]] = {
     "markdown": render_markdown,
     "moment": moment,
+    "stamp": stamp,
     "clock_time": clock_time,
     "hour": hour,
     "day": day,
