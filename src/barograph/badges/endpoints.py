@@ -28,6 +28,7 @@ from barograph.badges.documents import (
     gauge_document,
     hot_documents,
 )
+from barograph.badges.gauge import GaugeContent, render_gauge
 from barograph.badges.reader import BadgeReader
 from barograph.badges.svg import Style
 from barograph.board.board import Board
@@ -156,11 +157,7 @@ _SVG = {"image/svg+xml": {"schema": {"type": "string", "format": "binary"}}}
 
 
 def _described(kind: _Kind, form: Form) -> dict[str, Any]:
-    body = badge_document(contents.QUERY_TOO_LONG, "flat", form).body
-    example = json.loads(body) if form == "json" else body.decode()
-    answers: dict[int, str | Schema] = {
-        414: _answer(form, "The query is too long or has too many parameters.", example=example)
-    }
+    answers: dict[int, str | Schema] = {414: _too_long(form)}
     if "{" in kind.path:
         answers[404] = _answer(form, "No such badge.")
     if form == "svg":
@@ -175,9 +172,16 @@ def _described(kind: _Kind, form: Form) -> dict[str, Any]:
 
 
 def _gauge_described() -> dict[str, Any]:
-    too_long = _answer("svg", "The query is too long or has too many parameters.")
-    answers: dict[int, str | Schema] = {200: _answer("svg", "The gauge."), 414: too_long}
+    example = render_gauge(GaugeContent("neutral", 0.01, "simulated exchange (demo data)"))
+    drawn = _answer("svg", "The gauge.", example=example)
+    answers: dict[int, str | Schema] = {200: drawn, 414: _too_long("svg")}
     return operation("getRegimeGauge", None, responses=answers)
+
+
+def _too_long(form: Form) -> Schema:
+    body = badge_document(contents.QUERY_TOO_LONG, "flat", form).body
+    example = json.loads(body) if form == "json" else body.decode()
+    return _answer(form, "The query is too long or has too many parameters.", example=example)
 
 
 def _answer(form: Form, description: str, **example: object) -> Schema:

@@ -81,7 +81,7 @@ _RULES = (
     ".g{{fill:{};stroke:{}}}text{{fill:{}}}.t,.w{{fill:{}}}.now{{stroke:{}}}.m{{fill:{}}}"
     ".b0{{fill:{}}}.b1{{fill:{}}}.b2{{fill:{}}}.b3{{fill:{}}}.b4{{fill:{}}}"
 )
-_LIGHT = ("#fff", "#d8dee3", "#55626c", "#16232d", "#12324a", "#1f66b8")
+_LIGHT = ("#ffffff", "#d8dee3", "#55626c", "#16232d", "#12324a", "#1f66b8")
 _LIGHT_BANDS = ("#eba591", "#fae6e0", "#eceff2", "#dcf0ee", "#8accc6")
 _DARK = ("#14222c", "#2a3b47", "#a3b1bb", "#e8edf0", "#d7e6f0", "#7db4f0")
 _DARK_BANDS = ("#71301f", "#40221b", "#1b2a34", "#123836", "#145a56")
