@@ -97,6 +97,7 @@ class Templates:
             # A sample catalog isn't for sale, so only the footer links to it.
             "navigation": [each for each in pages if has_guides or each[0] != GUIDES_PAGE],
             "has_venues": has_venues,
+            "has_guides": has_guides,
             "places": PLACES,
             "here": "",
             "notice": NOTICE,
