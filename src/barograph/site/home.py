@@ -14,7 +14,6 @@ from barograph.history.public_log import PublicLogs
 from barograph.kit.database import DatabaseUnavailable
 from barograph.markets.documents import MARKET_STATE_PATH
 from barograph.markets.records import MAJORS, ContractName
-from barograph.markets.regime import BASIS
 from barograph.markets.samples import DAYS, LiquidatedHour, LiquidationSeries, Measure, PastRegime
 from barograph.markets.settlements import bitcoin_contract
 from barograph.markets.venues import VENUES
@@ -91,7 +90,6 @@ async def _home(
         changes=changes(events),
         events_path=EVENTS_PATH,
         floor_usd=FLOOR_USD,
-        basis=BASIS,
         last=None if (last := site.board.latest(PERPETUALS)) is None else last.as_of,
         gauge=gauge(label, rate, prefix="regime"),
         backfill=site.backfill(at),

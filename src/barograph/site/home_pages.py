@@ -19,7 +19,7 @@ from barograph.site.charts.sparkline import sparkline
 from barograph.site.market_pages import price_heading
 from barograph.site.movers import MoverList, change_text, day_movers
 from barograph.site.status_pages import title_of
-from barograph.site.templating import UNKNOWN, date_and_time, duration_text, rate, soon
+from barograph.site.templating import date_and_time, duration_text, rate, shown, soon
 from barograph.site.tints import change_tint, funding_tint
 from barograph.status.rules import Condition, ServiceStatus
 
@@ -164,24 +164,25 @@ def figures_of(asset: Asset, heading: str, weeks: Weeks) -> list[Figure]:
     interest = None if contract is None else contract.open_interest_usd
     funding, long = asset.funding_8h_pct, asset.long_account_pct
 
-    def figure(
-        measure: Measure, name: str, text: str | None, tint: str = "", pct: float | None = None
-    ) -> Figure:
-        shown, moved = UNKNOWN if text is None else text, "" if pct is None else change_text(pct)
-        return Figure(name, shown, tint, moved, change_tint(pct), sparkline(week.get(measure, ())))
+    def line(measure: Measure) -> Markup:
+        return sparkline(week.get(measure, ()))
 
     return [
-        figure("price", heading, None if last is None else price(last), pct=change.price_pct),
-        figure(
-            *("funding", "Funding per 8 h", None if funding is None else rate(funding)),
-            tint=funding_tint(funding),
+        Figure(heading, shown(last, price), "", *_moved(change.price_pct), line("price")),
+        Figure(
+            *("Funding per 8 h", shown(funding, rate), funding_tint(funding)),
+            *("", "", line("funding")),
         ),
-        figure(
-            *("open-interest", "Open interest", None if interest is None else usd(interest)),
-            pct=change.open_interest_pct,
+        Figure(
+            *("Open interest", shown(interest, usd), ""),
+            *(*_moved(change.open_interest_pct), line("open-interest")),
         ),
-        figure("long-accounts", "Long accounts", None if long is None else f"{long:.1f} %"),
+        Figure("Long accounts", shown(long, "{:.1f} %".format), "", "", "", line("long-accounts")),
     ]
+
+
+def _moved(percent: float | None) -> tuple[str, str]:
+    return shown(percent, change_text), change_tint(percent)
 
 
 def liquidation_line(series: LiquidationSeries | None) -> Markup:

@@ -1,6 +1,7 @@
 """The contracts that moved most: in 24 hours, and by liquidations of the last hour (pure)."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from heapq import nlargest
 from typing import NamedTuple
 
 from barograph.kit.text import price, usd
@@ -17,7 +18,7 @@ FLOOR_USD = 10_000_000
 """Smaller open interest doesn't count: a few trades move it."""
 
 SHOWN = 5
-_NO_DAY = "The record has no hour to compare with yet."
+_HOUR = "Liquidated, last hour"
 
 
 class Mover(NamedTuple):
@@ -39,93 +40,80 @@ class MoverList(NamedTuple):
 
     title: str
     movers: Sequence[Mover]
-    otherwise: str = ""
+    otherwise: str = "The record has no hour to compare with yet."
     """What is shown without movers."""
 
     note: str = ""
 
 
-class _Moved(NamedTuple):
-    perpetual: Perpetual
-    change: DayChange
+_Row = tuple[float, Perpetual, DayChange]
 
 
 def day_movers(view: MarketView) -> tuple[MoverList, ...]:
     """The largest 24-hour changes of price, open interest and funding, in either direction."""
     moved = [
-        _Moved(each, day_change(view, each))
+        (each, day_change(view, each))
         for each in view.perpetuals.contracts
         if each.open_interest_usd is not None and each.open_interest_usd >= FLOOR_USD
     ]
-
-    def listed(
-        title: str, size: Callable[[_Moved], float | None], show: Callable[[_Moved], Sequence[str]]
-    ) -> MoverList:
-        return MoverList(title, [_mover(view, each, show) for each in _top(moved, size)], _NO_DAY)
-
+    by_price = _top((day.price_pct, each, day) for each, day in moved)
+    by_interest = _top((day.open_interest_pct, each, day) for each, day in moved)
+    by_funding = _top((_funding_change(each, day), each, day) for each, day in moved)
     return (
-        listed("Price", lambda each: each.change.price_pct, _by_price),
-        listed("Open interest", lambda each: each.change.open_interest_pct, _by_interest),
-        listed("Funding per 8 h", _funding_change, _by_funding),
+        MoverList("Price", [_changed(view, row, price(row[1].last_price)) for row in by_price]),
+        MoverList(
+            "Open interest",
+            [_changed(view, row, usd(row[1].open_interest_usd or 0.0)) for row in by_interest],
+        ),
+        MoverList("Funding per 8 h", [_refunded(view, *row) for row in by_funding]),
     )
 
 
 def hour_movers(view: MarketView, hour: LiquidatedHour | None) -> MoverList:
     """The coins with the largest liquidations of the last hour; `hour` is None if unreadable."""
-    title = "Liquidated in the last hour"
     if view.lacks_liquidations:
-        return MoverList(title, (), f"Liquidations are {UNAVAILABLE}.")
+        return MoverList(_HOUR, (), f"Liquidations are {UNAVAILABLE}.")
     if hour is None:
-        return MoverList(title, (), "Recorded data is temporarily unavailable.")
+        return MoverList(_HOUR, (), "Recorded data is temporarily unavailable.")
     since, until = (utc_text(at)[11:16] for at in (hour.until - HOUR, hour.until))
     note = f"{since}\N{EN DASH}{until} UTC, {hour.watched_pct:g} % covered"
     if not hour.watched_pct:
-        return MoverList(title, (), "Unknown: we did not cover this hour.", note)
+        return MoverList(_HOUR, (), "Unknown: we did not cover this hour.", note)
     coins: dict[str, tuple[float, float]] = {}
     for contract, (longs, shorts) in hour.by_contract.items():
         listed = view.by_name.get(contract.upper())
         coin = contract if listed is None else listed.asset
         before = coins.get(coin, (0.0, 0.0))
         coins[coin] = before[0] + longs, before[1] + shorts
-    largest = sorted(coins.items(), key=lambda each: -sum(each[1]))[:SHOWN]
+    largest = nlargest(SHOWN, coins.items(), key=lambda each: sum(each[1]))
     movers = [_liquidated(view, coin, *sides) for coin, sides in largest]
-    return MoverList(title, movers, "Nothing was liquidated.", note)
+    return MoverList(_HOUR, movers, "Nothing was liquidated.", note)
 
 
 def change_text(percent: float) -> str:
     """A change with its sign, such as `+1.3 %`."""
-    return f"{percent:+.1f} %"
+    return f"{percent:+.1f} %" if round(percent, 1) else "0.0 %"
 
 
-def _top(moved: Iterable[_Moved], size: Callable[[_Moved], float | None]) -> list[_Moved]:
-    known = [(abs(found), each) for each in moved if (found := size(each)) is not None]
-    return [each for found, each in sorted(known, key=lambda each: -each[0])[:SHOWN] if found]
+def _top(rows: Iterable[tuple[float | None, Perpetual, DayChange]]) -> list[_Row]:
+    known = [(by, each, day) for by, each, day in rows if by is not None and by != 0]
+    return nlargest(SHOWN, known, key=lambda row: abs(row[0]))
 
 
-def _mover(view: MarketView, each: _Moved, show: Callable[[_Moved], Sequence[str]]) -> Mover:
-    chip, tint, rest = show(each)
-    perpetual = each.perpetual
-    return Mover(perpetual.base, symbol_of(view.by_name, perpetual), chip, tint, rest)
+def _changed(view: MarketView, row: _Row, rest: str) -> Mover:
+    pct, each, _ = row
+    symbol = symbol_of(view.by_name, each)
+    return Mover(each.base, symbol, change_text(pct), change_tint(pct), rest)
 
 
-def _by_price(each: _Moved) -> Sequence[str]:
-    moved = each.change.price_pct or 0.0
-    return change_text(moved), change_tint(moved), price(each.perpetual.last_price)
+def _funding_change(each: Perpetual, day: DayChange) -> float | None:
+    before = day.funding_8h_before_pct
+    return None if before is None else round(each.funding_8h_pct - before, 6)
 
 
-def _by_interest(each: _Moved) -> Sequence[str]:
-    moved = each.change.open_interest_pct or 0.0
-    return change_text(moved), change_tint(moved), usd(each.perpetual.open_interest_usd or 0.0)
-
-
-def _funding_change(each: _Moved) -> float | None:
-    before = each.change.funding_8h_before_pct
-    return None if before is None else round(each.perpetual.funding_8h_pct - before, 6)
-
-
-def _by_funding(each: _Moved) -> Sequence[str]:
-    now, before = each.perpetual.funding_8h_pct, each.change.funding_8h_before_pct or 0.0
-    return rate(now), funding_tint(now), f"from {rate(before)}"
+def _refunded(view: MarketView, by: float, each: Perpetual, _: DayChange) -> Mover:
+    now, symbol = each.funding_8h_pct, symbol_of(view.by_name, each)
+    return Mover(each.base, symbol, rate(now), funding_tint(now), f"from {rate(now - by)}")
 
 
 def _liquidated(view: MarketView, coin: str, longs: float, shorts: float) -> Mover:

@@ -1,6 +1,6 @@
 """What changed, for visitors who come back (pure): the newest event about each subject."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -18,9 +18,7 @@ from barograph.site.record_pages import TITLES as STANCES
 from barograph.site.status_pages import title_of
 
 KEPT = 16
-"""More than the eight that the script shows, because a visitor may have seen the newest."""
-
-Members = Mapping[str, Any]
+"""More than the script shows, because a visitor may have seen the newest."""
 
 
 class Change(NamedTuple):
@@ -40,71 +38,32 @@ def changes(events: Sequence[Event]) -> list[Change]:
     """
     found: dict[str, Change] = {}
     for event in reversed(events):
+        members = msgspec.json.decode(event.body, type=dict[str, Any])
+        about = members.get("feed", members.get("venue", ""))
+        members |= {"part": title_of(about), "stance": STANCES.get(members.get("kind", ""), "")}
+        words = _WORDS.get(event.type, ("{type}", "{type}", ""))
+        subject, text, path = (each.format_map(members) for each in words)
+        found.setdefault(subject, Change(event.id, event.at, text, path))
         if len(found) == KEPT:
             break
-        members = msgspec.json.decode(event.body)
-        write = _WORDS.get(event.type, _other)
-        subject, text, path = write(members)
-        found.setdefault(subject, Change(event.id, event.at, text, path))
     return list(found.values())
 
 
-def _signal(event: Members) -> tuple[str, str, str]:
-    path = f"{SIGNALS_FOLDER}{event['key']}"
-    return path, f"{event['name']} became {event['label']}: {event['value']}", path
-
-
-def _regime(event: Members) -> tuple[str, str, str]:
+_REGIME = "btc-funding-regime"
+_WORDS = {
+    "signal.changed": ("{key}", "{name} became {label}: {value}", f"{SIGNALS_FOLDER}{{key}}"),
     # The same news as the signal of this name, which has it with its value.
-    path = f"{SIGNALS_FOLDER}btc-funding-regime"
-    return path, f"The {event['symbol']} regime became {event['label']}", path
-
-
-def _brief(event: Members) -> tuple[str, str, str]:
-    path = f"{BRIEFS_FOLDER}{event['slug']}"
-    return path, event["headline"], path
-
-
-def _listed(event: Members) -> tuple[str, str, str]:
-    contract = event["contract"]
-    return contract, f"{contract} was listed", f"{MARKETS_FOLDER}{event['symbol']}"
-
-
-def _delisted(event: Members) -> tuple[str, str, str]:
-    return event["contract"], f"{event['contract']} is no longer listed", ""
-
-
-def _down(event: Members) -> tuple[str, str, str]:
-    return event["feed"], f"{title_of(event['feed'])}: data became stale", STATUS_PAGE
-
-
-def _recovered(event: Members) -> tuple[str, str, str]:
-    return event["feed"], f"{title_of(event['feed'])}: data is fresh again", STATUS_PAGE
-
-
-def _switched(event: Members) -> tuple[str, str, str]:
-    return VENUES_PAGE, f"The venue in use is {title_of(event['venue'])}", VENUES_PAGE
-
-
-def _stance(event: Members) -> tuple[str, str, str]:
-    kind = event["kind"]
-    text = f"Stance “{STANCES.get(kind, kind)}”: version {event['sequence']} was recorded"
-    return kind, text, f"{RECORD_FOLDER}{kind}"
-
-
-def _other(event: Members) -> tuple[str, str, str]:
-    text = event.get("headline", event["type"])
-    return text, text, ""
-
-
-_WORDS: dict[str, Callable[[Members], tuple[str, str, str]]] = {
-    "signal.changed": _signal,
-    "regime.changed": _regime,
-    "brief.published": _brief,
-    "contract.listed": _listed,
-    "contract.delisted": _delisted,
-    "feed.down": _down,
-    "feed.recovered": _recovered,
-    "venue.switched": _switched,
-    "stance.recorded": _stance,
+    "regime.changed": (_REGIME, "The {symbol} regime became {label}", f"{SIGNALS_FOLDER}{_REGIME}"),
+    "brief.published": ("{slug}", "{headline}", f"{BRIEFS_FOLDER}{{slug}}"),
+    "contract.listed": ("{contract}", "{contract} was listed", f"{MARKETS_FOLDER}{{symbol}}"),
+    "contract.delisted": ("{contract}", "{contract} is no longer listed", ""),
+    "feed.down": ("{feed}", "{part}: data became stale", STATUS_PAGE),
+    "feed.recovered": ("{feed}", "{part}: data is fresh again", STATUS_PAGE),
+    "venue.switched": ("venue", "{part} became the venue in use", VENUES_PAGE),
+    "stance.recorded": (
+        "{kind}",
+        "Stance “{stance}”: version {sequence} was recorded",
+        f"{RECORD_FOLDER}{{kind}}",
+    ),
 }
+"""For each type: its subject, its text and what it links to."""
