@@ -73,8 +73,7 @@ def test_the_market_is_told_at_a_glance(service: Service) -> None:
     text = look(service).text
 
     assert "Funding of BTC perpetuals is balanced." in text
-    assert "live Regime neutral as of 2026-11-06 21:20 UTC" in text
-    assert "Source: test venue." in text
+    assert "live Regime neutral. Source: test venue. As of 2026-11-06 21:20 UTC" in text
     for figure in (
         "Asset Price (USDT) Funding per 8 h Open interest Long accounts",
         "BTC 67,000.5 — +0.0100 % $5.00B — 61.5 %",
