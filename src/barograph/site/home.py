@@ -37,7 +37,7 @@ from barograph.site.series import ChartReader
 from barograph.site.series_charts import Chart, chosen_days
 from barograph.site.series_documents import days_query
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site
-from barograph.site.visits import changes
+from barograph.site.visits import REGIME, changes
 
 MEASURES_SHOWN: tuple[Measure, ...] = ("funding", "open-interest")
 BRIEFS_SHOWN = 3
@@ -95,7 +95,8 @@ async def _home(
         backfill=site.backfill(at),
         days=days,
         all_days=DAYS,
-        signals=site.signals.signals(site.board, at),
+        regime_signal=REGIME,
+        signals=[each for each in site.signals.signals(site.board, at) if each.key != REGIME],
         signal_ends=site.signals.ends(site.board, at),
         daily_signals=DAILY,
         briefs=briefs,

@@ -113,7 +113,7 @@ def _funding_change(each: Perpetual, day: DayChange) -> float | None:
 
 def _refunded(view: MarketView, by: float, each: Perpetual, _: DayChange) -> Mover:
     now, symbol = each.funding_8h_pct, symbol_of(view.by_name, each)
-    return Mover(each.base, symbol, rate(now), funding_tint(now), f"from {rate(now - by)}")
+    return Mover(each.base, symbol, rate(now), funding_tint(now), f"from {now - by:+.4f}")
 
 
 def _liquidated(view: MarketView, coin: str, longs: float, shorts: float) -> Mover:

@@ -49,11 +49,12 @@ def changes(events: Sequence[Event]) -> list[Change]:
     return list(found.values())
 
 
-_REGIME = "btc-funding-regime"
+REGIME = "btc-funding-regime"
+"""The signal that says the same as the regime."""
+
 _WORDS = {
     "signal.changed": ("{key}", "{name} became {label}: {value}", f"{SIGNALS_FOLDER}{{key}}"),
-    # The same news as the signal of this name, which has it with its value.
-    "regime.changed": (_REGIME, "The {symbol} regime became {label}", f"{SIGNALS_FOLDER}{_REGIME}"),
+    "regime.changed": (REGIME, "The {symbol} regime became {label}", f"{SIGNALS_FOLDER}{REGIME}"),
     "brief.published": ("{slug}", "{headline}", f"{BRIEFS_FOLDER}{{slug}}"),
     "contract.listed": ("{contract}", "{contract} was listed", f"{MARKETS_FOLDER}{{symbol}}"),
     "contract.delisted": ("{contract}", "{contract} is no longer listed", ""),
