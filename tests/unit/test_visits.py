@@ -35,8 +35,13 @@ def test_every_type_has_words_of_its_own(kind: str) -> None:
     assert found.path.startswith("/") == (kind != "contract.delisted")
 
 
-def test_a_type_that_is_not_known_yet_is_named() -> None:
-    assert changes([an_event(1, "news.later")]) == [Change(1, 100, "news.later", "")]
+def test_a_type_or_a_member_that_is_missing_costs_nothing_else() -> None:
+    bare = Event(2, "regime.changed", 200, (), '{"symbol": "BTC"}')
+
+    assert changes([an_event(1, "news.later"), bare]) == [
+        Change(2, 200, "The BTC regime became ", "/signals/btc-funding-regime"),
+        Change(1, 100, "news.later", ""),
+    ]
 
 
 def test_a_label_that_went_back_and_forth_is_told_once() -> None:

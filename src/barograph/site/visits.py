@@ -1,5 +1,6 @@
 """What changed, for visitors who come back (pure): the newest event about each subject."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -38,9 +39,10 @@ def changes(events: Sequence[Event]) -> list[Change]:
     """
     found: dict[str, Change] = {}
     for event in reversed(events):
-        members = msgspec.json.decode(event.body, type=dict[str, Any])
-        about = members.get("feed", members.get("venue", ""))
-        members |= {"part": title_of(about), "stance": STANCES.get(members.get("kind", ""), "")}
+        # An event of an earlier version may lack a member, which must not cost the page.
+        members = defaultdict(str, msgspec.json.decode(event.body, type=dict[str, Any]))
+        part, stance = title_of(members["feed"] or members["venue"]), STANCES.get(members["kind"])
+        members |= {"part": part, "stance": stance or members["kind"]}
         words = _WORDS.get(event.type, ("{type}", "{type}", ""))
         subject, text, path = (each.format_map(members) for each in words)
         found.setdefault(subject, Change(event.id, event.at, text, path))
