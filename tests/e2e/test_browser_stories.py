@@ -311,7 +311,7 @@ def test_a_value_goes_live_and_is_called_stale_when_the_exchange_stops(
             figures = look.page.locator("#figures")
             _take_turns(look, lambda: figures.inner_html().strip() == "", "no figures")
             expect(look.page.locator("#cite")).to_be_empty()
-            expect(unknown).to_have_count(len(MARKET_METHODS))
+            expect(unknown).to_have_count(len(MARKET_METHODS) - 1)
         finally:
             _barograph(demo, "demo", "fault", "exchange", "off")
         _take_turns(look, lambda: pill.inner_text() == "live", "live again")
@@ -350,6 +350,51 @@ def _take_turns(look: Look, is_shown: Callable[[], bool], what: str) -> None:
 def _pass_time(look: Look, time: timedelta) -> None:
     """Let the page, whose clock can be moved, be so much older at once."""
     look.page.clock.fast_forward(time // timedelta(milliseconds=1))
+
+
+REST = timedelta(minutes=31)
+"""After so long without the page, the next look is another visit."""
+
+_COME_BACK = """(fewer) => {
+    const id = Number(document.getElementById("visits").dataset.last) - fewer;
+    const seen = { at: Date.now() - 24 * 3_600_000, id };
+    localStorage.setItem("barograph.visits", JSON.stringify({ seen }));
+}"""
+
+
+def test_a_visitor_who_comes_back_reads_what_changed(demo: Demo, browser: Browser) -> None:
+    with looking(browser, demo.base_url) as look:
+        look.page.clock.install()
+        look.page.goto("/")
+        visits = look.page.locator("#visits")
+        expect(visits).to_be_hidden()
+        look.page.evaluate(_COME_BACK, 100)
+        for _ in range(2):  # a reload belongs to the same visit
+            look.page.goto("/")
+            expect(visits.locator("li a:visible")).to_have_count(8)
+            expect(visits.get_by_text("Nothing changed.")).to_be_hidden()
+        assert look.violations() == []
+
+        look.page.evaluate(_COME_BACK, 0)
+        look.page.goto("/")
+        expect(visits.get_by_text("Nothing changed.")).to_be_visible()
+        before = visits.locator("time").first.inner_text()
+        _pass_time(look, REST)
+        _take_turns(
+            look, lambda: visits.locator("time").first.inner_text() != before, "a new visit"
+        )
+        assert look.problems == []
+
+
+def test_a_browser_that_keeps_nothing_has_only_first_visits(demo: Demo, browser: Browser) -> None:
+    with looking(browser, demo.base_url) as look:
+        look.page.add_init_script(
+            "Object.defineProperty(window, 'localStorage', { get() { throw new Error('no'); } })"
+        )
+        for _ in range(2):
+            look.page.goto("/", wait_until="networkidle")
+            expect(look.page.locator("#visits")).to_be_hidden()
+        assert look.problems == []
 
 
 def test_news_take_nobody_from_where_they_are(demo: Demo, browser: Browser) -> None:
@@ -421,8 +466,10 @@ def test_a_page_that_hears_nothing_new_says_at_its_bound_that_it_is_stale(
         expect(look.page.locator("h1")).to_have_text("We don't have a current market reading.")
         price = look.page.locator("#figures .big").first
         expect(price).to_have_css("text-decoration-line", "line-through")
+        measure = look.page.locator("#figures .measure").first
+        expect(measure).to_have_css("text-decoration-line", "line-through")
         expect(look.page.locator("#signals-now .big", has_text="unknown")).to_have_count(
-            len(MARKET_METHODS)
+            len(MARKET_METHODS) - 1
         )
         assert look.page.evaluate("window.heard") == ["Page status: stale"]
         assert look.violations() == []

@@ -36,7 +36,15 @@ KINDS = {
 }
 CHARTS = "#charts svg[data-series]"
 CONTENT = {
-    "home": {"#figures dd.big": 7, CHARTS: 3, "#signals-now dd.big": 8, "#briefs-now li": 3},
+    "home": {
+        "#figures dd.big": 3,
+        "#figures td": 12,
+        "#movers tbody tr": 15,
+        ".trust dd": 3,
+        CHARTS: 3,
+        "#signals-now dd.big": 8,
+        "#briefs-now li": 3,
+    },
     "home-60-days": {"[aria-current]:text-is('60 days')": 1, CHARTS: 3},
     "markets": {"tbody tr td:nth-child(2)": 60, "thead a[href*=sort]": 4},
     "market": {"#figures dd.big": 5, CHARTS: 4, "#facts tbody tr": 6, "#citation": 1},

@@ -129,6 +129,9 @@ class DayChange(NamedTuple):
     since: int | None = None
     """The hour that the changes compare with."""
 
+    funding_8h_before_pct: float | None = None
+    """The funding rate of that hour, in percent per 8 hours."""
+
 
 def day_change(view: MarketView, each: Perpetual) -> DayChange:
     """The changes of a perpetual in 24 hours; unknown if the hour before is not recorded."""
@@ -140,6 +143,7 @@ def day_change(view: MarketView, each: Perpetual) -> DayChange:
         percent_change(each.open_interest_usd, before.open_interest_usd),
         percent_change(each.open_interest_coins, before.open_interest_coins),
         before.at,
+        before.funding_8h_pct,
     )
 
 

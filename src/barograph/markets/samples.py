@@ -99,6 +99,15 @@ class LiquidationSeries(NamedTuple):
     """When we began to watch, if that is after the first column began."""
 
 
+class LiquidatedHour(NamedTuple):
+    """What was liquidated in the hour before `until`."""
+
+    until: int
+    watched_pct: float
+    by_contract: Mapping[str, tuple[float, float]]
+    """Longs and shorts in USD, by the contract's full name."""
+
+
 class PastRegime(NamedTuple):
     """The regime at a past instant, with the rate measured then; None for what was not recorded."""
 

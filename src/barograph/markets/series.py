@@ -15,8 +15,10 @@ from barograph.markets.regime import eight_hour_rate
 from barograph.markets.samples import (
     FINE_STEP,
     GRACE,
+    MEASURES,
     NOT_RECORDED,
     STEPS,
+    LiquidatedHour,
     LiquidationColumn,
     LiquidationSeries,
     Measure,
@@ -36,6 +38,9 @@ WEEK_STEP = 4 * HOUR
 WeekOfPrices = tuple[float | None, ...]
 """43 prices, one every four hours, oldest first; None where nothing was recorded."""
 
+WeekOfValues = WeekOfPrices
+"""The same of any measure."""
+
 _Points = dict[int, Point]
 _HUNDREDTH = HOUR // 10_000
 
@@ -53,7 +58,7 @@ class SeriesReader:
         self._database = database
         self._kept: MinuteCache[Hashable, object] = MinuteCache(clock, KEPT_SERIES)
         self._reading: SingleFlight[Hashable, object] = SingleFlight()
-        self._weeks: dict[str, tuple[int, Mapping[str, WeekOfPrices]]] = {}
+        self._weeks: dict[Hashable, tuple[int, object]] = {}
 
     async def reading(self, name: ContractName, measure: Measure, days: int) -> Series:
         """One measure of a contract over one of `DAYS`.
@@ -88,15 +93,31 @@ class SeriesReader:
 
         They change with the hour, so the same mapping is returned until then.
         """
+        return await self._hourly(venue, lambda tx, hour: weeks_of_prices(tx, venue, hour))
+
+    async def week_of(self, name: ContractName) -> Mapping[Measure, WeekOfValues]:
+        """Every measure of one contract in the last week, as `week`."""
+        return await self._hourly(name, lambda tx, hour: week_of_measures(tx, name, hour))
+
+    async def liquidated_hour(self) -> LiquidatedHour:
+        """Liquidations of the last hour by contract; raises as `reading` does."""
+        return await self._once(
+            "liquidated hour", lambda tx, minute: liquidated_hour(tx, self.venue, minute)
+        )
+
+    async def _hourly(
+        self, key: Hashable, work: Callable[[Transaction, int], Coroutine[Any, Any, T]]
+    ) -> T:
+        """Read once per hour and key, for every caller."""
         hour = self._kept.minute // HOUR * HOUR
-        known = self._weeks.get(venue)
+        known = self._weeks.get(key)
         if known is None or known[0] != hour:
-            prices = await self._reading.do(
-                ("week", venue, hour),
-                lambda: self._database.read(lambda tx: weeks_of_prices(tx, venue, hour)),
-            )
-            known = self._weeks[venue] = hour, cast("Mapping[str, WeekOfPrices]", prices)
-        return known[1]
+
+            async def read() -> object:
+                return await self._database.read(lambda tx: work(tx, hour))
+
+            known = self._weeks[key] = hour, await self._reading.do(("week", key, hour), read)
+        return cast("T", known[1])
 
     async def _once(
         self, key: Hashable, work: Callable[[Transaction, int], Coroutine[Any, Any, T]]
@@ -125,6 +146,22 @@ async def weeks_of_prices(tx: Transaction, venue: str, hour: int) -> dict[str, W
             found[contract] = [None] * (7 * DAY // WEEK_STEP + 1)
         found[contract][(at - first) // WEEK_STEP] = price
     return {contract: tuple(prices) for contract, prices in found.items()}
+
+
+async def week_of_measures(
+    tx: Transaction, name: ContractName, hour: int
+) -> dict[Measure, WeekOfValues]:
+    """Every measure of one contract on the grid of the week that ends in this hour."""
+    newest = hour // WEEK_STEP * WEEK_STEP
+    grid = range(newest - 7 * DAY, newest + 1, WEEK_STEP)
+    found = {
+        measure: await recorded_points(tx, "hour", name, measure, grid) for measure in MEASURES
+    }
+    none = Point(0, None)
+    return {
+        measure: tuple(points.get(at, none).value for at in grid)
+        for measure, points in found.items()
+    }
 
 
 class _Liquidated(NamedTuple):
@@ -231,6 +268,20 @@ async def contract_liquidations(
         for at in starts
     )
     return tuple(_column(each.at, each, length, 0.0, until) for each in found)
+
+
+async def liquidated_hour(tx: Transaction, venue: str, now: int) -> LiquidatedHour:
+    """The hour up to the newest recorded minute, from single liquidations."""
+    until, _, watch = await known_liquidations(tx, venue, now)
+    sums: dict[str, dict[str, float]] = {}
+    for contract, side, usd in await tx.fetch(_HOUR_BY_CONTRACT, venue, until - HOUR, until):
+        sums.setdefault(contract, {})[side] = usd
+    watched = sum(last - first for first, last in watch.within(until - HOUR, until))
+    return LiquidatedHour(
+        until,
+        10_000 * watched // HOUR / 100,
+        {name: (each.get("long", 0.0), each.get("short", 0.0)) for name, each in sums.items()},
+    )
 
 
 async def watched_since(tx: Transaction, venue: str) -> int | None:
@@ -384,6 +435,10 @@ WHERE venue = $1 AND at >= $2 AND at < $3 GROUP BY side
 _CONTRACT_EVENTS = """
 SELECT at - at % $5, side, SUM(size * price) FROM liquidations
 WHERE venue = $1 AND contract = $2 AND at >= $3 AND at < $4 GROUP BY 1, 2
+"""
+_HOUR_BY_CONTRACT = """
+SELECT contract, side, SUM(size * price) FROM liquidations
+WHERE venue = $1 AND at >= $2 AND at < $3 GROUP BY contract, side
 """
 _COLUMNS = """
 SELECT at - at % $4, SUM(long_usd), SUM(short_usd), SUM(watched_pct) FROM liquidation_hours

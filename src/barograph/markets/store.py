@@ -8,7 +8,7 @@ from msgspec.structs import astuple
 
 from barograph.board.board import latest_snapshot
 from barograph.board.feeds import Feed
-from barograph.kit.database import Queryable, Transaction
+from barograph.kit.database import Queryable, Row, Transaction
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.evidence import TRAILING, FundingSettlement, Hour, TrailingRecord
 from barograph.markets.failover import VENUE_IN_USE
@@ -147,7 +147,7 @@ async def day_before(tx: Transaction, venue: str, now: int) -> DayAgo:
     """The recorded hour that is nearest to 24 hours ago."""
     at = (now - DAY + HOUR // 2) // HOUR * HOUR
     rows = await tx.fetch(_ONE_HOUR, venue, at)
-    return DayAgo({contract: PastValues(*values) for contract, *values in rows})
+    return DayAgo({row[0]: _past_values(row[1:]) for row in rows})
 
 
 async def forget_old(tx: Transaction, settings: Settings, now: int) -> None:
@@ -231,6 +231,12 @@ async def settlements_between(
     return [FundingSettlement(*row) for row in own], [SettlementReport(*row) for row in reports]
 
 
+def _past_values(row: Row) -> PastValues:
+    at, price, interest, coins, rate, every = row
+    rate_8h = None if rate is None or every is None else eight_hour_rate(rate, every)
+    return PastValues(at, price, interest, coins, rate_8h)
+
+
 async def _first(tx: Transaction, venue: str, rate: SettledRate, read_at: int) -> SettlementReport:
     """The first report of a settlement: measured if we were reading when the exchange settled."""
     own: Sequence[object] = ()
@@ -297,7 +303,8 @@ FROM readings WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at 
 ORDER BY at
 """
 _ONE_HOUR = """
-SELECT contract, at, last_price, open_interest_usd, open_interest_coins
+SELECT contract, at, last_price, open_interest_usd, open_interest_coins, funding_rate_pct,
+    funding_interval_hours
 FROM readings WHERE venue = $1 AND resolution = 'hour' AND at = $2
 """
 _SETTLEMENTS = """

@@ -103,7 +103,7 @@ def page_routes(site: Site, parts: SiteParts) -> list[Router]:
     catalog, terms = parts.catalog, parts.terms
     charts = ChartReader(site.series, site.templates.root, site.board.clock)
     return [
-        home_routes(site, charts),
+        home_routes(site, charts, parts.logs),
         market_page_routes(site, charts),
         cross_page_routes(site),
         signal_page_routes(site),

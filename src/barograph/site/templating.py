@@ -194,8 +194,13 @@ def _time(at: int, text: str) -> Markup:
     return Markup('<time datetime="{}">{}</time>').format(iso_timestamp(at), text)
 
 
+def shown(value: float | None, write: Callable[[float], str]) -> str:
+    """A number in words, or the mark of an unknown one."""
+    return UNKNOWN if value is None else write(value)
+
+
 def _optional(write: Callable[[float], str]) -> Callable[[float | None], str]:
-    return lambda value: UNKNOWN if value is None else write(value)
+    return lambda value: shown(value, write)
 
 
 _FILTERS: dict[str, Callable[..., str]] = {
