@@ -171,7 +171,8 @@ def test_a_slash_leads_to_the_search_and_escape_clears_it(demo: Demo, browser: B
 
 
 @pytest.mark.parametrize(
-    ("sort", "column"), [("price", 1), ("change", 2), ("funding", 3), ("week", 6)]
+    ("sort", "column"),
+    [("price", 1), ("change", 2), ("funding", 3), ("week", 6), ("long-accounts", 8)],
 )
 def test_markets_are_sorted_by_what_their_rows_show(
     sort: str, column: int, demo: Demo, browser: Browser
