@@ -136,7 +136,44 @@ def test_markets_are_searched_and_sorted_where_they_stand(demo: Demo, browser: B
         assert look.page.locator("tbody tr:visible").count() < everything
 
 
-@pytest.mark.parametrize(("sort", "column"), [("price", 1), ("funding", 3), ("long-accounts", 6)])
+def test_a_watchlist_is_kept_in_the_browser_and_its_csv_has_the_same_rows(
+    demo: Demo, browser: Browser
+) -> None:
+    with looking(browser, demo.base_url) as look:
+        look.page.goto("/markets?sort=symbol&order=asc")
+        for symbol in ("SOL", "BTC"):
+            look.page.get_by_role("button", name=f"Watch {symbol}", exact=True).click()
+        look.page.get_by_role("link", name="Watchlist").click()
+        shown = look.page.locator("tbody tr:visible")
+        expect(shown).to_have_count(2)
+        look.page.reload()
+        expect(shown).to_have_count(2)
+        assert look.page.url.endswith("?sort=symbol&order=asc&watch=1")
+        address = str(look.page.locator("[data-csv]").get_attribute("href"))
+        lines = httpx2.get(urljoin(demo.base_url, address)).text.splitlines()[1:]
+        assert [line.partition(",")[0] for line in lines] == ["BTC", "SOL"]
+        assert look.violations() == []
+        assert look.problems == []
+
+
+def test_a_slash_leads_to_the_search_and_escape_clears_it(demo: Demo, browser: Browser) -> None:
+    with looking(browser, demo.base_url) as look:
+        look.page.goto("/markets?crowd=long")
+        shown = look.page.locator("tbody tr:visible")
+        everything = shown.count()
+        look.page.keyboard.press("/")
+        look.page.keyboard.type("no such coin")
+        expect(shown).to_have_count(0)
+        assert look.page.url.endswith("?crowd=long&q=no+such+coin")
+        look.page.keyboard.press("Escape")
+        expect(shown).to_have_count(everything)
+        assert look.page.url.endswith("?crowd=long")
+
+
+@pytest.mark.parametrize(
+    ("sort", "column"),
+    [("price", 1), ("change", 2), ("funding", 3), ("week", 6), ("long-accounts", 8)],
+)
 def test_markets_are_sorted_by_what_their_rows_show(
     sort: str, column: int, demo: Demo, browser: Browser
 ) -> None:
@@ -158,11 +195,11 @@ def _sorted(page: Page, sort: str, column: int) -> list[float]:
         """([sort, column]) => {
             document.querySelector(`th[data-sort="${sort}"] a`).click();
             const rows = [...document.querySelectorAll("tbody tr")];
-            return rows.map((row) => row.cells[column].textContent);
+            return rows.map((row) => row.cells[column].firstChild.textContent);
         }""",
         [sort, column],
     )
-    return [float(each.removesuffix(" %").replace(",", "")) for each in shown if each != "—"]
+    return [float(each.replace(",", "")) for each in shown if each != "—"]
 
 
 def test_a_chart_tells_the_value_under_the_pointer(demo: Demo, browser: Browser) -> None:

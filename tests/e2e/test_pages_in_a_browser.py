@@ -46,8 +46,8 @@ CONTENT = {
         "#briefs-now li": 3,
     },
     "home-60-days": {"[aria-current]:text-is('60 days')": 1, CHARTS: 3},
-    "markets": {"tbody tr td:nth-child(2)": 60, "thead a[href*=sort]": 4},
-    "market": {"#figures dd.big": 5, CHARTS: 4, "#facts tbody tr": 6, "#citation": 1},
+    "markets": {"tbody tr td:nth-child(2)": 60, "thead a[href*=sort]": 9, ".tabs a": 5},
+    "market": {"#figures dd.big": 5, CHARTS: 4, "#facts tbody tr": 5, "#citation": 1},
     "cross": {"tbody tr td:nth-child(2)": 60, "thead a[href*=sort]": 4},
     "cross-coin": {"#figures dd.big": 4, "#by-venue tbody tr": 3, "#citation": 1},
     "venues": {".cards h2": 3, ".cards tbody tr": 12},
@@ -137,7 +137,9 @@ def test_no_signal_scrolls_sideways_on_a_phone(key: str, look: Look) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("address", ["/", "/signals", "/signals/us-rates", "/markets/BTC"])
+@pytest.mark.parametrize(
+    "address", ["/", "/signals", "/signals/us-rates", "/markets", "/markets/BTC"]
+)
 def test_a_narrow_phone_scrolls_nothing_sideways_and_tables_stay_tables(
     address: str, look: Look
 ) -> None:
@@ -155,7 +157,7 @@ _SHIFTS = """() => new Promise((resolve) => {
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("address", ["/", "/markets/BTC", "/signals", "/status"])
+@pytest.mark.parametrize("address", ["/", "/markets", "/markets/BTC", "/signals", "/status"])
 def test_nothing_moves_on_a_phone_when_the_script_writes_ages(address: str, look: Look) -> None:
     look.page.route("**/static/site*.js*", _come_late, times=1)
     look.visit(address, PHONE)

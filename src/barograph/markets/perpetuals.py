@@ -149,10 +149,10 @@ def day_change(view: MarketView, each: Perpetual) -> DayChange:
 
 def liquidated_day(view: MarketView, contract: str) -> tuple[float, float] | None:
     """Liquidated longs and shorts of a contract in 24 hours, in USD; None if unknown."""
-    found = _liquidations(view, contract)
-    if found.longUsd is None or found.shortUsd is None:
+    totals = view.liquidations
+    if totals is None or totals.by_contract is None or contract in view.perpetuals.unwatched:
         return None
-    return found.longUsd, found.shortUsd
+    return totals.by_contract.get(contract, (0.0, 0.0))
 
 
 class _Listed(msgspec.Struct):
@@ -238,8 +238,8 @@ def _liquidations(view: MarketView, contract: str) -> Liquidations24h:
     if totals is None or VENUES[view.perpetuals.venue].liquidations == "none":
         return Liquidations24h(available=False)
     is_published = contract not in view.perpetuals.unwatched
-    sums = totals.by_contract if view.liquidations is not None and is_published else None
-    longs, shorts = (None, None) if sums is None else sums.get(contract, (0.0, 0.0))
+    sums = liquidated_day(view, contract)
+    longs, shorts = sums or (None, None)
     return Liquidations24h(
         available=sums is not None,
         longUsd=longs,

@@ -13,7 +13,7 @@ from barograph.markets.aliases import NAME_PATTERN, names_of
 from barograph.markets.cross import CrossCoin, CrossMarket, CrossVenue, Missing, VenueFacts
 from barograph.markets.cross_documents import VenueEntry
 from barograph.markets.symbols import MAX_LENGTH
-from barograph.site.market_pages import Order
+from barograph.site.market_table import Order, searched_name
 from barograph.site.paths import CROSS_FOLDER
 from barograph.site.templating import SITE_NAME, rate, utc_text
 
@@ -80,7 +80,7 @@ class CrossRow(NamedTuple):
 
 def select_rows(market: CrossMarket, query: CrossQuery) -> list[CrossRow]:
     """The matching coins in order; unknown numbers come last in either order."""
-    wanted = query.search.upper()
+    wanted = searched_name(query.search)
     rows = [
         CrossRow(coin, (-rank, coin.open_interest_usd, coin.funding_8h_pct, _pct(coin)))
         for rank, coin in enumerate(market.coins.values())

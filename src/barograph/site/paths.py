@@ -7,6 +7,7 @@ from barograph.signals.documents import DOCS_PATH, SIGNAL_PAGES
 
 HOME_PATH = "/"
 MARKETS_PATH = "/markets"
+MARKETS_CSV = f"{MARKETS_PATH}.csv"
 MARKETS_FOLDER = f"{MARKETS_PATH}/"
 CROSS_PAGE = "/cross"
 CROSS_FOLDER = f"{CROSS_PAGE}/"

@@ -38,6 +38,7 @@ from barograph.site.paths import (
     DATA_FOLDER,
     GUIDES_FOLDER,
     HOME_PATH,
+    MARKETS_CSV,
     MARKETS_FOLDER,
     MARKETS_PATH,
     PAGES,
@@ -60,7 +61,7 @@ from barograph.site.templating import Terms
 ICON_PATH = "/favicon.ico"
 SITEMAP_PATH = "/sitemap.xml"
 
-PAGE_PATHS = (*PAGES, ICON_PATH, SITEMAP_PATH)
+PAGE_PATHS = (*PAGES, MARKETS_CSV, ICON_PATH, SITEMAP_PATH)
 PAGE_FOLDERS = (
     BRIEFS_FOLDER,
     CROSS_FOLDER,
