@@ -80,4 +80,4 @@ def _rate(entry: CrossVenue) -> tuple[str, str]:
     shown = f"{_signed(entry.funding_8h_pct)} <small>{hours:g}h</small>"
     if state in COMPARABLE and FUNDING not in entry.disputed:
         return funding_tint(entry.funding_8h_pct), shown
-    return "", f'{shown} <span class="quiet" title="{reason}">{state}</span>'
+    return "", f'{shown} <br><span class="quiet" title="{reason}">{state}</span>'

@@ -161,14 +161,14 @@ def _fitting(
 ) -> tuple[Sequence[HeatCell], list[Box]]:
     """The cells that are large enough, with their boxes, and one more box for all others."""
     weights = [each.interest_usd or 0.0 for each in cells]
-    total = sum(weights)
-    least = total * size.least_area / (box.width * box.height)
+    least = sum(weights) * size.least_area / (box.width * box.height)
     count = sum(each >= least for each in weights)
     while True:
         rest = sum(weights[count:])
-        kept = weights[:count] + ([rest] if rest > 0 else [])
-        boxes = squarified(kept, box)
-        if count == 0 or min(min(each.width, each.height) for each in boxes) >= size.least_side:
+        boxes = squarified(weights[:count] + ([rest] if rest > 0 else []), box)
+        is_usable = all(min(each.width, each.height) >= size.least_side for each in boxes)
+        # A large contract is never merged, even if a small one beside it is a thin strip.
+        if is_usable or count == 0 or weights[count - 1] >= 4 * least:
             return cells[:count], boxes
         count -= 1
 
