@@ -48,7 +48,7 @@ CONTENT = {
     "cross": {"tbody tr td:nth-child(2)": 60, "thead a[href*=sort]": 4},
     "cross-coin": {"#figures dd.big": 4, "#by-venue tbody tr": 3, "#citation": 1},
     "venues": {".cards h2": 3, ".cards tbody tr": 12},
-    "heatmap": {".map.broad a": 25, ".map.tall a": 15, ".legend li": 10, "tbody tr": 60},
+    "heatmap": {".map.broad a": 25, ".map.tall a": 15, ".legend li": 10, "tbody tr": 25},
     "heatmap-by-change": {"[aria-current]:text-is('Price change in 24 h')": 1, ".map a": 40},
     "funding": {"tbody tr td small": 150, "thead a[href*=sort]": 6},
     "liquidations": {"#days .lead": 2, "#by-hour svg": 1, "tbody tr": 40},

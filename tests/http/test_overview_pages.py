@@ -71,10 +71,11 @@ def test_a_heatmap_has_a_cell_per_contract_with_its_numbers_and_tint(two: SiteSe
     assert by_change["/markets/ETH"][0] == "tint-unknown"
 
 
-def test_the_table_of_a_heatmap_has_every_contract(two: SiteService) -> None:
+def test_the_table_of_a_heatmap_has_the_numbers_of_its_cells(two: SiteService) -> None:
     page = two.look("/heatmap")
 
-    assert [row[0] for row in page.tables[0][1:]] == ["BTC", "ETH", "1000PEPE", "SOL"]
+    assert [row[0] for row in page.tables[0][1:]] == ["BTC", "ETH", "1000PEPE"]
+    assert "or with an unknown one, are not drawn: 1." in page.text
     assert page.tables[0][1] == ["BTC", "$5.00B", "+0.0100 %", "+11.67 %"]
     assert "67 % in contracts where longs pay, 33 % where shorts pay." in page.text
 
@@ -87,6 +88,7 @@ def test_small_contracts_are_one_cell_that_says_how_many(two: SiteService) -> No
 
     assert list(cells(two)) == ["/markets/BTC", "/markets/ETH", "/markets"]
     assert "Others: 600 contracts" in two.ask("/heatmap").text
+    assert two.look("/heatmap").tables[0][-1] == ["600 others", "$60.00M", "—", "—"]
 
 
 def test_names_full_of_markup_stay_text_in_a_drawing(two: SiteService) -> None:

@@ -1,6 +1,6 @@
 """The content of `/heatmap` (pure): the market as a treemap, its legend, and its numbers."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Literal, NamedTuple, get_args
 
 from markupsafe import Markup, escape
@@ -67,8 +67,8 @@ class HeatCell(NamedTuple):
     symbol: str | None
     """The symbol of its page; None if it has none."""
 
-    interest_usd: float | None
-    share_pct: float | None
+    interest_usd: float
+    share_pct: float
     """Of the open interest of all contracts."""
 
     funding_8h_pct: float
@@ -86,7 +86,7 @@ class HeatCell(NamedTuple):
 
 
 class Heatmap(NamedTuple):
-    """The perpetuals of one reading, the largest open interest first, unknown ones last."""
+    """The perpetuals of one reading that have open interest, the largest first."""
 
     as_of: int
     until: int
@@ -94,14 +94,12 @@ class Heatmap(NamedTuple):
     total_usd: float
     cells: Sequence[HeatCell]
 
-    @property
-    def drawn(self) -> list[HeatCell]:
-        """The cells with an area."""
-        return [each for each in self.cells if each.interest_usd]
+    without: int
+    """How many contracts are not drawn, because they have no open interest that we know."""
 
     def sentence(self, by: By) -> str:
         """How much of the open interest is on either side of zero."""
-        known = [(each.number(by), each.share_pct or 0.0) for each in self.drawn]
+        known = [(each.number(by), each.share_pct) for each in self.cells]
         up = sum(share for value, share in known if value is not None and value > 0)
         down = sum(share for value, share in known if value is not None and value < 0)
         words = ("longs pay", "shorts pay")
@@ -115,52 +113,40 @@ class Heatmap(NamedTuple):
 
 def heatmap(view: MarketView) -> Heatmap:
     """Collect the fresh data."""
-    contracts = view.perpetuals.contracts
-    total = sum(each.open_interest_usd or 0.0 for each in contracts)
+    reading = view.perpetuals
+    held = [(each.open_interest_usd or 0.0, each) for each in reading.contracts]
+    total = sum(interest for interest, _ in held)
     cells = [
         HeatCell(
             each.base,
             each.asset,
             symbol_of(view.by_name, each),
-            each.open_interest_usd,
-            _share(each.open_interest_usd, total),
+            interest,
+            100 * interest / total,
             each.funding_8h_pct,
             day_change(view, each).price_pct,
         )
-        for each in contracts
+        for interest, each in held
+        if interest > 0
     ]
-    cells.sort(key=lambda each: -1.0 if each.interest_usd is None else each.interest_usd)
-    reading = view.perpetuals
-    return Heatmap(reading.as_of, view.until, reading.source, total, cells[::-1])
+    cells.sort(key=lambda each: -each.interest_usd)
+    without = len(held) - len(cells)
+    return Heatmap(reading.as_of, view.until, reading.source, total, cells, without)
 
 
-def _share(interest: float | None, total: float) -> float | None:
-    return None if interest is None or total <= 0 else 100 * interest / total
+class Layout(NamedTuple):
+    """The cells that are large enough for a drawing, and what is merged into one more box."""
+
+    size: MapSize
+    cells: Sequence[HeatCell]
+    boxes: Sequence[Box]
+    others: Sequence[HeatCell]
 
 
-def draw_map(cells: Sequence[HeatCell], by: By, size: MapSize, root: str) -> Markup:
-    """Draw cells that have an area, the largest first; small ones are merged into one."""
-    shown, boxes = _fitting(cells, Box(0, 0, size.width, size.height), size)
-    folder = str(escape(f"{root}{MARKETS_FOLDER}"))
-    drawn = [
-        _cell(cell, place, by, size, folder) for cell, place in zip(shown, boxes, strict=False)
-    ]
-    if len(boxes) > len(shown):
-        others = len(cells) - len(shown)
-        drawn.append(_others(others, boxes[-1], size, str(escape(f"{root}{MARKETS_PATH}"))))
-    # Safe: names are escaped, and everything else is numbers.
-    return Markup(  # noqa: S704
-        f'<svg class="map {size.name}" viewBox="0 0 {size.width} {size.height}" role="group" '
-        f'aria-label="Perpetuals by open interest. Colour: {COLOURS[by].lower()}.">'
-        f"{''.join(drawn)}</svg>"
-    )
-
-
-def _fitting(
-    cells: Sequence[HeatCell], box: Box, size: MapSize
-) -> tuple[Sequence[HeatCell], list[Box]]:
-    """The cells that are large enough, with their boxes, and one more box for all others."""
-    weights = [each.interest_usd or 0.0 for each in cells]
+def fit(cells: Sequence[HeatCell], size: MapSize) -> Layout:
+    """Lay out cells that have an area, the largest first."""
+    box = Box(0, 0, size.width, size.height)
+    weights = [each.interest_usd for each in cells]
     least = sum(weights) * size.least_area / (box.width * box.height)
     count = sum(each >= least for each in weights)
     while True:
@@ -169,8 +155,25 @@ def _fitting(
         is_usable = all(min(each.width, each.height) >= size.least_side for each in boxes)
         # A large contract is never merged, even if a small one beside it is a thin strip.
         if is_usable or count == 0 or weights[count - 1] >= 4 * least:
-            return cells[:count], boxes
+            return Layout(size, cells[:count], boxes, cells[count:])
         count -= 1
+
+
+def draw_map(layout: Layout, by: By, root: str) -> Markup:
+    """Draw a cell per contract, and one for all that are too small."""
+    size, shown, boxes, others = layout
+    folder = str(escape(f"{root}{MARKETS_FOLDER}"))
+    drawn = [
+        _cell(cell, place, by, size, folder) for cell, place in zip(shown, boxes, strict=False)
+    ]
+    if others:
+        drawn.append(_others(len(others), boxes[-1], size, str(escape(f"{root}{MARKETS_PATH}"))))
+    # Safe: names are escaped, and everything else is numbers.
+    return Markup(  # noqa: S704
+        f'<svg class="map {size.name}" viewBox="0 0 {size.width} {size.height}" role="group" '
+        f'aria-label="Perpetuals by open interest. Colour: {COLOURS[by].lower()}.">'
+        f"{''.join(drawn)}</svg>"
+    )
 
 
 def _cell(cell: HeatCell, box: Box, by: By, size: MapSize, folder: str) -> str:
@@ -188,7 +191,7 @@ def _cell(cell: HeatCell, box: Box, by: By, size: MapSize, folder: str) -> str:
 def _title(cell: HeatCell) -> str:
     changed = "unknown" if cell.change_pct is None else f"{cell.change_pct:+.2f} %"
     return (
-        f"{cell.name}: open interest {usd(cell.interest_usd or 0.0)} ({cell.share_pct or 0.0:.1f} "
+        f"{cell.name}: open interest {usd(cell.interest_usd)} ({cell.share_pct:.1f} "
         f"%), funding {rate(cell.funding_8h_pct)} per 8 h, price in 24 h {changed}"
     )
 
@@ -198,7 +201,7 @@ def _others(count: int, box: Box, size: MapSize, address: str) -> str:
     words = _words("Others", f"{count:,} contracts", box, size)
     return (
         f'<a class="others" href="{address}"><title>Others: {count:,} contracts that are too small '
-        f"to draw; the table lists them</title>{_rect(box)}{words}</a>"
+        f"to draw alone</title>{_rect(box)}{words}</a>"
     )
 
 
@@ -237,19 +240,25 @@ def legend(by: By) -> list[tuple[str, str]]:
     return [*reversed(down), ("tint-0", "0"), *up, (UNKNOWN, "unknown")]
 
 
-def number_rows(cells: Iterable[HeatCell], root: str) -> Markup:
-    """The body of the table, without a template, which would be too slow for so many rows."""
+def number_rows(layout: Layout, root: str) -> Markup:
+    """The body of a table with the numbers of a drawing."""
     folder = str(escape(f"{root}{MARKETS_FOLDER}"))
+    rows = [_line(each, folder) for each in layout.cells]
+    if layout.others:
+        held = usd(sum(each.interest_usd for each in layout.others))
+        rows.append(
+            f'<tr><th scope="row">{len(layout.others):,} others</th><td>{held}</td>'
+            "<td>—</td><td>—</td></tr>"
+        )
     # Safe: names are escaped, and everything else is numbers.
-    return Markup("\n".join(_line(each, folder) for each in cells))  # noqa: S704
+    return Markup("\n".join(rows))  # noqa: S704
 
 
 def _line(cell: HeatCell, folder: str) -> str:
     name = str(escape(cell.name))
     linked = name if cell.symbol is None else f'<a href="{folder}{cell.symbol}">{name}</a>'
-    held = "—" if cell.interest_usd is None else usd(cell.interest_usd)
     changed = "—" if cell.change_pct is None else f"{cell.change_pct:+.2f} %"
     return (
-        f'<tr><th scope="row">{linked}</th><td>{held}</td>'
+        f'<tr><th scope="row">{linked}</th><td>{usd(cell.interest_usd)}</td>'
         f"<td>{rate(cell.funding_8h_pct)}</td><td>{changed}</td></tr>"
     )

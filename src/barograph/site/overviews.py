@@ -24,6 +24,7 @@ from barograph.site.heatmap_pages import (
     By,
     chosen_colour,
     draw_map,
+    fit,
     heatmap,
     legend,
     number_rows,
@@ -34,6 +35,9 @@ from barograph.site.responses import Page, PageRouter
 from barograph.site.series import ChartReader
 from barograph.site.series_charts import Chart
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site
+
+ROWS_AT_ONCE = 200
+"""How many rows are written before cached reads may go in between."""
 
 
 def overview_routes(site: Site, charts: ChartReader) -> PageRouter:
@@ -68,9 +72,9 @@ async def _heatmap(site: Site, by: By, now: int) -> Page:
         found = heatmap(site.markets.view(site.board, now))
     except UpstreamUnavailable:
         found = None
-    await asyncio.sleep(0)  # several hundred rows take a while: let cached reads go in between
-    root, drawn = site.templates.root, [] if found is None else found.drawn
-    drawings = [draw_map(drawn, by, size, root) for size in SIZES]
+    await asyncio.sleep(0)  # several hundred contracts take a while: let cached reads go in between
+    root = site.templates.root
+    layouts = [fit([] if found is None else found.cells, size) for size in SIZES]
     await asyncio.sleep(0)
     body = site.templates.render(
         "heatmap.html",
@@ -80,8 +84,8 @@ async def _heatmap(site: Site, by: By, now: int) -> Page:
         by=by,
         colours=COLOURS,
         legend=legend(by),
-        drawings=drawings,
-        rows="" if found is None else number_rows(found.cells, root),
+        drawings=[draw_map(each, by, root) for each in layouts],
+        rows=number_rows(layouts[0], root),
         api_path=PERPETUALS_PATH,
     )
     return Page(body, since=now, until=now + INCOMPLETE_PAGE_MS if found is None else found.until)
@@ -95,8 +99,11 @@ async def _funding(site: Site, query: CrossQuery, now: int) -> Page:
     await asyncio.sleep(0)
     venues = list(site.cross.facts(site.board) if market is None else market.facts)
     rows = [] if market is None else select_rows(market, query, venues)
-    body_rows = funding_rows(rows, venues, site.templates.root)
-    await asyncio.sleep(0)
+    written: list[Markup] = []
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        part = rows[start : start + ROWS_AT_ONCE]
+        written.append(funding_rows(part, venues, site.templates.root))
+        await asyncio.sleep(0)
     body = site.templates.render(
         "funding.html",
         here=MARKETS_PATH,
@@ -109,7 +116,7 @@ async def _funding(site: Site, query: CrossQuery, now: int) -> Page:
         default=CrossQuery(),
         max_search=MAX_LENGTH,
         shown=len(rows),
-        rows=body_rows,
+        rows=Markup("\n").join(written),
         api_path=CROSS_PATH,
     )
     return Page(body, since=now, until=now + INCOMPLETE_PAGE_MS if market is None else market.until)
