@@ -8,6 +8,7 @@ from barograph.kit.caches import MinuteCache, SingleFlight
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Row, Transaction
 from barograph.kit.timestamps import DAY, HOUR
+from barograph.markets.liquidation_days import liquidation_day
 from barograph.markets.liquidation_records import watched_between
 from barograph.markets.liquidations import Span, WatchedSpans
 from barograph.markets.records import ContractName
@@ -20,6 +21,7 @@ from barograph.markets.samples import (
     STEPS,
     LiquidatedHour,
     LiquidationColumn,
+    LiquidationDays,
     LiquidationSeries,
     Measure,
     PastRegime,
@@ -78,6 +80,13 @@ class SeriesReader:
             lambda tx, minute: liquidation_series(
                 tx, self.venue, days, minute, self.min_watched_pct
             ),
+        )
+
+    async def liquidation_days(self) -> LiquidationDays:
+        """The last 24 hours and yesterday, by coin; raises as `reading` does."""
+        return await self._once(
+            "liquidation days",
+            lambda tx, minute: liquidation_days(tx, self.venue, minute, self.min_watched_pct),
         )
 
     async def regimes(self, name: ContractName, days_ago: Sequence[int]) -> list[PastRegime]:
@@ -228,6 +237,22 @@ async def liquidation_series(
     since = await watched_since(tx, venue)
     begun = since if since is not None and since > starts[0] else None
     return LiquidationSeries(days, starts.step, known.until, columns, begun)
+
+
+async def liquidation_days(
+    tx: Transaction, venue: str, now: int, min_watched_pct: float
+) -> LiquidationDays:
+    """The 24 hours up to the newest recorded minute, and the UTC day before that of `now`."""
+    known = await known_liquidations(tx, venue, now)
+    start = now // DAY * DAY - DAY
+    hours = range(start, start + DAY, HOUR)
+    columns = await liquidation_columns(tx, venue, known, hours, min_watched_pct)
+    return LiquidationDays(
+        known.watch.until,
+        await liquidation_day(tx, venue, known.until - DAY),
+        await liquidation_day(tx, venue, start),
+        LiquidationSeries(1, HOUR, known.until, columns),
+    )
 
 
 async def liquidation_columns(

@@ -31,6 +31,7 @@ from barograph.site.guides import guide_page_routes, guide_paths
 from barograph.site.home import home_routes
 from barograph.site.keys import KeyPages
 from barograph.site.markets import market_page_routes
+from barograph.site.overviews import overview_routes
 from barograph.site.paths import (
     BRIEFS_FOLDER,
     BRIEFS_PAGE,
@@ -107,6 +108,7 @@ def page_routes(site: Site, parts: SiteParts) -> list[Router]:
         home_routes(site, charts, parts.logs),
         market_page_routes(site, charts),
         cross_page_routes(site),
+        overview_routes(site, charts),
         signal_page_routes(site),
         # Before the briefs, whose path template matches too.
         feed_file_routes(site, parts.source),
