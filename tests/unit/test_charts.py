@@ -316,9 +316,11 @@ def test_a_script_is_told_where_the_values_are() -> None:
     root = parsed(drawn)
     told = {name.removeprefix("data-"): value for name, value in root.attrib.items()}
     assert told["series"] == "/data/x.json?a=1&b=2"
-    assert (int(told["from"]), int(told["to"])) == (shown.points[0].at, shown.points[-1].at)
+    assert told["time"] == f"{shown.points[0].at} {shown.points[-1].at}"
+    assert told["newest"] == str(shown.points[-1].at)
+    assert told["scale"] == "1 3"
     assert told["unit"] == "USDT"
-    box = [float(told[side]) for side in ("left", "top", "right", "bottom")]
+    box = [float(side) for side in told["box"].split()]
     line = list(places(of_class(root, "line")[0].attrib["d"]))
     assert line[0] == pytest.approx((box[0], box[3]), abs=0.1)
     assert line[-1] == pytest.approx((box[2], box[1]), abs=0.1)
@@ -335,13 +337,13 @@ def test_a_script_is_told_that_a_rate_always_has_its_sign(
 @pytest.mark.parametrize(
     ("measure", "value", "decimals"),
     [
-        ("funding", 0.01, "4"),
-        ("price", 92_000.0, "1"),
-        ("price", 0.5, "5"),
-        ("long-accounts", 5.0, "1"),
+        ("funding", 0.01, "4 4"),
+        ("price", 92_000.0, "1 10"),
+        ("price", 0.5, "5 10"),
+        ("long-accounts", 5.0, "1 1"),
     ],
 )
-def test_a_chart_tells_how_many_decimals_its_values_have_at_least(
+def test_a_chart_tells_how_many_decimals_its_values_have_at_least_and_at_most(
     measure: Measure, value: float, decimals: str
 ) -> None:
     chart = measure_chart(series([value, value])._replace(measure=measure), "BTC", "")
@@ -378,7 +380,7 @@ def test_longs_stand_below_shorts_and_what_was_hardly_watched_is_hatched() -> No
     assert of_class(root, "gap")[0].attrib["d"].count("M") == 1
     longs, shorts = (of_class(root, side)[0].attrib["d"] for side in ("long", "short"))
     assert (longs.count("M"), shorts.count("M")) == (2, 2)  # nothing is drawn for zero
-    bottom = float(root.attrib["data-bottom"])
+    bottom = float(root.attrib["data-box"].split()[3])
     assert max(y for _, y in places(longs)) == pytest.approx(bottom, abs=0.1)
     first_long = min(y for _, y in places(longs))
     assert max(y for _, y in list(places(shorts))[:4]) == pytest.approx(first_long, abs=0.11)
