@@ -31,9 +31,12 @@ class RecordedEvents(NamedTuple):
     briefs: tuple[MarkedBrief, ...]
 
     def about(self, coin: str) -> list[ChartEvent]:
-        """The events of one coin."""
-        regimes = self.regimes if coin == REGIME_OF else ()
-        return [*regimes, *(each.event for each in self.briefs if coin in each.coins)]
+        """The events of one coin; a regime change that has a brief is not marked twice."""
+        briefs = [each.event for each in self.briefs if coin in each.coins]
+        if coin != REGIME_OF:
+            return briefs
+        written = {each.at for each in briefs}
+        return [*briefs, *(each for each in self.regimes if each.at not in written)]
 
     def in_category(self, category: str) -> list[ChartEvent]:
         """The briefs of one category."""

@@ -22,7 +22,7 @@ from barograph.site.series_charts import Chart, days_text
 from barograph.site.series_documents import LIQUIDATIONS, days_from_query
 from barograph.site.site import Site
 from barograph.site.static_files import packaged_files
-from barograph.site.templating import SIMULATED
+from barograph.site.templating import SIMULATED, SITE_NAME
 
 CACHED_IMAGES = 256
 """About 12 kB each, including the compressed form."""
@@ -73,7 +73,7 @@ def chart_image_routes(site: Site, charts: ChartReader, source: str) -> PageRout
 def refused_image(status: int, message: str, *fields: tuple[bytes, bytes]) -> Response:
     """The image of a request that failed; it says why."""
     drawn = empty_chart("", "Chart", message, "unavailable")
-    body = image(drawn, ImageText("Barograph", (message, NOTICE)), _style()).encode()
+    body = image(drawn, ImageText(SITE_NAME, (message, NOTICE)), _style()).encode()
     response = Response(body, status)
     length = (b"content-length", b"%d" % len(body))
     response.raw_headers = [
@@ -84,7 +84,7 @@ def refused_image(status: int, message: str, *fields: tuple[bytes, bytes]) -> Re
 
 def _document(title: str, drawn: str, latest: str, source: str) -> Document:
     mark = " (simulated)" if source.startswith(SIMULATED) else ""
-    below = (f"{latest}. Source: {source}.", f"barograph. {NOTICE}")
+    below = (f"{latest}.", f"Source: {source}.", f"{SITE_NAME}. {NOTICE}")
     body = image(drawn, ImageText(title + mark, below), _style()).encode()
     return Page(body, content_type=SVG, cache_control=ONE_MINUTE, fields=_policy(), security=[])
 

@@ -97,7 +97,9 @@ def measure_chart(
 ) -> Chart:
     """The chart of one measure, with events, and a line `at` an instant."""
     measure, days = series.measure, series.days
-    labels, time = labels_of(measure, series.venue), timeline(days, series.as_of, events, at)
+    labels, (latest, newest) = labels_of(measure, series.venue), _latest(series)
+    marked = ((), None) if newest is None else (events, at)  # nothing is marked without a line
+    time = timeline(days, series.as_of, *marked)
     title = f"{symbol} {labels.name.lower()}"
     json, csv = (root + data_path(symbol, measure, days, form) for form in ("json", "csv"))
     drawing = line_chart(
@@ -111,7 +113,6 @@ def measure_chart(
         data_url=json,
         time=time,
     )
-    latest, newest = _latest(series)
     meaning = f"{price_unit(series.venue)}." if measure == "price" else NOTES[measure]
     return Chart(
         name=measure,

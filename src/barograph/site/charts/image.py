@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from math import floor
 from typing import NamedTuple
 
 from barograph.site.charts.lines import SIZE
@@ -13,7 +14,10 @@ LINE_HEIGHT = 11
 PIXELS = 1.5
 """Per unit: the size of the image where nobody asks for another."""
 
-LINES = 2
+LINES = 3
+NARROW_CHARACTER = 4.6
+"""The greatest average width of a character in 8-unit text."""
+
 WIDTH = SIZE[0] + 2 * EDGE
 HEIGHT = EDGE + TITLE_HEIGHT + SIZE[1] + LINES * LINE_HEIGHT + EDGE
 IMAGE_SIZE = (round(WIDTH * PIXELS), round(HEIGHT * PIXELS))
@@ -33,7 +37,7 @@ class ImageText(NamedTuple):
 
     title: str
     below: Sequence[str]
-    """At most two lines."""
+    """At most three lines."""
 
 
 def image_style(stylesheet: str) -> str:
@@ -65,16 +69,21 @@ def _short(rules: str) -> str:
     return re.sub(r"\s*([{};,])\s*", r"\1", re.sub(r"\s+", " ", rules)).replace(";}", "}")
 
 
+def _narrowed(line: str) -> float:
+    """How much narrower than usual a line must be to fit."""
+    return min(1.0, floor(10 * SIZE[0] / (max(1, len(line)) * NARROW_CHARACTER)) / 10)
+
+
 def image(drawn: str, words: ImageText, style: str) -> str:
     """Put a drawing, which is safe, between texts, which are escaped."""
     width, height = IMAGE_SIZE
     top = EDGE + TITLE_HEIGHT
     below = top + SIZE[1]
-    placed = drawn.replace(
+    placed = str(drawn).replace(  # Markup would escape the attributes
         "<svg ", f'<svg x="{EDGE}" y="{top}" width="{SIZE[0]}" height="{SIZE[1]}" ', 1
     )
     lines = [
-        text(EDGE, below + LINE_HEIGHT * number, line, "line-below")
+        text(EDGE, below + LINE_HEIGHT * number, line, "line-below", narrowed=_narrowed(line))
         for number, line in enumerate(words.below, 1)
     ]
     return (
