@@ -220,6 +220,7 @@ def test_a_chart_is_read_by_keys(demo: Demo, browser: Browser) -> None:
 def test_nothing_moves_while_a_chart_is_read(demo: Demo, browser: Browser, width: int) -> None:
     view = PHONE._replace(name=str(width), width=width)
     with looking(browser, demo.base_url, view, has_touch=True) as look:
+        look.page.clock.install()  # nothing is replaced meanwhile
         for path in ("/?days=30", "/markets/BTC?days=30"):
             look.page.goto(path)
             for chart in look.page.locator("svg[data-series]").all():
@@ -241,11 +242,11 @@ def test_nothing_moves_while_a_chart_is_read(demo: Demo, browser: Browser, width
 
 
 def _places(page: Page) -> list[list[float]]:
-    """Where every element of the page is, except in drawings."""
+    """Where every part of the page is."""
     found: list[list[float]] = page.evaluate(
-        """() => [...document.querySelectorAll("main, main :not(svg *)")].map((each) => {
+        """() => [...document.querySelectorAll("section, h2, figure, figure > *")].map((each) => {
             const box = each.getBoundingClientRect();
-            return [box.x + scrollX, box.y + scrollY, box.width, box.height];
+            return [box.x + scrollX, box.y + scrollY, box.width, box.height].map(Math.round);
         })"""
     )
     return found
