@@ -108,7 +108,7 @@ function replace(old, part) {
   offerKeys(part);
   const opened = [...old.querySelectorAll("details")].map((each) => each.open);
   for (const [index, each] of part.querySelectorAll("details").entries()) each.open = opened[index] ?? false;
-  const [before, after] = [old, part].map((each) => [...each.querySelectorAll("a, button, [tabindex]")]);
+  const [before, after] = [old, part].map((each) => [...each.querySelectorAll("a, button, summary, [tabindex]")]);
   const held = before.indexOf(document.activeElement);
   const scrolled = before.map((each) => each.scrollLeft);
   old.replaceWith(part);
@@ -336,7 +336,7 @@ function valueText({ at, origin, ...values }, dataset) {
 }
 
 // As on the server: money is abbreviated, and a rate has its sign, which says who pays whom.
-function amount(value, { unit, sign = "auto", decimals = "1 1" }) {
+function amount(value, { unit, sign = "auto", decimals = "0 2" }) {
   if (unit === "USD") return usd(value);
   const [least, most] = decimals.split(" ").map(Number);
   const digits = { minimumFractionDigits: least, maximumFractionDigits: most, signDisplay: sign };
