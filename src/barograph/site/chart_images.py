@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph import NOTICE
+from barograph.badges.documents import SVG
 from barograph.errors import NotFound
 from barograph.kit.documents import CORS, NO_STORE, NOSNIFF, Document, Headers
 from barograph.limits.rendered_reads import RenderedReads
@@ -27,7 +28,6 @@ from barograph.site.templating import SIMULATED, SITE_NAME
 CACHED_IMAGES = 256
 """About 12 kB each, including the compressed form."""
 
-SVG = b"image/svg+xml; charset=utf-8"
 ONE_MINUTE = b"public, max-age=60"
 NO_SUCH_CHART = "no such chart"
 
@@ -41,10 +41,7 @@ def chart_image_routes(site: Site, charts: ChartReader, source: str) -> PageRout
         request: Request, key: Hashable, draw: Callable[[], Coroutine[Any, Any, Chart]], read: str
     ) -> Response:
         async def document() -> Document:
-            chart = await draw()
-            return _document(
-                f"{chart.title}, {days_text(chart.days)}", chart.drawing, chart.latest, read
-            )
+            return _document(await draw(), read)
 
         return await images.respond(request, key, document)
 
@@ -82,10 +79,11 @@ def refused_image(status: int, message: str, *fields: tuple[bytes, bytes]) -> Re
     return response
 
 
-def _document(title: str, drawn: str, latest: str, source: str) -> Document:
+def _document(chart: Chart, source: str) -> Document:
     mark = " (simulated)" if source.startswith(SIMULATED) else ""
-    below = (f"{latest}.", f"Source: {source}.", f"{SITE_NAME}. {NOTICE}")
-    body = image(drawn, ImageText(title + mark, below), _style()).encode()
+    title = f"{chart.title}, {days_text(chart.days)}{mark}"
+    below = (f"{chart.latest}.", f"Source: {source}.", f"{SITE_NAME}. {NOTICE}")
+    body = image(chart.drawing, ImageText(title, below), _style()).encode()
     return Page(body, content_type=SVG, cache_control=ONE_MINUTE, fields=_policy(), security=[])
 
 

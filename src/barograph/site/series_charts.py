@@ -97,32 +97,20 @@ def measure_chart(
 ) -> Chart:
     """The chart of one measure, with events, and a line `at` an instant."""
     measure, days = series.measure, series.days
-    labels, (latest, newest) = labels_of(measure, series.venue), _latest(series)
+    latest, newest = _latest(series)
     marked = ((), None) if newest is None else (events, at)  # nothing is marked without a line
     time = timeline(days, series.as_of, *marked)
-    title = f"{symbol} {labels.name.lower()}"
+    title = f"{symbol} {labels_of(measure, series.venue).name.lower()}"
     json, csv = (root + data_path(symbol, measure, days, form) for form in ("json", "csv"))
-    drawing = line_chart(
-        series,
-        prefix=f"chart-{measure}",
-        name=title,
-        unit=labels.unit,
-        bands=REGIME_BANDS if measure == "funding" else (),
-        show=_SHOWN[measure],
-        signed=measure == "funding",
-        data_url=json,
-        time=time,
-    )
-    meaning = f"{price_unit(series.venue)}." if measure == "price" else NOTES[measure]
     return Chart(
         name=measure,
         title=title,
-        drawing=drawing,
+        drawing=_line(series, title, json, time),
         period=_period(days, newest),
         latest=latest,
         json=json,
         csv=csv,
-        note=f"{meaning} {_sampled(series.interval)}{_moment_note(time)}",
+        note=_note(series) + _moment_note(time),
         image=image_path(f"{symbol}/{measure}", days),
         page=f"{MARKETS_FOLDER}{symbol}?days={days}#{measure}",
         days=days,
@@ -130,6 +118,27 @@ def measure_chart(
         events=time.events,
         badge=f"{BADGE_FOLDER}funding/{symbol}.svg" if measure == "funding" else "",
     )
+
+
+def _line(series: Series, title: str, data_url: str, time: Timeline) -> Markup:
+    measure = series.measure
+    return line_chart(
+        series,
+        prefix=f"chart-{measure}",
+        name=title,
+        unit=labels_of(measure, series.venue).unit,
+        bands=REGIME_BANDS if measure == "funding" else (),
+        show=_SHOWN[measure],
+        signed=measure == "funding",
+        data_url=data_url,
+        time=time,
+    )
+
+
+def _note(series: Series) -> str:
+    is_price = series.measure == "price"
+    meaning = f"{price_unit(series.venue)}." if is_price else NOTES[series.measure]
+    return f"{meaning} {_sampled(series.interval)}"
 
 
 def _latest(series: Series) -> tuple[str, int | None]:
