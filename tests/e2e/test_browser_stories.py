@@ -234,7 +234,7 @@ def test_a_chart_is_read_by_keys(demo: Demo, browser: Browser) -> None:
     with looking(browser, demo.base_url) as look:
         look.page.goto("/")
         chart = look.page.locator("svg[data-series]").first
-        look.page.locator("#charts a").nth(1).focus()
+        look.page.locator("#charts figcaption").first.locator("a").last.focus()
         look.page.keyboard.press("Tab")
         expect(chart).to_be_focused()
         readout = _readout(chart)
@@ -251,6 +251,49 @@ def test_a_chart_is_read_by_keys(demo: Demo, browser: Browser) -> None:
         expect(chart).not_to_be_focused()
         expect(readout).not_to_contain_text("UTC: ")
         assert readout.get_attribute("aria-live") is None
+
+
+@pytest.mark.parametrize("width", [1280, 390, 320])
+def test_nothing_moves_while_a_chart_is_read(demo: Demo, browser: Browser, width: int) -> None:
+    view = PHONE._replace(name=str(width), width=width)
+    with looking(browser, demo.base_url, view, has_touch=True) as look:
+        look.page.clock.install()  # nothing is replaced meanwhile
+        for path in ("/?days=30", "/markets/BTC?days=30"):
+            look.page.goto(path)
+            for chart in look.page.locator("svg[data-series]").all():
+                before = _places(look.page)
+                chart.hover()
+                expect(_readout(chart)).to_contain_text("UTC: ")
+                expect(chart.locator(".dot")).to_have_count(1)
+                assert _places(look.page) == before
+                _expect_readable(chart)
+                chart.tap()
+                assert _places(look.page) == before
+                chart.focus()
+                for key in ("Home", "ArrowRight", "End"):
+                    look.page.keyboard.press(key)
+                    expect(_readout(chart)).to_contain_text("UTC: ")
+                    _expect_readable(chart)
+                assert _places(look.page) == before
+        assert look.problems == []
+
+
+def _places(page: Page) -> list[list[float]]:
+    """Where every part of the page is."""
+    found: list[list[float]] = page.evaluate(
+        """() => [...document.querySelectorAll("section, h2, figure, figure > *")].map((each) => {
+            const box = each.getBoundingClientRect();
+            return [box.x + scrollX, box.y + scrollY, box.width, box.height].map(Math.round);
+        })"""
+    )
+    return found
+
+
+def _expect_readable(chart: Locator) -> None:
+    """The value is shown whole."""
+    assert _readout(chart).evaluate(
+        "(each) => each.scrollHeight <= each.clientHeight && each.scrollWidth <= each.clientWidth"
+    )
 
 
 def test_values_that_did_not_come_are_asked_for_again(demo: Demo, browser: Browser) -> None:

@@ -68,14 +68,14 @@ class SeriesReader:
         Raises:
             DatabaseUnavailable: the database cannot be read.
         """
-        return await self._once(
+        return await self.once(
             (name, measure, days),
             lambda tx, minute: reading_series(tx, name, measure, days, minute),
         )
 
     async def liquidations(self, days: int) -> LiquidationSeries:
         """Liquidations of all contracts over one of `DAYS`; raises as `reading` does."""
-        return await self._once(
+        return await self.once(
             ("liquidations", days),
             lambda tx, minute: liquidation_series(
                 tx, self.venue, days, minute, self.min_watched_pct
@@ -91,7 +91,7 @@ class SeriesReader:
 
     async def regimes(self, name: ContractName, days_ago: Sequence[int]) -> list[PastRegime]:
         """The regime on each past day, with the rate of a contract; raises as `reading` does."""
-        found = await self._once(
+        found = await self.once(
             ("regimes", name, *days_ago),
             lambda tx, minute: regimes_at(tx, *name, [minute - days * DAY for days in days_ago]),
         )
@@ -128,10 +128,10 @@ class SeriesReader:
             known = self._weeks[key] = hour, await self._reading.do(("week", key, hour), read)
         return cast("T", known[1])
 
-    async def _once(
+    async def once(
         self, key: Hashable, work: Callable[[Transaction, int], Coroutine[Any, Any, T]]
     ) -> T:
-        """Read once per minute and key, for every caller."""
+        """Read once per minute and key, for every caller; raises as `reading` does."""
         kept = self._kept.get(key)
         if kept is not None:
             return cast("T", kept)

@@ -28,6 +28,7 @@ REFERENCE_PATH = "/docs"
 REFERENCE_FOLDER = f"{REFERENCE_PATH}/"
 STATUS_PAGE = "/status"
 DATA_FOLDER = "/data/"
+CHART_FOLDER = "/chart/"
 STATIC_FOLDER = "/static/"
 
 PLACES = {

@@ -23,6 +23,7 @@ from barograph.markets.view import PERPETUALS
 from barograph.signals.methods import METHODS
 from barograph.signals.records import SIGNALS
 from barograph.site.briefs import brief_page_routes
+from barograph.site.chart_images import chart_image_routes
 from barograph.site.cross import cross_page_routes
 from barograph.site.developers.endpoints import developers_routes
 from barograph.site.developers.swagger import docs_routes
@@ -35,6 +36,7 @@ from barograph.site.overviews import overview_routes
 from barograph.site.paths import (
     BRIEFS_FOLDER,
     BRIEFS_PAGE,
+    CHART_FOLDER,
     CROSS_FOLDER,
     DATA_FOLDER,
     GUIDES_FOLDER,
@@ -65,6 +67,7 @@ SITEMAP_PATH = "/sitemap.xml"
 PAGE_PATHS = (*PAGES, MARKETS_CSV, ICON_PATH, SITEMAP_PATH)
 PAGE_FOLDERS = (
     BRIEFS_FOLDER,
+    CHART_FOLDER,
     CROSS_FOLDER,
     DATA_FOLDER,
     REFERENCE_FOLDER,
@@ -126,6 +129,7 @@ def page_routes(site: Site, parts: SiteParts) -> list[Router]:
         pricing_routes(site, terms),
         status_page_routes(site),
         series_routes(site, parts.source),
+        chart_image_routes(site, charts, parts.source),
         KeyPages(site.templates, parts.registrations, parts.limiter, site.board.clock).routes(),
         _static_routes(site),
         _sitemap_routes(site, catalog),
