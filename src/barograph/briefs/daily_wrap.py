@@ -121,7 +121,7 @@ def _numbers(evidence: MarketEvidence, day: _Day) -> list[tuple[str, str, str]]:
     first, last = day.ends
     funding, long_pct, value = last.funding_8h_pct, last.long_account_pct, last.open_interest_usd
     total = day.liquidated.total_usd
-    coins = _change(first.open_interest_coins, last.open_interest_coins)
+    coins = _change(first.open_interest_coins, last.open_interest_coins, " in coins")
     return [
         (
             "BTC price",
@@ -133,7 +133,7 @@ def _numbers(evidence: MarketEvidence, day: _Day) -> list[tuple[str, str, str]]:
             UNKNOWN if funding is None else f"{funding:+.4f} % per 8 h",
             _points(first.funding_8h_pct, funding, 4),
         ),
-        ("BTC open interest", UNKNOWN if value is None else usd(value), f"{coins} in coins"),
+        ("BTC open interest", UNKNOWN if value is None else usd(value), coins),
         (
             "BTC long accounts",
             UNKNOWN if long_pct is None else f"{long_pct:.1f} %",
@@ -156,12 +156,14 @@ def _lines(
         for base, known in day.hours.items()
         if known
     ]
-    measured = [f"{name} {value} ({change})" for name, value, change in numbers[1:-1]]
+    measured = [
+        f"{name.removeprefix('BTC ')} {value} ({change})" for name, value, change in numbers[1:-1]
+    ]
     span = span_text(*(each.at for each in day.ends)).partition(", ")[2]
     recorded = f"We recorded {day.hours_recorded} of {HOURS_PER_DAY} hours, {span}."
     return (
         f"{', '.join(prices)}.",
-        f"{'; '.join(measured)}.",
+        f"BTC {'; '.join(measured)}.",
         f"{_liquidation_line(evidence, day)} {recorded}",
     )
 
@@ -169,12 +171,12 @@ def _lines(
 def _liquidation_line(evidence: MarketEvidence, day: _Day) -> str:
     if evidence.lacks_liquidations:
         return "This venue doesn't publish all liquidations."
-    covered = f"{day.liquidated.watched_pct:.1f} % of the day covered"
+    covered = f"{round(day.liquidated.watched_pct, 1):g} % of the day covered"
     if day.liquidated.total_usd is None:
         return f"Liquidations unknown: {covered}, {evidence.min_watched_pct:g} % needed."
     earlier = day.before.total_usd
-    after = "" if earlier is None else f" after {usd(earlier)} the day before"
-    return f"{day.liquidated.text}{after}, {covered}."
+    after = "" if earlier is None else f", after {usd(earlier)} the day before"
+    return f"{day.liquidated.text}{after}; {covered}."
 
 
 def _inputs(day: _Day) -> dict[str, Json]:
@@ -202,10 +204,10 @@ def _quote(evidence: MarketEvidence, base: str) -> str:
     return evidence.majors[base].quote if base in evidence.majors else "USD"
 
 
-def _change(before: float | None, after: float | None) -> str:
+def _change(before: float | None, after: float | None, unit: str = "") -> str:
     if before is None or before <= 0 or after is None:
         return UNKNOWN
-    return f"{change_pct(before, after):+.1f} %"
+    return f"{change_pct(before, after):+.1f} %{unit}"
 
 
 def _points(before: float | None, after: float | None, decimals: int) -> str:

@@ -16,6 +16,7 @@ from barograph.kit.timestamps import (
     HOUR,
     MINUTE,
     SECOND,
+    day_text,
     iso_timestamp,
     span_text,
     time_text,
@@ -380,7 +381,7 @@ def etf_streak(evidence: MacroEvidence) -> Iterator[Draft]:
         subject=f"btc-{week.side}",
         headline=f"{usd(abs(week.flow_usd))} {way} BTC ETFs in five days, "
         f"{abs(week.share_pct):.2f} % of assets ({week.coverage_text})",
-        sentence=f"Net flow over the five days from {first.day} to {newest.day} was "
+        sentence=f"Net flow over the five days from {_day(first.day)} to {_day(newest.day)} was "
         f"{sign}{usd(abs(week.flow_usd))}, or {week.share_pct:+.2f} % of {usd(newest.aum_usd)} in "
         f"assets; {counted} of the five days had {week.side}. "
         f"Coverage: {week.coverage_text}.",
@@ -393,7 +394,9 @@ def etf_streak(evidence: MacroEvidence) -> Iterator[Draft]:
             "aum_usd": newest.aum_usd,
             "days": [{"day": each.day, "net_flow_usd": each.net_flow_usd} for each in week.days],
         },
-        cited=Citation("; ".join(sorted({each.source for each in week.days})), newest.day, read_at),
+        cited=Citation(
+            "; ".join(sorted({each.source for each in week.days})), _day(newest.day), read_at
+        ),
     )
 
 
@@ -411,8 +414,8 @@ def curve_turn_of_sign(evidence: MacroEvidence) -> Iterator[Draft]:
         subject="10y-3m",
         headline=f"US 10-year less 3-month yield turns {sign}: {100 * after.value:+.0f} bp",
         sentence=f"The US 10-year par yield less the 3-month one was {100 * after.value:+.0f} bp "
-        f"on {after.day} ({turn.us10y:.2f} % less {turn.us3m:.2f} %), after "
-        f"{100 * before.value:+.0f} bp on {before.day}.",
+        f"on {_day(after.day)} ({turn.us10y:.2f} % less {turn.us3m:.2f} %), after "
+        f"{100 * before.value:+.0f} bp on {_day(before.day)}.",
         coins=[],
         window=(day_start(before.day), day_start(after.day, following=True)),
         inputs={
@@ -423,7 +426,7 @@ def curve_turn_of_sign(evidence: MacroEvidence) -> Iterator[Draft]:
             "before_day": before.day,
             "before_slope_pct": before.value,
         },
-        cited=Citation(after.source, after.day, after.observed_at),
+        cited=Citation(after.source, _day(after.day), after.observed_at),
     )
 
 
@@ -437,13 +440,17 @@ def _rate(funding_rate_pct: float, interval_hours: float) -> str:
     return f"{eight_hour_rate(funding_rate_pct, interval_hours):+.4f} % per 8 h"
 
 
+def _day(day: str) -> str:
+    return day_text(day_start(day))
+
+
 def _standing(past: Sequence[tuple[int, float]], value: float, at: int, most: str) -> str:
     """Since when no value was more extreme: `the highest in 12 days`."""
     first = past[0][0] if past else at
     days = (at - max((then for then, each in past if each > value), default=first)) // DAY
-    if not days:
-        return f"among the {most} in {(at - first) // DAY} days"
-    return f"the {most} in {days} days" if days > 1 else f"the {most} in 24 hours"
+    if days > 1:
+        return f"the {most} in {days} days"
+    return f"among the {most} in {(at - first) // DAY} days"
 
 
 def _leader(hour: LiquidationHour, assets: Sequence[tuple[str, float]]) -> str:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from barograph.kit.json import Json, canonical
 from barograph.kit.text import ordinal, price, usd
-from barograph.kit.timestamps import SECOND, time_text
+from barograph.kit.timestamps import SECOND, day_text, time_text
 
 LABELS = {
     "after": "Venue after",
@@ -60,7 +60,7 @@ LABELS = {
 """The names of inputs in words."""
 
 UNKNOWN = "\N{EN DASH}"
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d(T[\d:.]+Z)?")
 
 
 def labelled(inputs: Mapping[str, Json]) -> Iterator[tuple[str, str]]:
@@ -82,7 +82,7 @@ def _shown(name: str, value: Json) -> str:
         return ", ".join(f"{key} {_shown(name, each)}" for key, each in value.items())
     if isinstance(value, (list, tuple)):
         return "; ".join(
-            f"{each['day']} {_shown('_usd', each['net_flow_usd'])}"
+            f"{_shown('day', each['day'])} {_shown('_usd', each['net_flow_usd'])}"
             if isinstance(each, dict)
             else str(each)
             for each in value
@@ -95,9 +95,11 @@ def _shown(name: str, value: Json) -> str:
 
 
 def _text(value: str) -> str:
-    if _TIME.fullmatch(value) is None:
+    found = _TIME.fullmatch(value)
+    if found is None:
         return value
-    return time_text(int(datetime.fromisoformat(value).timestamp()) * SECOND)
+    at = int(datetime.fromisoformat(f"{value[:10]}{found[1] or 'T00:00Z'}").timestamp()) * SECOND
+    return day_text(at) if found[1] is None else time_text(at)
 
 
 def _number(name: str, value: float) -> str:

@@ -29,8 +29,10 @@ def time_text(at: int) -> str:
 
 def span_text(start: int, end: int) -> str:
     """A span for people: `17 November, 18:00\N{EN DASH}19:00 UTC`, or two times and `to`."""
-    if start // DAY == end // DAY or end - start // DAY * DAY == DAY:
-        return f"{day_text(start)}, {_minute(start)}\N{EN DASH}{_minute(end)} UTC"
+    ends_at_midnight = end == (start // DAY + 1) * DAY
+    if start // DAY == end // DAY or ends_at_midnight:
+        until = "24:00" if ends_at_midnight else _minute(end)
+        return f"{day_text(start)}, {_minute(start)}\N{EN DASH}{until} UTC"
     return f"{time_text(start)} to {time_text(end)}"
 
 
