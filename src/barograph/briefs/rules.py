@@ -155,7 +155,7 @@ def liquidation_burst(evidence: MarketEvidence) -> Iterator[Draft]:
     assets = evidence.closed_hour_assets[:3]
     named = ", ".join(f"{asset} {usd(amount)}" for asset, amount in assets)
     longs = 100 * hour.long_usd / hour.total_usd
-    side = f"{longs:.0f} % longs" if longs >= HALF_PCT else f"{100 - longs:.0f} % shorts"
+    share, side = (longs, "long") if longs >= HALF_PCT else (100 - longs, "short")
     covered = evidence.trailing.liquidation_hours(evidence.min_watched_pct)
     week = [each.total_usd for each in covered if each.at > hour.at - WEEK_OF_HOURS * HOUR]
     such = 1 + sum(percentile_rank(each, known) >= BURST_PERCENTILE for each in week)
@@ -163,11 +163,12 @@ def liquidation_burst(evidence: MarketEvidence) -> Iterator[Draft]:
     largest = _standing(past, hour.total_usd, hour.at, "largest")
     yield Draft(
         subject="market",
-        headline=f"{usd(hour.total_usd)} liquidated in an hour, {side}{_leader(hour, assets)}",
+        headline=f"{usd(hour.total_usd)} liquidated in an hour, "
+        f"{share:.0f} % {side}s{_leader(hour, assets)}",
         sentence=f"{usd(hour.total_usd)} of positions were liquidated on "
-        f"{span_text(hour.at, hour.at + HOUR)}, {longs:.0f} % of them long. It is the "
+        f"{span_text(hour.at, hour.at + HOUR)}, {share:.0f} % of them {side}. It is the "
         f"{ordinal(such)} such hour in 7 days, {largest}, and the "
-        f"{ordinal(rank, 1)} percentile of {len(known)} covered hours. The largest: "
+        f"{ordinal(rank, 1)} percentile of {len(known)} covered hours. Most of it: "
         f"{named}. We covered {hour.watched_pct:g} % of that hour.",
         coins=[asset for asset, _ in assets],
         window=(hour.at, hour.at + HOUR),

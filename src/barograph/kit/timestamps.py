@@ -29,6 +29,8 @@ def time_text(at: int) -> str:
 
 def span_text(start: int, end: int) -> str:
     """A span for people: `17 November, 18:00\N{EN DASH}19:00 UTC`, or two times and `to`."""
+    if start // MINUTE == end // MINUTE:
+        return time_text(start)
     ends_at_midnight = end == (start // DAY + 1) * DAY
     if start // DAY == end // DAY or ends_at_midnight:
         until = "24:00" if ends_at_midnight else _minute(end)

@@ -165,7 +165,8 @@ def render_brief(templates: Templates, found: "BriefInList", chart: Markup | Non
         operator=OPERATOR,
         is_wrap=brief.rule == DAILY_WRAP,
         neighbours=found.neighbours,
-        citation=citation(brief, templates.base_url),
+        address=(address := _address(found, templates.base_url)),
+        citation=citation(brief, address),
         article=article(brief, templates.base_url),
         category_path=BriefsQuery(category=brief.category).path,
         coin_paths=[(coin, BriefsQuery(coin=coin).path) for coin in brief.coins],
@@ -193,11 +194,16 @@ def article(brief: Brief, base_url: str) -> dict[str, object]:
     }
 
 
-def citation(brief: Brief, base_url: str) -> str:
+def _address(found: "BriefInList", base_url: str) -> str:
+    version = f"/{found.brief.version}" if found.brief.version < found.current else ""
+    return f"{base_url}{BRIEFS_FOLDER}{found.brief.slug}{version}"
+
+
+def citation(brief: Brief, address: str) -> str:
     """A ready-made citation."""
     return (
         f"“{brief.headline}”, {SITE_NAME}, {utc_text(brief.published_at)} ({brief.source}). "
-        f"{base_url}{BRIEFS_FOLDER}{brief.slug} · {NOTICE}"
+        f"{address} · {NOTICE}"
     )
 
 
