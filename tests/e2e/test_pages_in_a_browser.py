@@ -44,7 +44,7 @@ CONTENT = {
     "cross-coin": {"#figures dd.big": 4, "#by-venue tbody tr": 3, "#citation": 1},
     "venues": {".cards h2": 3, ".cards tbody tr": 12},
     "briefs": {".cards li h2 a": 20, "a[rel=next]": 1},
-    "brief": {"article p": 2, "#inputs": 1, "#citation": 1},
+    "brief": {"article p": 2, "article td": 4, "main details > summary": 1, "#citation": 1},
     "guides": {".columns li h2 a": 27, ".columns li strong": 27},
     "guide": {".figures dd.big": 2},
     "signals": {"tbody tr th a": 8, "tbody tr strong": 8},

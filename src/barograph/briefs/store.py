@@ -123,7 +123,7 @@ async def written_by_key(queryable: Queryable) -> dict[str, list[Written]]:
     found: dict[str, list[Written]] = defaultdict(list)
     for key, *members in await queryable.fetch(_WRITTEN):
         found[key].append(Written(*members))
-    return found
+    return dict(found)
 
 
 def _row(brief: Brief) -> list[Value]:
