@@ -62,7 +62,7 @@ CONTENT = {
     "liquidations": {"#days .lead": 2, "#by-hour svg": 1, "tbody tr": 40},
     "liquidations-yesterday": {"[aria-current]:text-is('Yesterday')": 1, "#by-hour svg": 1},
     "briefs": {".cards li h2 a": 20, "a[rel=next]": 1},
-    "brief": {"article p": 2, "#inputs": 1, "#citation": 1},
+    "brief": {"article p": 2, "article td": 4, "main details > summary": 1, "#citation": 1},
     "guides": {".columns li h2 a": 27, ".columns li strong": 27},
     "guide": {".figures dd.big": 2},
     "signals": {"tbody tr th a": 8, "tbody tr strong": 8},

@@ -20,7 +20,7 @@ PATHS = [
     *(f"/guides/{guide.slug}" for guide in load_catalog(None).guides),
     *(f"/signals/{method.key}" for method in METHODS),
     *(f"/briefs/{brief.slug}" for brief in (NOTE, FOUND)),
-    *("/briefs?category=funding", "/briefs?coin=BTC"),
+    *("/briefs/category/funding", "/briefs/coin/BTC"),
 ]
 
 

@@ -48,6 +48,17 @@ class ReadingRow(NamedTuple):
     long_account_pct: float | None
     open_interest_coins: float | None = None
 
+    @property
+    def funding_8h_pct(self) -> float | None:
+        """The funding rate per eight hours."""
+        return _funding_8h(self.funding_rate_pct, self.funding_interval_hours)
+
+
+def _funding_8h(rate_pct: float | None, interval_hours: float | None) -> float | None:
+    if rate_pct is None or interval_hours is None:
+        return None
+    return eight_hour_rate(rate_pct, interval_hours)
+
 
 class RegimeChange(NamedTuple):
     """A new label and the rate that caused it."""
@@ -109,7 +120,8 @@ async def recent_record(
     since, until = now - TRAILING - DAY - 2 * HOUR, now + MINUTE
     for contract, base in bases.items():
         for row in await tx.fetch(_RECENT_HOURS, venue, contract, since, until):
-            trailing.add_hour(base, Hour(*row))
+            hour = Hour(*row[:-2])._replace(funding_8h_pct=_funding_8h(*row[-2:]))
+            trailing.add_hour(base, hour)
         for newest in (_LAST_SIGNED_SETTLEMENT, _LAST_SETTLEMENT):
             for row in await tx.fetch(newest, venue, contract, until):
                 trailing.add_settlement(FundingSettlement(*row))
@@ -292,7 +304,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING
 """
 _RECENT_HOURS = """
 SELECT at, last_price, open_interest_usd, long_account_pct, open_interest_coins,
-    origin = 'backfilled'
+    origin = 'backfilled', funding_rate_pct, funding_interval_hours
 FROM readings WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at >= $3 AND at <= $4
 ORDER BY at
 """

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Router
 
-from barograph.briefs.store import newest_slugs
+from barograph.briefs.store import newest_listed
 from barograph.discovery.endpoints import Descriptions
 from barograph.guides.catalog import Catalog
 from barograph.history.guards import Continuity
@@ -22,7 +22,7 @@ from barograph.markets.symbols import symbol_of
 from barograph.markets.view import PERPETUALS
 from barograph.signals.methods import METHODS
 from barograph.signals.records import SIGNALS
-from barograph.site.briefs import brief_page_routes
+from barograph.site.briefs import brief_page_routes, brief_paths
 from barograph.site.chart_images import chart_image_routes
 from barograph.site.cross import cross_page_routes
 from barograph.site.developers.endpoints import developers_routes
@@ -35,7 +35,6 @@ from barograph.site.markets import market_page_routes
 from barograph.site.overviews import overview_routes
 from barograph.site.paths import (
     BRIEFS_FOLDER,
-    BRIEFS_PAGE,
     CHART_FOLDER,
     CROSS_FOLDER,
     DATA_FOLDER,
@@ -191,7 +190,7 @@ def _lastmod(at: int | None) -> str:
 
 async def _known_paths(site: Site, catalog: Catalog) -> dict[str, int | None]:
     """Every page for crawlers, with the time it last changed; None if unknown."""
-    briefs = await newest_slugs(site.database, BRIEFS_IN_SITEMAP)
+    briefs = await newest_listed(site.database, BRIEFS_IN_SITEMAP)
     index = site.markets.contracts(site.board) or {}
     symbols = {symbol_of(index, each) for each in index.values()}
     market, signals = site.board.latest(PERPETUALS), site.board.latest(SIGNALS)
@@ -206,8 +205,7 @@ async def _known_paths(site: Site, catalog: Catalog) -> dict[str, int | None]:
         **dict.fromkeys(
             (SIGNALS_PAGE, *(SIGNALS_FOLDER + each.key for each in METHODS)), signals_at
         ),
-        BRIEFS_PAGE: max((at for _, at in briefs), default=None),
-        **{BRIEFS_FOLDER + slug: at for slug, at in briefs},
+        **brief_paths(briefs),
     }
 
 
