@@ -84,7 +84,7 @@ class SeriesReader:
 
     async def liquidation_days(self) -> LiquidationDays:
         """The last 24 hours and yesterday, by coin; raises as `reading` does."""
-        return await self._once(
+        return await self.once(
             "liquidation days",
             lambda tx, minute: liquidation_days(tx, self.venue, minute, self.min_watched_pct),
         )
@@ -110,7 +110,7 @@ class SeriesReader:
 
     async def liquidated_hour(self) -> LiquidatedHour:
         """Liquidations of the last hour by contract; raises as `reading` does."""
-        return await self._once(
+        return await self.once(
             "liquidated hour", lambda tx, minute: liquidated_hour(tx, self.venue, minute)
         )
 

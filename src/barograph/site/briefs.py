@@ -3,10 +3,9 @@
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from urllib.parse import urlencode
 
-from markupsafe import Markup
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -33,11 +32,15 @@ from barograph.briefs.store import (
     earlier_texts,
     texts_between,
 )
-from barograph.kit.database import Transaction
-from barograph.kit.timestamps import iso_timestamp
+from barograph.errors import NotFound, UpstreamUnavailable
+from barograph.kit.database import DatabaseUnavailable, Transaction
+from barograph.kit.timestamps import DAY, iso_timestamp
+from barograph.markets.samples import DAYS, Measure
 from barograph.markets.symbols import MAX_LENGTH, normalized
 from barograph.site.paths import BRIEFS_FOLDER, BRIEFS_PAGE
 from barograph.site.responses import Page, PageRouter
+from barograph.site.series import ChartReader, listed_contract
+from barograph.site.series_charts import Chart
 from barograph.site.site import Site
 from barograph.site.templating import SITE_NAME, Templates, utc_text
 
@@ -50,7 +53,7 @@ CACHED_BRIEFS = 256
 CATEGORY_FOLDER = f"{BRIEFS_FOLDER}category/"
 COIN_FOLDER = f"{BRIEFS_FOLDER}coin/"
 
-CHARTED = {
+CHARTED: dict[str, Measure | Literal["liquidations"]] = {
     "regime-change": "funding",
     "funding-flip": "funding",
     "funding-spread": "funding",
@@ -145,13 +148,13 @@ def render_list(templates: Templates, query: BriefsQuery, found: BriefsPage) -> 
     )
 
 
-def chart_of(brief: Brief) -> tuple[str, str] | None:
+def chart_of(brief: Brief) -> tuple[str, Measure | Literal["liquidations"]] | None:
     """The symbol and the measure of a brief's chart; None if it needs none."""
     measure = CHARTED.get(brief.rule)
     return None if measure is None or not brief.coins else (brief.coins[0], measure)
 
 
-def render_brief(templates: Templates, found: "BriefInList", chart: Markup | None = None) -> bytes:
+def render_brief(templates: Templates, found: "BriefInList", chart: Chart | None = None) -> bytes:
     """One text of a brief with its evidence, and links to other texts and briefs."""
     brief = found.brief
     return templates.render(
@@ -222,11 +225,11 @@ class BriefInList(NamedTuple):
     """The briefs of the day that a daily wrap is about."""
 
 
-def brief_page_routes(site: Site) -> PageRouter:
+def brief_page_routes(site: Site, charts: ChartReader) -> PageRouter:
     """The routes of the list and of every brief."""
     router = PageRouter()
     _route_list(router, site)
-    _route_brief(router, site)
+    _route_brief(router, site, charts)
     return router
 
 
@@ -262,11 +265,11 @@ def _route_list(router: PageRouter, site: Site) -> None:
         return await site.respond(request, render, query=query.text.encode() if is_cached else None)
 
 
-def _route_brief(router: PageRouter, site: Site) -> None:
+def _route_brief(router: PageRouter, site: Site, charts: ChartReader) -> None:
     # Cached, because rendering Markdown blocks the event loop.
     @lru_cache(maxsize=CACHED_BRIEFS)
-    def page(found: BriefInList) -> Page:
-        return Page(render_brief(site.templates, found))
+    def page(found: BriefInList, chart: Chart | None) -> Page:
+        return Page(render_brief(site.templates, found, chart))
 
     @router.get(f"{BRIEFS_FOLDER}{{slug}}")
     async def read_brief(request: Request, slug: str) -> Response:
@@ -274,7 +277,7 @@ def _route_brief(router: PageRouter, site: Site) -> None:
             found = await _read_brief(site, slug)
             if found is None:
                 raise HTTPException(404)
-            return page(found)
+            return page(found, await _chart(site, charts, found.brief))
 
         return await site.respond(request, render, query=b"" if _is_new(site, slug) else None)
 
@@ -284,9 +287,24 @@ def _route_brief(router: PageRouter, site: Site) -> None:
             found = await _read_brief(site, slug, version)
             if found is None:
                 raise HTTPException(404)
-            return page(found)
+            return page(found, await _chart(site, charts, found.brief))
 
         return await site.respond(request, render, query=None)
+
+
+async def _chart(site: Site, charts: ChartReader, brief: Brief) -> Chart | None:
+    """The chart of a brief with its moment marked; None if there is none, or no longer."""
+    shown, at = chart_of(brief), brief.window_end
+    if shown is None or at < site.board.clock() - DAYS[-1] * DAY:
+        return None
+    symbol, measure = shown
+    try:
+        if measure == "liquidations":
+            return await charts.liquidations_around(at)
+        name, _ = listed_contract(site, symbol)
+        return await charts.around(name, symbol, measure, at)
+    except (NotFound, UpstreamUnavailable, DatabaseUnavailable):
+        return None
 
 
 def _is_known(site: Site, coin: str | None) -> bool:

@@ -114,7 +114,7 @@ def page_routes(site: Site, parts: SiteParts) -> list[Router]:
         signal_page_routes(site),
         # Before the briefs, whose path template matches too.
         feed_file_routes(site, parts.source),
-        brief_page_routes(site),
+        brief_page_routes(site, charts),
         guide_page_routes(site, catalog),
         record_routes(site, parts.ledger, parts.logs, parts.continuity, parts.retention),
         developers_routes(

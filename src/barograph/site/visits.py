@@ -58,6 +58,7 @@ _WORDS = {
     "signal.changed": ("{key}", "{name} became {label}: {value}", f"{SIGNALS_FOLDER}{{key}}"),
     "regime.changed": (REGIME, "The {symbol} regime became {label}", f"{SIGNALS_FOLDER}{REGIME}"),
     "brief.published": ("{slug}", "{headline}", f"{BRIEFS_FOLDER}{{slug}}"),
+    "brief.updated": ("{slug}", "{headline}", f"{BRIEFS_FOLDER}{{slug}}"),
     "contract.listed": ("{contract}", "{contract} was listed", f"{MARKETS_FOLDER}{{symbol}}"),
     "contract.delisted": ("{contract}", "{contract} is no longer listed", ""),
     "feed.down": ("{feed}", "{part}: data became stale", STATUS_PAGE),
