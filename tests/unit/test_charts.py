@@ -298,7 +298,7 @@ def test_an_image_uses_only_colours_that_the_stylesheet_has_in_light_and_dark() 
     colours = [set(re.findall(r"(--[\w-]+):#[0-9a-f]{6}", each)) for each in (light, dark)]
     assert colours == [used, used]
     assert {"--trace", "--long", "--short", "--raised"} <= used
-    both = image_style(":root {--raised: light-dark(#fefefe, #010101);}" + css)
+    both = image_style(css + ":root {--raised: light-dark(#fefefe, #010101);}")
     assert re.findall(r"--raised:(\S{7})", both) == ["#fefefe", "#010101"]
     drawn = image(draw([1.0, 2.0]), ImageText("<BTC>", ("&" * 200, "", "")), style)
     root = ET.fromstring(drawn)

@@ -51,15 +51,13 @@ def image_style(stylesheet: str) -> str:
 
 
 def _colours(stylesheet: str) -> tuple[dict[str, str], dict[str, str]]:
-    """The variables in light and dark: as `light-dark()`, or first for light and then for dark."""
+    """The variables in light and dark; those without `light-dark()` are only among the first."""
     light: dict[str, str] = {}
     dark: dict[str, str] = {}
     for name, value in _VARIABLE.findall(stylesheet):
         both = _BOTH.fullmatch(value)
         if both is not None:
             light[name], dark[name] = both.groups()
-        elif name in light:
-            dark.setdefault(name, value)
         else:
             light[name] = value
     return light, dark
