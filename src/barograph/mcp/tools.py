@@ -177,7 +177,7 @@ TOOLS = (
     Tool(
         BRIEFS,
         "Briefs",
-        "Short analyses of recorded data, newest first. An error if the database fails.",
+        "Short analyses of the record, newest first. An error if the database fails.",
         _members(BriefList),
         {"limit": _limit(MIN_BRIEFS, DEFAULT_BRIEFS, MAX_BRIEFS)},
     ),
@@ -197,7 +197,7 @@ TOOLS = (
     Tool(
         STATUS,
         "Service status",
-        "Current API health and feed age. Call it when another tool fails.",
+        "API health and feed age. Call it when another tool fails.",
         _members(ServiceStatus),
     ),
     Tool(
