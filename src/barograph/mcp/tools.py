@@ -168,7 +168,7 @@ TOOLS = (
     Tool(
         CROSS,
         "Cross-venue",
-        "A coin at every exchange: price, funding per 8 h, one-sided open interest, totals (null "
+        "A coin at each venue: price, funding per 8 h, one-sided open interest, totals (null "
         "if a venue is missing), why one is left out. Without coin: the venues. "
         f"{_SECONDS_OLD}",
         {**_SOURCED, "venues": _entries(venue=_TEXT, state=_TEXT)},
@@ -197,7 +197,7 @@ TOOLS = (
     Tool(
         STATUS,
         "Service status",
-        "API health and feed age. Call it when another tool fails.",
+        "Current API health and feed age. Call it when another tool fails.",
         _members(ServiceStatus),
     ),
     Tool(
