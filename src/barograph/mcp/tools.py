@@ -221,8 +221,8 @@ TOOLS = (
     Tool(
         SERIES,
         "Series",
-        "Recorded history, oldest first; value null is a gap. Continue from next_from until it is "
-        "null. An error if the database fails.",
+        "Recorded history, oldest first; value null is a gap. Continue from next_from until null. "
+        "An error if the database fails.",
         {
             **_SOURCED,
             **dict.fromkeys(("measure", "unit"), _TEXT),
