@@ -279,9 +279,10 @@ def test_nothing_moves_while_a_chart_is_read(demo: Demo, browser: Browser, width
 
 
 def _places(page: Page) -> list[list[float]]:
-    """Where every part of the page is."""
+    """Where every visible part of the page is."""
     found: list[list[float]] = page.evaluate(
-        """() => [...document.querySelectorAll("section, h2, figure, figure > *")].map((each) => {
+        """() => [...document.querySelectorAll("section, h2, figure, figure > *")]
+          .filter((each) => each.checkVisibility()).map((each) => {
             const box = each.getBoundingClientRect();
             return [box.x + scrollX, box.y + scrollY, box.width, box.height].map(Math.round);
         })"""
@@ -350,8 +351,10 @@ def _is_for_payers(answer: httpx2.Response) -> bool:
 
 
 def _is_one_of_many(target: str) -> bool:
-    """Pages of contracts and coins are alike, and there are hundreds: three stand for them."""
-    found = re.match(r".*/(?:markets|data|cross)/([A-Z0-9]+)", target)
+    """Pages of contracts are alike, and so are combinations of filters: some stand for all."""
+    if re.match(r".*/markets(?:\.csv)?\?.*&.*&", target):
+        return True
+    found = re.match(r".*/(?:markets|data|cross|chart)/([A-Z0-9]+)", target)
     return found is not None and found[1] not in {"BTC", "ETH", "1000PEPE", "PEPE"}
 
 

@@ -73,7 +73,7 @@ def test_the_market_is_told_at_a_glance(service: Service) -> None:
     text = look(service).text
 
     assert "Funding of BTC perpetuals is balanced." in text
-    assert "live Regime neutral. Source: test venue. As of 2026-11-06 21:20 UTC" in text
+    assert "live Regime: neutral. Source: test venue. As of 2026-11-06 21:20 UTC" in text
     for figure in (
         "Asset Price (USDT) Funding per 8 h Open interest Long accounts",
         "BTC 67,000.5 — +0.0100 % $5.00B — 61.5 %",
@@ -291,8 +291,8 @@ def test_what_is_free_and_what_is_sold_stands_at_the_top(service: Service) -> No
 
     assert page.text.startswith("Barograph: the state of the crypto market, measured Skip")
     first, _, _ = page.text.partition("Funding of BTC perpetuals is balanced.")
-    assert "This page and its API are free and need no key. Only the Feed" in first
-    assert "(recorded market views) is paid. Pricing" in first
+    assert "Free, also as an API, without a key. Only Feed, our stances" in first
+    assert "(recorded market views), is paid. Pricing" in first
 
 
 def test_every_signal_is_there_also_when_it_is_too_old(service: Service) -> None:

@@ -62,7 +62,7 @@ def test_a_heatmap_has_a_cell_per_contract_with_its_numbers_and_tint(two: SiteSe
     by_funding, by_change = cells(two), cells(two, "/heatmap?by=change")
 
     assert by_funding["/markets/BTC"] == (
-        "tint-up-1",
+        "tint-0",
         "BTC: open interest $5.00B (65.9 %), funding +0.0100 % per 8 h, price in 24 h +11.67 %",
     )
     assert by_funding["/markets/ETH"][0] == "tint-down-1"
@@ -75,7 +75,7 @@ def test_the_table_of_a_heatmap_has_the_numbers_of_its_cells(two: SiteService) -
     page = two.look("/heatmap")
 
     assert [row[0] for row in page.tables[0][1:]] == ["BTC", "ETH", "1000PEPE"]
-    assert "or with an unknown one, are not drawn: 1." in page.text
+    assert "open interest is zero or unknown: 1." in page.text
     assert page.tables[0][1] == ["BTC", "$5.00B", "+0.0100 %", "+11.67 %"]
     assert "67 % in contracts where longs pay, 33 % where shorts pay." in page.text
 
@@ -127,7 +127,7 @@ def test_each_venue_has_its_rate_with_its_own_interval(two: SiteService) -> None
         "0.0700 hyperliquid over bybit",
     ]
     assert found["SOL"][1] == "—"
-    assert '<td data-head="Hyperliquid" class="tint-up-4">+0.0800 <small>1h</small></td>' in body
+    assert '<td data-head="Hyperliquid" class="tint-up-3">+0.0800 <small>1h</small></td>' in body
 
 
 def test_a_rate_that_does_not_count_has_no_tint_and_says_so(two: SiteService) -> None:
@@ -181,7 +181,8 @@ def test_one_sentence_says_how_much_of_yesterday_were_longs_and_how_complete_it_
     page = two.look("/liquidations?day=yesterday")
 
     assert (
-        "75.0 % of the liquidations at Bybit yesterday were longs: $300 of $400, which is complete."
+        "75.0 % of the liquidations at Bybit yesterday were longs: $300 of $400. "
+        "Both amounts are complete."
     ) in page.text
     assert "Bybit publishes every liquidation and we covered all of this time" in page.text
     by_coin, largest = page.tables
@@ -197,10 +198,10 @@ def test_what_is_missing_is_named_and_makes_a_lower_bound(two: SiteService) -> N
     liquidated(two, gap=2 * HOUR)
     page = two.look("/liquidations?day=yesterday").text
 
-    assert "$300 of $400, a lower bound with 91.66 % of the time covered." in page
-    assert "Missing: 2026-11-05 13:00 to 15:00 UTC. The amounts are lower bounds." in page
+    assert "$300 of $400. Both are lower bounds." in page
+    assert "Missing: 2026-11-05 13:00 to 15:00 UTC." in page
     assert "Other pages show no total below 95 % coverage." in page
-    assert "Lower bounds: every liquidation, 91.66 % of the time covered." in page
+    assert "every liquidation, and we covered 91.66 % of the time." in page
 
 
 def test_a_day_that_nobody_watched_is_unknown_and_not_zero(two: SiteService) -> None:
@@ -218,8 +219,8 @@ def test_liquidations_say_whose_they_are_while_another_venue_is_in_use(two: Site
     put(two, Publication.of(PERPETUALS, used))
 
     assert (
-        "Market data now comes from Hyperliquid, which publishes no liquidations. Liquidations "
-        "don't change venue: these are those of Bybit."
+        "Market data now comes from Hyperliquid, which publishes no liquidations. The "
+        "liquidations on this page are still from Bybit."
     ) in two.look("/liquidations").text
 
 

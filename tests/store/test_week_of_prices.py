@@ -10,7 +10,7 @@ from barograph.markets.series import WEEK_STEP, SeriesReader
 from barograph.markets.store import ReadingRow, record_rows
 from support.clock import START, HandClock
 
-NEWEST = START // WEEK_STEP * WEEK_STEP
+NEWEST = START // HOUR * HOUR
 FIRST = NEWEST - 7 * DAY
 
 
@@ -41,7 +41,7 @@ def test_a_week_has_a_price_every_four_hours_and_none_where_nothing_was_recorded
 
 
 @pytest.mark.both_engines
-def test_a_week_is_read_once_per_hour(database: Database, runner: asyncio.Runner) -> None:
+def test_a_week_is_read_once_per_ten_minutes(database: Database, runner: asyncio.Runner) -> None:
     clock = HandClock()
     _record(database, runner, {FIRST: 1.0})
     reader = SeriesReader(database, clock, 95, "bybit")
@@ -49,7 +49,7 @@ def test_a_week_is_read_once_per_hour(database: Database, runner: asyncio.Runner
     _record(database, runner, {NEWEST: 2.0})
 
     assert runner.run(reader.week("bybit")) is first
-    clock.pass_seconds(HOUR // 1_000)
+    clock.pass_seconds(600)
     assert runner.run(reader.week("bybit"))["BTCUSDT"][-1] == 2.0
 
 

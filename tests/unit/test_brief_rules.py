@@ -24,7 +24,7 @@ from barograph.briefs.rules import (
 )
 from barograph.briefs.tables import LABELS
 from barograph.kit.json import canonical
-from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp, time_text
+from barograph.kit.timestamps import DAY, HOUR, MINUTE, dated_text, iso_timestamp
 from barograph.markets.evidence import (
     FundingSettlement,
     Hour,
@@ -470,7 +470,7 @@ def test_a_brief_says_where_it_comes_from() -> None:
     assert brief.summary == (
         "BTC funding was -0.0025 % per 8 h at the settlement of 6 November, 21:00 UTC, after "
         "+0.0100 % per 8 h at the settlement of 6 November, 13:00 UTC. Source: test venue, as of "
-        "6 November, 21:00 UTC."
+        "6 November 2026, 21:00 UTC."
     )
     assert "\n| Rate at the settlement | -0.0025 % |\n" in brief.body
     how = "\n## How it was found\n\nThe funding rate of BTC, ETH or SOL changed its sign"
@@ -529,7 +529,7 @@ def test_no_brief_says_why_what_follows_or_what_to_do(month: list[Brief]) -> Non
 
 def test_every_summary_stands_alone_with_its_source_and_its_time(month: list[Brief]) -> None:
     for brief in month:
-        time = time_text(brief.published_at)
+        time = dated_text(brief.published_at)
         assert brief.summary.endswith(f" Source: {SOURCE}, as of {time}.")
         assert len(brief.summary) < 500
         assert len(brief.headline) < 120

@@ -280,7 +280,7 @@ def test_close_events_share_a_mark_and_each_is_named() -> None:
     root = expect_sound(chart.drawing)
     first, second = (each.findtext("title") or "" for each in of_class(root, "event"))
     assert f"<{far}>" in first
-    assert second.startswith("1 earlier events · ")
+    assert second.startswith("1 earlier event · ")
     assert second.count("UTC: <") == 3
     assert [each.at for each in chart.events] == [far, *reversed(close)]
     line = list(places(of_class(root, "moment")[0].attrib["d"]))

@@ -65,7 +65,7 @@ def test_no_two_meanings_share_a_hue(theme: int) -> None:
 
 
 def test_every_tint_that_a_page_may_use_has_a_colour() -> None:
-    edges = tints.CHANGE_EDGES
+    edges, _ = tints.CHANGE_EDGES
     used = {tints.change_tint(sign * each) for each in (0.0, *edges) for sign in (1, -1)}
 
     for name in {*used, tints.UNKNOWN}:

@@ -59,8 +59,8 @@ def test_funding_is_compared_with_the_rate_of_a_day_ago() -> None:
     _, by_interest, by_funding = day_movers(a_view(four_hourly, a_contract("B"), before=before))
 
     assert by_funding.movers == [
-        Mover("A", "A", "-0.0400 %", "tint-down-3", "from +0.0100"),
-        Mover("B", "B", "+0.0100 %", "tint-up-1", "from +0.0000"),
+        Mover("A", "A", "-0.0400 %", "tint-down-2", "from +0.0100"),
+        Mover("B", "B", "+0.0100 %", "tint-0", "from +0.0000"),
     ]
     assert by_interest.movers == [Mover("A", "A", "-50.0 %", "tint-down-4", "$10.00M")]
 

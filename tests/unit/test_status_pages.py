@@ -286,11 +286,11 @@ def test_every_part_that_people_know_comes_before_the_other_checks() -> None:
         (status({"last_update": None}, market_feed="down"), "We have no market data yet."),
         (
             status({"last_update": "2026-11-06T21:10:00.000Z"}, market_feed="down"),
-            "Market data is stale since 21:10 UTC.",
+            "Market data has been stale since 21:10 UTC.",
         ),
         (
             status({"last_update": "2026-11-05T12:04:00.000Z"}, market_feed="down"),
-            "Market data is stale since 2026-11-05 12:04 UTC.",
+            "Market data has been stale since 2026-11-05 12:04 UTC.",
         ),
         (status(database="down"), "The database is unavailable."),
         (status(liquidations="degraded"), "Degraded: Liquidations."),

@@ -74,7 +74,8 @@ def daily_wrap(evidence: MarketEvidence) -> Iterator[Draft]:
     at, newest = evidence.reading.as_of, evidence.trailing.newest_liquidation_hour
     start = _wrapped_day(at)
     hours = {base: _hours(evidence, base, start) for base in MAJORS}
-    if at - start - DAY < WRITTEN_FROM or len(hours["BTC"]) < MIN_HOURS:
+    known = sum(each.at < start + DAY for each in hours["BTC"])  # not the hour after midnight
+    if at - start - DAY < WRITTEN_FROM or known < MIN_HOURS:
         return
     if not evidence.lacks_liquidations and (newest is None or newest < start + DAY - HOUR):
         return  # the next reading knows the last hour
@@ -171,7 +172,7 @@ def _lines(
 def _liquidation_line(evidence: MarketEvidence, day: _Day) -> str:
     if evidence.lacks_liquidations:
         return "This venue doesn't publish all liquidations."
-    covered = f"{round(day.liquidated.watched_pct, 1):g} % of the day covered"
+    covered = f"{10 * day.liquidated.watched_pct // 1 / 10:g} % of the day covered"
     if day.liquidated.total_usd is None:
         return f"Liquidations unknown: {covered}, {evidence.min_watched_pct:g} % needed."
     earlier = day.before.total_usd

@@ -166,7 +166,7 @@ def liquidation_burst(evidence: MarketEvidence) -> Iterator[Draft]:
         headline=f"{usd(hour.total_usd)} liquidated in an hour, "
         f"{share:.0f} % {side}s{_leader(hour, assets)}",
         sentence=f"{usd(hour.total_usd)} of positions were liquidated on "
-        f"{span_text(hour.at, hour.at + HOUR)}, {share:.0f} % of them {side}. It is the "
+        f"{span_text(hour.at, hour.at + HOUR)}, {share:.0f} % of them {side}. This is the "
         f"{ordinal(such)} such hour in 7 days, {largest}, and the "
         f"{ordinal(rank, 1)} percentile of {len(known)} covered hours. Most of it: "
         f"{named}. We covered {hour.watched_pct:g} % of that hour.",
@@ -382,9 +382,9 @@ def etf_streak(evidence: MacroEvidence) -> Iterator[Draft]:
         subject=f"btc-{week.side}",
         headline=f"{usd(abs(week.flow_usd))} {way} BTC ETFs in five days, "
         f"{abs(week.share_pct):.2f} % of assets ({week.coverage_text})",
-        sentence=f"Net flow over the five days from {_day(first.day)} to {_day(newest.day)} was "
+        sentence=f"Net flow over the 5 days from {_day(first.day)} to {_day(newest.day)} was "
         f"{sign}{usd(abs(week.flow_usd))}, or {week.share_pct:+.2f} % of {usd(newest.aum_usd)} in "
-        f"assets; {counted} of the five days had {week.side}. "
+        f"assets; {counted} of the 5 days had {week.side}. "
         f"Coverage: {week.coverage_text}.",
         coins=["BTC"],
         window=(day_start(first.day), day_start(newest.day, following=True)),

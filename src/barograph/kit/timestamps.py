@@ -27,6 +27,11 @@ def time_text(at: int) -> str:
     return f"{day_text(at)}, {_minute(at)} UTC"
 
 
+def dated_text(at: int) -> str:
+    """The same for texts that are kept for years: `17 November 2026, 18:00 UTC`."""
+    return f"{day_text(at)} {iso_timestamp(at)[:4]}, {_minute(at)} UTC"
+
+
 def span_text(start: int, end: int) -> str:
     """A span for people: `17 November, 18:00\N{EN DASH}19:00 UTC`, or two times and `to`."""
     if start // MINUTE == end // MINUTE:

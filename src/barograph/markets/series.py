@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 from barograph.kit.caches import MinuteCache, SingleFlight
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Row, Transaction
-from barograph.kit.timestamps import DAY, HOUR
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.liquidation_days import liquidation_day
 from barograph.markets.liquidation_records import watched_between
 from barograph.markets.liquidations import Span, WatchedSpans
@@ -100,7 +100,7 @@ class SeriesReader:
     async def week(self, venue: str) -> Mapping[str, WeekOfPrices]:
         """The prices of the last week of every contract of a venue; raises as `reading` does.
 
-        They change with the hour, so the same mapping is returned until then.
+        They are read once per ten minutes, and the same mapping is returned until then.
         """
         return await self._hourly(venue, lambda tx, hour: weeks_of_prices(tx, venue, hour))
 
@@ -117,15 +117,16 @@ class SeriesReader:
     async def _hourly(
         self, key: Hashable, work: Callable[[Transaction, int], Coroutine[Any, Any, T]]
     ) -> T:
-        """Read once per hour and key, for every caller."""
-        hour = self._kept.minute // HOUR * HOUR
+        """Read once per ten minutes and key: new and back-filled hours come late."""
+        period = self._kept.minute // (10 * MINUTE)
         known = self._weeks.get(key)
-        if known is None or known[0] != hour:
+        if known is None or known[0] != period:
+            hour = self._kept.minute // HOUR * HOUR
 
             async def read() -> object:
                 return await self._database.read(lambda tx: work(tx, hour))
 
-            known = self._weeks[key] = hour, await self._reading.do(("week", key, hour), read)
+            known = self._weeks[key] = period, await self._reading.do(("week", key, period), read)
         return cast("T", known[1])
 
     async def once(
@@ -147,10 +148,9 @@ class SeriesReader:
 
 async def weeks_of_prices(tx: Transaction, venue: str, hour: int) -> dict[str, WeekOfPrices]:
     """The prices of every contract on the grid of the week that ends in this hour."""
-    newest = hour // WEEK_STEP * WEEK_STEP
-    first = newest - 7 * DAY
+    first = hour - 7 * DAY
     found: dict[str, list[float | None]] = {}
-    for contract, at, price in await tx.fetch(_WEEK, venue, first, newest, WEEK_STEP):
+    for contract, at, price in await tx.fetch(_WEEK, venue, first, hour, WEEK_STEP):
         if contract not in found:
             found[contract] = [None] * (7 * DAY // WEEK_STEP + 1)
         found[contract][(at - first) // WEEK_STEP] = price

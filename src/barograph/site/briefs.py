@@ -56,7 +56,6 @@ COIN_FOLDER = f"{BRIEFS_FOLDER}coin/"
 CHARTED: dict[str, Measure | Literal["liquidations"]] = {
     "regime-change": "funding",
     "funding-flip": "funding",
-    "funding-spread": "funding",
     "open-interest-move": "open-interest",
     "liquidation-burst": "liquidations",
     "positioning-extreme": "long-accounts",
@@ -151,7 +150,9 @@ def render_list(templates: Templates, query: BriefsQuery, found: BriefsPage) -> 
 def chart_of(brief: Brief) -> tuple[str, Measure | Literal["liquidations"]] | None:
     """The symbol and the measure of a brief's chart; None if it needs none."""
     measure = CHARTED.get(brief.rule)
-    return None if measure is None or not brief.coins else (brief.coins[0], measure)
+    if measure is None or (measure != "liquidations" and not brief.coins):
+        return None
+    return next(iter(brief.coins), ""), measure
 
 
 def render_brief(templates: Templates, found: "BriefInList", chart: Chart | None = None) -> bytes:

@@ -120,9 +120,10 @@ def table_rows(rows: Iterable[CrossRow], root: str) -> Markup:
 def _line(row: CrossRow, folder: str) -> str:
     coin = row.coin
     return (
-        f"{line_start(row, folder)}<td>{escape(venues_text(coin))}</td>"
-        f"<td>{escape(interest_text(coin))}</td><td>{escape(funding_text(coin))}</td>"
-        f"<td>{escape(spread_text(coin))}</td></tr>"
+        f'{line_start(row, folder)}<td data-head="Venues">{escape(venues_text(coin))}</td>'
+        f'<td data-head="Open interest">{escape(interest_text(coin))}</td>'
+        f'<td data-head="Weighted funding per 8 h">{escape(funding_text(coin))}</td>'
+        f'<td data-head="Widest spread">{escape(spread_text(coin))}</td></tr>'
     )
 
 

@@ -23,6 +23,9 @@ from barograph.site.tints import (
 
 By = Literal["funding", "change"]
 COLOURS: dict[By, str] = {"funding": "Funding per 8 h", "change": "Price change in 24 h"}
+UNKNOWN_SHOWN_PCT = 0.5
+"""A smaller share would be rounded to nothing."""
+
 _LETTER = 0.76
 """The width of a bold capital as a share of the font size; few are wider in any font."""
 
@@ -102,12 +105,16 @@ class Heatmap(NamedTuple):
         known = [(each.number(by), each.share_pct) for each in self.cells]
         up = sum(share for value, share in known if value is not None and value > 0)
         down = sum(share for value, share in known if value is not None and value < 0)
+        unknown = sum(share for value, share in known if value is None)
+        if self.cells and all(value is None for value, _ in known):
+            return f"{usd(self.total_usd)} of open interest. The changes of 24 hours are unknown."
+        rest = f", {unknown:.0f} % unknown" if unknown >= UNKNOWN_SHOWN_PCT else ""
         words = ("longs pay", "shorts pay")
         if by == "change":
             words = ("the price rose in 24 hours", "it fell")
         return (
             f"{usd(self.total_usd)} of open interest: {up:.0f} % in contracts where {words[0]}, "
-            f"{down:.0f} % where {words[1]}."
+            f"{down:.0f} % where {words[1]}{rest}."
         )
 
 
@@ -234,9 +241,9 @@ def _text(x: float, y: float, words: str, letters: float, kind: str) -> str:
 
 def legend(by: By) -> list[tuple[str, str]]:
     """Each tint with the number at which it begins."""
-    edges = FUNDING_EDGES if by == "funding" else CHANGE_EDGES
-    down = [(f"tint-down-{place}", f"{-edge:g}") for place, edge in enumerate(edges, 1)]
-    up = [(f"tint-up-{place}", f"+{edge:g}") for place, edge in enumerate(edges, 1)]
+    above, below = FUNDING_EDGES if by == "funding" else CHANGE_EDGES
+    down = [(f"tint-down-{place}", f"{-edge:g}") for place, edge in enumerate(below, 1)]
+    up = [(f"tint-up-{place}", f"+{edge:g}") for place, edge in enumerate(above, 1)]
     return [*reversed(down), ("tint-0", "0"), *up, (UNKNOWN, "unknown")]
 
 

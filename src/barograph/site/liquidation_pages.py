@@ -21,9 +21,9 @@ _PUBLISHED = {
 }
 
 
-def chosen_day(asked: str | None) -> Chosen:
-    """The requested day if there is one of this name, otherwise the last 24 hours."""
-    return next((each for each in get_args(Chosen) if each == asked), "latest")
+def chosen_day(asked: str | None) -> Chosen | None:
+    """The requested period, by default the last 24 hours; None if there is no such period."""
+    return next((each for each in get_args(Chosen) if each == (asked or "latest")), None)
 
 
 class CoinRow(NamedTuple):
@@ -84,18 +84,17 @@ class DayFacts(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """How much was liquidated, and how much of it were longs."""
+        """How much was liquidated, and what share of it was longs."""
         when = "yesterday" if self.key == "yesterday" else "in the last 24 hours"
         if not self.is_known:
             return f"We did not watch {self.venue.title} {when}, so the total is unknown."
         if self.total_usd <= 0:
             return f"We saw no liquidation at {self.venue.title} {when}."
         share = 100 * self.long_usd / self.total_usd
-        covered = f"a lower bound with {self.day.watched_pct:g} % of the time covered"
         return (
             f"{share:.1f} % of the liquidations at {self.venue.title} {when} were longs: "
-            f"{usd(self.long_usd)} of {usd(self.total_usd)}, "
-            f"{'which is complete' if self.is_complete else covered}."
+            f"{usd(self.long_usd)} of {usd(self.total_usd)}. "
+            f"{'Both amounts are complete.' if self.is_complete else 'Both are lower bounds.'}"
         )
 
     @property
@@ -107,13 +106,11 @@ class DayFacts(NamedTuple):
         if self.unwatched:
             published += f", except those of {_contracts(self.unwatched)}"
         if self.is_complete:
-            return f"{published} and we covered all of this time, so the numbers are complete."
+            return f"{published} and we covered all of this time."
         if self.day.watched_pct >= ALL:
-            return f"{published}. We covered all of this time. The amounts are lower bounds."
+            return f"{published}. We covered all of this time."
         covered = f"We covered {self.day.watched_pct:g} % of this time"
-        return (
-            f"{published}. {covered}. {self._missing} The amounts are lower bounds.{self._little}"
-        )
+        return f"{published}. {covered}. {self._missing}{self._little}"
 
     @property
     def _missing(self) -> str:
@@ -123,7 +120,8 @@ class DayFacts(NamedTuple):
         if len(gaps) == 1:
             return f"Missing: {listed}."
         lost = _lasting(sum(end - start for start, end in gaps))
-        return f"Missing: {lost} in {len(gaps)} gaps, the longest {listed}."
+        which = ", the longest" if len(gaps) > GAPS_SHOWN else ""
+        return f"Missing: {lost} in {len(gaps)} gaps{which}: {listed}."
 
     @property
     def _little(self) -> str:
@@ -135,11 +133,12 @@ class DayFacts(NamedTuple):
     def note(self) -> str:
         """The same in a few words, for each table."""
         if not self.is_known:
-            return "Unknown: we did not watch."
+            return "Unknown: we covered none of this time."
         kind = {"all": "every liquidation", "largest per second": "only the largest per second"}
         published = kind.get(self.venue.liquidations, "only some liquidations")
         bound = "Complete" if self.is_complete else "Lower bounds"
-        return f"{bound}: {published}, {self.day.watched_pct:g} % of the time covered."
+        covered = f"we covered {self.day.watched_pct:g} % of the time"
+        return f"{bound}: the venue publishes {published}, and {covered}."
 
     @property
     def rows(self) -> list[CoinRow]:
@@ -160,8 +159,8 @@ def in_use_text(venue: Venue, in_use: Venue) -> str:
         return ""
     none = ", which publishes no liquidations" if in_use.liquidations == "none" else ""
     return (
-        f"Market data now comes from {in_use.title}{none}. Liquidations don't change venue: these "
-        f"are those of {venue.title}."
+        f"Market data now comes from {in_use.title}{none}. The liquidations on "
+        f"this page are still from {venue.title}."
     )
 
 

@@ -68,7 +68,7 @@ def columns_of(venue: str) -> tuple[Column, ...]:
     _ = "\u00a0"  # units stay with their numbers
     return (
         Column("symbol", "Symbol", "The base asset of the contract"),
-        Column("price", price_heading(venue), "Multiplier contracts are priced per 1,000 coins"),
+        Column("price", price_heading(venue), "1000PEPE is priced per 1,000 coins"),
         Column("change", f"24{_}h{_}%", "Change of the price in 24 hours"),
         Column(
             "funding",
@@ -279,7 +279,7 @@ def _notes(view: MarketView, rows: Sequence[MarketRow], *, has_weeks: bool) -> I
         covered = view.liquidations.watched_pct
         yield f"Liquidations cover {covered:.4g} % of the last 24 hours."
     if not any(row.number("change") is not None for row in rows):
-        yield "24-hour changes are unknown: we have no record of the hour of a day ago."
+        yield "24-hour changes are unknown: we have no record from 24 hours ago."
     if not has_weeks:
         yield "The 7-day column is empty, because recorded prices are temporarily unavailable."
 
@@ -419,7 +419,7 @@ def _csv_row(row: MarketRow, as_of: str) -> str:
         (
             *(row.symbol or each.base, each.contract, price, each.quote, change, week, funding),
             *(each.funding_rate_pct, each.funding_interval_hours),
-            *(iso_timestamp(each.next_funding_time), interest, interest_change),
+            *(each.next_funding_time, interest, interest_change),
             *(longs, shorts, share, as_of),
         )
     )

@@ -3,6 +3,7 @@
 import asyncio
 
 from markupsafe import Markup
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -59,6 +60,8 @@ def overview_routes(site: Site, charts: ChartReader) -> PageRouter:
     @router.get(LIQUIDATIONS_PAGE)
     async def read_liquidations(request: Request) -> Response:
         day = chosen_day(request.query_params.get("day"))
+        if day is None:  # a dated link must not show other data
+            raise HTTPException(404)
         query = b"" if day == "latest" else f"day={day}".encode()
         return await site.respond(
             request, lambda now: _liquidations(site, charts, day, now), query=query
@@ -133,7 +136,8 @@ async def _liquidations(site: Site, charts: ChartReader, day: Chosen, now: int) 
     days = _days(site, found, venue)
     chosen = next(each for each in days if each.key == day)
     in_use = site.board.latest(PERPETUALS)
-    bound, listed = _bound(site, found, now), site.markets.contracts(site.board) or {}
+    heard_at = _heard_at(site, found)
+    bound, listed = _bound(site, heard_at, now), site.markets.contracts(site.board) or {}
     body = site.templates.render(
         "liquidations.html",
         here=MARKETS_PATH,
@@ -143,7 +147,7 @@ async def _liquidations(site: Site, charts: ChartReader, day: Chosen, now: int) 
         chart=await _by_hour(charts, found, chosen),
         symbols={symbol for symbol in listed if is_normalized(symbol)},
         bound=bound,
-        heard_at=found.heard_at,
+        heard_at=heard_at,
         other="" if in_use is None else in_use_text(venue, VENUES[in_use.venue]),
         api_path=LIQUIDATIONS_PATH,
     )
@@ -160,9 +164,16 @@ def _days(site: Site, found: LiquidationDays, venue: Venue) -> list[DayFacts]:
     ]
 
 
-def _bound(site: Site, found: LiquidationDays, now: int) -> int | None:
-    """Until when the last 24 hours are current; None if they are not."""
-    heard_at, limit = found.heard_at, site.cross.limits.liquidations
+def _heard_at(site: Site, found: LiquidationDays) -> int | None:
+    """Up to when we watched: the record is read only once per minute, the board is newer."""
+    counted = site.markets.liquidations(site.board, site.series.venue)
+    times = (found.heard_at, None if counted is None else counted.watched_until)
+    return max((each for each in times if each is not None), default=None)
+
+
+def _bound(site: Site, heard_at: int | None, now: int) -> int | None:
+    """When the last 24 hours stop being current; None if they are not."""
+    limit = site.cross.limits.liquidations
     return None if heard_at is None or not is_fresh(heard_at, limit, now) else heard_at + limit
 
 

@@ -140,7 +140,7 @@ def _stale_text(status: ServiceStatus) -> str:
     if since > now:
         return "The market data is incomplete."
     day = "" if since // DAY == now // DAY else f"{date_and_time(since)[:10]} "
-    return f"Market data is stale since {day}{date_and_time(since)[11:]}."
+    return f"Market data has been stale since {day}{date_and_time(since)[11:]}."
 
 
 def title_of(name: str) -> str:

@@ -2,17 +2,20 @@
 
 from bisect import bisect_right
 
-FUNDING_EDGES = (0.005, 0.015, 0.03, 0.06)
-"""In percent per 8 hours. The usual rate of 0.01 has the faintest tint."""
+Edges = tuple[tuple[float, ...], tuple[float, ...]]
+"""Where the tints begin: above zero, and below it without the sign."""
 
-CHANGE_EDGES = (0.5, 2.0, 5.0, 10.0)
+FUNDING_EDGES: Edges = ((0.015, 0.03, 0.06, 0.12), (0.005, 0.03, 0.06, 0.12))
+"""In percent per 8 hours, from the bands of the regime: the resting rate of 0.01 has no tint."""
+
+CHANGE_EDGES: Edges = ((0.5, 2.0, 5.0, 10.0),) * 2
 """In percent."""
 
 UNKNOWN = "tint-unknown"
 
 
 def funding_tint(funding_8h_pct: float | None) -> str:
-    """`tint-0` for nothing, `tint-up-1` to `tint-up-4` if longs pay, `tint-down-…` if shorts do."""
+    """`tint-0` at rest, `tint-up-1` to `tint-up-4` if longs pay, `tint-down-…` if shorts do."""
     return _tint(funding_8h_pct, FUNDING_EDGES)
 
 
@@ -21,8 +24,8 @@ def change_tint(change_pct: float | None) -> str:
     return _tint(change_pct, CHANGE_EDGES)
 
 
-def _tint(value: float | None, edges: tuple[float, ...]) -> str:
+def _tint(value: float | None, edges: Edges) -> str:
     if value is None:
         return UNKNOWN
-    strength = bisect_right(edges, abs(value))
+    strength = bisect_right(edges[value < 0], abs(value))
     return f"tint-{'up' if value > 0 else 'down'}-{strength}" if strength else "tint-0"

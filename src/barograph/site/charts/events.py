@@ -80,8 +80,9 @@ def _groups(
 
 def _mark(group: Sequence[ChartEvent], box: Box, x: Callable[[int], float]) -> str:
     texts = [f"{instant(each.at)}: {each.text}" for each in group[-TEXTS_SHOWN:]]
-    if len(group) > TEXTS_SHOWN:
-        texts.insert(0, f"{len(group) - TEXTS_SHOWN} earlier events")
+    more = len(group) - TEXTS_SHOWN
+    if more > 0:
+        texts.insert(0, f"{more} earlier event{'' if more == 1 else 's'}")
     left = x(group[0].at) - MARK / 2
     return _titled("event", f"M{number(left)} {number(box.top - 7)}h7l-3.5 6z", " · ".join(texts))
 

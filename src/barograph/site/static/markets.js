@@ -103,7 +103,8 @@ function renewLinks(table, choice) {
 
 function watched() {
   try {
-    return new Set(JSON.parse(localStorage.getItem(WATCHED)) ?? []);
+    const kept = JSON.parse(localStorage.getItem(WATCHED)) ?? [];
+    return new Set(Array.isArray(kept) ? kept.filter((each) => typeof each === "string") : []);
   } catch {
     return new Set(); // no storage, or something else is stored
   }
@@ -172,7 +173,8 @@ function renewTable(fresh) {
   if (old === null || place === null) return;
   const table = listed();
   const other = place.querySelector("table");
-  if (table === null || other === null) {
+  // Without a table, or with the headings of another venue, everything is replaced.
+  if (table?.tHead.textContent !== other?.tHead.textContent || table === null) {
     old.replaceWith(document.adoptNode(place));
     waiting = null;
     if (listed() !== null) restore(listed());

@@ -28,9 +28,9 @@
     return { isNew, since };
   }
 
-  // An id beyond the newest event is of another log.
+  // An id beyond the newest event comes from another log.
   function isLook(found, last) {
-    return Number.isInteger(found?.id) && Number.isInteger(found.at) && found.id <= last;
+    return Number.isInteger(found?.id) && found.at > 0 && found.at <= Date.now() && found.id <= last;
   }
 
   function show(place, since) {
