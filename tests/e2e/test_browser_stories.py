@@ -351,8 +351,12 @@ def _is_for_payers(answer: httpx2.Response) -> bool:
 
 
 def _is_one_of_many(target: str) -> bool:
-    """Pages of contracts are alike, and so are combinations of filters: some stand for all."""
-    if re.match(r".*/markets(?:\.csv)?\?.*&.*&", target):
+    """Pages of contracts, of briefs and of filters are alike, and there are hundreds of each.
+
+    Some stand for all, because one address may cause only 600 renders per minute.
+    """
+    filtered = re.match(r".*/(?:markets(?:\.csv)?\?.*&.*&|briefs/coin/.*\?)", target)
+    if filtered or re.match(r".*/briefs/(?:daily-wrap-)?\d{4}-\d\d-\d[1-9]", target):
         return True
     found = re.match(r".*/(?:markets|data|cross|chart)/([A-Z0-9]+)", target)
     return found is not None and found[1] not in {"BTC", "ETH", "1000PEPE", "PEPE"}
