@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from barograph.badges.svg import BLUE, Badge, Style, render
+from barograph.badges.svg import MEASURED, Badge, Style, render
 from benchmarks.plan import Plan
 from benchmarks.processes import BenchmarkFailed
 from benchmarks.table import Section, at_least
@@ -68,7 +68,7 @@ def measure(plan: Plan, _folder: Path) -> Section:
 def _badges(style: Style, number: int) -> list[Badge]:
     messages = (f"+{number}.{each:04d} % / 8h" for each in range(BATCH))
     return [
-        Badge("BTC funding", message, BLUE, style, f"BTC funding: {message}", DESCRIPTION)
+        Badge("BTC funding", message, MEASURED, style, f"BTC funding: {message}", DESCRIPTION)
         for message in messages
     ]
 

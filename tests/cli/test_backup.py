@@ -198,7 +198,8 @@ def test_older_backup_is_upgraded_and_newer_one_refused(backup: Path, tmp_path: 
     newer = ("history_origin", "events", "liquidation_files", "liquidation_file_parts")
     hooks = ("webhooks", "webhook_deliveries", "webhook_keys")
     older = (
-        *(f"DROP TABLE {table}" for table in (*newer, *hooks)),
+        *(f"DROP TABLE {table}" for table in (*newer, *hooks, "brief_versions")),
+        *(f"ALTER TABLE briefs DROP COLUMN {name}" for name in ("version", "first_published_at")),
         "DROP INDEX liquidations_by_contract",
         "DELETE FROM schema_migrations WHERE number >= 17",
     )

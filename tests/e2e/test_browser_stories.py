@@ -136,7 +136,44 @@ def test_markets_are_searched_and_sorted_where_they_stand(demo: Demo, browser: B
         assert look.page.locator("tbody tr:visible").count() < everything
 
 
-@pytest.mark.parametrize(("sort", "column"), [("price", 1), ("funding", 3), ("long-accounts", 6)])
+def test_a_watchlist_is_kept_in_the_browser_and_its_csv_has_the_same_rows(
+    demo: Demo, browser: Browser
+) -> None:
+    with looking(browser, demo.base_url) as look:
+        look.page.goto("/markets?sort=symbol&order=asc")
+        for symbol in ("SOL", "BTC"):
+            look.page.get_by_role("button", name=f"Watch {symbol}", exact=True).click()
+        look.page.get_by_role("link", name="Watchlist").click()
+        shown = look.page.locator("tbody tr:visible")
+        expect(shown).to_have_count(2)
+        look.page.reload()
+        expect(shown).to_have_count(2)
+        assert look.page.url.endswith("?sort=symbol&order=asc&watch=1")
+        address = str(look.page.locator("[data-csv]").get_attribute("href"))
+        lines = httpx2.get(urljoin(demo.base_url, address)).text.splitlines()[1:]
+        assert [line.partition(",")[0] for line in lines] == ["BTC", "SOL"]
+        assert look.violations() == []
+        assert look.problems == []
+
+
+def test_a_slash_leads_to_the_search_and_escape_clears_it(demo: Demo, browser: Browser) -> None:
+    with looking(browser, demo.base_url) as look:
+        look.page.goto("/markets?crowd=long")
+        shown = look.page.locator("tbody tr:visible")
+        everything = shown.count()
+        look.page.keyboard.press("/")
+        look.page.keyboard.type("no such coin")
+        expect(shown).to_have_count(0)
+        assert look.page.url.endswith("?crowd=long&q=no+such+coin")
+        look.page.keyboard.press("Escape")
+        expect(shown).to_have_count(everything)
+        assert look.page.url.endswith("?crowd=long")
+
+
+@pytest.mark.parametrize(
+    ("sort", "column"),
+    [("price", 1), ("change", 2), ("funding", 3), ("week", 6), ("long-accounts", 8)],
+)
 def test_markets_are_sorted_by_what_their_rows_show(
     sort: str, column: int, demo: Demo, browser: Browser
 ) -> None:
@@ -158,11 +195,11 @@ def _sorted(page: Page, sort: str, column: int) -> list[float]:
         """([sort, column]) => {
             document.querySelector(`th[data-sort="${sort}"] a`).click();
             const rows = [...document.querySelectorAll("tbody tr")];
-            return rows.map((row) => row.cells[column].textContent);
+            return rows.map((row) => row.cells[column].firstChild.textContent);
         }""",
         [sort, column],
     )
-    return [float(each.removesuffix(" %").replace(",", "")) for each in shown if each != "—"]
+    return [float(each.replace(",", "")) for each in shown if each != "—"]
 
 
 def test_a_chart_tells_the_value_under_the_pointer(demo: Demo, browser: Browser) -> None:
@@ -197,7 +234,7 @@ def test_a_chart_is_read_by_keys(demo: Demo, browser: Browser) -> None:
     with looking(browser, demo.base_url) as look:
         look.page.goto("/")
         chart = look.page.locator("svg[data-series]").first
-        look.page.locator("#charts a").nth(1).focus()
+        look.page.locator("#charts figcaption").first.locator("a").last.focus()
         look.page.keyboard.press("Tab")
         expect(chart).to_be_focused()
         readout = _readout(chart)
@@ -214,6 +251,50 @@ def test_a_chart_is_read_by_keys(demo: Demo, browser: Browser) -> None:
         expect(chart).not_to_be_focused()
         expect(readout).not_to_contain_text("UTC: ")
         assert readout.get_attribute("aria-live") is None
+
+
+@pytest.mark.parametrize("width", [1280, 390, 320])
+def test_nothing_moves_while_a_chart_is_read(demo: Demo, browser: Browser, width: int) -> None:
+    view = PHONE._replace(name=str(width), width=width)
+    with looking(browser, demo.base_url, view, has_touch=True) as look:
+        look.page.clock.install()  # nothing is replaced meanwhile
+        for path in ("/?days=30", "/markets/BTC?days=30"):
+            look.page.goto(path)
+            for chart in look.page.locator("svg[data-series]").all():
+                before = _places(look.page)
+                chart.hover()
+                expect(_readout(chart)).to_contain_text("UTC: ")
+                expect(chart.locator(".dot")).to_have_count(1)
+                assert _places(look.page) == before
+                _expect_readable(chart)
+                chart.tap()
+                assert _places(look.page) == before
+                chart.focus()
+                for key in ("Home", "ArrowRight", "End"):
+                    look.page.keyboard.press(key)
+                    expect(_readout(chart)).to_contain_text("UTC: ")
+                    _expect_readable(chart)
+                assert _places(look.page) == before
+        assert look.problems == []
+
+
+def _places(page: Page) -> list[list[float]]:
+    """Where every visible part of the page is."""
+    found: list[list[float]] = page.evaluate(
+        """() => [...document.querySelectorAll("section, h2, figure, figure > *")]
+          .filter((each) => each.checkVisibility()).map((each) => {
+            const box = each.getBoundingClientRect();
+            return [box.x + scrollX, box.y + scrollY, box.width, box.height].map(Math.round);
+        })"""
+    )
+    return found
+
+
+def _expect_readable(chart: Locator) -> None:
+    """The value is shown whole."""
+    assert _readout(chart).evaluate(
+        "(each) => each.scrollHeight <= each.clientHeight && each.scrollWidth <= each.clientWidth"
+    )
 
 
 def test_values_that_did_not_come_are_asked_for_again(demo: Demo, browser: Browser) -> None:
@@ -270,8 +351,14 @@ def _is_for_payers(answer: httpx2.Response) -> bool:
 
 
 def _is_one_of_many(target: str) -> bool:
-    """Pages of contracts and coins are alike, and there are hundreds: three stand for them."""
-    found = re.match(r".*/(?:markets|data|cross)/([A-Z0-9]+)", target)
+    """Pages of contracts, of briefs and of filters are alike, and there are hundreds of each.
+
+    Some stand for all, because one address may cause only 600 renders per minute.
+    """
+    filtered = re.match(r".*/(?:markets(?:\.csv)?\?.*&.*&|briefs/coin/.*\?)", target)
+    if filtered or re.match(r".*/briefs/(?:daily-wrap-)?\d{4}-\d\d-\d[1-9]", target):
+        return True
+    found = re.match(r".*/(?:markets|data|cross|chart)/([A-Z0-9]+)", target)
     return found is not None and found[1] not in {"BTC", "ETH", "1000PEPE", "PEPE"}
 
 
@@ -311,7 +398,7 @@ def test_a_value_goes_live_and_is_called_stale_when_the_exchange_stops(
             figures = look.page.locator("#figures")
             _take_turns(look, lambda: figures.inner_html().strip() == "", "no figures")
             expect(look.page.locator("#cite")).to_be_empty()
-            expect(unknown).to_have_count(len(MARKET_METHODS))
+            expect(unknown).to_have_count(len(MARKET_METHODS) - 1)
         finally:
             _barograph(demo, "demo", "fault", "exchange", "off")
         _take_turns(look, lambda: pill.inner_text() == "live", "live again")
@@ -350,6 +437,51 @@ def _take_turns(look: Look, is_shown: Callable[[], bool], what: str) -> None:
 def _pass_time(look: Look, time: timedelta) -> None:
     """Let the page, whose clock can be moved, be so much older at once."""
     look.page.clock.fast_forward(time // timedelta(milliseconds=1))
+
+
+REST = timedelta(minutes=31)
+"""After so long without the page, the next look is another visit."""
+
+_COME_BACK = """(fewer) => {
+    const id = Number(document.getElementById("visits").dataset.last) - fewer;
+    const seen = { at: Date.now() - 24 * 3_600_000, id };
+    localStorage.setItem("barograph.visits", JSON.stringify({ seen }));
+}"""
+
+
+def test_a_visitor_who_comes_back_reads_what_changed(demo: Demo, browser: Browser) -> None:
+    with looking(browser, demo.base_url) as look:
+        look.page.clock.install()
+        look.page.goto("/")
+        visits = look.page.locator("#visits")
+        expect(visits).to_be_hidden()
+        look.page.evaluate(_COME_BACK, 100)
+        for _ in range(2):  # a reload belongs to the same visit
+            look.page.goto("/")
+            expect(visits.locator("li a:visible")).to_have_count(8)
+            expect(visits.get_by_text("Nothing changed.")).to_be_hidden()
+        assert look.violations() == []
+
+        look.page.evaluate(_COME_BACK, 0)
+        look.page.goto("/")
+        expect(visits.get_by_text("Nothing changed.")).to_be_visible()
+        before = visits.locator("time").first.inner_text()
+        _pass_time(look, REST)
+        _take_turns(
+            look, lambda: visits.locator("time").first.inner_text() != before, "a new visit"
+        )
+        assert look.problems == []
+
+
+def test_a_browser_that_keeps_nothing_has_only_first_visits(demo: Demo, browser: Browser) -> None:
+    with looking(browser, demo.base_url) as look:
+        look.page.add_init_script(
+            "Object.defineProperty(window, 'localStorage', { get() { throw new Error('no'); } })"
+        )
+        for _ in range(2):
+            look.page.goto("/", wait_until="networkidle")
+            expect(look.page.locator("#visits")).to_be_hidden()
+        assert look.problems == []
 
 
 def test_news_take_nobody_from_where_they_are(demo: Demo, browser: Browser) -> None:
@@ -421,8 +553,10 @@ def test_a_page_that_hears_nothing_new_says_at_its_bound_that_it_is_stale(
         expect(look.page.locator("h1")).to_have_text("We don't have a current market reading.")
         price = look.page.locator("#figures .big").first
         expect(price).to_have_css("text-decoration-line", "line-through")
+        measure = look.page.locator("#figures .measure").first
+        expect(measure).to_have_css("text-decoration-line", "line-through")
         expect(look.page.locator("#signals-now .big", has_text="unknown")).to_have_count(
-            len(MARKET_METHODS)
+            len(MARKET_METHODS) - 1
         )
         assert look.page.evaluate("window.heard") == ["Page status: stale"]
         assert look.violations() == []

@@ -8,6 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from barograph import NOTICE
+from barograph.badges.gauge import GaugeContent, render_gauge
 from barograph.kit.documents import FOREVER, Document, HotKey
 from barograph.kit.timestamps import DAY
 from barograph.signals.methods import METHODS
@@ -402,7 +403,7 @@ def test_the_badges_are_described_with_their_parameters(badges: Badges) -> None:
         f"/badge/{name}.{form}"
         for name in ("record", "regime", "funding/{symbol}", "signal/{key}", "status")
         for form in ("svg", "json")
-    }
+    } | {"/badge/gauge.svg"}
     for path, item in paths.items():
         responses = item["get"]["responses"]
         media = "image/svg+xml" if path.endswith(".svg") else "application/json"
@@ -412,3 +413,23 @@ def test_the_badges_are_described_with_their_parameters(badges: Badges) -> None:
         assert all(list(each["content"]) == [media] for each in responses.values())
     names = [each.get("name") for each in paths["/badge/record.svg"]["get"]["parameters"]]
     assert names == ["sinceDate", "style", None]
+
+
+def test_the_gauge_shows_the_regime_and_its_rate_while_the_market_is_fresh(badges: Badges) -> None:
+    fresh = badges.ask("/badge/gauge.svg")
+    badges.clock.now += BOUND_MS
+    stale = badges.ask("/badge/gauge.svg")
+
+    drawn = ET.fromstring(fresh.body)
+    assert drawn.get("aria-label") == "BTC funding regime: neutral, +0.0100 % / 8h"
+    assert {"neutral", "shorts pay", "longs pay"} <= {each.text for each in drawn.iter()}
+    assert b"simulated" not in fresh.body
+    assert fresh.headers["cache-control"] == "public, max-age=600"
+    assert (stale.status, stale.headers["cache-control"]) == (200, "public, max-age=60")
+    assert b"BTC funding: unavailable" in stale.body
+    assert b' class="m"' not in stale.body
+    assert fresh.headers.keys() == stale.headers.keys()
+
+
+def test_the_gauge_of_a_demo_says_that_its_data_is_simulated() -> None:
+    assert "simulated data" in render_gauge(GaugeContent("neutral", 0.01, "simulated exchange"))

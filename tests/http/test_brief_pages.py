@@ -10,8 +10,9 @@ import pytest
 from barograph.board.front_door import front_door
 from barograph.briefs.records import Brief
 from barograph.kit.http import Receive, Scope, Send
-from barograph.kit.timestamps import iso_timestamp
+from barograph.kit.timestamps import DAY, iso_timestamp
 from support.clock import START
+from support.markets import reading
 from support.pages import BROWSER, FOUND, NOTE, Checked, SiteService
 from support.service import BASE_URL, ask
 
@@ -77,22 +78,99 @@ def test_pages_lead_to_the_newer_and_the_older_one(archive: SiteService) -> None
     assert first.relations["alternate"] == "/api/agent/briefs"
 
 
-def test_a_list_can_be_of_one_category_and_about_one_coin(archive: SiteService) -> None:
-    rates = archive.look("/briefs?category=rates&page=2")
-    coin = archive.look("/briefs?coin=btc")
-    both = archive.look("/briefs?category=funding&coin=BTC&page=2")
-    none = archive.look("/briefs?coin=SOL")
+def test_a_category_and_a_coin_have_pages_of_their_own(archive: SiteService) -> None:
+    rates = archive.look("/briefs/category/rates?page=2")
+    coin = archive.look("/briefs/coin/BTC")
+    both = archive.look("/briefs/coin/BTC?category=funding&page=2")
+    archive.service.publish(reading())
+    none = archive.look("/briefs/coin/SOL")
     archive.close()
 
     assert headlines(rates) == [f"Headline {number:03}." for number in range(40, 70, 2)]
-    assert rates.relations["prev"] == "/briefs?category=rates"
+    assert rates.relations["prev"] == "/briefs/category/rates"
     assert "46 briefs about BTC · page 1 of 3" in coin.text
-    assert coin.relations["next"] == "/briefs?coin=BTC&page=2"
-    assert coin.relations["canonical"] == f"{BASE_URL}/briefs?coin=BTC"
+    assert coin.relations["next"] == "/briefs/coin/BTC?page=2"
+    assert coin.relations["canonical"] == f"{BASE_URL}/briefs/coin/BTC"
     assert "23 briefs in funding about BTC · page 2 of 2" in both.text
     assert len(headlines(both)) == 3
     assert "0 briefs about SOL" in none.text
     assert "No brief matches." in none.text
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("/briefs?category=funding", "/briefs/category/funding"),
+        ("/briefs?coin=btc&page=2", "/briefs/coin/BTC?page=2"),
+        ("/briefs?category=funding&coin=BTC", "/briefs/coin/BTC?category=funding"),
+        ("/briefs/coin/btc", "/briefs/coin/BTC"),
+        ("/briefs/category/funding?coin=BTC", "/briefs/coin/BTC?category=funding"),
+    ],
+)
+def test_other_addresses_of_a_list_lead_to_its_page(site: SiteService, old: str, new: str) -> None:
+    answer = site.ask(old)
+
+    assert (answer.status_code, answer.headers["location"]) == (308, new)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/briefs/category/nope", "/briefs/category/funding?category=rates", "/briefs/coin/NOPE"),
+        *("/briefs/coin/B_C", f"/briefs/{FOUND.slug}/2", f"/briefs/{FOUND.slug}/0"),
+        *("/briefs/nope/1", f"/briefs/{FOUND.slug}/x"),
+    ],
+)
+def test_unknown_lists_and_versions_are_not_found(site: SiteService, path: str) -> None:
+    assert site.ask(path, accept=BROWSER).status_code == 404
+
+
+UPDATE = FOUND._replace(
+    headline="Funding is higher",
+    published_at=START,
+    version=2,
+    first_published_at=FOUND.published_at,
+)
+
+
+def test_an_updated_brief_keeps_its_address_and_its_earlier_text(site: SiteService) -> None:
+    site.service.keep_briefs(UPDATE)
+    site.service.keep_briefs(UPDATE)  # a write that is repeated
+
+    now = site.look(f"/briefs/{FOUND.slug}")
+    before = site.look(f"/briefs/{FOUND.slug}/1")
+    (item,) = (
+        each
+        for each in site.ask("/briefs/feed.json").json()["items"]
+        if each["title"] == UPDATE.headline
+    )
+
+    assert "Funding is higher Updated 2026-11-06 21:20 UTC (1 update since" in now.text
+    assert "Earlier versions (1)" in now.text
+    assert f"/briefs/{FOUND.slug}/1" in now.targets
+    assert "This is version 1 of 2." in before.text
+    assert before.relations["canonical"] == f"{BASE_URL}/briefs/{FOUND.slug}"
+    assert "Updated 2026-11-06 21:20 UTC (1 update)" in site.look("/briefs").text
+    dates = [iso_timestamp(each) for each in (FOUND.published_at, START)]
+    assert [item["date_published"], item["date_modified"]] == dates
+    for name, date in zip(("datePublished", "dateModified"), dates, strict=True):
+        assert f'"{name}": "{date}"' in site.ask(f"/briefs/{FOUND.slug}").text
+
+
+def test_a_daily_wrap_links_to_the_texts_of_its_day(site: SiteService) -> None:
+    midnight = START // DAY * DAY
+    wrap = NOTE._replace(
+        slug="daily-wrap-2026-11-06",
+        rule="daily-wrap",
+        window_start=midnight,
+        window_end=midnight + DAY,
+    )
+    site.service.keep_briefs(wrap, UPDATE._replace(published_at=midnight + DAY))
+
+    page = site.look(f"/briefs/{wrap.slug}")
+
+    assert {f"/briefs/{FOUND.slug}/1", f"/briefs/{NOTE.slug}/1", "/markets"} <= set(page.targets)
+    assert f"/briefs/{wrap.slug}/1" not in page.targets
 
 
 @pytest.mark.parametrize(
@@ -136,7 +214,7 @@ def test_a_brief_shows_its_body_and_where_it_comes_from(site: SiteService) -> No
     assert "Written by the operator of this instance" in note.text
     assert "Rule funding-extreme Data from 2026-11-06 20:20 UTC" in found.text
     assert FOUND.inputs_digest in found.text
-    assert {"/briefs?category=funding", "/briefs?coin=BTC", "/briefs?coin=ETH"} <= set(
+    assert {"/briefs/category/funding", "/briefs/coin/BTC", "/briefs/coin/ETH"} <= set(
         found.targets
     )
 
@@ -220,14 +298,14 @@ async def nothing_behind(scope: Scope, receive: Receive, send: Send) -> None:
 def test_what_many_read_is_written_once_and_answered_before_routing(site: SiteService) -> None:
     door = front_door(nothing_behind, site.service.board)
 
-    for path in ("/briefs", "/briefs?category=note", f"/briefs/{NOTE.slug}"):
+    for path in ("/briefs", "/briefs/category/note", f"/briefs/{NOTE.slug}"):
         first = site.service.ask(path)
         assert ask(door, path).body == first.body
 
 
 def test_lists_about_a_coin_and_far_pages_are_not_kept(archive: SiteService) -> None:
     archive.service.keep_briefs(*many(140))
-    for path in ("/briefs?coin=BTC", "/briefs?page=6", "/briefs/brief-139", "/briefs?page=2"):
+    for path in ("/briefs/coin/BTC", "/briefs?page=6", "/briefs/brief-139", "/briefs?page=2"):
         archive.look(path)
     kept = {(path, query) for path, query in archive.service.board.hot if path.startswith("/brief")}
     archive.close()

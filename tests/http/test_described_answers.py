@@ -133,7 +133,7 @@ def test_free_reads_send_exactly_the_header_fields_that_are_declared(
             found[path] = sent(answer)
             is_public = answer.headers["cache-control"].startswith("public")
             assert not (is_public and "ratelimit" in answer.headers), path
-    assert len(found) == 56
+    assert len(found) == 57
     assert {path for path, fields in found.items() if "last-modified" in fields} == DATED
     assert {path for path, fields in found.items() if "link" in fields} == {
         "/api/agent",
@@ -198,7 +198,7 @@ def test_a_wrong_method_on_a_free_path_is_the_declared_405(
             assert sent(answer) == declared(operation, 405) == {"allow", "cache-control"}
             require_described(description, operation, answer)
             looked_at += 1
-    assert looked_at == 56
+    assert looked_at == 57
 
 
 @pytest.mark.parametrize(

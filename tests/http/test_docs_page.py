@@ -30,7 +30,7 @@ def test_the_page_is_made_of_what_this_instance_has(service: Service) -> None:
     page = service.ask("/docs").body.decode()
     made_of = re.findall(r'<(?:script[^>]* src|link rel="stylesheet" href)="([^"]+)"', page)
 
-    assert len(made_of) == 6
+    assert len(made_of) == 7
     for path in made_of:
         assert service.ask(path).status == 200, path
     assert f'data-openapi="/openapi.json" data-base="{BASE_URL}" data-root=""' in page

@@ -10,14 +10,16 @@ from barograph.board.board import publish
 from barograph.board.feeds import Publication
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.records import BackfillProgress, Liquidation
+from barograph.markets.store import ReadingRow, record_rows
 from barograph.markets.view import BACKFILL
 from barograph.signals.methods import METHODS
 from support.clock import START
+from support.events import add_events, change
 from support.markets import ETH, PEPE, SOL, reading, shares
 from support.pages import FOUND, NOTE, Checked
 from support.service import Service
 
-PARTS = ["market", "figures", "charts", "signals-now", "briefs-now", "cite"]
+PARTS = ["market", "figures", "movers", "charts", "signals-now", "briefs-now", "cite"]
 UNREAD = "Recorded data is temporarily unavailable."
 
 
@@ -71,16 +73,14 @@ def test_the_market_is_told_at_a_glance(service: Service) -> None:
     text = look(service).text
 
     assert "Funding of BTC perpetuals is balanced." in text
-    assert "live Regime neutral, based on the " in text
-    assert "as of 2026-11-06 21:20 UTC" in text
-    assert "Source: test venue." in text
+    assert "live Regime: neutral. Source: test venue. As of 2026-11-06 21:20 UTC" in text
     for figure in (
-        "BTC price 67,000.5 USDT, last trade",
-        "BTC funding +0.0100 % per 8 h, next settlement 2026-11-06 22:20 UTC",
-        "BTC open interest $5.00B USD, single-sided",
-        "BTC long accounts 61.5 % of accounts with a position, not of money",
-        "ETH 3,500.25 -0.0125 % $2.50B 55.0 %",
-        "SOL 180.100 +0.0000 % $0 0.0 %",
+        "Asset Price (USDT) Funding per 8 h Open interest Long accounts",
+        "BTC 67,000.5 — +0.0100 % $5.00B — 61.5 %",
+        "ETH 3,500.25 — -0.0125 % $2.50B — 55.0 %",
+        "SOL 180.100 — +0.0000 % $0 — 0.0 %",
+        "Long accounts: of accounts with a position, not of money.",
+        "Next BTC settlement: 22:20 UTC",
     ):
         assert figure in text
     assert "Information only, not financial advice." in text
@@ -119,6 +119,37 @@ def test_a_countdown_takes_the_place_of_the_first_days_total(empty_service: Serv
     assert "Longs liquidated" not in text
 
 
+def test_changes_lines_and_movers_come_from_the_record(service: Service) -> None:
+    yesterday = (START - DAY) // HOUR * HOUR
+    hours = [
+        ReadingRow("hour", "BTCUSDT", at, 60_000.0 + n, 0.02, 4, 4e9, None)
+        for n, at in enumerate((yesterday - HOUR, yesterday - 5 * HOUR, yesterday))
+    ]
+    asyncio.run(service.database.write(lambda tx: record_rows(tx, "bybit", readings=hours)))
+    asyncio.run(service.judge.refresh(service.database, START))
+    service.watch_day([Liquidation(START - HOUR // 2, "SOLUSDT", "long", 2.0, 50.0)])
+    service.publish(reading(), shares())
+
+    page = look(service)
+
+    assert "BTC 67,000.5 +11.7 % +0.0100 % $5.00B +25.0 % 61.5 %" in page.text
+    assert "Movers Price BTC +11.7 % 67,000.5 Open interest BTC +25.0 % $5.00B" in page.text
+    assert "Funding per 8 h BTC +0.0100 % from +0.0400 Liquidated, last hour SOL" in page.text
+    assert "SOL $100 100 % longs 20:20\N{EN DASH}21:20 UTC, 100 % covered" in page.text
+    assert "at least $10.00M. They compare with the hour recorded at 2026-11-05 21:00" in page.text
+    lines = re.findall(r'class="spark (\w+)"', service.get("/").text)
+    assert lines == ["down", "flat", "flat"]
+
+
+def test_the_reasons_to_trust_it_are_live(service: Service) -> None:
+    text = look(service).text
+
+    assert "Signed record 0 entries, last signed checkpoint confirmed at 21:20 UTC." in text
+    assert "A market reading older than 30 s is marked stale, never shown as current." in text
+    service.clock.pass_seconds(30)
+    assert "Status down Market feed" in look(service).text
+
+
 def test_a_past_day_has_the_rate_that_was_measured_then_not_that_of_its_label(
     service: Service,
 ) -> None:
@@ -128,7 +159,6 @@ def test_a_past_day_has_the_rate_that_was_measured_then_not_that_of_its_label(
 
     text = look(service).text
 
-    assert "Now neutral +0.0100 % per 8 h" in text
     assert "Yesterday long-leaning +0.0150 % per 8 h, 21:00 UTC" in text
     assert "7 days ago not recorded funding unknown" in text
     assert "30 days ago not recorded -0.0200 % per 8 h, 21:00 UTC" in text
@@ -229,7 +259,6 @@ def test_stale_numbers_are_not_shown(service: Service) -> None:
     assert "We don't have a current market reading." in text
     assert "stale We last read the exchange at 2026-11-06 21:20 UTC." in text
     assert '<a href="/status">Status</a></span></p>' in service.get("/").text
-    assert "Now stale funding unknown" in text
     for gone in ("67,000.5", "balanced", "live", "Liquidated in 24 hours", "Cite this page"):
         assert gone not in text
     assert kept_seconds(service) <= 2
@@ -248,7 +277,7 @@ def test_a_script_is_told_when_the_numbers_are_no_longer_of_now(service: Service
 
 def test_a_signal_on_home_has_its_own_time(service: Service) -> None:
     service.publish(reading(), shares())
-    signal = "BTC funding regime neutral +0.0100 % per 8 h, 21:20:00 UTC"
+    signal = "25 % clearly negative funding, 21:20:00 UTC"
     assert signal in look(service).text
 
     service.clock.pass_seconds(10)
@@ -262,17 +291,17 @@ def test_what_is_free_and_what_is_sold_stands_at_the_top(service: Service) -> No
 
     assert page.text.startswith("Barograph: the state of the crypto market, measured Skip")
     first, _, _ = page.text.partition("Funding of BTC perpetuals is balanced.")
-    assert "Everything on this page is free, including the API, and needs no key. The paid" in first
-    assert "from version to version. Pricing" in first
+    assert "Free, also as an API, without a key. Only Feed, our stances" in first
+    assert "(recorded market views), is paid. Pricing" in first
 
 
 def test_every_signal_is_there_also_when_it_is_too_old(service: Service) -> None:
     for seconds in (0, 30, 200):
         service.clock.pass_seconds(seconds)
         text = look(service).text
-        for method in METHODS:
+        for method in METHODS[1:]:  # the page begins with the regime
             assert f"{method.name} " in text
-    assert text.count(" unknown n/a") == len(METHODS)
+    assert text.count(" unknown n/a") == len(METHODS) - 1
 
 
 def test_before_the_first_reading_nothing_is_recorded_yet(empty_service: Service) -> None:
@@ -294,8 +323,8 @@ def test_the_charts_stay_while_btc_is_not_listed(service: Service) -> None:
 
     text = look(service).text
 
-    assert "BTC price — USDT, last trade" in text
-    assert "BTC funding — not listed" in text
+    assert "BTC — — — — — — ETH 3,500.25" in text
+    assert "Next BTC settlement" not in text
     assert UNREAD not in text
     assert "BTCUSDT, % per 8 h. From " in text
     assert "Yesterday not recorded +0.0100 % per 8 h" in text
@@ -339,6 +368,19 @@ def test_briefs_of_which_newer_ones_may_be_unknown_are_not_called_the_latest(
 
     assert "Briefs are temporarily unavailable." in text
     assert NOTE.summary not in text
+
+
+def test_what_changed_is_there_for_those_who_come_back(service: Service) -> None:
+    listed = change(1, "contract.listed", contract="NEWUSDT", symbol="NEW")
+    asyncio.run(add_events(service.database, [listed]))
+    service.refresh()
+    last = len(service.rows("SELECT id FROM events"))
+
+    page = service.get("/").text
+
+    assert f'data-last="{last}" data-events="/api/v1/events" hidden>' in page
+    row = rf'<li data-id="{last}">.* <a href="/markets/NEW">NEWUSDT was listed</a></li>'
+    assert re.search(row, page)
 
 
 def test_no_cache_keeps_a_number_past_its_bound(service: Service) -> None:

@@ -1,17 +1,20 @@
 """`/markets` and the page of each perpetual: what they show, and when they cannot."""
 
+import csv
 import re
 from collections.abc import Iterator
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 import pytest
 from msgspec.structs import replace
 
 from barograph import NOTICE
-from barograph.site.market_pages import MEANINGS, SORTS, MarketsQuery
+from barograph.kit.timestamps import DAY, HOUR
+from barograph.site.market_pages import MEANINGS
+from barograph.site.market_table import SORTS, MarketsQuery
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading, shares
 from support.service import BASE_URL, Answer, Service, fresh_service
@@ -96,17 +99,19 @@ def test_every_live_perpetual_is_listed_with_price_funding_interest_and_accounts
 ) -> None:
     page = read(fresh, LIST)
 
-    assert page.tables[0] == [
-        [
-            *("Symbol", "Price (USDT)", "Funding, as stated", "Funding per 8 h"),
-            *("Next settlement (UTC)", "Open interest (USD)", "Long accounts"),
-        ],
-        ["BTC", "67,000.5", "+0.0100 % / 8 h", "+0.0100 %", "22:20", "$5.00B", "61.5 %"],
-        ["ETH", "3,500.25", "-0.0125 % / 8 h", "-0.0125 %", "22:20", "$2.50B", "55.0 %"],
-        ["1000PEPE", "0.012000", "+0.0050 % / 4 h", "+0.0100 %", "22:20", "$90.00M", "—"],
-        ["SOL", "180.100", "+0.0000 % / 8 h", "+0.0000 %", "22:20", "$0", "0.0 %"],
+    assert [" ".join(each.split()) for each in page.tables[0][0]] == [
+        *("Symbol", "Price (USDT)", "24 h %", "Funding % per 8 h", "Open interest"),
+        *("OI 24 h %", "7 days %", "Liquidated 24 h", "Long accounts %"),
     ]
-    assert "live As of 2026-11-06 21:20 UTC . Source: test venue" in page.text
+    assert page.tables[0][1:] == [
+        ["BTC", "67,000.5", "—", "+0.01008h", "$5.00B", "—", "—", "$0$0", "61.5"],
+        ["ETH", "3,500.25", "—", "-0.01258h", "$2.50B", "—", "—", "$0$0", "55.0"],
+        ["1000PEPE", "0.012000", "—", "+0.01004h", "$90.00M", "—", "—", "$0$0", "—"],
+        ["SOL", "180.100", "—", "+0.00008h", "$0", "—", "—", "$0$0", "0.0"],
+    ]
+    assert "live As of 2026-11-06 21:20 UTC" in page.text
+    assert "Source: test venue" in page.text
+    assert "Liquidations cover 100 % of the last 24 hours." in page.text
     assert "4 of 4 perpetuals" in page.text
     assert {f"/markets/{each.base}" for each in MARKET} <= set(page.targets)
 
@@ -122,6 +127,8 @@ def test_every_live_perpetual_is_listed_with_price_funding_interest_and_accounts
         ("sort=open-interest&order=asc", "SOL 1000PEPE ETH BTC"),
         ("sort=long-accounts&order=desc", "BTC ETH SOL 1000PEPE"),
         ("sort=long-accounts&order=asc", "SOL ETH BTC 1000PEPE"),
+        ("sort=liquidations&order=desc", "1000PEPE BTC ETH SOL"),
+        ("sort=week&order=desc", "1000PEPE BTC ETH SOL"),
     ],
 )
 def test_the_table_is_sorted_by_the_query_and_says_so(
@@ -156,6 +163,65 @@ def test_every_heading_that_sorts_is_a_link_that_turns_the_order(fresh: Service)
     assert f"{LIST}?q=e" in turned.targets
     assert turned.fields == {"q": "e", "sort": "price", "order": "desc"}
     assert usual.fields == {"q": ""}
+
+
+def test_filters_are_links_and_stay_in_the_address(fresh: Service) -> None:
+    usual, crowded = read(fresh, LIST), read(fresh, f"{LIST}?sort=funding&crowd=short&x=1")
+
+    assert {f"{LIST}?crowd=long", f"{LIST}?interest=falling"} <= set(usual.targets)
+    assert crowded.listed == []
+    assert "0 of 4 perpetuals" in crowded.text
+    assert f"{LIST}?sort=funding&order=desc" in crowded.targets
+    assert f"{LIST}?sort=funding&order=desc&crowd=short&interest=rising" in crowded.targets
+    assert crowded.fields["crowd"] == "short"
+    assert f'data-live="{LIST}?crowd=short"' in fresh.ask(f"{LIST}?crowd=short").body.decode()
+
+
+@pytest.mark.parametrize(
+    "query", ["", "?sort=symbol", "?q=bitcoin", "?sort=funding&order=asc&q=e", "?crowd=long"]
+)
+def test_the_csv_has_the_rows_of_the_page_in_its_order(fresh: Service, query: str) -> None:
+    page = read(fresh, f"{LIST}{query}")
+    canonical = MarketsQuery.parse(dict(parse_qsl(query.removeprefix("?")))).text
+    address = f"{LIST}.csv{'?' if canonical else ''}{canonical}"
+    answer = fresh.ask(address)
+
+    assert address in page.targets
+    assert answer.headers["content-type"].startswith("text/csv")
+    header, *lines = csv.reader(answer.body.decode().splitlines())
+    assert [line[0] for line in lines] == page.listed
+    assert header[-2:] == ["source", "notice"]
+    assert all(line[-2:] == ["test venue", NOTICE] for line in lines)
+
+
+def test_the_csv_of_a_watchlist_has_only_its_symbols(fresh: Service) -> None:
+    body = fresh.ask(f"{LIST}.csv?symbols=sol,BTC,NOPE&sort=symbol").body.decode()
+
+    assert [line.partition(",")[0] for line in body.splitlines()[1:]] == ["BTC", "SOL"]
+    assert len(fresh.ask(f"{LIST}.csv?symbols=").body.splitlines()) == 1
+
+
+def test_there_is_no_csv_of_old_numbers(service: Service) -> None:
+    service.clock.pass_seconds(30)
+
+    assert service.ask(f"{LIST}.csv").status == 502
+
+
+def test_the_week_of_a_perpetual_comes_from_its_recorded_hours(service: Service) -> None:
+    newest = START // HOUR * HOUR
+    service.execute(_RECORD, newest - 7 * DAY, 60_000.0)
+
+    (btc, *others) = read(service, LIST).tables[0][1:]
+
+    assert btc[6] == "+11.7"
+    assert {each[6] for each in others} == {"—"}
+    assert "+11.67 % in 7 days" in read(service, PAGE).text
+
+
+_RECORD = """
+INSERT INTO readings (venue, origin, resolution, contract, at, last_price, funding_rate_pct,
+    funding_interval_hours) VALUES ('bybit', 'measured', 'hour', 'BTCUSDT', $1, $2, 0.01, 8.0)
+"""
 
 
 def test_contracts_that_are_not_crypto_have_no_page_and_are_only_counted(tmp_path: Path) -> None:
@@ -281,9 +347,9 @@ def test_before_the_first_reading_there_is_no_number_and_no_perpetual(
 ) -> None:
     empty_service.refresh()
 
-    assert "stale We have not read the exchange yet. Status. Source: test venue" in (
-        read(empty_service, LIST).text
-    )
+    text = read(empty_service, LIST).text
+    assert "stale We have not read the exchange yet. Status" in text
+    assert "Source: test venue" in text
     answer = empty_service.ask(PAGE, **HTML)
     assert (answer.status, answer.headers["retry-after"]) == (503, "5")
 
@@ -300,13 +366,14 @@ def test_a_perpetual_is_shown_with_unit_venue_interval_time_and_meaning(fresh: S
     page = read(fresh, "/markets/1000PEPE")
     facts = {cells[0]: cells[1:] for cells in page.tables[0][1:]}
 
-    assert facts["Last price"][0] == "0.012000USDT"
-    assert facts["Funding rate"][0] == "+0.0050 %per 4 h, next settlement 2026-11-06 22:20 UTC "
-    assert facts["Funding per 8 hours"][0] == "+0.0100 %per 8 h"
-    assert facts["Open interest"][0] == "$90.00M90,000,000 USD"
-    assert facts["Long accounts"][0] == "—no recent sample"
+    assert "Last price0.012000USDT" in page.text
+    stated = "+0.0050 % per 4 h as stated, next settlement 2026-11-06 22:20 UTC"
+    assert f"Funding per 8 hours+0.0100 %{stated}" in page.text
+    assert "Open interest$90.00M90,000,000 USD" in page.text
+    assert "Long accounts—no recent sample" in page.text
+    assert "Liquidations in 24 hours$0$0 longs, $0 shorts; 100 % of the time covered" in page.text
     assert [cells[-1] for cells in facts.values()] == list(MEANINGS.values())
-    read_at = {name: cells[1] for name, cells in facts.items()}
+    read_at = {name: cells[0] for name, cells in facts.items()}
     assert read_at.pop("Long accounts") == "—test venue"
     assert set(read_at.values()) == {"2026-11-06 21:20 UTC test venue"}
     assert f'data-since="{START}"' in fresh.ask("/markets/1000PEPE").body.decode()

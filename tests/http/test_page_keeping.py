@@ -182,7 +182,7 @@ def test_a_query_that_means_nothing_gets_the_page_that_is_kept(market: Service, 
         ("/", "days=30"),
         ("/markets/BTC", "days=30"),
         ("/markets", "sort=funding&order=asc"),
-        ("/briefs", "category=note"),
+        ("/heatmap", "by=change"),
     ],
 )
 def test_a_query_that_means_something_is_kept_in_its_one_form(

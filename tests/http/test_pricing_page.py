@@ -1,5 +1,6 @@
 """The page about prices: both tiers, what Feed opens, and nothing that the service does not do."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from barograph.macro.records import NYFED_NOTICE
+from barograph.site.pricing import sample_stance
 from support.descriptions import shop
 from support.pages import Checked, SiteService
 from support.payments import PAYMENTS, HandFacilitator
@@ -60,7 +62,7 @@ def test_where_payments_are_taken_the_page_tells_how(tmp_path: Path) -> None:
     service.close()
 
     assert "https://barograph.example/api/x402/feed" in text
-    assert "Each x402 purchase on this instance buys 30 days." in text
+    assert "25 USD for 30 days" in text
     assert "0.25 USD per read, by x402" in text
     assert "PAYMENT-SIGNATURE" in text
     assert WORDS in text
@@ -79,7 +81,7 @@ def test_the_period_is_that_of_the_settings(tmp_path: Path) -> None:
     text = text_of(service)
     service.close()
 
-    assert "purchase on this instance buys 7 days" in text
+    assert "25 USD for 7 days" in text
     assert "30 days" not in text
 
 
@@ -87,7 +89,7 @@ def test_where_no_payments_are_taken_no_wallet_is_asked_for_one(site: SiteServic
     text = site.look("/pricing").text
 
     assert "PAYMENT-SIGNATURE" not in text
-    assert "x402 purchase" not in text
+    assert "30 days" not in text
     assert "does not accept x402 payments" in text
     assert "refused; Reserve is not enough" in text
     assert WORDS in text
@@ -122,3 +124,16 @@ def test_without_an_address_nobody_is_told_to_write(site: SiteService) -> None:
     assert "The operator grants Reserve on request" in text
     assert "It gives access to no endpoint of this API and does not include Feed." in text
     assert "It is not a probability." in text
+
+
+def test_the_sample_stance_has_the_form_of_a_real_one_and_is_shown_in_full(
+    site: SiteService,
+) -> None:
+    given = json.loads(sample_stance().text)
+    text = site.look("/pricing").text
+
+    assert sample_stance().version.model_dump(mode="json", by_alias=True) == given
+    assert given["leg"]["evidence"]["source"].startswith("simulated ")
+    assert "Simulated sample, not a real stance" in text
+    assert given["leg"]["decision"]["rationale"] in text
+    assert " ".join(sample_stance().text.split()) in text

@@ -329,6 +329,20 @@ def _kept_back(event: VersionEvent) -> list[str]:
     return [event.salt, event.evidence_digest, event.why]
 
 
+def test_home_says_how_much_is_signed_or_that_it_cannot_be_confirmed(
+    history: PublicHistory,
+) -> None:
+    history.withdraw(history.record(3)[-1])
+    signed = b"4 entries, last signed checkpoint confirmed at "
+    assert signed in history.ask("/").body
+
+    history.service.lose_history()
+    history.service.clock.pass_seconds(60)
+    history.ask(RECORD)
+
+    assert b"We can't confirm the record now." in history.ask("/").body
+
+
 @EVERY_PAGE
 def test_a_page_may_be_cached_and_is_not_sent_twice(recorded: PublicHistory, path: str) -> None:
     answer = recorded.ask(path)

@@ -13,14 +13,14 @@ from support.pages import BROWSER, FOUND, NOTE, POLICY, Checked, SiteService
 
 PAGES = (
     *("/", "/markets", "/cross", "/venues", "/signals", "/briefs", "/guides", "/record"),
-    *("/developers", "/pricing", "/status"),
+    *("/developers", "/pricing", "/status", "/heatmap", "/funding", "/liquidations"),
 )
 PATHS = [
     *PAGES,
     *(f"/guides/{guide.slug}" for guide in load_catalog(None).guides),
     *(f"/signals/{method.key}" for method in METHODS),
     *(f"/briefs/{brief.slug}" for brief in (NOTE, FOUND)),
-    *("/briefs?category=funding", "/briefs?coin=BTC"),
+    *("/briefs/category/funding", "/briefs/coin/BTC"),
 ]
 
 

@@ -109,7 +109,7 @@ def test_every_static_file_is_served_with_its_type(site: SiteService, name: str)
 def test_the_stylesheet_knows_the_dark_and_loads_nothing(site: SiteService) -> None:
     text = site.ask("/static/site.css").text
 
-    assert "prefers-color-scheme: dark" in text
+    assert "color-scheme: light dark;" in text
     assert "url(" not in text
     assert "@import" not in text
 

@@ -204,13 +204,13 @@ def test_events_of_a_venue_come_with_those_that_have_none(venues: Service) -> No
 
 def test_pages_name_the_venue_in_use_and_what_it_does_not_have(venues: Service) -> None:
     before = {path: venues.ask(path).body.decode() for path in ("/", "/markets", "/markets/BTC")}
-    assert "USDT, last trade" in before["/"]
+    assert "Price (USDT)" in before["/"]
     assert UNAVAILABLE not in "".join(before.values())
 
     refuse(venues)
     home, table, market = (venues.ask(path).body.decode() for path in before)
-    assert "USD, mark price" in home
-    assert home.count(UNAVAILABLE) == 2
+    assert "Mark price (USD)" in home
+    assert home.count(UNAVAILABLE) == 3
     assert "Liquidations at Bybit" in home
     assert "Mark price (USD)" in table
     assert f"Long accounts are {UNAVAILABLE}" in table

@@ -10,17 +10,18 @@ import pytest
 from barograph import NOTICE
 from barograph.board.board import Board
 from barograph.briefs.reader import BriefsReader
-from barograph.briefs.records import Brief
+from barograph.briefs.records import Brief, BriefText, Written
 from barograph.briefs.store import (
     BRIEFS,
     NEWEST,
     brief_by_slug,
-    last_by_cooldown,
+    earlier_texts,
     newest_briefs,
     record_briefs,
+    written_by_key,
 )
 from barograph.errors import RecordUnavailable
-from barograph.kit.database import Database, Row, Transaction
+from barograph.kit.database import ConstraintViolated, Database, Row, Transaction
 from barograph.kit.documents import Document
 from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings
@@ -81,8 +82,17 @@ class Archive:
 
         return self._runner.run(self._database.read(work))
 
-    def cooldowns(self) -> dict[str, int]:
-        return self._runner.run(self._database.read(last_by_cooldown))
+    def written(self) -> dict[str, list[Written]]:
+        return self._runner.run(self._database.read(written_by_key))
+
+    def execute(self, sql: str) -> None:
+        async def work(tx: Transaction) -> None:
+            await tx.execute(sql)
+
+        self._runner.run(self._database.write(work))
+
+    def earlier(self, slug: str) -> list[BriefText]:
+        return self._runner.run(self._database.read(lambda tx: earlier_texts(tx, slug)))
 
     def rows(self, sql: str) -> list[Row]:
         async def work(tx: Transaction) -> list[Row]:
@@ -156,22 +166,63 @@ def test_without_briefs_nothing_is_written(archive: Archive) -> None:
     assert archive.rows("SELECT count(*) FROM snapshots") == [(0,)]
 
 
-def test_each_rule_last_spoke_at_its_newest_brief_about_a_subject(archive: Archive) -> None:
+def update(version: int, **fields: Any) -> Brief:
+    changes = {"version": version, "first_published_at": START, **fields}
+    return brief(published_at=START + version, headline=f"text {version}")._replace(**changes)
+
+
+def test_what_each_rule_wrote_about_a_subject_is_known_oldest_first(archive: Archive) -> None:
     archive.record(
-        brief("a", START),
         brief("b", START + 9),
-        brief("c", START + 5),
+        brief("a", START),
+        update(2),
         brief("d", START - 1, cooldown_key="outage:other"),
     )
 
-    assert archive.cooldowns() == {"outage:market-data": START + 9, "outage:other": START - 1}
+    assert archive.written() == {
+        "outage:market-data": [
+            Written("a", 1, START, START),
+            Written("a", 2, START, START + 2),
+            Written("b", 1, START + 9, START + 9),
+        ],
+        "outage:other": [Written("d", 1, START - 1, START - 1)],
+    }
+
+
+def test_an_update_keeps_every_earlier_text_once_however_often_it_is_written(
+    archive: Archive,
+) -> None:
+    archive.record(brief())
+    for _ in range(2):
+        archive.record(update(2), update(3))
+
+    assert archive.newest() == [update(3)]
+    assert archive.earlier("a") == [
+        BriefText("a", 2, START + 2, "text 2"),
+        BriefText("a", 1, START, "headline of a"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "how", ["UPDATE brief_versions SET body = ''", "DELETE FROM brief_versions"]
+)
+def test_an_earlier_text_is_never_changed_or_deleted(archive: Archive, how: str) -> None:
+    archive.record(brief(), update(2))
+
+    with pytest.raises(ConstraintViolated):
+        archive.execute(how)
+
+    assert len(archive.earlier("a")) == 1
 
 
 def test_the_digest_of_every_stored_brief_can_be_computed_anew(archive: Archive) -> None:
     written = [each for conclusion in Month().conclusions() for each in conclusion.briefs]
     archive.record(*written)
 
-    stored = archive.rows("SELECT inputs, inputs_digest FROM briefs")
+    stored = archive.rows(
+        "SELECT inputs, inputs_digest FROM briefs "
+        "UNION ALL SELECT inputs, inputs_digest FROM brief_versions"
+    )
 
     assert len(stored) == len(written) > 50
     assert all(sha256(inputs.encode()).hexdigest() == digest for inputs, digest in stored)

@@ -35,7 +35,8 @@ TABLES = {
     "hours": "SELECT * FROM liquidation_hours ORDER BY 2",
     "settlements": "SELECT * FROM settlements ORDER BY 2, 3",
     "signals": "SELECT * FROM signal_changes ORDER BY at, key",
-    "briefs": "SELECT slug, inputs_digest FROM briefs ORDER BY 1",
+    "briefs": "SELECT slug, version, inputs_digest FROM briefs UNION ALL "
+    "SELECT slug, version, inputs_digest FROM brief_versions ORDER BY 1, 2",
     "regimes": "SELECT * FROM regime_changes ORDER BY 2",
 }
 

@@ -10,6 +10,7 @@ import pytest
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.markets import series as statements
+from barograph.markets.liquidation_days import _BY_CONTRACT, _LARGEST
 from barograph.markets.liquidations import LiquidationHour, Span
 from barograph.markets.recorded_contracts import recorded_contract
 from barograph.markets.records import ContractName, Liquidation, Side
@@ -17,6 +18,7 @@ from barograph.markets.samples import (
     DAYS,
     GRACE,
     NOT_RECORDED,
+    LiquidatedCoin,
     LiquidationColumn,
     LiquidationSeries,
     Measure,
@@ -389,6 +391,28 @@ def test_time_that_nobody_watches_is_a_gap_up_to_now(record: Record) -> None:
     )
 
 
+@pytest.mark.both_engines
+def test_a_day_of_liquidations_is_summed_by_coin_with_its_largest_and_its_gaps(
+    record: Record,
+) -> None:
+    start = NOW // DAY * DAY - DAY
+    record.liquidate(start, "long", 3.0)
+    record.liquidate(start + HOUR, "long", 2.0)
+    record.liquidate(start + DAY - 1, "short", 4.0)
+    record.liquidate(start + DAY, "short", 8.0)
+    record.watch((start - HOUR, start + HOUR), (start + 7 * HOUR, NOW))
+    reader = SeriesReader(record.database, HandClock(NOW), MIN_WATCHED, "bybit")
+    days = record.runner.run(reader.liquidation_days())
+
+    assert days.yesterday.coins == (LiquidatedCoin("BTC", 5.0, 4.0),)
+    assert [each.usd for each in days.yesterday.largest] == [4.0, 3.0, 2.0]
+    assert days.yesterday.watched_pct == 75.0
+    assert days.yesterday.gaps == ((start + HOUR, start + 7 * HOUR),)
+    assert days.latest.coins[0].short_usd == 12.0
+    assert days.heard_at == NOW
+    assert len(days.hours.columns) == 24
+
+
 def test_a_past_regime_is_the_label_in_force_then_with_the_rate_that_was_measured_then(
     record: Record,
 ) -> None:
@@ -465,6 +489,9 @@ def test_every_statement_finds_its_rows_by_an_index(record: Record) -> None:
     sql = statements._READINGS.format(column="last_price")
     readings = record.plan(sql, "bybit", "hour", "BTCUSDT", 0, NOW, HOUR)
     assert "(venue=? AND resolution=? AND contract=? AND at>? AND at<?)" in readings
+    for each in (_BY_CONTRACT, _LARGEST):
+        day = record.plan(each, "bybit", 0, NOW, *([20] if each == _LARGEST else []))
+        assert "USING COVERING INDEX sqlite_autoindex_liquidations_1 (venue=? AND at>?" in day
     for each in (statements._WATCHED_HOURS, statements._COLUMNS):
         columns = record.plan(each, "bybit", 0, NOW, HOUR)
         assert "SEARCH liquidation_hours USING INDEX" in columns

@@ -55,10 +55,12 @@ class View(NamedTuple):
 
 
 PHONE = View("phone", 390, "light")
+NARROW = View("narrow", 320, "dark")
 VIEWS = (
     View("light", 1280, "light"),
     View("dark", 1280, "dark"),
     PHONE,
+    NARROW,
 )
 
 

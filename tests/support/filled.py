@@ -34,7 +34,12 @@ ROWS: dict[str, list[Row]] = {
     ],
     "backfills": [("bybit", "BTCUSDT", 1, 2, 3)],
     "signal_changes": [("btc-etf", 1, "high", '{"a":1}')],
-    "briefs": [("a-slug", 1, "c", "h", "BTC", "s", "line\nline", "src", "r", 1, 2, "{}", SHA, "k")],
+    "briefs": [
+        ("a-slug", 1, "c", "h", "BTC", "s", "line\nline", "src", "r", 1, 2, "{}", SHA, "k", 2, 1)
+    ],
+    "brief_versions": [
+        ("a-slug", 1, "c", "h", "BTC", "s", "b", "src", "r", 1, 2, "{}", SHA, "k", 1, None)
+    ],
     "events": [(n, f"cause/{n}", "signal.changed", n, f'{{"id":{n}}}') for n in range(1, 13)],
     "observations": [("us10y", day, n, 4.0 + n, "t", 5) for n in (1, 2) for day in ("b", "a")],
     "registrations": [(SHA, "a@example.com", "a@example.com", 1, 2, None, "caller", 1)],

@@ -11,7 +11,7 @@ import pytest
 from barograph.badges import contents
 from barograph.badges.contents import BadgeContent
 from barograph.badges.documents import badge_document
-from barograph.badges.svg import AMBER, BLUE, GREEN, GREY, RED, Style
+from barograph.badges.svg import BAD, GOOD, LONG, MEASURED, SHORT, UNKNOWN, WARN, Style
 from barograph.kit.documents import FOREVER
 from barograph.kit.timestamps import DAY, SECOND
 from barograph.markets.regime import LABELS
@@ -66,27 +66,27 @@ def test_no_other_drawings_are_kept() -> None:
 @pytest.mark.parametrize(
     ("name", "label", "message", "colour"),
     [
-        ("record", "paper record", "431 days", BLUE),
-        ("record-one-day", "paper record", "1 day", BLUE),
-        ("record-not-started", "paper record", "not started", GREY),
-        ("record-invalid", "paper record", "invalid sinceDate", GREY),
-        ("record-future", "paper record", "sinceDate in the future", GREY),
-        ("regime-short-crowded", "regime", "short-crowded", RED),
-        ("regime-long-leaning", "regime", "long-leaning", AMBER),
-        ("regime-neutral", "regime", "neutral", GREEN),
-        ("regime-unknown", "regime", "unknown", GREY),
-        ("regime-unavailable", "regime", "unavailable", GREY),
-        ("funding", "BTC funding", "+0.0100 % / 8h", BLUE),
-        ("funding-negative", "ETH funding", "\N{MINUS SIGN}0.0125 % / 8h", BLUE),
-        ("funding-zero", "SOL funding", "0.0000 % / 8h", BLUE),
-        ("funding-four-hours", "1000PEPE funding", "+0.0050 % / 4h", BLUE),
-        ("funding-unknown", "NOSUCH funding", "unknown", GREY),
-        ("funding-unavailable", "BTC funding", "unavailable", GREY),
-        ("signal", "Funding regime", "long-leaning", BLUE),
-        ("signal-unknown", "Funding regime", "unknown", GREY),
-        ("status-ok", "status", "ok", GREEN),
-        ("status-degraded", "status", "degraded", AMBER),
-        ("status-down", "status", "down", RED),
+        ("record", "paper record", "431 days", MEASURED),
+        ("record-one-day", "paper record", "1 day", MEASURED),
+        ("record-not-started", "paper record", "not started", UNKNOWN),
+        ("record-invalid", "paper record", "invalid sinceDate", UNKNOWN),
+        ("record-future", "paper record", "sinceDate in the future", UNKNOWN),
+        ("regime-short-crowded", "regime", "short-crowded", SHORT),
+        ("regime-long-leaning", "regime", "long-leaning", LONG),
+        ("regime-neutral", "regime", "neutral", MEASURED),
+        ("regime-unknown", "regime", "unknown", UNKNOWN),
+        ("regime-unavailable", "regime", "unavailable", UNKNOWN),
+        ("funding", "BTC funding", "+0.0100 % / 8h", LONG),
+        ("funding-negative", "ETH funding", "\N{MINUS SIGN}0.0125 % / 8h", SHORT),
+        ("funding-zero", "SOL funding", "0.0000 % / 8h", MEASURED),
+        ("funding-four-hours", "1000PEPE funding", "+0.0050 % / 4h", LONG),
+        ("funding-unknown", "NOSUCH funding", "unknown", UNKNOWN),
+        ("funding-unavailable", "BTC funding", "unavailable", UNKNOWN),
+        ("signal", "Funding regime", "long-leaning", MEASURED),
+        ("signal-unknown", "Funding regime", "unknown", UNKNOWN),
+        ("status-ok", "status", "ok", GOOD),
+        ("status-degraded", "status", "degraded", WARN),
+        ("status-down", "status", "down", BAD),
     ],
 )
 def test_a_badge_has_its_words_and_colour(name: str, label: str, message: str, colour: str) -> None:

@@ -16,7 +16,10 @@ ATTRIBUTES = {
     *("stop-opacity", "fill", "fill-opacity", "d", "transform", "font-family", "font-size"),
     *("text-anchor", "text-rendering", "x", "y", "textLength"),
 }
-COLOURS = [svg.GREEN, svg.AMBER, svg.RED, svg.GREY, svg.BLUE, svg.LABEL_GREY]
+COLOURS = [
+    *(svg.GOOD, svg.WARN, svg.BAD, svg.LONG, svg.SHORT),
+    *(svg.MEASURED, svg.UNKNOWN, svg.LABEL_GREY),
+]
 EVERY_STYLE = pytest.mark.parametrize("style", ["flat", "flat-square"])
 TEXTS = st.text(st.characters(exclude_categories=())) | st.sampled_from(
     [
@@ -57,7 +60,7 @@ def contrast_with_white(colour: str) -> float:
 def test_any_text_gives_a_well_formed_badge_that_holds_nothing_but_a_drawing(
     style: Style, label: str, message: str, title: str, description: str
 ) -> None:
-    root = parsed(render(Badge(label, message, svg.BLUE, style, title, description)))
+    root = parsed(render(Badge(label, message, svg.MEASURED, style, title, description)))
 
     assert {local(element.tag) for element in root.iter()} <= ELEMENTS
     assert {name for element in root.iter() for name in element.attrib} <= ATTRIBUTES
@@ -67,7 +70,7 @@ def test_any_text_gives_a_well_formed_badge_that_holds_nothing_but_a_drawing(
 @EVERY_STYLE
 def test_texts_arrive_as_they_are(style: Style) -> None:
     text = """a<b> & "c" 'd' −5 % é 漢"""  # noqa: RUF001
-    root = parsed(render(Badge(text, text + "!", svg.RED, style, text + "?", text + ".")))
+    root = parsed(render(Badge(text, text + "!", svg.BAD, style, text + "?", text + ".")))
 
     assert root.get("role") == "img"
     assert root.get("aria-label") == text + "?"
@@ -81,10 +84,10 @@ def test_texts_arrive_as_they_are(style: Style) -> None:
 def test_a_control_character_becomes_a_space(control: str) -> None:
     text = f"a{control}b"
 
-    drawn = render(Badge(text, text, svg.BLUE, "flat", text, text))
+    drawn = render(Badge(text, text, svg.MEASURED, "flat", text, text))
 
     assert control not in drawn
-    assert drawn == render(Badge("a b", "a b", svg.BLUE, "flat", "a b", "a b"))
+    assert drawn == render(Badge("a b", "a b", svg.MEASURED, "flat", "a b", "a b"))
 
 
 @pytest.mark.parametrize("colour", COLOURS)
@@ -99,8 +102,8 @@ def test_the_contrast_of_known_colours_is_what_it_is() -> None:
 
 
 def test_flat_has_round_corners_gradient_and_shadow_and_square_has_none() -> None:
-    flat = render(Badge("a", "b", svg.BLUE, "flat", "t", "d"))
-    square = render(Badge("a", "b", svg.BLUE, "flat-square", "t", "d"))
+    flat = render(Badge("a", "b", svg.MEASURED, "flat", "t", "d"))
+    square = render(Badge("a", "b", svg.MEASURED, "flat-square", "t", "d"))
 
     for part in ("linearGradient", "A3 3 0 0 1", 'rx="3"', "fill-opacity"):
         assert part in flat
@@ -110,7 +113,7 @@ def test_flat_has_round_corners_gradient_and_shadow_and_square_has_none() -> Non
 def test_the_gradient_only_darkens() -> None:
     stops = [
         each
-        for each in parsed(render(Badge("a", "b", svg.BLUE, "flat", "t", "d"))).iter()
+        for each in parsed(render(Badge("a", "b", svg.MEASURED, "flat", "t", "d"))).iter()
         if local(each.tag) == "stop"
     ]
 

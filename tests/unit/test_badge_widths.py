@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from barograph.badges.svg import BLUE, Badge, Style, drawn_width, render, text_width
+from barograph.badges.svg import MEASURED, Badge, Style, drawn_width, render, text_width
 from barograph.markets.regime import LABELS
 from support.node import LOCKED, SCRIPTS, run_script
 
@@ -52,7 +52,7 @@ def theirs(badges: list[Badge]) -> list[str]:
 
 
 def badge(label: str, message: str, style: Style = "flat") -> Badge:
-    return Badge(label, message, BLUE, style, f"{label}: {message}", "Something.")
+    return Badge(label, message, MEASURED, style, f"{label}: {message}", "Something.")
 
 
 def drawable_badges() -> list[Badge]:

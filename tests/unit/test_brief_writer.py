@@ -115,15 +115,28 @@ def test_one_subject_does_not_silence_another() -> None:
     assert stored(writer, changing(AT + 5_000, "short-leaning", "short-crowded")) != []
 
 
-def test_a_long_outage_right_after_a_short_one_has_a_brief_of_its_own() -> None:
+@pytest.mark.parametrize(
+    ("passed", "version"), [(20 * MINUTE, 2), (2 * DAY - 1, 2), (2 * DAY, 1), (-MINUTE, 1)]
+)
+def test_the_same_finding_within_two_days_updates_its_brief(passed: int, version: int) -> None:
     writer = BriefWriter()
-    short = Outage(AT - 30_000, AT, None)
-    long = Outage(AT + 5_000, AT + 20 * MINUTE, "throttled")
+    (first,) = concluded(writer, failing())
+    writer.written([first])
 
-    told = stored(writer, evidence(outage=short))
-    told += stored(writer, evidence(as_of=AT + 20 * MINUTE, outage=long))
+    (again,) = concluded(writer, failing(AT + passed))
 
-    assert told == ["2026-11-06-2100-outage-market-data", "2026-11-06-2120-outage-market-data"]
+    assert (again.version, again.published_at) == (version, AT + passed)
+    assert (again.slug == first.slug) == (version == 2)
+    assert again.first_published_at == (AT if version == 2 else None)
+    assert ("This is the 2nd time in 7 days." in again.summary) == (passed > 0)
+
+
+def test_updates_end_two_days_after_the_first_text() -> None:
+    writer = BriefWriter()
+    told = [concluded(writer, failing(AT + number * DAY))[number] for number in range(4)]
+
+    assert [each.version for each in told] == [1, 2, 1, 2]
+    assert len({each.slug for each in told}) == 2
 
 
 @pytest.mark.outcome(

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from importlib.resources import files
+from itertools import combinations, pairwise
 from math import isfinite, sin
 from xml.etree import ElementTree as ET
 
@@ -21,13 +22,17 @@ from barograph.markets.samples import (
     Measure,
     Point,
     Series,
+    column_starts,
+    on_grid,
 )
 from barograph.site.charts.columns import column_chart
+from barograph.site.charts.events import ChartEvent, timeline
 from barograph.site.charts.gauge import REGIME_BANDS, gauge
-from barograph.site.charts.lines import line_chart
+from barograph.site.charts.image import ImageText, image, image_style
+from barograph.site.charts.lines import PLOT, line_chart
 from barograph.site.charts.scale import Band, drawable, time_marks, value_scale
-from barograph.site.charts.svg import CHARACTER, tenths, trace
-from barograph.site.series_charts import measure_chart
+from barograph.site.charts.svg import CHARACTER, Box, tenths, trace
+from barograph.site.series_charts import liquidations_chart, measure_chart
 from support.clock import START
 
 ELEMENTS = {"svg", "title", "desc", "defs", "pattern", "path", "circle", "text"}
@@ -181,17 +186,124 @@ def test_marks_are_round_and_written_shortly(values: list[float], labels: list[s
     assert value_scale(values).labels == labels
 
 
+def label_boxes(root: ET.Element) -> list[Box]:
+    """Where each text is at most, on the paper."""
+    boxes = []
+    for each in root.iter("text"):
+        moved = re.findall(r"[-.\d]+", each.get("transform", ""))
+        x, y, narrowed, _ = map(float, moved or (each.attrib["x"], each.attrib["y"], 1, 1))
+        width = len(each.text or "") * CHARACTER * narrowed
+        left = x - {"middle": width / 2, "end": width}.get(each.get("text-anchor", ""), 0.0)
+        boxes.append(Box(left, y - 8.5, left + width, y + 2))
+    return boxes
+
+
+def expect_labels_apart(drawn: str) -> None:
+    root = parsed(drawn)
+    boxes = label_boxes(root)
+    for one, other in combinations(boxes, 2):
+        beside = one.right <= other.left or other.right <= one.left
+        assert beside or one.bottom <= other.top or other.bottom <= one.top
+    assert all(each.left >= 0 for each in boxes)
+    row = Box(PLOT.left, PLOT.top - 7, PLOT.right, PLOT.top)  # of the marks of events
+    assert not any(
+        box.left < row.right and row.left < box.right and box.top < row.bottom < box.bottom
+        for box in boxes
+    )
+
+
+@given(st.lists(VALUES, min_size=1, max_size=40), st.integers(0, 60 * 24), st.sampled_from(DAYS))
+def test_labels_of_a_chart_never_touch(values: list[float | None], minute: int, days: int) -> None:
+    now = START + minute * MINUTE
+    shown = backfilled(range(3), series(values))
+    marks = [ChartEvent(now - each * HOUR, "brief") for each in range(days * 24)]
+    time = timeline(days, now, marks)
+    assert 2 <= len(time_marks(time.start, time.end)) <= 5
+    for bands in ((), REGIME_BANDS):
+        expect_labels_apart(
+            line_chart(
+                shown,
+                prefix="c",
+                name="BTC",
+                unit="% of accounts",
+                show=str,
+                bands=bands,
+                time=time,
+            )
+        )
+    columns = liquidations(*((each, each, 100) for each in values))
+    expect_labels_apart(column_chart(columns, prefix="c", name="Liquidations", time=time))
+
+
 @pytest.mark.parametrize("days", DAYS)
-@pytest.mark.parametrize("minute", range(0, 24 * 60, 97))
-def test_labels_of_instants_never_touch(days: int, minute: int) -> None:
-    step = STEPS[days]
-    end = (START + minute * MINUTE) // step * step
-    marks = time_marks(end - days * DAY, end)
-    assert 2 <= len(marks) <= 5
-    width = 270  # of the narrowest plot
-    for (at, label), (after, later) in pairwise(marks):
-        apart = (after - at) / (days * DAY) * width
-        assert apart > (len(label) + len(later)) / 2 * CHARACTER + 2
+@given(st.integers(0, 60 * 24))
+def test_the_charts_of_a_page_have_the_same_plot_and_the_same_instants(
+    days: int, minute: int
+) -> None:
+    now = START + minute * MINUTE
+    grid = on_grid({START: Point(START, 0.5)}, days, STEPS[days], now)
+    lines = [
+        measure_chart(Series("X", each, days, STEPS[days], now, grid), "X", "")
+        for each in MEASURES
+        if any(point.value for point in grid)
+    ]
+    starts = column_starts(days, now - MINUTE)
+    columns = tuple(LiquidationColumn(at, 1.0, 1.0, 100.0, partial=False) for at in starts)
+    liquidated = LiquidationSeries(days, starts.step, now - MINUTE, columns)
+    drawn = [
+        *(each.drawing for each in lines),
+        liquidations_chart(liquidated, 95, "", timeline(days, now)).drawing,
+    ]
+    found = {
+        (
+            *(parsed(each).attrib[f"data-{name}"] for name in ("box", "time")),
+            *(
+                (mark.text, mark.attrib["x"])
+                for mark in of_class(parsed(each), "axis")
+                if mark.get("y") == "170"
+            ),
+        )
+        for each in drawn
+    }
+    assert len(found) == 1
+    start, end = map(int, parsed(drawn[-1]).attrib["data-time"].split())
+    assert start <= grid[0].at
+    assert max(grid[-1].at, now) <= end
+    assert start <= starts[0]
+
+
+def test_close_events_share_a_mark_and_each_is_named() -> None:
+    far, close = START - 3 * DAY, [START - each * MINUTE for each in range(4)]
+    outside = ChartEvent(START - 8 * DAY, "too old")
+    events = [outside, *(ChartEvent(at, f"<{at}>") for at in [*close, far])]
+    chart = measure_chart(series([1.0, 2.0])._replace(as_of=START), "BTC", "", events, at=far)
+    root = expect_sound(chart.drawing)
+    first, second = (each.findtext("title") or "" for each in of_class(root, "event"))
+    assert f"<{far}>" in first
+    assert second.startswith("1 earlier event · ")
+    assert second.count("UTC: <") == 3
+    assert [each.at for each in chart.events] == [far, *reversed(close)]
+    line = list(places(of_class(root, "moment")[0].attrib["d"]))
+    assert [y for _, y in line] == [PLOT.top, PLOT.bottom]
+    assert chart.note.endswith("The line marks 2026-11-03 21:20 UTC.")
+    old = measure_chart(series([1.0, 2.0])._replace(as_of=START), "BTC", "", at=outside.at)
+    assert not of_class(parsed(old.drawing), "moment")
+
+
+def test_an_image_uses_only_colours_that_the_stylesheet_has_in_light_and_dark() -> None:
+    css = (files("barograph.site") / "static" / "site.css").read_text()
+    style = image_style(css)
+    used = set(re.findall(r"var\((--[\w-]+)\)", style)) - {"--figures"}
+    light, dark = style.split("@media (prefers-color-scheme:dark)")
+    colours = [set(re.findall(r"(--[\w-]+):#[0-9a-f]{6}", each)) for each in (light, dark)]
+    assert colours == [used, used]
+    assert {"--trace", "--long", "--short", "--raised"} <= used
+    both = image_style(css + ":root {--raised: light-dark(#fefefe, #010101);}")
+    assert re.findall(r"--raised:(\S{7})", both) == ["#fefefe", "#010101"]
+    drawn = image(draw([1.0, 2.0]), ImageText("<BTC>", ("&" * 200, "", "")), style)
+    root = ET.fromstring(drawn)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "")
 
 
 def test_a_day_is_marked_by_its_hours_and_the_date_at_midnight() -> None:
@@ -316,9 +428,11 @@ def test_a_script_is_told_where_the_values_are() -> None:
     root = parsed(drawn)
     told = {name.removeprefix("data-"): value for name, value in root.attrib.items()}
     assert told["series"] == "/data/x.json?a=1&b=2"
-    assert (int(told["from"]), int(told["to"])) == (shown.points[0].at, shown.points[-1].at)
+    assert told["time"] == f"{shown.points[0].at} {shown.points[-1].at}"
+    assert told["newest"] == str(shown.points[-1].at)
+    assert told["scale"] == "1 3"
     assert told["unit"] == "USDT"
-    box = [float(told[side]) for side in ("left", "top", "right", "bottom")]
+    box = [float(side) for side in told["box"].split()]
     line = list(places(of_class(root, "line")[0].attrib["d"]))
     assert line[0] == pytest.approx((box[0], box[3]), abs=0.1)
     assert line[-1] == pytest.approx((box[2], box[1]), abs=0.1)
@@ -335,13 +449,13 @@ def test_a_script_is_told_that_a_rate_always_has_its_sign(
 @pytest.mark.parametrize(
     ("measure", "value", "decimals"),
     [
-        ("funding", 0.01, "4"),
-        ("price", 92_000.0, "1"),
-        ("price", 0.5, "5"),
-        ("long-accounts", 5.0, "1"),
+        ("funding", 0.01, "4 4"),
+        ("price", 92_000.0, "1 10"),
+        ("price", 0.5, "5 10"),
+        ("long-accounts", 5.0, "1 1"),
     ],
 )
-def test_a_chart_tells_how_many_decimals_its_values_have_at_least(
+def test_a_chart_tells_how_many_decimals_its_values_have_at_least_and_at_most(
     measure: Measure, value: float, decimals: str
 ) -> None:
     chart = measure_chart(series([value, value])._replace(measure=measure), "BTC", "")
@@ -378,7 +492,7 @@ def test_longs_stand_below_shorts_and_what_was_hardly_watched_is_hatched() -> No
     assert of_class(root, "gap")[0].attrib["d"].count("M") == 1
     longs, shorts = (of_class(root, side)[0].attrib["d"] for side in ("long", "short"))
     assert (longs.count("M"), shorts.count("M")) == (2, 2)  # nothing is drawn for zero
-    bottom = float(root.attrib["data-bottom"])
+    bottom = float(root.attrib["data-box"].split()[3])
     assert max(y for _, y in places(longs)) == pytest.approx(bottom, abs=0.1)
     first_long = min(y for _, y in places(longs))
     assert max(y for _, y in list(places(shorts))[:4]) == pytest.approx(first_long, abs=0.11)

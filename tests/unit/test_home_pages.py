@@ -7,18 +7,28 @@ import pytest
 from barograph.errors import UpstreamUnavailable
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.liquidations import LiquidationTotals, LiquidationTracker, WatchedSpans
-from barograph.markets.records import LongAccounts, Perpetual
+from barograph.markets.records import DayAgo, LongAccounts, PastValues, Perpetual
 from barograph.markets.regime import LABELS, Regime
-from barograph.markets.samples import NOT_RECORDED, PastRegime
+from barograph.markets.samples import (
+    NOT_RECORDED,
+    LiquidationColumn,
+    LiquidationSeries,
+    Measure,
+    PastRegime,
+)
 from barograph.markets.view import FreshnessLimits, MarketView
-from barograph.site.home import (
+from barograph.site.home_pages import (
     DAYS_AGO,
+    Asset,
     LiquidatedSide,
     MarketNow,
     RegimeAt,
+    figures_of,
+    liquidation_line,
     market_now,
-    regimes_over_time,
+    past_regimes,
 )
+from barograph.site.templating import UNKNOWN
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading
 
@@ -96,7 +106,7 @@ def test_a_share_of_accounts_that_is_unknown_or_old_is_none_and_zero_is_a_share(
 def test_an_asset_that_is_not_listed_has_nothing_but_its_name() -> None:
     now = now_of(a_view(ETH, PEPE))
 
-    assert now.assets[0] == ("BTC", None, None, None)
+    assert now.assets[0] == Asset("BTC", None, None, None)
     assert now.assets[1].contract == ETH
 
 
@@ -185,19 +195,39 @@ def test_what_is_said_ends_with_the_first_of_its_bounds() -> None:
     assert (now.until, now.reading_until) == (START + 10_000, START + LIMITS.perpetuals)
 
 
-def test_past_regimes_stand_beside_the_one_of_now() -> None:
+def test_past_regimes_have_the_rate_of_their_hour() -> None:
     day, month = START - DAY, START - 30 * DAY
     before = [*(PastRegime("long-leaning", 0.02, day), NOT_RECORDED, PastRegime(None, 0.03, month))]
 
-    assert regimes_over_time(now_of(a_view()), before) == [
-        RegimeAt("Now", "neutral", 0.01, ""),
+    assert past_regimes(before) == [
         RegimeAt("Yesterday", "long-leaning", 0.02, "not recorded", day),
         RegimeAt("7 days ago", None, None, "not recorded"),
         RegimeAt("30 days ago", None, 0.03, "not recorded", month),
     ]
-
-
-def test_what_is_stale_and_what_cannot_be_read_are_told_apart() -> None:
-    assert [(each.when, each.otherwise) for each in regimes_over_time(None, None)] == [
-        *(("Now", "stale"), *((when, "unavailable") for when in DAYS_AGO))
+    assert [each[::3] for each in past_regimes(None)] == [
+        (when, "unavailable") for when in DAYS_AGO
     ]
+
+
+def test_a_figure_has_its_change_and_its_week_and_says_what_is_unknown() -> None:
+    before = DayAgo({"BTCUSDT": PastValues(START - DAY, 100_000.0, None, None, 0.02)})
+    btc = now_of(a_view(day_ago=before)).assets[0]
+    week: dict[Measure, tuple[float, ...]] = {"price": (1.0, 2.0)}
+
+    price, funding, interest, long = figures_of(btc, "Price", {"BTC": week})
+
+    assert (price.text, price.change, price.change_tint) == ("67,000.5", "-33.0 %", "tint-down-4")
+    assert 'class="spark up"' in price.line
+    assert (funding.text, funding.tint, funding.line) == ("+0.0100 %", "tint-up-1", "")
+    assert (interest.text, interest.change) == ("$5.00B", UNKNOWN)
+    assert (long.text, long.change) == ("61.5 %", "")
+    assert {each.text for each in figures_of(Asset("SOL", None, None, None), "", {})} == {UNKNOWN}
+
+
+def test_the_line_of_liquidations_leaves_out_hours_that_were_not_covered() -> None:
+    hours = [LiquidationColumn(START + n * HOUR, n, 1.0, 100.0, partial=n == 2) for n in range(5)]
+
+    line = liquidation_line(LiquidationSeries(1, HOUR, START, tuple(hours)))
+
+    assert [line.count(each) for each in "ML"] == [2, 1]  # two, a gap, one; not the running one
+    assert liquidation_line(None) == ""

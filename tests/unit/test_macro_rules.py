@@ -14,7 +14,7 @@ from barograph.briefs.rules import (
 )
 from barograph.briefs.writer import BriefWriter
 from barograph.kit.json import canonical, digest
-from barograph.kit.timestamps import DAY, iso_timestamp
+from barograph.kit.timestamps import DAY, iso_timestamp, time_text
 from barograph.macro.evidence import NO_FIGURES, MacroEvidence
 from support.clock import START
 from support.evidence import evidence
@@ -51,11 +51,11 @@ def test_a_streak_is_half_a_percent_of_assets_on_four_of_five_days(
 def test_a_streak_is_cited_with_coverage_source_day_and_when_it_was_read() -> None:
     brief = written("etf-streak", of_flows(*OUT))
 
-    assert brief.headline == "BTC ETF outflows reach 0.60 % of assets in five days (IBIT only)"
+    assert brief.headline == "$6.00k out of BTC ETFs in five days, 0.60 % of assets (IBIT only)"
     assert brief.summary == (
-        "Net flow over the five days from 2026-10-30 to 2026-11-05 was -$6.00k, or -0.60 % of "
+        "Net flow over the five days from 30 October to 5 November was -$6.00k, or -0.60 % of "
         "$1.00M in assets; 4 of the five days had outflows. Coverage: IBIT only. Source: an "
-        f"issuer, figures of 2026-11-05, as of {iso_timestamp(READ_AT)}."
+        f"issuer, figures of 5 November, as of {time_text(READ_AT)}."
     )
     assert (brief.category, brief.coins, brief.source) == ("etf-flows", ("BTC",), ISSUER)
     assert brief.slug == "2026-11-06-2120-etf-streak-btc-outflows"
@@ -68,7 +68,11 @@ def test_a_streak_is_cited_with_coverage_source_day_and_when_it_was_read() -> No
 
 def slopes_turn(*newest: float, **how: Any) -> list[tuple[str, float, float]]:
     return [
-        (each.headline.split()[-1], each.inputs["before_slope_pct"], each.inputs["slope_pct"])  # type: ignore[misc]
+        (
+            each.headline.split()[-3].rstrip(":"),
+            each.inputs["before_slope_pct"],
+            each.inputs["slope_pct"],
+        )  # type: ignore[misc]
         for each in curve_turn_of_sign(of_slopes(*newest, **how))
     ]
 
@@ -101,11 +105,11 @@ def test_a_slope_that_never_had_a_sign_does_not_turn() -> None:
 def test_a_turn_is_cited_with_both_yields_source_day_and_when_it_was_read() -> None:
     brief = written("curve-turn", of_slopes(2.0, -6.0))
 
-    assert brief.headline == "US 10-year less 3-month yield turns negative"
+    assert brief.headline == "US 10-year less 3-month yield turns negative: -6 bp"
     assert brief.summary == (
-        "The US 10-year par yield less the 3-month one was -6 bp on 2026-11-05 (3.94 % less "
-        "4.00 %), after +30 bp on 2026-11-03. Source: a treasury, figures of 2026-11-05, as of "
-        f"{iso_timestamp(READ_AT)}."
+        "The US 10-year par yield less the 3-month one was -6 bp on 5 November (3.94 % less "
+        "4.00 %), after +30 bp on 3 November. Source: a treasury, figures of 5 November, as of "
+        f"{time_text(READ_AT)}."
     )
     assert (brief.category, brief.coins, brief.source) == ("rates", (), TREASURY)
     assert brief.slug == "2026-11-06-2120-curve-turn-10y-3m"

@@ -1,6 +1,7 @@
 """The pages of markets: what is chosen, in which order, and what is said about it."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import parse_qsl
 from xml.etree import ElementTree as ET
@@ -11,23 +12,42 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 from msgspec.structs import replace
 
-from barograph.markets.records import MAJORS, LongAccounts, Perpetual, majors_of
+from barograph.kit.timestamps import DAY
+from barograph.markets.liquidations import LiquidationTotals
+from barograph.markets.records import (
+    MAJORS,
+    DayAgo,
+    LongAccounts,
+    PastValues,
+    Perpetual,
+    majors_of,
+)
 from barograph.markets.symbols import index_of
 from barograph.markets.view import FreshnessLimits, MarketView
 from barograph.site.market_pages import (
     MEANINGS,
     NAMES,
-    NUMBERS,
-    MarketsQuery,
-    MarketTable,
     find_perpetual,
     left_out_text,
     market_facts,
+)
+from barograph.site.market_table import (
+    CSV_COLUMNS,
+    NUMBERS,
+    MarketsQuery,
+    MarketTable,
+    Sort,
+    Week,
+    csv_rows,
+    filters_of,
+    market_rows,
     market_table,
+    ranks_of,
+    short_usd,
     table_rows,
 )
 from support.clock import START
-from support.markets import BTC, ETH, MARKET, PEPE, changed, reading, shares
+from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading, shares
 
 FIELDS = Path(__file__).parents[2] / "docs/fields.md"
 LIMITS = FreshnessLimits(
@@ -36,10 +56,24 @@ LIMITS = FreshnessLimits(
 MINUTE = 60_000
 
 
+LIQUIDATED = LiquidationTotals(
+    START, 99.5, 3e6, 50.0, "BTC", by_contract={"BTCUSDT": (1_234_567.0, 45_600.0)}
+)
+DAY_AGO = DayAgo(
+    {
+        "BTCUSDT": PastValues(START - DAY, 60_000.0, 4_000_000_000.0, None),
+        "ETHUSDT": PastValues(START - DAY, 3_600.0, 2_600_000_000.0, None),
+    }
+)
+RISING: Week = tuple(60_000.0 + 100 * n for n in range(43))
+
+
 def view_of(
     contracts: tuple[Perpetual, ...] = MARKET,
     sampled: list[LongAccounts] | None = None,
     now: int = START,
+    watched: LiquidationTotals | None = None,
+    day_ago: DayAgo | None = None,
 ) -> MarketView:
     found = shares() if sampled is None else sampled
     return MarketView(
@@ -48,9 +82,25 @@ def view_of(
         perpetuals=reading(contracts=contracts),
         by_name=index_of(reading(contracts=contracts)),
         shares={share.contract: share for share in found},
-        watched=None,
+        watched=watched,
         regime=None,
+        day_ago=day_ago,
     )
+
+
+def table_of(view: MarketView, weeks: Mapping[str, Week] | None = None) -> MarketTable:
+    rows = market_rows(view, view.perpetuals.contracts, weeks)
+    return market_table(view, rows, has_weeks=weeks is not None)
+
+
+def full_table(contracts: tuple[Perpetual, ...] = MARKET) -> MarketTable:
+    view = view_of(contracts, watched=LIQUIDATED, day_ago=DAY_AGO)
+    return table_of(view, {"BTCUSDT": RISING})
+
+
+def markup_of(found: MarketTable, root: str = "") -> str:
+    rows = found.select(MarketsQuery())
+    return table_rows(rows, root, found.venue, ranks_of(found.rows))
 
 
 def names(found: MarketTable, **asked: str) -> list[str]:
@@ -58,7 +108,7 @@ def names(found: MarketTable, **asked: str) -> list[str]:
 
 
 def test_the_largest_open_interest_comes_first_unless_something_else_is_asked() -> None:
-    found = market_table(view_of())
+    found = table_of(view_of())
 
     assert names(found) == ["BTC", "ETH", "1000PEPE", "SOL"]
     assert names(found, order="asc") == ["SOL", "1000PEPE", "ETH", "BTC"]
@@ -70,14 +120,14 @@ def test_the_largest_open_interest_comes_first_unless_something_else_is_asked() 
 def test_funding_is_sorted_by_what_it_is_per_eight_hours() -> None:
     hourly = changed(PEPE, funding_rate_pct=0.002, funding_interval_hours=1)
 
-    found = market_table(view_of((BTC, ETH, hourly)))
+    found = table_of(view_of((BTC, ETH, hourly)))
 
     assert names(found, sort="funding") == ["1000PEPE", "BTC", "ETH"]
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
 def test_what_is_not_known_comes_last_and_zero_is_known(order: str) -> None:
-    ordered = names(market_table(view_of()), sort="long-accounts", order=order)
+    ordered = names(table_of(view_of()), sort="long-accounts", order=order)
 
     assert ordered[-1] == "1000PEPE"
     assert ordered[:3] == (["SOL", "ETH", "BTC"] if order == "asc" else ["BTC", "ETH", "SOL"])
@@ -86,7 +136,7 @@ def test_what_is_not_known_comes_last_and_zero_is_known(order: str) -> None:
 def test_equal_numbers_go_by_their_symbols_in_either_order() -> None:
     same = tuple(changed(BTC, base=base, contract=f"{base}USDT") for base in ("C", "A", "B"))
 
-    found = market_table(view_of(same))
+    found = table_of(view_of(same))
 
     assert names(found) == names(found, order="asc") == ["A", "B", "C"]
 
@@ -99,6 +149,8 @@ def test_equal_numbers_go_by_their_symbols_in_either_order() -> None:
         ("ETHU", ["ETH"]),
         (" sol ", ["SOL"]),
         ("usdt", []),
+        ("BTC/USDT", ["BTC"]),
+        ("bit coin", ["BTC"]),
         ("T", ["BTC", "ETH"]),
         ("<b>", []),
     ],
@@ -106,19 +158,25 @@ def test_equal_numbers_go_by_their_symbols_in_either_order() -> None:
 def test_a_search_looks_into_symbols_and_at_the_beginning_of_full_names(
     text: str, found: list[str]
 ) -> None:
-    assert names(market_table(view_of()), q=text) == found
+    assert names(table_of(view_of()), q=text) == found
 
 
 @pytest.mark.parametrize(
     "asked",
-    [{"sort": "size"}, {"order": "up"}, {"sort": "", "order": ""}, {"q": " "}, {"q": "\0\n"}, {}],
+    [
+        *({"sort": "size"}, {"order": "up"}, {"sort": "", "order": ""}, {"q": " "}),
+        *({"q": "\0\n"}, {"crowd": "huge"}, {"interest": "up"}, {}),
+    ],
 )
 def test_what_is_not_known_in_a_query_is_as_if_it_were_absent(asked: dict[str, str]) -> None:
-    assert MarketsQuery.parse(asked) == MarketsQuery("open-interest", "desc", "")
+    assert MarketsQuery.parse(asked) == MarketsQuery()
     assert MarketsQuery.parse(asked).text == ""
 
 
-@given(st.dictionaries(st.sampled_from(["sort", "order", "q", "x"]), st.text()))
+VALUES = st.sampled_from(["long", "short", "rising", "falling", "week", "asc"]) | st.text()
+
+
+@given(st.dictionaries(st.sampled_from(["sort", "order", "q", "crowd", "interest", "x"]), VALUES))
 def test_every_query_has_one_form_that_means_the_same(asked: dict[str, str]) -> None:
     choice = MarketsQuery.parse(asked)
 
@@ -138,46 +196,101 @@ def test_a_heading_leads_to_its_order_and_then_to_the_other() -> None:
 def test_a_listing_lives_until_its_first_number_reaches_its_bound() -> None:
     old = [LongAccounts("ETHUSDT", 50.0, START - 29 * MINUTE - 50_000)]
 
-    assert market_table(view_of()).until == START + 30_000
-    assert market_table(view_of(sampled=old)).until == START + 10_000
+    assert table_of(view_of()).until == START + 30_000
+    assert table_of(view_of(sampled=old)).until == START + 10_000
 
 
 def cells(found: MarketTable, name: str) -> list[str]:
-    markup = table_rows(found.select(MarketsQuery()), "/under", found.as_of)
-    body = ET.fromstring(f"<tbody>{markup}</tbody>")
-    (row,) = [row for row in body if row.get("data-name") == name]
+    body = ET.fromstring(f"<tbody>{markup_of(found, '/under')}</tbody>")
+    (row,) = [row for row in body if "".join(row[0].itertext()) == name]
     return ["".join(cell.itertext()) for cell in row]
 
 
 def test_a_row_has_every_number_with_its_interval_and_a_dash_for_what_is_not_known() -> None:
-    found = market_table(view_of())
+    found = full_table()
 
     assert cells(found, "BTC") == [
-        *("BTC", "67,000.5", "+0.0100 % / 8 h", "+0.0100 %", "22:20", "$5.00B", "61.5 %"),
+        *("BTC", "67,000.5", "+11.67", "+0.01008h", "$5.00B", "+25.0", "+11.7"),
+        *("$1.23M$45.6k", "61.5"),
     ]
+    assert cells(found, "ETH")[2:6] == ["-2.77", "-0.01258h", "$2.50B", "-3.8"]
     assert cells(found, "1000PEPE") == [
-        *("1000PEPE", "0.012000", "+0.0050 % / 4 h", "+0.0100 %", "22:20", "$90.00M", "—"),
+        *("1000PEPE", "0.012000", "—", "+0.01004h", "$90.00M", "—", "—", "$0$0", "—"),
     ]
-    assert cells(found, "SOL")[-2:] == ["$0", "0.0 %"]
 
 
-def test_unknown_open_interest_is_a_dash_sorted_last_and_no_gap_in_the_scripts_values() -> None:
-    found = market_table(view_of((changed(BTC, open_interest_usd=None), ETH, PEPE)))
+def test_open_interest_that_is_not_known_is_a_dash_and_comes_last() -> None:
+    found = table_of(view_of((changed(BTC, open_interest_usd=None), ETH, PEPE)))
 
     assert names(found)[-1] == names(found, sort="open-interest", order="asc")[-1] == "BTC"
-    assert cells(found, "BTC")[-2:] == ["—", "61.5 %"]
-    body = ET.fromstring(f"<tbody>{table_rows(found.rows, '', START)}</tbody>")
-    assert body[0].get("data-values") == "67000.5 0.01  61.5"
+    assert cells(found, "BTC")[4:] == ["—", "—", "—", "—", "61.5"]
 
 
-def test_a_settlement_on_another_day_is_told_with_its_date() -> None:
-    late = changed(BTC, next_funding_time=START + 25 * 3_600_000)
-    gone = changed(ETH, next_funding_time=START - 1)
+def test_what_is_missing_is_said_with_its_reason() -> None:
+    complete = full_table().notes
+    covered_little = replace(LIQUIDATED, watched_pct=40.0)
+    (liquidations, changes, weeks) = table_of(view_of(watched=covered_little)).notes
 
-    found = market_table(view_of((late, gone)))
+    assert complete == ("Liquidations cover 99.5 % of the last 24 hours.",)
+    assert "we covered only 40 % of the last 24 hours" in liquidations
+    assert changes.startswith("24-hour changes are unknown")
+    assert "temporarily unavailable" in weeks
 
-    assert cells(found, "BTC")[4] == "2026-11-07 22:20"
-    assert cells(found, "ETH")[4] == "2026-11-06 21:19"
+
+def test_filters_find_what_is_crowded_long_and_losing_open_interest() -> None:
+    crowded = changed(ETH, funding_rate_pct=0.03)
+    found = full_table(
+        (BTC, crowded, changed(SOL, funding_rate_pct=-0.015, funding_interval_hours=4))
+    )
+
+    assert names(found, crowd="long") == ["ETH"]
+    assert names(found, crowd="short") == ["SOL"]
+    assert names(found, interest="rising") == ["BTC"]
+    assert names(found, crowd="long", interest="falling", sort="funding") == ["ETH"]
+    assert names(found, crowd="long", interest="rising") == []
+
+
+def test_a_filter_keeps_order_and_search_and_is_lifted_by_the_same_link() -> None:
+    query = MarketsQuery("funding", "desc", "e", "long")
+    long, short, *_ = filters_of(query)
+
+    assert (long.is_on, long.query.text) == (True, "sort=funding&order=desc&q=e")
+    assert short.query.text == "sort=funding&order=desc&q=e&crowd=short"
+    assert query.filters.text == "crowd=long"
+
+
+@pytest.mark.parametrize(
+    ("amount", "shown"),
+    [(0, "$0"), (950, "$950"), (1_234, "$1.23k"), (45_649, "$45.6k"), (300_000, "$300k")],
+)
+def test_a_short_amount_has_three_digits(amount: float, shown: str) -> None:
+    assert short_usd(amount) == shown
+
+
+@pytest.mark.parametrize(
+    ("week", "path"),
+    [
+        (RISING[:9], "M0 17l5-8 5-8"),
+        ((1.0, *(None,) * 7, 3.0, *(None,) * 3, 2.0), "M0 17m10-16l5+8"),
+        ((5.0,) * 9, "M0 1l5+0 5+0"),
+    ],
+)
+def test_the_line_of_a_week_has_a_gap_where_nothing_is_recorded(week: Week, path: str) -> None:
+    markup = markup_of(table_of(view_of((BTC,)), {"BTCUSDT": week}))
+
+    assert f'<path d="{path}"/>' in markup
+
+
+def test_the_table_as_csv_has_the_exact_numbers_in_the_shown_order() -> None:
+    found = full_table()
+    lines = csv_rows(found.select(MarketsQuery.parse({"sort": "symbol"})), START)
+
+    assert [line.partition(",")[0] for line in lines] == ["1000PEPE", "BTC", "ETH", "SOL"]
+    btc = dict(zip(CSV_COLUMNS.split(","), lines[1].split(","), strict=True))
+    assert btc["openInterestUsd"] == "5000000000.0"
+    assert (btc["priceChange24hPct"], btc["priceChange7dPct"]) == ("11.6675", "11.6675")
+    assert btc["liquidations24h_longUsd"] == "1234567.0"
+    assert lines[0].split(",")[-2] == ""
 
 
 def test_contracts_that_are_not_crypto_are_counted_by_class() -> None:
@@ -190,23 +303,24 @@ def test_contracts_that_are_not_crypto_are_counted_by_class() -> None:
     assert told(forex=12, stock=1_180, ETF=12) == many
 
 
-def test_a_row_carries_what_a_script_sorts_by() -> None:
-    found = market_table(view_of())
+@pytest.mark.parametrize("sort", NUMBERS)
+def test_a_script_can_sort_rows_by_their_ranks(sort: Sort) -> None:
+    found = full_table((*MARKET, changed(ETH, base="A", contract="AUSDT")))
+    place = NUMBERS.index(sort)
+    body = ET.fromstring(f"<tbody>{markup_of(found)}</tbody>")
+    ranks = {
+        "".join(line[0].itertext()): str(line.get("data-values")).split(" ")[place] for line in body
+    }
 
-    body = ET.fromstring(f"<tbody>{table_rows(found.rows, '', START)}</tbody>")
-
-    for line, row in zip(body, found.rows, strict=True):
-        given = str(line.get("data-values")).split(" ")
-        assert [float(each) if each else None for each in given] == [
-            row.number(sort) for sort in NUMBERS
-        ]
+    ordered = sorted(ranks, key=lambda name: (ranks[name] == "", int(ranks[name] or 0), name))
+    assert ordered == names(found, sort=sort, order="asc")
+    assert ranks["A"] == ranks["ETH"] or sort in {"change", "interest-change", "long-accounts"}
 
 
 def test_a_name_full_of_markup_stays_text_and_has_no_page() -> None:
     evil = changed(BTC, base='<b a="1">&', contract="\"><script>alert('1')</script>")
 
-    found = market_table(view_of((evil,)))
-    (row,) = ET.fromstring(f"<tbody>{table_rows(found.rows, '', START)}</tbody>")
+    (row,) = ET.fromstring(f"<tbody>{markup_of(table_of(view_of((evil,))))}</tbody>")
 
     assert row.get("data-contract") == evil.contract
     assert "".join(row[0].itertext()) == evil.base
@@ -214,7 +328,7 @@ def test_a_name_full_of_markup_stays_text_and_has_no_page() -> None:
 
 
 def test_a_root_with_signs_of_markup_stays_one_address() -> None:
-    rows = table_rows(market_table(view_of((BTC,))).rows, '/a&b"c', START)
+    rows = markup_of(table_of(view_of((BTC,))), '/a&b"c')
 
     (link,) = ET.fromstring(f"<table>{rows}</table>").iter("a")
     assert link.get("href") == '/a&b"c/markets/BTC'
@@ -225,8 +339,16 @@ def test_seven_hundred_rows_are_not_heavy() -> None:
         changed(BTC, base=f"1000TOKEN{n}", contract=f"1000TOKEN{n}USDT", last_price=n / 7)
         for n in range(700)
     )
+    full = [each.contract for each in many]
+    view = view_of(
+        many,
+        [LongAccounts(name, 61.5, START) for name in full],
+        watched=replace(LIQUIDATED, by_contract=dict.fromkeys(full, (1_234_567.0, 45_600.0))),
+        day_ago=DayAgo(dict.fromkeys(full, PastValues(START - DAY, 90.0, 4_000_000_000.0, None))),
+    )
+    weeks = {name: tuple(float(n * 17 % 43) for n in range(43)) for name in full}
 
-    assert len(table_rows(market_table(view_of(many, [])).rows, "", START)) < 270_000
+    assert len(markup_of(table_of(view, weeks))) < 270_000
 
 
 @pytest.mark.parametrize("typed", ["BTC", "btc", "BTCUSDT", "btcUsdt"])
@@ -248,7 +370,7 @@ def test_of_two_contracts_of_an_asset_each_has_a_page() -> None:
     assert find_perpetual(index_of(reading(contracts=both)), "BTC") == (BTC, "BTC")
     assert find_perpetual(index_of(reading(contracts=both)), "BTCUSDT") == (BTC, "BTC")
     assert find_perpetual(index_of(reading(contracts=both)), "BTCPERP") == (other, "BTCPERP")
-    assert [row.symbol for row in market_table(view_of(both)).rows] == ["BTC", "BTCPERP"]
+    assert [row.symbol for row in table_of(view_of(both)).rows] == ["BTC", "BTCPERP"]
 
 
 def test_a_major_is_the_contract_that_its_symbol_means() -> None:
@@ -262,7 +384,7 @@ def test_the_address_of_a_page_means_the_contract_that_it_shows() -> None:
     first, named_alike = changed(BTC, contract="BTCPERP"), changed(ETH, base="btcusdt")
     contracts = (first, BTC, ETH, PEPE, named_alike)
     index = index_of(reading(contracts=contracts))
-    rows = market_table(view_of(contracts)).rows
+    rows = table_of(view_of(contracts)).rows
 
     # An asset goes before a full name, so nothing means the second one.
     assert [row.symbol for row in rows] == ["BTC", None, "ETH", "1000PEPE", "BTCUSDT"]
@@ -285,14 +407,14 @@ def test_a_perpetuals_numbers_are_told_with_unit_interval_and_time() -> None:
 
     assert list(facts) == list(NAMES.values())
     told = {
-        name: (fact.value, Markup(fact.unit).striptags().strip()) for name, fact in facts.items()
+        name: (fact.value, Markup(fact.note).striptags().strip()) for name, fact in facts.items()
     }
     assert told["Last price"] == ("0.012000", "USDT")
-    assert told["Funding rate"] == ("+0.0050 %", "per 4 h, next settlement 2026-11-06 22:20 UTC")
-    assert told["Funding per 8 hours"] == ("+0.0100 %", "per 8 h")
-    assert told["Next settlement"][1] == "every 4 h"
+    stated = "+0.0050 % per 4 h as stated, next settlement 2026-11-06 22:20 UTC"
+    assert told["Funding per 8 hours"] == ("+0.0100 %", stated)
     assert told["Open interest"] == ("$90.00M", "90,000,000 USD")
     assert told["Long accounts"] == ("0.0 %", "of accounts with a position")
+    assert told["Liquidations in 24 hours"][1] == "no current data"
     assert facts["Long accounts"].read_at == START - MINUTE
     assert facts["Last price"].read_at == START
 
@@ -314,8 +436,8 @@ def test_open_interest_is_shown_in_dollars_and_coins_if_they_are_known(
     found = find_perpetual(index_of(reading(contracts=(perpetual,))), base)
     assert found is not None
 
-    fact = market_facts(view_of((perpetual,)), found).facts[3]
-    assert (Markup(fact.value).striptags(), fact.unit) == shown
+    fact = market_facts(view_of((perpetual,)), found).facts[2]
+    assert (Markup(fact.value).striptags(), fact.note) == shown
     assert (fact.read_at is None) == (usd is None)
 
 
@@ -344,7 +466,19 @@ def test_funding_is_shown_with_every_digit_that_the_exchange_gave(
     found = find_perpetual(index_of(reading(contracts=(perpetual,))), "BTC")
     assert found is not None
 
-    assert market_facts(view_of((perpetual,)), found).facts[1].value == shown
+    assert market_facts(view_of((perpetual,)), found).facts[1].note.startswith(f"{shown} per 8 h")
+
+
+def test_a_perpetual_is_told_with_its_changes_and_liquidations_by_side() -> None:
+    found = find_perpetual(index_of(reading()), "BTC")
+    assert found is not None
+
+    facts = market_facts(view_of(watched=LIQUIDATED, day_ago=DAY_AGO), found, RISING).facts
+
+    assert facts[0].note == "USDT, +11.67 % in 24 h, +11.67 % in 7 days"
+    assert facts[2].note == "+25.00 % in 24 h; 5,000,000,000 USD"
+    assert facts[4].value == "$1.28M"
+    assert facts[4].note == "$1.23M longs, $45.60k shorts; 99.5 % of the time covered"
 
 
 def test_every_number_of_a_page_is_a_documented_field() -> None:

@@ -13,6 +13,7 @@ from barograph.site.status_pages import (
     TITLES,
     components,
     detail_html,
+    headline,
     incidents,
     percent_text,
     recorded_time,
@@ -275,3 +276,29 @@ def test_every_part_that_people_know_comes_before_the_other_checks() -> None:
         "payments",
         "limits",
     ]
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (status(), "All components are working."),
+        (status(market_feed="down"), "The market data is incomplete."),
+        (status({"last_update": None}, market_feed="down"), "We have no market data yet."),
+        (
+            status({"last_update": "2026-11-06T21:10:00.000Z"}, market_feed="down"),
+            "Market data has been stale since 21:10 UTC.",
+        ),
+        (
+            status({"last_update": "2026-11-05T12:04:00.000Z"}, market_feed="down"),
+            "Market data has been stale since 2026-11-05 12:04 UTC.",
+        ),
+        (status(database="down"), "The database is unavailable."),
+        (status(liquidations="degraded"), "Degraded: Liquidations."),
+        (
+            status(exchange="degraded", limits="down", stances="degraded", history="degraded"),
+            "Degraded: Rate-limit store, Exchange, Stances and 1 more.",
+        ),
+    ],
+)
+def test_the_headline_names_what_fails(found: ServiceStatus, words: str) -> None:
+    assert headline(found) == words

@@ -707,6 +707,7 @@ class LogEvent:
     slug: Text = UNSET
     headline: Text = UNSET
     category: Text = UNSET
+    version: Integer = UNSET
     kind: Text = UNSET
     sequence: Integer = UNSET
     history_digest: Text = UNSET

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from starlette.datastructures import QueryParams
 
-from barograph.badges.svg import AMBER, BLUE, GREEN, GREY, RED, Style
+from barograph.badges.svg import BAD, GOOD, LONG, MEASURED, SHORT, UNKNOWN, WARN, Style
 from barograph.kit.documents import FOREVER
 from barograph.kit.timestamps import DAY
 from barograph.markets.records import Perpetual
@@ -49,7 +49,7 @@ def record(since: int | None, now: int) -> TimedContent:
     content = BadgeContent(
         "paper record",
         count,
-        BLUE,
+        MEASURED,
         f"paper record: {count} ({CAVEAT})",
         f"A legacy paper-strategy record. {count}: the time elapsed since sinceDate, {_RECORD}",
     )
@@ -76,12 +76,12 @@ def funding(symbol: str, perpetual: Perpetual | None, source: str, until: int) -
     if perpetual is None:
         description = f"No live perpetual has this name. Source: {source}."
         return TimedContent(_error(label, "unknown", description), until)
-    message = f"{_signed(perpetual.funding_rate_pct)} % / {perpetual.funding_interval_hours:g}h"
+    message = f"{signed_rate(perpetual.funding_rate_pct)} % / {perpetual.funding_interval_hours:g}h"
     description = (
         f"The rate of the current funding interval of {perpetual.contract}, in percent of the "
         f"position's value. Positive: longs pay shorts. Source: {source}."
     )
-    return TimedContent(_plain(label, message, BLUE, description), until)
+    return TimedContent(_plain(label, message, _side(message), description), until)
 
 
 def unavailable(label: str) -> TimedContent:
@@ -94,7 +94,7 @@ def signal(name: str, label: str, source: str, until: int) -> TimedContent:
     description = f"A public regime signal: {name}. Source: {source}."
     if label == "unknown":
         return TimedContent(_error(name, "unknown", description), until)
-    return TimedContent(_plain(name, label, BLUE, description), until)
+    return TimedContent(_plain(name, label, MEASURED, description), until)
 
 
 def status(condition: Condition, until: int) -> TimedContent:
@@ -108,13 +108,18 @@ _RECORD = (
     "unverified. It is not evidence of live-capital results or of paid stance outcomes."
 )
 _REGIME_COLOURS: dict[Label, str] = {
-    "short-crowded": RED,
-    "short-leaning": AMBER,
-    "neutral": GREEN,
-    "long-leaning": AMBER,
-    "long-crowded": RED,
+    "short-crowded": SHORT,
+    "short-leaning": SHORT,
+    "neutral": MEASURED,
+    "long-leaning": LONG,
+    "long-crowded": LONG,
 }
-_STATUS_COLOURS: dict[Condition, str] = {"ok": GREEN, "degraded": AMBER, "down": RED}
+_STATUS_COLOURS: dict[Condition, str] = {"ok": GOOD, "degraded": WARN, "down": BAD}
+
+
+def _side(message: str) -> str:
+    """The colour of the side that pays, by the rate's sign as written."""
+    return {"+": LONG, "\N{MINUS SIGN}": SHORT}.get(message[0], MEASURED)
 
 
 def _plain(label: str, message: str, colour: str, description: str) -> BadgeContent:
@@ -122,7 +127,7 @@ def _plain(label: str, message: str, colour: str, description: str) -> BadgeCont
 
 
 def _error(label: str, message: str, description: str) -> BadgeContent:
-    return BadgeContent(label, message, GREY, f"{label}: {message}", description, is_error=True)
+    return BadgeContent(label, message, UNKNOWN, f"{label}: {message}", description, is_error=True)
 
 
 def _failed(message: str, colour: str, description: str) -> BadgeContent:
@@ -130,16 +135,16 @@ def _failed(message: str, colour: str, description: str) -> BadgeContent:
     return BadgeContent("barograph", message, colour, title, description, is_error=True)
 
 
-QUERY_TOO_LONG = _failed("query too long", RED, "No badge needs a query this long.")
-ERROR = _failed("error", GREY, "This badge is temporarily unavailable.")
-NOT_FOUND = _failed("badge not found", RED, "There is no badge at this address.")
+QUERY_TOO_LONG = _failed("query too long", BAD, "No badge needs a query this long.")
+ERROR = _failed("error", UNKNOWN, "This badge is temporarily unavailable.")
+NOT_FOUND = _failed("badge not found", BAD, "There is no badge at this address.")
 
 
 def _no_record(message: str, reason: str, *, is_error: bool = True) -> BadgeContent:
     return BadgeContent(
         "paper record",
         message,
-        GREY,
+        UNKNOWN,
         f"paper record: {message} ({CAVEAT})",
         f"{reason} This badge is about a legacy paper-strategy record: the time elapsed since "
         f"sinceDate, {_RECORD}",
@@ -147,7 +152,7 @@ def _no_record(message: str, reason: str, *, is_error: bool = True) -> BadgeCont
     )
 
 
-def _signed(rate: float) -> str:
+def signed_rate(rate: float) -> str:
     """Four decimals with a true minus sign; zero has no sign."""
     text = f"{rate:+.4f}"
     if text[1:] == "0.0000":

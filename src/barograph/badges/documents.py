@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from barograph.badges.contents import BadgeContent, TimedContent
+from barograph.badges.gauge import GaugeContent, render_gauge
 from barograph.badges.svg import Badge, Style, render
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.wire import WireModel
@@ -30,6 +31,7 @@ Form = Literal["svg", "json"]
 FORMS: tuple[Form, ...] = ("svg", "json")
 
 BADGE_FOLDER = "/badge/"
+GAUGE_PATH = f"{BADGE_FOLDER}gauge.svg"
 SVG = b"image/svg+xml; charset=utf-8"
 KEEP_SECONDS = 600
 KEEP_ERROR_SECONDS = 60
@@ -61,12 +63,19 @@ def badge_document(content: BadgeContent, style: Style, form: Form) -> Document:
     return Document(render(badge).encode(), content_type=SVG, cache_control=cache_control(content))
 
 
-def keep_seconds(content: BadgeContent) -> int:
+@lru_cache(64)
+def gauge_document(content: GaugeContent) -> Document:
+    """The document of the regime gauge."""
+    body = render_gauge(content).encode()
+    return Document(body, content_type=SVG, cache_control=cache_control(content))
+
+
+def keep_seconds(content: BadgeContent | GaugeContent) -> int:
     """How long caches may keep a badge; an error only briefly."""
     return KEEP_ERROR_SECONDS if content.is_error else KEEP_SECONDS
 
 
-def cache_control(content: BadgeContent) -> bytes:
+def cache_control(content: BadgeContent | GaugeContent) -> bytes:
     """`Cache-Control` of a badge."""
     return f"public, max-age={keep_seconds(content)}".encode()
 

@@ -19,13 +19,16 @@ from barograph.badges.contents import (
 from barograph.badges.documents import (
     BADGE_FOLDER,
     FORMS,
+    GAUGE_PATH,
     SVG,
     EndpointBadge,
     Form,
     badge_document,
     cache_control,
+    gauge_document,
     hot_documents,
 )
+from barograph.badges.gauge import GaugeContent, render_gauge
 from barograph.badges.reader import BadgeReader
 from barograph.badges.svg import Style
 from barograph.board.board import Board
@@ -64,6 +67,11 @@ def badge_routes(board: Board, reader: BadgeReader) -> ApiRouter:
         for form in FORMS:
             add = router.get(f"/{kind.path}.{form}", **_described(kind, form))
             add(_endpoint(board, kind, form))
+
+    @router.get(f"/{GAUGE_PATH.removeprefix(BADGE_FOLDER)}", **_gauge_described())
+    async def gauge(_: Request) -> Response:
+        now = board.clock()
+        return DocumentResponse(gauge_document(reader.gauge(board, now)), now)
 
     @router.get("/{path:path}")
     async def not_found(request: Request) -> Response:
@@ -149,11 +157,7 @@ _SVG = {"image/svg+xml": {"schema": {"type": "string", "format": "binary"}}}
 
 
 def _described(kind: _Kind, form: Form) -> dict[str, Any]:
-    body = badge_document(contents.QUERY_TOO_LONG, "flat", form).body
-    example = json.loads(body) if form == "json" else body.decode()
-    answers: dict[int, str | Schema] = {
-        414: _answer(form, "The query is too long or has too many parameters.", example=example)
-    }
+    answers: dict[int, str | Schema] = {414: _too_long(form)}
     if "{" in kind.path:
         answers[404] = _answer(form, "No such badge.")
     if form == "svg":
@@ -165,6 +169,19 @@ def _described(kind: _Kind, form: Form) -> dict[str, Any]:
         _STYLE,
         responses=answers,
     )
+
+
+def _gauge_described() -> dict[str, Any]:
+    example = render_gauge(GaugeContent("neutral", 0.01, "simulated exchange (demo data)"))
+    drawn = _answer("svg", "The gauge.", example=example)
+    answers: dict[int, str | Schema] = {200: drawn, 414: _too_long("svg")}
+    return operation("getRegimeGauge", None, responses=answers)
+
+
+def _too_long(form: Form) -> Schema:
+    body = badge_document(contents.QUERY_TOO_LONG, "flat", form).body
+    example = json.loads(body) if form == "json" else body.decode()
+    return _answer(form, "The query is too long or has too many parameters.", example=example)
 
 
 def _answer(form: Form, description: str, **example: object) -> Schema:

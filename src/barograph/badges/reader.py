@@ -2,6 +2,7 @@
 
 from barograph.badges import contents
 from barograph.badges.contents import TimedContent, parse_since
+from barograph.badges.gauge import GaugeContent
 from barograph.board.board import Board
 from barograph.errors import UpstreamUnavailable
 from barograph.kit.timestamps import SECOND
@@ -46,6 +47,17 @@ class BadgeReader:
             return contents.regime("unknown", view.perpetuals.source, 0)
         until = min(view.until, view.regime.as_of + view.limits.perpetuals)
         return contents.regime(view.regime.label, view.perpetuals.source, until)
+
+    def gauge(self, board: Board, now: int) -> GaugeContent:
+        """The regime and its rate; without a label while the market feed is stale."""
+        try:
+            view = self._markets.view(board, now)
+        except UpstreamUnavailable:
+            return GaugeContent(None, None, "")
+        if view.regime is None:
+            return GaugeContent("unknown", None, view.perpetuals.source)
+        regime = view.regime
+        return GaugeContent(regime.label, regime.funding_8h_pct, view.perpetuals.source)
 
     def funding(self, board: Board, symbol: str, now: int) -> TimedContent:
         """The funding of a perpetual by its asset or full name, in upper case."""

@@ -95,12 +95,15 @@ _ADVANCES = _Advances(
 
 Style = Literal["flat", "flat-square"]
 
-# White text has a contrast of 4.5 or more on each of these (WCAG AA).
-GREEN = "#1a7f37"
-AMBER = "#9a6700"
-RED = "#c2333a"
-GREY = "#6e7781"
-BLUE = "#0969da"
+# The meanings of the site's stylesheet, in its light colours. White text has a contrast of 4.5 or
+# more on each of these (WCAG AA).
+GOOD = "#1a6b34"
+WARN = "#7d5a00"
+BAD = "#a61c4c"
+LONG = "#0f6e6a"
+SHORT = "#b4432c"
+MEASURED = "#1f66b8"
+UNKNOWN = "#6e7781"
 LABEL_GREY = "#555555"
 
 PADDING = 5

@@ -34,7 +34,7 @@ class BriefBody(WireModel):
     coins: Annotated[list[str], Field(description="Asset symbols; may be empty.")]
     summary: str
     url: Annotated[str, Field(description="Address of the brief.")]
-    publishedAt: Annotated[str, Field(description="Time of publication.")]
+    publishedAt: Annotated[str, Field(description="Time of publication, or of the last update.")]
 
 
 class BriefList(WireModel):

@@ -7,8 +7,10 @@ from typing import Generic, Literal, NamedTuple, TypeVar, get_args
 
 from msgspec import Struct
 
+from barograph.briefs.tables import labelled, markdown_table
 from barograph.kit.json import Json, canonical, digest
-from barograph.kit.timestamps import SECOND, iso_timestamp
+from barograph.kit.text import ordinal
+from barograph.kit.timestamps import SECOND, dated_text, iso_timestamp
 from barograph.markets.evidence import MarketEvidence
 
 Category = Literal[
@@ -26,6 +28,9 @@ CATEGORIES: tuple[Category, ...] = get_args(Category)
 
 OPERATOR = "operator"
 """The rule name of briefs that an operator wrote."""
+
+LINE_END = "\n"
+"""Separates the lines of a draft's sentence, which its page shows as a list."""
 
 
 class Brief(NamedTuple):
@@ -51,7 +56,18 @@ class Brief(NamedTuple):
     """SHA-256 of `inputs`."""
 
     cooldown_key: str
-    """The rule writes no other brief with the same key before its cooldown has passed."""
+    """The rule writes nothing else with the same key before its cooldown has passed."""
+
+    version: int = 1
+    """Which text of the brief this is: an update keeps the slug and counts on."""
+
+    first_published_at: int | None = None
+    """When the first text was published; None if this is the first."""
+
+    @property
+    def begins_with_summary(self) -> bool:
+        """Whether the body repeats the summary, so that a page need not."""
+        return self.rule != OPERATOR or self.body.startswith(self.summary)
 
 
 class ListedBrief(Struct, frozen=True):
@@ -66,11 +82,31 @@ class ListedBrief(Struct, frozen=True):
     source: str = ""
     """The venue, or the operator."""
 
+    version: int = 1
+
 
 class Briefs(Struct, frozen=True):
     """The newest briefs, newest first."""
 
     briefs: tuple[ListedBrief, ...]
+
+
+class BriefText(NamedTuple):
+    """One of the texts of a brief, as links to it show it."""
+
+    slug: str
+    version: int
+    published_at: int
+    headline: str
+
+
+class Written(NamedTuple):
+    """A text that a rule wrote."""
+
+    slug: str
+    version: int
+    first_published_at: int
+    published_at: int
 
 
 class BriefsPage(NamedTuple):
@@ -118,6 +154,12 @@ class Draft(NamedTuple):
     source: str | None = None
     """The venues, if the reading of one is not all."""
 
+    slug: str | None = None
+    """The address, if it is not made of the time, the rule and the subject."""
+
+    table: Sequence[Sequence[str]] = ()
+    """What was measured, with the names of the columns first; empty: the inputs."""
+
 
 class Rule(NamedTuple, Generic[E]):
     """A rule, its category, and its cooldown per subject."""
@@ -138,25 +180,27 @@ def cooldown_key(rule: str, draft: Draft) -> str:
     return f"{rule}:{draft.subject}"
 
 
-def write_brief(rule: Rule[E], draft: Draft, evidence: MarketEvidence) -> Brief:
-    """Write the brief of a draft."""
+def write_brief(rule: Rule[E], draft: Draft, evidence: MarketEvidence, times: int = 1) -> Brief:
+    """Write the brief of a draft; `times` is how often the rule found this in the last 7 days."""
     at = evidence.reading.as_of
     cited = draft.cited
-    source, as_of = draft.source or evidence.reading.source, at
-    summary = f"{draft.sentence} Source: {source}, as of {iso_timestamp(at)}."
+    source, as_of, figures = draft.source or evidence.reading.source, at, ""
     if cited is not None:
-        source, as_of = cited.source, cited.as_of
-        read_at = iso_timestamp(as_of)
-        summary = f"{draft.sentence} Source: {source}, figures of {cited.day}, as of {read_at}."
-    inputs = canonical({"source": source, "as_of": iso_timestamp(as_of), **draft.inputs})
+        source, as_of, figures = cited.source, cited.as_of, f" figures of {cited.day},"
+    again = f" This is the {ordinal(times)} time in 7 days." if times > 1 else ""
+    origin = f"Source: {source},{figures} as of {dated_text(as_of)}."
+    counted = {"times_in_7_days": times} if times > 1 else {}
+    measured: dict[str, Json] = {**draft.inputs, **counted}
+    inputs = canonical({"source": source, "as_of": iso_timestamp(as_of), **measured})
+    written = f"{datetime.fromtimestamp(at // SECOND, UTC):%Y-%m-%d-%H%M}"
     return Brief(
-        slug=f"{datetime.fromtimestamp(at // SECOND, UTC):%Y-%m-%d-%H%M}-{rule.id}-{draft.subject}",
+        slug=draft.slug or f"{written}-{rule.id}-{draft.subject}",
         published_at=at,
         category=rule.category,
         headline=draft.headline,
         coins=tuple(draft.coins),
-        summary=summary,
-        body=_body(rule, draft, summary),
+        summary=f"{draft.sentence.replace(LINE_END, ' ')}{again} {origin}",
+        body=_body(rule, draft._replace(inputs=measured), again, origin),
         source=source,
         rule=rule.id,
         window_start=draft.window[0],
@@ -167,13 +211,12 @@ def write_brief(rule: Rule[E], draft: Draft, evidence: MarketEvidence) -> Brief:
     )
 
 
-def _body(rule: Rule[E], draft: Draft, summary: str) -> str:
-    measured = "\n".join(f"- `{name}`: {_shown(value)}" for name, value in draft.inputs.items())
+def _body(rule: Rule[E], draft: Draft, again: str, origin: str) -> str:
+    lines = draft.sentence.split(LINE_END)
+    lead = f"{draft.sentence}{again} {origin}"
+    if len(lines) > 1:
+        lead = "\n".join(f"- {line}" for line in lines) + f"\n\n{origin}"
+    table = markdown_table(draft.table or [("Measure", "Value"), *labelled(draft.inputs)])
     return (
-        f"{summary}\n\n## What was measured\n\n{measured}\n\n## How it was found\n\n"
-        f"{rule.explanation}\n"
+        f"{lead}\n\n## What was measured\n\n{table}\n\n## How it was found\n\n{rule.explanation}\n"
     )
-
-
-def _shown(value: Json) -> str:
-    return value if isinstance(value, str) else canonical(value)

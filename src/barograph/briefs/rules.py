@@ -1,20 +1,29 @@
 """The rules that write briefs, about the market and about daily figures (pure).
 
-Each rule states what was measured: no cause, no forecast and no advice. It looks at the evidence of
-one reading and drafts a brief for everything that it finds. It writes about one subject at most
-once per cooldown. Daily figures stay the newest for days, so their rules write only within one
-cooldown after the figures were read. The docstrings are printed in the briefs.
+Each rule states what was measured: no cause, no forecast and no advice. The headline begins with
+the news and its number. A rule looks at the evidence of one reading and drafts a brief for
+everything that it finds. It writes about one subject at most once per cooldown. Daily figures stay
+the newest for days, so their rules write only within one cooldown after the figures were read. The
+docstrings are printed in the briefs.
 """
 
 from collections.abc import Iterator, Sequence
 
 from barograph.briefs.records import Citation, Draft, Rule
 from barograph.kit.text import ordinal, price, usd
-from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND, iso_timestamp
+from barograph.kit.timestamps import (
+    DAY,
+    HOUR,
+    MINUTE,
+    SECOND,
+    day_text,
+    iso_timestamp,
+    span_text,
+    time_text,
+)
 from barograph.macro.evidence import MacroEvidence, curve_turn, day_start, flow_week
 from barograph.markets.evidence import (
     FORTNIGHT_OF_HOURS,
-    HOURS_PER_DAY,
     TRAILING,
     WEEK_OF_HOURS,
     Hour,
@@ -25,6 +34,7 @@ from barograph.markets.evidence import (
     coins_change_pct,
     percentile_rank,
 )
+from barograph.markets.liquidations import LiquidationHour
 from barograph.markets.records import MAJORS
 from barograph.markets.regime import eight_hour_rate
 from barograph.markets.venues import VENUES
@@ -33,6 +43,7 @@ OPEN_INTEREST_MOVE_PCT = 8.0
 CONSTANT_PRICE_PCT = 1.0
 BURST_PERCENTILE = 99.0
 EXTREME_PERCENTILE = 97.5
+HALF_PCT = 50.0
 STREAK_COOLDOWN = 5 * DAY
 TURN_COOLDOWN = 3 * DAY
 
@@ -44,10 +55,10 @@ def regime_change(evidence: MarketEvidence) -> Iterator[Draft]:
         return
     yield Draft(
         subject=after.label,
-        headline=f"BTC funding regime changes from {before.label} to {after.label}",
-        sentence=f"The BTC perpetual's funding rate was {after.funding_8h_pct:+.4f} % per 8 hours "
-        f"when the label changed to {after.label}; {before.label} had been in force since "
-        f"{iso_timestamp(before.since)}.",
+        headline=f"BTC funding turns {after.label}: {after.funding_8h_pct:+.4f} % per 8 h",
+        sentence=f"The BTC funding regime changed from {before.label} to {after.label} at "
+        f"{after.funding_8h_pct:+.4f} % per 8 hours. It had been {before.label} since "
+        f"{time_text(before.since)}.",
         coins=["BTC"],
         window=(before.since, after.as_of),
         inputs={
@@ -76,10 +87,9 @@ def funding_flip(evidence: MarketEvidence) -> Iterator[Draft]:
         )
         yield Draft(
             subject=base.lower(),
-            headline=f"{base} funding turns {sign} at settlement",
-            sentence=f"{base} funding was {rate} at the settlement of {iso_timestamp(settled.at)} "
-            f"(last read at {iso_timestamp(settled.read_at)}), after {earlier} at the settlement "
-            f"of {iso_timestamp(before.at)}.",
+            headline=f"{base} funding turns {sign}: {rate}",
+            sentence=f"{base} funding was {rate} at the settlement of {time_text(settled.at)}, "
+            f"after {earlier} at the settlement of {time_text(before.at)}.",
             coins=[base],
             window=(before.at, settled.at),
             inputs={
@@ -112,8 +122,8 @@ def open_interest_move(evidence: MarketEvidence) -> Iterator[Draft]:
         way = "up" if coins > 0 else "down"
         yield Draft(
             subject=base.lower(),
-            headline=f"{base} open interest {way} {abs(coins):.1f} % in 24 hours at a "
-            "near-constant price",
+            headline=f"{base} open interest {way} {abs(coins):.1f} % in 24 hours, "
+            f"price {moved:+.1f} %",
             sentence=f"Measured in coins, {base} open interest changed by {coins:+.1f} % in 24 "
             f"hours; it is now {usd(now.open_interest_usd)} (single-sided). The {now.price_kind} "
             f"price changed by {moved:+.2f} % to {price(now.last_price)} {now.quote}."
@@ -145,13 +155,21 @@ def liquidation_burst(evidence: MarketEvidence) -> Iterator[Draft]:
     assets = evidence.closed_hour_assets[:3]
     named = ", ".join(f"{asset} {usd(amount)}" for asset, amount in assets)
     longs = 100 * hour.long_usd / hour.total_usd
+    share, side = (longs, "long") if longs >= HALF_PCT else (100 - longs, "short")
+    covered = evidence.trailing.liquidation_hours(evidence.min_watched_pct)
+    week = [each.total_usd for each in covered if each.at > hour.at - WEEK_OF_HOURS * HOUR]
+    such = 1 + sum(percentile_rank(each, known) >= BURST_PERCENTILE for each in week)
+    past = [(each.at, each.total_usd) for each in covered]
+    largest = _standing(past, hour.total_usd, hour.at, "largest")
     yield Draft(
         subject="market",
-        headline=f"Liquidations reach {usd(hour.total_usd)} in one hour",
-        sentence=f"{usd(hour.total_usd)} of positions were liquidated in the hour from "
-        f"{iso_timestamp(hour.at)}, {longs:.0f} % of them long. That is the {ordinal(rank, 1)} "
-        f"percentile of {len(known)} covered hours. The largest: {named}. "
-        f"We covered {hour.watched_pct:g} % of that hour.",
+        headline=f"{usd(hour.total_usd)} liquidated in an hour, "
+        f"{share:.0f} % {side}s{_leader(hour, assets)}",
+        sentence=f"{usd(hour.total_usd)} of positions were liquidated on "
+        f"{span_text(hour.at, hour.at + HOUR)}, {share:.0f} % of them {side}. This is the "
+        f"{ordinal(such)} such hour in 7 days, {largest}, and the "
+        f"{ordinal(rank, 1)} percentile of {len(known)} covered hours. Most of it: "
+        f"{named}. We covered {hour.watched_pct:g} % of that hour.",
         coins=[asset for asset, _ in assets],
         window=(hour.at, hour.at + HOUR),
         inputs={
@@ -161,6 +179,7 @@ def liquidation_burst(evidence: MarketEvidence) -> Iterator[Draft]:
             "watched_pct": hour.watched_pct,
             "percentile": round(rank, 2),
             "hours_compared": len(known),
+            "such_hours_in_7_days": such,
         },
     )
 
@@ -181,11 +200,13 @@ def positioning_extreme(evidence: MarketEvidence) -> Iterator[Draft]:
         rank = percentile_rank(share, known)
         if 100 - EXTREME_PERCENTILE < rank < EXTREME_PERCENTILE:
             continue
-        end = "high" if rank >= EXTREME_PERCENTILE else "low"
+        end, sign = ("high", 1) if rank >= EXTREME_PERCENTILE else ("low", -1)
+        shares = [(each.at, each.long_account_pct) for each in hours]
+        past = [(then, sign * each) for then, each in shares if each is not None]
         yield Draft(
             subject=f"{base.lower()}-{end}",
-            headline=f"{base} long accounts at {share:.1f} %, near the "
-            f"{len(known) // HOURS_PER_DAY}-day {end}",
+            headline=f"{share:.1f} % of {base} accounts are long, "
+            f"{_standing(past, sign * share, at, f'{end}est')}",
             sentence=f"{share:.1f} % of accounts with a position in {base} were net long, the "
             f"{ordinal(rank, 1)} percentile of {len(known)} hourly values, which ranged from "
             f"{known[0]:.1f} % to {known[-1]:.1f} %."
@@ -219,11 +240,12 @@ def volatility_extreme(evidence: MarketEvidence) -> Iterator[Draft]:
             continue
         past = evidence.trailing.hours(base)
         compared = [each for each in past if each.volatility_pct is not None]
+        values = [(each.at, each.volatility_pct or 0.0) for each in compared]
         yield Draft(
             subject=base.lower(),
-            headline=f"{base} realised volatility at {swing:.0f} % annualised, near the "
-            f"{len(known) // HOURS_PER_DAY}-day high",
-            sentence=f"{base}'s hourly returns over the 24 hours to {iso_timestamp(last.at)} had "
+            headline=f"{base} volatility at {swing:.0f} % annualised, "
+            f"{_standing(values, swing, last.at, 'highest')}",
+            sentence=f"{base}'s hourly returns over the 24 hours to {time_text(last.at)} had "
             f"an annualised volatility of {swing:.1f} %, the {ordinal(rank, 1)} percentile of "
             f"{len(known)} hourly values.{_basis(compared)}",
             coins=[base],
@@ -251,7 +273,8 @@ def funding_spread(evidence: MarketEvidence) -> Iterator[Draft]:
         low, high = (f"{now.rates[each]:+.4f} % at {each}" for each in now.ends)
         yield Draft(
             subject=base.lower(),
-            headline=f"{base} funding differs by {spread:.4f} % per 8 hours between venues",
+            headline=f"{base} funding differs by {spread:.4f} % per 8 h between "
+            f"{' and '.join(VENUES[each].title for each in now.ends)}",
             sentence=f"{base} funding per 8 hours was {high} and {low}. The difference of "
             f"{spread:.4f} percentage points is at the {ordinal(now.rank, 1)} percentile of "
             f"{count} hours at the same venues.{_basis(now.hours)}",
@@ -279,8 +302,8 @@ def outage(evidence: MarketEvidence) -> Iterator[Draft]:
     yield Draft(
         subject="market-data",
         headline=f"No market data for {minutes:.1f} minutes",
-        sentence=f"No reading was stored from {iso_timestamp(gap.since)} to "
-        f"{iso_timestamp(gap.until)} ({(gap.until - gap.since) / SECOND:.0f} s; {why}). Nothing "
+        sentence=f"No reading was stored on {span_text(gap.since, gap.until)} "
+        f"({(gap.until - gap.since) / SECOND:.0f} s; {why}). Nothing "
         "is known about the market in between, and liquidations of that time may be missing.",
         coins=[],
         window=(gap.since, gap.until),
@@ -305,7 +328,7 @@ def venue_switch(evidence: MarketEvidence) -> Iterator[Draft]:
     yield Draft(
         subject=switch.after,
         headline=f"Market data now comes from {after} instead of {before}",
-        sentence=f"{after} has been in use since {iso_timestamp(switch.at)}, instead of {before}. "
+        sentence=f"{after} has been in use since {time_text(switch.at)}, instead of {before}. "
         f"Reason: {switch.reason}. Prices, funding and open interest before and after that time "
         "come from different venues, so don't compare them.",
         coins=[],
@@ -332,7 +355,7 @@ def liquidation_coverage(evidence: MarketEvidence) -> Iterator[Draft]:
     yield Draft(
         subject="liquidations",
         headline=f"Only {hour.watched_pct:.0f} % of an hour's liquidations covered",
-        sentence=f"We covered {hour.watched_pct:g} % of the hour from {iso_timestamp(hour.at)} "
+        sentence=f"We covered {hour.watched_pct:g} % of {span_text(hour.at, hour.at + HOUR)} "
         f"for liquidations; {needed:g} % is needed. There is no history to fill the gap from.",
         coins=[],
         window=(hour.at, hour.at + HOUR),
@@ -354,14 +377,14 @@ def etf_streak(evidence: MacroEvidence) -> Iterator[Draft]:
         return
     first, newest = week.days[0], week.days[-1]
     counted = week.inflow_days if week.side == "inflows" else week.outflow_days
-    sign = "+" if week.flow_usd > 0 else "-"
+    sign, way = ("+", "into") if week.flow_usd > 0 else ("-", "out of")
     yield Draft(
         subject=f"btc-{week.side}",
-        headline=f"BTC ETF {week.side} reach {abs(week.share_pct):.2f} % of assets in five days "
-        f"({week.coverage_text})",
-        sentence=f"Net flow over the five days from {first.day} to {newest.day} was "
+        headline=f"{usd(abs(week.flow_usd))} {way} BTC ETFs in five days, "
+        f"{abs(week.share_pct):.2f} % of assets ({week.coverage_text})",
+        sentence=f"Net flow over the 5 days from {_day(first.day)} to {_day(newest.day)} was "
         f"{sign}{usd(abs(week.flow_usd))}, or {week.share_pct:+.2f} % of {usd(newest.aum_usd)} in "
-        f"assets; {counted} of the five days had {week.side}. "
+        f"assets; {counted} of the 5 days had {week.side}. "
         f"Coverage: {week.coverage_text}.",
         coins=["BTC"],
         window=(day_start(first.day), day_start(newest.day, following=True)),
@@ -372,7 +395,9 @@ def etf_streak(evidence: MacroEvidence) -> Iterator[Draft]:
             "aum_usd": newest.aum_usd,
             "days": [{"day": each.day, "net_flow_usd": each.net_flow_usd} for each in week.days],
         },
-        cited=Citation("; ".join(sorted({each.source for each in week.days})), newest.day, read_at),
+        cited=Citation(
+            "; ".join(sorted({each.source for each in week.days})), _day(newest.day), read_at
+        ),
     )
 
 
@@ -388,10 +413,10 @@ def curve_turn_of_sign(evidence: MacroEvidence) -> Iterator[Draft]:
     sign = "positive" if after.value > 0 else "negative"
     yield Draft(
         subject="10y-3m",
-        headline=f"US 10-year less 3-month yield turns {sign}",
+        headline=f"US 10-year less 3-month yield turns {sign}: {100 * after.value:+.0f} bp",
         sentence=f"The US 10-year par yield less the 3-month one was {100 * after.value:+.0f} bp "
-        f"on {after.day} ({turn.us10y:.2f} % less {turn.us3m:.2f} %), after "
-        f"{100 * before.value:+.0f} bp on {before.day}.",
+        f"on {_day(after.day)} ({turn.us10y:.2f} % less {turn.us3m:.2f} %), after "
+        f"{100 * before.value:+.0f} bp on {_day(before.day)}.",
         coins=[],
         window=(day_start(before.day), day_start(after.day, following=True)),
         inputs={
@@ -402,7 +427,7 @@ def curve_turn_of_sign(evidence: MacroEvidence) -> Iterator[Draft]:
             "before_day": before.day,
             "before_slope_pct": before.value,
         },
-        cited=Citation(after.source, after.day, after.observed_at),
+        cited=Citation(after.source, _day(after.day), after.observed_at),
     )
 
 
@@ -413,7 +438,27 @@ def _basis(compared: Sequence[Hour | SpreadHour]) -> str:
 
 
 def _rate(funding_rate_pct: float, interval_hours: float) -> str:
-    return f"{eight_hour_rate(funding_rate_pct, interval_hours):+.4f} % per 8 hours"
+    return f"{eight_hour_rate(funding_rate_pct, interval_hours):+.4f} % per 8 h"
+
+
+def _day(day: str) -> str:
+    return day_text(day_start(day))
+
+
+def _standing(past: Sequence[tuple[int, float]], value: float, at: int, most: str) -> str:
+    """Since when no value was more extreme: `the highest in 12 days`."""
+    first = past[0][0] if past else at
+    days = (at - max((then for then, each in past if each > value), default=first)) // DAY
+    if days > 1:
+        return f"the {most} in {days} days"
+    return f"among the {most} in {(at - first) // DAY} days"
+
+
+def _leader(hour: LiquidationHour, assets: Sequence[tuple[str, float]]) -> str:
+    if not assets:
+        return ""
+    asset, amount = assets[0]
+    return f", mostly {asset}" if 2 * amount >= hour.total_usd else f", led by {asset}"
 
 
 MARKET_RULES = (

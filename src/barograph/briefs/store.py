@@ -1,14 +1,24 @@
-"""The table of briefs, and the snapshot of the newest ones."""
+"""The tables of briefs and of their earlier texts, and the snapshot of the newest briefs."""
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 from barograph.board.board import publish
 from barograph.board.feeds import Feed, Publication
-from barograph.briefs.records import Brief, Briefs, BriefsPage, ListedBrief, Neighbours
+from barograph.briefs.records import (
+    Brief,
+    Briefs,
+    BriefsPage,
+    BriefText,
+    ListedBrief,
+    Neighbours,
+    Written,
+)
 from barograph.events.records import NewEvent
 from barograph.kit.database import Queryable, Transaction, Value
+from barograph.kit.json import Json
 
 BRIEFS = Feed("briefs", Briefs)
 
@@ -18,27 +28,34 @@ NEWEST = 50
 
 
 async def record_briefs(tx: Transaction, briefs: Sequence[Brief]) -> None:
-    """Store briefs and publish the newest; an existing slug keeps its brief."""
+    """Store briefs and publish the newest.
+
+    An update keeps the text before it. Otherwise an existing slug keeps its brief.
+    """
     if not briefs:
         return
-    await tx.execute_many(_INSERT, [_row(brief) for brief in briefs])
+    await tx.execute_many(_INSERT, [_row(brief) for brief in briefs if brief.version == 1])
+    for brief in briefs:
+        if brief.version > 1:
+            await tx.execute(_KEEP, brief.slug, brief.version)
+            await tx.execute(_UPDATE, *_row(brief))
     newest = await tx.fetch(_NEWEST_LISTED, NEWEST)
     await publish(tx, [Publication.of(BRIEFS, Briefs(tuple(_listed(row) for row in newest)))])
 
 
 def brief_event(brief: Brief) -> NewEvent:
-    """A published brief."""
-    return NewEvent(
-        "brief.published",
-        brief.published_at,
-        brief.slug,
-        {
-            "slug": brief.slug,
-            "headline": brief.headline,
-            "category": brief.category,
-            "symbols": list(brief.coins),
-        },
-    )
+    """A published or updated brief."""
+    members: dict[str, Json] = {
+        "slug": brief.slug,
+        "headline": brief.headline,
+        "category": brief.category,
+        "symbols": list(brief.coins),
+    }
+    if brief.version == 1:
+        return NewEvent("brief.published", brief.published_at, brief.slug, members)
+    cause = f"{brief.slug}/{brief.version}"
+    members["version"] = brief.version
+    return NewEvent("brief.updated", brief.published_at, cause, members)
 
 
 async def briefs_page(
@@ -73,9 +90,9 @@ async def newest_briefs(queryable: Queryable, count: int) -> list[Brief]:
     return [_brief(row) for row in await queryable.fetch(_NEWEST, count)]
 
 
-async def newest_slugs(queryable: Queryable, count: int) -> list[tuple[str, int]]:
-    """The slugs of the newest briefs, and when each was published."""
-    return [(row[0], row[1]) for row in await queryable.fetch(_SLUGS, count)]
+async def newest_listed(queryable: Queryable, count: int) -> list[ListedBrief]:
+    """The newest briefs as lists show them."""
+    return [_listed(row) for row in await queryable.fetch(_NEWEST_LISTED, count)]
 
 
 async def brief_by_slug(queryable: Queryable, slug: str) -> Brief | None:
@@ -84,9 +101,29 @@ async def brief_by_slug(queryable: Queryable, slug: str) -> Brief | None:
     return _brief(rows[0]) if rows else None
 
 
-async def last_by_cooldown(queryable: Queryable) -> dict[str, int]:
-    """When each rule last wrote about each of its subjects."""
-    return {row[0]: row[1] for row in await queryable.fetch(_LAST_BY_COOLDOWN)}
+async def brief_version(queryable: Queryable, slug: str, version: int) -> Brief | None:
+    """An earlier text of a brief."""
+    rows = await queryable.fetch(_VERSION, slug, version)
+    return _brief(rows[0]) if rows else None
+
+
+async def earlier_texts(queryable: Queryable, slug: str) -> list[BriefText]:
+    """The earlier texts of a brief, newest first."""
+    return [BriefText(*row) for row in await queryable.fetch(_EARLIER, slug)]
+
+
+async def texts_between(queryable: Queryable, start: int, end: int) -> list[BriefText]:
+    """The last text that each brief got from `start` until before `end`, oldest first."""
+    rows = await queryable.fetch(_BETWEEN, start, end)
+    return list({row[0]: BriefText(*row) for row in rows}.values())
+
+
+async def written_by_key(queryable: Queryable) -> dict[str, list[Written]]:
+    """What each rule wrote about each of its subjects, oldest first."""
+    found: dict[str, list[Written]] = defaultdict(list)
+    for key, *members in await queryable.fetch(_WRITTEN):
+        found[key].append(Written(*members))
+    return dict(found)
 
 
 def _row(brief: Brief) -> list[Value]:
@@ -99,10 +136,8 @@ def _brief(row: tuple[Any, ...]) -> Brief:
 
 
 def _listed(row: tuple[Any, ...]) -> ListedBrief:
-    slug, published_at, category, headline, coins, summary, source = row
-    return ListedBrief(
-        slug, published_at, category, headline, tuple(json.loads(coins)), summary, source
-    )
+    members = dict(zip(ListedBrief.__struct_fields__, row, strict=True))
+    return ListedBrief(**{**members, "coins": tuple(json.loads(members["coins"]))})
 
 
 _COLUMNS = ", ".join(Brief._fields)
@@ -113,11 +148,31 @@ INSERT INTO briefs ({_COLUMNS})
 VALUES ({", ".join(f"${number}" for number in range(1, len(Brief._fields) + 1))})
 ON CONFLICT DO NOTHING
 """  # noqa: S608 - the names of our own columns
-_SLUGS = f"SELECT slug, published_at FROM briefs {_NEWEST_FIRST} LIMIT $1"  # noqa: S608
+# Both do nothing if this update is stored already: a write may be repeated.
+_KEEP = f"""
+INSERT INTO brief_versions ({_COLUMNS})
+SELECT {_COLUMNS} FROM briefs WHERE slug = $1 AND version < $2
+"""  # noqa: S608
+_UPDATE = f"""
+UPDATE briefs SET {", ".join(f"{name} = ${n}" for n, name in enumerate(Brief._fields, 1))}
+WHERE slug = $1 AND version < ${Brief._fields.index("version") + 1}
+"""  # noqa: S608
 _NEWEST = f"SELECT {_COLUMNS} FROM briefs {_NEWEST_FIRST} LIMIT $1"  # noqa: S608
 _NEWEST_LISTED = f"SELECT {_LISTED} FROM briefs {_NEWEST_FIRST} LIMIT $1"  # noqa: S608
 _BY_SLUG = f"SELECT {_COLUMNS} FROM briefs WHERE slug = $1"  # noqa: S608
-_LAST_BY_COOLDOWN = "SELECT cooldown_key, max(published_at) FROM briefs GROUP BY cooldown_key"
+_VERSION = f"SELECT {_COLUMNS} FROM brief_versions WHERE slug = $1 AND version = $2"  # noqa: S608
+_TEXT = ", ".join(BriefText._fields)
+_EARLIER = f"SELECT {_TEXT} FROM brief_versions WHERE slug = $1 ORDER BY version DESC"  # noqa: S608
+_BETWEEN = f"""
+SELECT {_TEXT} FROM briefs WHERE published_at >= $1 AND published_at < $2
+UNION ALL SELECT {_TEXT} FROM brief_versions WHERE published_at >= $1 AND published_at < $2
+ORDER BY published_at, version
+"""  # noqa: S608
+_ORIGIN = "cooldown_key, slug, version, coalesce(first_published_at, published_at), published_at"
+_WRITTEN = f"""
+SELECT {_ORIGIN} FROM briefs UNION ALL SELECT {_ORIGIN} FROM brief_versions
+ORDER BY published_at, version
+"""  # noqa: S608
 _OLDER = f"""
 SELECT {_LISTED} FROM briefs
 WHERE published_at <= $1 AND (published_at < $1 OR slug > $2)

@@ -3,26 +3,33 @@
 import logging
 from collections.abc import Sequence
 
-from barograph.briefs.records import Brief, E, Rule, cooldown_key, write_brief
+from barograph.briefs.daily_wrap import DAILY_WRAP, wrap_key
+from barograph.briefs.records import Brief, Draft, E, Rule, Written, cooldown_key, write_brief
 from barograph.briefs.rules import MACRO_RULES, MARKET_RULES
-from barograph.briefs.store import last_by_cooldown
+from barograph.briefs.store import written_by_key
 from barograph.kit.database import Transaction
+from barograph.kit.timestamps import DAY
 from barograph.macro.evidence import MacroEvidence
 from barograph.markets.evidence import MarketEvidence
 
 log = logging.getLogger(__name__)
+
+UPDATED_FOR = 2 * DAY
+"""For so long after its first text, the same rule and subject update a brief."""
+
+WEEK = 7 * DAY
 
 
 class BriefWriter:
     """Runs every rule, and keeps briefs until they are stored."""
 
     def __init__(self) -> None:
-        self._published_at: dict[str, int] = {}
+        self._written: dict[str, list[Written]] = {}
         self._waiting: list[Brief] = []
 
     async def load(self, tx: Transaction) -> None:
-        """Load when each rule last wrote about each subject."""
-        self._published_at = await last_by_cooldown(tx)
+        """Load what each rule wrote about each subject."""
+        self._written = await written_by_key(tx)
 
     def conclude(self, evidence: MarketEvidence, macro: MacroEvidence) -> list[Brief]:
         """Write the briefs of a reading; includes earlier ones that could not be stored."""
@@ -30,6 +37,8 @@ class BriefWriter:
             self._run(market_rule, evidence, evidence)
         for macro_rule in MACRO_RULES:
             self._run(macro_rule, macro, evidence)
+        if wrap_key(evidence.reading.as_of) not in self._written:
+            self._run(DAILY_WRAP, evidence, evidence)
         return list(self._waiting)
 
     def written(self, briefs: Sequence[Brief]) -> None:
@@ -41,11 +50,29 @@ class BriefWriter:
         try:
             for draft in rule.drafts(seen):
                 # Checked before writing: a lasting condition is drafted again at every reading.
-                last = self._published_at.get(cooldown_key(rule.id, draft))
-                if last is None or abs(at - last) >= rule.cooldown:
-                    brief = write_brief(rule, draft, evidence)
-                    self._published_at[brief.cooldown_key] = brief.published_at
-                    self._waiting.append(brief)
+                past = self._written.get(cooldown_key(rule.id, draft), [])
+                if not past or abs(at - past[-1].published_at) >= rule.cooldown:
+                    self._write(rule, draft, evidence, past)
         except Exception:
             # A bug in one rule must not stop the measuring or the other rules.
             log.exception("rule fails", extra={"rule": rule.id})
+
+    def _write(
+        self, rule: Rule[E], draft: Draft, evidence: MarketEvidence, past: Sequence[Written]
+    ) -> None:
+        at = evidence.reading.as_of
+        week = [each for each in past if at - WEEK < each.published_at <= at]
+        # A rule with a cooldown doesn't write every time, so its texts are no count.
+        times = 1 if rule.cooldown else 1 + len(week)
+        brief = write_brief(rule, draft, evidence, times)
+        last = past[-1] if past else None
+        if last is not None and last.published_at <= at < last.first_published_at + UPDATED_FOR:
+            brief = brief._replace(
+                slug=last.slug,
+                version=last.version + 1,
+                first_published_at=last.first_published_at,
+            )
+        since = at if brief.first_published_at is None else brief.first_published_at
+        written = Written(brief.slug, brief.version, since, at)
+        self._written[brief.cooldown_key] = [*week, written]
+        self._waiting.append(brief)

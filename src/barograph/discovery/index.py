@@ -35,7 +35,7 @@ class Index(WireModel):
     name: str
     description: str
     site: Annotated[str, Field(description="Address of the site.")]
-    mcp: Annotated[str, Field(description="Address of the MCP server.")]
+    mcp: Annotated[str, Field(title="MCP", description="Address of the MCP server.")]
     endpoints: IndexEndpoints
     notice: str
 

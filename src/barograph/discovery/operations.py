@@ -186,6 +186,7 @@ TEXTS: Mapping[str, str] = {
     "It is not evidence of live-capital results or of paid stance outcomes.",
     "getRegimeBadge": "The market regime. The label from BTC funding; `unavailable` without fresh "
     "data.",
+    "getRegimeGauge": "The regime gauge, as an SVG image. BTC funding on the regime's bands.",
     "getFundingBadge": "Funding of one perpetual. The funding rate and its interval; `unknown` "
     "for an unknown symbol, `unavailable` without fresh data.",
     "getSignalBadge": "One public signal. The label of the signal.",

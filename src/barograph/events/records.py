@@ -11,6 +11,7 @@ EventType = Literal[
     "regime.changed",
     "signal.changed",
     "brief.published",
+    "brief.updated",
     "contract.listed",
     "contract.delisted",
     "feed.down",

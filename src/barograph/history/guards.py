@@ -161,6 +161,9 @@ class SignedHeads:
         self.failure: str | None = None
         """Why no checkpoint can be signed, and since when; safe to publish."""
 
+        self.signed_at: int | None = None
+        """When this process last signed or confirmed every checkpoint."""
+
     async def last_signed(self, kind: str, log: LogName) -> SignedHead:
         """The last signed head; the head of the empty list if there is none."""
         return await _last_signed(self._database, kind, log)
@@ -199,6 +202,7 @@ class SignedHeads:
         if self.failure is not None:
             logger.warning("checkpoints are signed again")
         self.failure = None
+        self.signed_at = self._clock()
 
     def signing_failed(self, error: DatabaseUnavailable) -> None:
         """Note that a checkpoint was not signed; each change of state is logged once."""

@@ -200,6 +200,22 @@ class PublicLogs:
         self._signed.signing_worked()
         return [self._checkpoint(*log, head) for log, head in newest.items()]
 
+    @property
+    def is_probed(self) -> bool:
+        """Whether this process has tried to sign; `last_signed` says nothing before that."""
+        return self._signed.signed_at is not None or self._signed.failure is not None
+
+    @property
+    def last_signed(self) -> tuple[int, int] | None:
+        """How many entries the newest checkpoints cover, and when this process confirmed them.
+
+        None before the first time, and while no checkpoint can be signed.
+        """
+        at = self._signed.signed_at
+        if at is None or self._signed.failure is not None:
+            return None
+        return sum(each.checkpoint.size for each in self._published.values()), at
+
     async def probe(self) -> None:
         """Sign now, so that `/api/status` does not depend on requests."""
         with suppress(DatabaseUnavailable):

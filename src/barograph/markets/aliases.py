@@ -18,15 +18,16 @@ _MULTIPLIERS = (*(str(10**zeros) for zeros in range(1, 10)), "1M")
 _WITHOUT_MULTIPLIER = re.compile(r"(?:10+|1M)?(.+?)(?:1000)?")
 
 _PAIRS = (
-    "BITCOIN=BTC ETHEREUM=ETH ETHER=ETH SOLANA=SOL RIPPLE=XRP DOGECOIN=DOGE CARDANO=ADA "
-    "BINANCECOIN=BNB TRON=TRX AVALANCHE=AVAX CHAINLINK=LINK POLKADOT=DOT POLYGON=POL "
-    "LITECOIN=LTC BITCOINCASH=BCH BITCOINSV=BSV STELLAR=XLM COSMOS=ATOM UNISWAP=UNI TONCOIN=TON "
-    "SHIBA=SHIB SHIBAINU=SHIB NEARPROTOCOL=NEAR APTOS=APT ARBITRUM=ARB OPTIMISM=OP "
-    "HYPERLIQUID=HYPE HEDERA=HBAR INTERNETCOMPUTER=ICP FILECOIN=FIL MONERO=XMR ZCASH=ZEC "
-    "ETHEREUMCLASSIC=ETC ALGORAND=ALGO CELESTIA=TIA INJECTIVE=INJ MAKER=MKR DOGWIFHAT=WIF "
-    "WORLDCOIN=WLD ETHENA=ENA JUPITER=JUP LIDO=LDO PUDGYPENGUINS=PENGU"
+    "Bitcoin=BTC,Ethereum=ETH,Ether=ETH,Solana=SOL,Ripple=XRP,Dogecoin=DOGE,Cardano=ADA,"
+    "Binance Coin=BNB,Tron=TRX,Avalanche=AVAX,Chainlink=LINK,Polkadot=DOT,Polygon=POL,"
+    "Litecoin=LTC,Bitcoin Cash=BCH,Bitcoin SV=BSV,Stellar=XLM,Cosmos=ATOM,Uniswap=UNI,Toncoin=TON,"
+    "Shiba Inu=SHIB,Shiba=SHIB,Near Protocol=NEAR,Aptos=APT,Arbitrum=ARB,Optimism=OP,"
+    "Hyperliquid=HYPE,Hedera=HBAR,Internet Computer=ICP,Filecoin=FIL,Monero=XMR,Zcash=ZEC,"
+    "Ethereum Classic=ETC,Algorand=ALGO,Celestia=TIA,Injective=INJ,Maker=MKR,Dogwifhat=WIF,"
+    "Worldcoin=WLD,Ethena=ENA,Jupiter=JUP,Lido=LDO,Pudgy Penguins=PENGU"
 )
-NAMES = dict(pair.split("=") for pair in _PAIRS.split())
+_SPELLED = [pair.split("=") for pair in _PAIRS.split(",")]
+NAMES = {name.upper().replace(" ", ""): symbol for name, symbol in _SPELLED}
 """Names of well-known coins, in upper case without spaces and hyphens."""
 
 
@@ -65,6 +66,11 @@ def require_contract(index: ContractIndex, text: str) -> Perpetual:
 
 def names_of(perpetual: Perpetual) -> list[str]:
     """The names of a contract's coin, in upper case without spaces and hyphens."""
+    return [name.upper().replace(" ", "") for name in spelled_names(perpetual)]
+
+
+def spelled_names(perpetual: Perpetual) -> list[str]:
+    """The names of a contract's coin as people write them, the usual one first."""
     coin = _WITHOUT_MULTIPLIER.fullmatch(perpetual.asset.upper())
     return [] if coin is None else _NAMES_BY_SYMBOL.get(coin[1], [])
 
@@ -83,5 +89,5 @@ def _by_symbol(index: ContractIndex, name: str) -> Perpetual | None:
 
 
 _NAMES_BY_SYMBOL: dict[str, list[str]] = defaultdict(list)
-for _name, _symbol in NAMES.items():
+for _name, _symbol in _SPELLED:
     _NAMES_BY_SYMBOL[_symbol].append(_name)

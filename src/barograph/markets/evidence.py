@@ -35,6 +35,7 @@ class Hour(NamedTuple):
     is_backfilled: bool = False
     """Whether it comes from the exchange's history instead of our own readings."""
 
+    funding_8h_pct: float | None = None
     volatility_pct: float | None = None
     """Realised volatility of the 24 hours before; `TrailingRecord` fills it in."""
 

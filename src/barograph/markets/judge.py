@@ -370,6 +370,7 @@ class MarketJudge:
                 row.open_interest_usd,
                 row.long_account_pct,
                 row.open_interest_coins,
+                funding_8h_pct=row.funding_8h_pct,
             )
             self._trailing.add_hour(base, hour)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 from pydantic import Field
@@ -118,6 +118,43 @@ def perpetual_document(view: MarketView, perpetual: Perpetual) -> Document:
     return fresh_document(view, body.encode(), [share], view.liquidations_until)
 
 
+class DayChange(NamedTuple):
+    """How the numbers of a perpetual changed in 24 hours, in percent; None for what is unknown."""
+
+    price_pct: float | None = None
+    open_interest_pct: float | None = None
+    """Of the USD value, price moves included."""
+
+    open_interest_coins_pct: float | None = None
+    since: int | None = None
+    """The hour that the changes compare with."""
+
+    funding_8h_before_pct: float | None = None
+    """The funding rate of that hour, in percent per 8 hours."""
+
+
+def day_change(view: MarketView, each: Perpetual) -> DayChange:
+    """The changes of a perpetual in 24 hours; unknown if the hour before is not recorded."""
+    before = _day_ago(view, each.contract)
+    if before is None:
+        return DayChange()
+    return DayChange(
+        percent_change(each.last_price, before.last_price),
+        percent_change(each.open_interest_usd, before.open_interest_usd),
+        percent_change(each.open_interest_coins, before.open_interest_coins),
+        before.at,
+        before.funding_8h_pct,
+    )
+
+
+def liquidated_day(view: MarketView, contract: str) -> tuple[float, float] | None:
+    """Liquidated longs and shorts of a contract in 24 hours, in USD; None if unknown."""
+    totals = view.liquidations
+    if totals is None or totals.by_contract is None or contract in view.perpetuals.unwatched:
+        return None
+    return totals.by_contract.get(contract, (0.0, 0.0))
+
+
 class _Listed(msgspec.Struct):
     perpetuals: list[msgspec.Raw]
 
@@ -151,8 +188,7 @@ def cut_document(view: MarketView, whole: Document, form: str, limit: int) -> Do
 
 def _entry(view: MarketView, each: Perpetual) -> PerpetualEntry:
     as_of, share = _text(view.perpetuals.as_of), view.share(each.contract)
-    hour = _day_ago(view, each.contract)
-    before = PastValues(0) if hour is None else hour
+    change = day_change(view, each)
     has_interest = each.open_interest_usd is not None or each.open_interest_coins is not None
     counted = as_of if each.open_interest_at is None else _text(each.open_interest_at)
     return PerpetualEntry(
@@ -175,10 +211,10 @@ def _entry(view: MarketView, each: Perpetual) -> PerpetualEntry:
         open_interest_as_of=counted if has_interest else None,
         longAccountPct=None if share is None else share.long_account_pct,
         long_accounts_as_of=None if share is None else _text(share.sampled_at),
-        priceChange24hPct=_change(each.last_price, before.last_price),
-        openInterestChange24hPct=_change(each.open_interest_usd, before.open_interest_usd),
-        openInterestCoinsChange24hPct=_change(each.open_interest_coins, before.open_interest_coins),
-        changes_from=None if hour is None else _text(hour.at),
+        priceChange24hPct=change.price_pct,
+        openInterestChange24hPct=change.open_interest_pct,
+        openInterestCoinsChange24hPct=change.open_interest_coins_pct,
+        changes_from=None if change.since is None else _text(change.since),
         liquidations24h=_liquidations(view, each.contract),
     )
 
@@ -190,7 +226,7 @@ def _day_ago(view: MarketView, contract: str) -> PastValues | None:
     return known
 
 
-def _change(now: float | None, before: float | None) -> float | None:
+def percent_change(now: float | None, before: float | None) -> float | None:
     """A change in percent; None if it is unknown."""
     if now is None or before is None or before <= 0:
         return None
@@ -202,8 +238,8 @@ def _liquidations(view: MarketView, contract: str) -> Liquidations24h:
     if totals is None or VENUES[view.perpetuals.venue].liquidations == "none":
         return Liquidations24h(available=False)
     is_published = contract not in view.perpetuals.unwatched
-    sums = totals.by_contract if view.liquidations is not None and is_published else None
-    longs, shorts = (None, None) if sums is None else sums.get(contract, (0.0, 0.0))
+    sums = liquidated_day(view, contract)
+    longs, shorts = sums or (None, None)
     return Liquidations24h(
         available=sums is not None,
         longUsd=longs,

@@ -10,6 +10,7 @@ from barograph.errors import UpstreamUnavailable
 from barograph.events.records import NewEvent
 from barograph.kit.timestamps import SECOND
 from barograph.markets.aliases import find_contract
+from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.market_events import outage_event
 from barograph.markets.records import Perpetuals
 from barograph.markets.symbols import ContractIndex, index_of
@@ -87,6 +88,10 @@ class MarketReader:
         """The last reading of a venue, or of the one in use, whatever its age."""
         found = _latest(board, PERPETUALS, venue)
         return None if found is None or venue not in {None, found.venue} else found
+
+    def liquidations(self, board: Board, venue: str) -> LiquidationTotals | None:
+        """The last count of a venue's liquidations, whatever its age."""
+        return _latest(board, LIQUIDATIONS, venue)
 
     def contracts(self, board: Board, venue: str | None = None) -> ContractIndex | None:
         """The contracts of the last reading, whatever its age; None before the first one."""

@@ -212,6 +212,7 @@ class PastValues(Struct, frozen=True, array_like=True):
     last_price: float | None = None
     open_interest_usd: float | None = None
     open_interest_coins: float | None = None
+    funding_8h_pct: float | None = None
 
 
 class DayAgo(Struct, frozen=True):

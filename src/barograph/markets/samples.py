@@ -99,6 +99,64 @@ class LiquidationSeries(NamedTuple):
     """When we began to watch, if that is after the first column began."""
 
 
+class LiquidatedHour(NamedTuple):
+    """What was liquidated in the hour before `until`."""
+
+    until: int
+    watched_pct: float
+    by_contract: Mapping[str, tuple[float, float]]
+    """Longs and shorts in USD, by the contract's full name."""
+
+
+class LiquidatedCoin(NamedTuple):
+    """What was liquidated of one contract, in USD."""
+
+    symbol: str
+    long_usd: float
+    short_usd: float
+
+    @property
+    def total_usd(self) -> float:
+        """Both sides together."""
+        return self.long_usd + self.short_usd
+
+
+class LargeLiquidation(NamedTuple):
+    """One of the largest liquidations."""
+
+    at: int
+    symbol: str
+    side: str
+    usd: float
+    price: float
+
+
+class LiquidationDay(NamedTuple):
+    """24 hours of a venue's liquidations, from single ones."""
+
+    start: int
+    end: int
+    coins: tuple[LiquidatedCoin, ...]
+    """The largest first."""
+
+    largest: tuple[LargeLiquidation, ...]
+    watched_pct: float
+    gaps: tuple[tuple[int, int], ...]
+    """The spans in which we may have missed some."""
+
+
+class LiquidationDays(NamedTuple):
+    """The last 24 hours and the UTC day before today."""
+
+    heard_at: int | None
+    """Up to when we watched; None if not at all in the last day."""
+
+    latest: LiquidationDay
+    yesterday: LiquidationDay
+    hours: LiquidationSeries
+    """Yesterday by the hour."""
+
+
 class PastRegime(NamedTuple):
     """The regime at a past instant, with the rate measured then; None for what was not recorded."""
 

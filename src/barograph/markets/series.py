@@ -1,13 +1,14 @@
 """Reads recorded series for charts and downloads."""
 
 from collections import Counter
-from collections.abc import Callable, Coroutine, Hashable, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
 from barograph.kit.caches import MinuteCache, SingleFlight
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Row, Transaction
-from barograph.kit.timestamps import DAY, HOUR
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.markets.liquidation_days import liquidation_day
 from barograph.markets.liquidation_records import watched_between
 from barograph.markets.liquidations import Span, WatchedSpans
 from barograph.markets.records import ContractName
@@ -15,9 +16,12 @@ from barograph.markets.regime import eight_hour_rate
 from barograph.markets.samples import (
     FINE_STEP,
     GRACE,
+    MEASURES,
     NOT_RECORDED,
     STEPS,
+    LiquidatedHour,
     LiquidationColumn,
+    LiquidationDays,
     LiquidationSeries,
     Measure,
     PastRegime,
@@ -32,6 +36,12 @@ from barograph.markets.store import Resolution, recent_watched
 T = TypeVar("T")
 
 KEPT_SERIES = 128
+WEEK_STEP = 4 * HOUR
+WeekOfPrices = tuple[float | None, ...]
+"""43 prices, one every four hours, oldest first; None where nothing was recorded."""
+
+WeekOfValues = WeekOfPrices
+"""The same of any measure."""
 
 _Points = dict[int, Point]
 _HUNDREDTH = HOUR // 10_000
@@ -50,6 +60,7 @@ class SeriesReader:
         self._database = database
         self._kept: MinuteCache[Hashable, object] = MinuteCache(clock, KEPT_SERIES)
         self._reading: SingleFlight[Hashable, object] = SingleFlight()
+        self._weeks: dict[Hashable, tuple[int, object]] = {}
 
     async def reading(self, name: ContractName, measure: Measure, days: int) -> Series:
         """One measure of a contract over one of `DAYS`.
@@ -57,32 +68,71 @@ class SeriesReader:
         Raises:
             DatabaseUnavailable: the database cannot be read.
         """
-        return await self._once(
+        return await self.once(
             (name, measure, days),
             lambda tx, minute: reading_series(tx, name, measure, days, minute),
         )
 
     async def liquidations(self, days: int) -> LiquidationSeries:
         """Liquidations of all contracts over one of `DAYS`; raises as `reading` does."""
-        return await self._once(
+        return await self.once(
             ("liquidations", days),
             lambda tx, minute: liquidation_series(
                 tx, self.venue, days, minute, self.min_watched_pct
             ),
         )
 
+    async def liquidation_days(self) -> LiquidationDays:
+        """The last 24 hours and yesterday, by coin; raises as `reading` does."""
+        return await self.once(
+            "liquidation days",
+            lambda tx, minute: liquidation_days(tx, self.venue, minute, self.min_watched_pct),
+        )
+
     async def regimes(self, name: ContractName, days_ago: Sequence[int]) -> list[PastRegime]:
         """The regime on each past day, with the rate of a contract; raises as `reading` does."""
-        found = await self._once(
+        found = await self.once(
             ("regimes", name, *days_ago),
             lambda tx, minute: regimes_at(tx, *name, [minute - days * DAY for days in days_ago]),
         )
         return list(found)
 
-    async def _once(
+    async def week(self, venue: str) -> Mapping[str, WeekOfPrices]:
+        """The prices of the last week of every contract of a venue; raises as `reading` does.
+
+        They are read once per ten minutes, and the same mapping is returned until then.
+        """
+        return await self._hourly(venue, lambda tx, hour: weeks_of_prices(tx, venue, hour))
+
+    async def week_of(self, name: ContractName) -> Mapping[Measure, WeekOfValues]:
+        """Every measure of one contract in the last week, as `week`."""
+        return await self._hourly(name, lambda tx, hour: week_of_measures(tx, name, hour))
+
+    async def liquidated_hour(self) -> LiquidatedHour:
+        """Liquidations of the last hour by contract; raises as `reading` does."""
+        return await self.once(
+            "liquidated hour", lambda tx, minute: liquidated_hour(tx, self.venue, minute)
+        )
+
+    async def _hourly(
         self, key: Hashable, work: Callable[[Transaction, int], Coroutine[Any, Any, T]]
     ) -> T:
-        """Read once per minute and key, for every caller."""
+        """Read once per ten minutes and key: new and back-filled hours come late."""
+        period = self._kept.minute // (10 * MINUTE)
+        known = self._weeks.get(key)
+        if known is None or known[0] != period:
+            hour = self._kept.minute // HOUR * HOUR
+
+            async def read() -> object:
+                return await self._database.read(lambda tx: work(tx, hour))
+
+            known = self._weeks[key] = period, await self._reading.do(("week", key, period), read)
+        return cast("T", known[1])
+
+    async def once(
+        self, key: Hashable, work: Callable[[Transaction, int], Coroutine[Any, Any, T]]
+    ) -> T:
+        """Read once per minute and key, for every caller; raises as `reading` does."""
         kept = self._kept.get(key)
         if kept is not None:
             return cast("T", kept)
@@ -94,6 +144,33 @@ class SeriesReader:
         found = await self._reading.do((key, minute), read)
         self._kept.put(key, minute, found)
         return cast("T", found)
+
+
+async def weeks_of_prices(tx: Transaction, venue: str, hour: int) -> dict[str, WeekOfPrices]:
+    """The prices of every contract on the grid of the week that ends in this hour."""
+    first = hour - 7 * DAY
+    found: dict[str, list[float | None]] = {}
+    for contract, at, price in await tx.fetch(_WEEK, venue, first, hour, WEEK_STEP):
+        if contract not in found:
+            found[contract] = [None] * (7 * DAY // WEEK_STEP + 1)
+        found[contract][(at - first) // WEEK_STEP] = price
+    return {contract: tuple(prices) for contract, prices in found.items()}
+
+
+async def week_of_measures(
+    tx: Transaction, name: ContractName, hour: int
+) -> dict[Measure, WeekOfValues]:
+    """Every measure of one contract on the grid of the week that ends in this hour."""
+    newest = hour // WEEK_STEP * WEEK_STEP
+    grid = range(newest - 7 * DAY, newest + 1, WEEK_STEP)
+    found = {
+        measure: await recorded_points(tx, "hour", name, measure, grid) for measure in MEASURES
+    }
+    none = Point(0, None)
+    return {
+        measure: tuple(points.get(at, none).value for at in grid)
+        for measure, points in found.items()
+    }
 
 
 class _Liquidated(NamedTuple):
@@ -162,6 +239,22 @@ async def liquidation_series(
     return LiquidationSeries(days, starts.step, known.until, columns, begun)
 
 
+async def liquidation_days(
+    tx: Transaction, venue: str, now: int, min_watched_pct: float
+) -> LiquidationDays:
+    """The 24 hours up to the newest recorded minute, and the UTC day before that of `now`."""
+    known = await known_liquidations(tx, venue, now)
+    start = now // DAY * DAY - DAY
+    hours = range(start, start + DAY, HOUR)
+    columns = await liquidation_columns(tx, venue, known, hours, min_watched_pct)
+    return LiquidationDays(
+        known.watch.until,
+        await liquidation_day(tx, venue, known.until - DAY),
+        await liquidation_day(tx, venue, start),
+        LiquidationSeries(1, HOUR, known.until, columns),
+    )
+
+
 async def liquidation_columns(
     tx: Transaction, venue: str, known: KnownLiquidations, starts: range, min_watched_pct: float
 ) -> tuple[LiquidationColumn, ...]:
@@ -200,6 +293,20 @@ async def contract_liquidations(
         for at in starts
     )
     return tuple(_column(each.at, each, length, 0.0, until) for each in found)
+
+
+async def liquidated_hour(tx: Transaction, venue: str, now: int) -> LiquidatedHour:
+    """The hour up to the newest recorded minute, from single liquidations."""
+    until, _, watch = await known_liquidations(tx, venue, now)
+    sums: dict[str, dict[str, float]] = {}
+    for contract, side, usd in await tx.fetch(_HOUR_BY_CONTRACT, venue, until - HOUR, until):
+        sums.setdefault(contract, {})[side] = usd
+    watched = sum(last - first for first, last in watch.within(until - HOUR, until))
+    return LiquidatedHour(
+        until,
+        10_000 * watched // HOUR / 100,
+        {name: (each.get("long", 0.0), each.get("short", 0.0)) for name, each in sums.items()},
+    )
 
 
 async def watched_since(tx: Transaction, venue: str) -> int | None:
@@ -318,6 +425,16 @@ _COLUMN: dict[Measure, str] = {
     "open-interest": "open_interest_usd",
     "long-accounts": "long_account_pct",
 }
+_WEEK = """
+WITH RECURSIVE grid(at) AS (
+    SELECT CAST($2 AS BIGINT) UNION ALL SELECT at + $4 FROM grid WHERE at < $3
+)
+SELECT contract, readings.at, last_price
+FROM grid CROSS JOIN readings
+WHERE resolution = 'hour' AND readings.at = grid.at AND venue = $1
+"""
+"""SQLite keeps the order of a cross join; otherwise it would read every hour of the venue."""
+
 _WATCHED_HOURS = """
 SELECT at - at % $4, SUM(watched_pct) FROM liquidation_hours
 WHERE venue = $1 AND at >= $2 AND at < $3 GROUP BY 1
@@ -343,6 +460,10 @@ WHERE venue = $1 AND at >= $2 AND at < $3 GROUP BY side
 _CONTRACT_EVENTS = """
 SELECT at - at % $5, side, SUM(size * price) FROM liquidations
 WHERE venue = $1 AND contract = $2 AND at >= $3 AND at < $4 GROUP BY 1, 2
+"""
+_HOUR_BY_CONTRACT = """
+SELECT contract, side, SUM(size * price) FROM liquidations
+WHERE venue = $1 AND at >= $2 AND at < $3 GROUP BY contract, side
 """
 _COLUMNS = """
 SELECT at - at % $4, SUM(long_usd), SUM(short_usd), SUM(watched_pct) FROM liquidation_hours

@@ -8,7 +8,7 @@ from msgspec.structs import astuple
 
 from barograph.board.board import latest_snapshot
 from barograph.board.feeds import Feed
-from barograph.kit.database import Queryable, Transaction
+from barograph.kit.database import Queryable, Row, Transaction
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.evidence import TRAILING, FundingSettlement, Hour, TrailingRecord
 from barograph.markets.failover import VENUE_IN_USE
@@ -47,6 +47,17 @@ class ReadingRow(NamedTuple):
     open_interest_usd: float | None
     long_account_pct: float | None
     open_interest_coins: float | None = None
+
+    @property
+    def funding_8h_pct(self) -> float | None:
+        """The funding rate per eight hours."""
+        return _funding_8h(self.funding_rate_pct, self.funding_interval_hours)
+
+
+def _funding_8h(rate_pct: float | None, interval_hours: float | None) -> float | None:
+    if rate_pct is None or interval_hours is None:
+        return None
+    return eight_hour_rate(rate_pct, interval_hours)
 
 
 class RegimeChange(NamedTuple):
@@ -109,7 +120,8 @@ async def recent_record(
     since, until = now - TRAILING - DAY - 2 * HOUR, now + MINUTE
     for contract, base in bases.items():
         for row in await tx.fetch(_RECENT_HOURS, venue, contract, since, until):
-            trailing.add_hour(base, Hour(*row))
+            hour = Hour(*row[:-2])._replace(funding_8h_pct=_funding_8h(*row[-2:]))
+            trailing.add_hour(base, hour)
         for newest in (_LAST_SIGNED_SETTLEMENT, _LAST_SETTLEMENT):
             for row in await tx.fetch(newest, venue, contract, until):
                 trailing.add_settlement(FundingSettlement(*row))
@@ -147,7 +159,7 @@ async def day_before(tx: Transaction, venue: str, now: int) -> DayAgo:
     """The recorded hour that is nearest to 24 hours ago."""
     at = (now - DAY + HOUR // 2) // HOUR * HOUR
     rows = await tx.fetch(_ONE_HOUR, venue, at)
-    return DayAgo({contract: PastValues(*values) for contract, *values in rows})
+    return DayAgo({row[0]: _past_values(row[1:]) for row in rows})
 
 
 async def forget_old(tx: Transaction, settings: Settings, now: int) -> None:
@@ -231,6 +243,12 @@ async def settlements_between(
     return [FundingSettlement(*row) for row in own], [SettlementReport(*row) for row in reports]
 
 
+def _past_values(row: Row) -> PastValues:
+    at, price, interest, coins, rate, every = row
+    rate_8h = None if rate is None or every is None else eight_hour_rate(rate, every)
+    return PastValues(at, price, interest, coins, rate_8h)
+
+
 async def _first(tx: Transaction, venue: str, rate: SettledRate, read_at: int) -> SettlementReport:
     """The first report of a settlement: measured if we were reading when the exchange settled."""
     own: Sequence[object] = ()
@@ -286,7 +304,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING
 """
 _RECENT_HOURS = """
 SELECT at, last_price, open_interest_usd, long_account_pct, open_interest_coins,
-    origin = 'backfilled'
+    origin = 'backfilled', funding_rate_pct, funding_interval_hours
 FROM readings WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at >= $3 AND at <= $4
 ORDER BY at
 """
@@ -297,7 +315,8 @@ FROM readings WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at 
 ORDER BY at
 """
 _ONE_HOUR = """
-SELECT contract, at, last_price, open_interest_usd, open_interest_coins
+SELECT contract, at, last_price, open_interest_usd, open_interest_coins, funding_rate_pct,
+    funding_interval_hours
 FROM readings WHERE venue = $1 AND resolution = 'hour' AND at = $2
 """
 _SETTLEMENTS = """

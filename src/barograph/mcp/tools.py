@@ -168,7 +168,7 @@ TOOLS = (
     Tool(
         CROSS,
         "Cross-venue",
-        "A coin at every exchange: price, funding per 8 h, one-sided open interest, totals (null "
+        "A coin at each venue: price, funding per 8 h, one-sided open interest, totals (null "
         "if a venue is missing), why one is left out. Without coin: the venues. "
         f"{_SECONDS_OLD}",
         {**_SOURCED, "venues": _entries(venue=_TEXT, state=_TEXT)},
@@ -177,7 +177,7 @@ TOOLS = (
     Tool(
         BRIEFS,
         "Briefs",
-        "Short analyses of recorded data, newest first. An error if the database fails.",
+        "Short analyses of the record, newest first. An error if the database fails.",
         _members(BriefList),
         {"limit": _limit(MIN_BRIEFS, DEFAULT_BRIEFS, MAX_BRIEFS)},
     ),
@@ -221,8 +221,8 @@ TOOLS = (
     Tool(
         SERIES,
         "Series",
-        "Recorded history, oldest first; value null is a gap. Continue from next_from until it is "
-        "null. An error if the database fails.",
+        "Recorded history, oldest first; value null is a gap. Continue from next_from until null. "
+        "An error if the database fails.",
         {
             **_SOURCED,
             **dict.fromkeys(("measure", "unit"), _TEXT),

@@ -210,8 +210,9 @@ def cross_venue_funding(evidence: MarketEvidence, previous: str | None) -> Signa
     if count < FORTNIGHT_OF_HOURS:
         return _too_few(spread.hours, FORTNIGHT_OF_HOURS, "hours of the same venues")
     low, high = spread.ends
+    which = f"{high} above {low}" if spread.spread_pct > 0 else "no difference"
     value = (
-        f"{spread.spread_pct:.4f} % per 8 h, {high} above {low}, "
+        f"{spread.spread_pct:.4f} % per 8 h, {which}, "
         f"{ordinal(spread.rank)} percentile of {count} hours"
     )
     return SignalResult(SPREAD.label(spread.rank, previous), value, backfill_basis(spread.hours))

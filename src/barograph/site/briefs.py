@@ -1,24 +1,46 @@
-"""`/briefs`: the list of briefs, page by page, and a page for each brief."""
+"""`/briefs`: lists of briefs, page by page, and a page for each text of each brief."""
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from barograph import NOTICE
+from barograph.briefs.daily_wrap import ID as DAILY_WRAP
 from barograph.briefs.documents import BRIEFS_PATH
-from barograph.briefs.records import CATEGORIES, OPERATOR, Brief, BriefsPage, Neighbours
-from barograph.briefs.store import BRIEFS, brief_by_slug, brief_neighbours, briefs_page
-from barograph.kit.database import Transaction
-from barograph.kit.timestamps import iso_timestamp
+from barograph.briefs.records import (
+    CATEGORIES,
+    OPERATOR,
+    Brief,
+    BriefsPage,
+    BriefText,
+    ListedBrief,
+    Neighbours,
+)
+from barograph.briefs.store import (
+    BRIEFS,
+    brief_by_slug,
+    brief_neighbours,
+    brief_version,
+    briefs_page,
+    earlier_texts,
+    texts_between,
+)
+from barograph.errors import NotFound, UpstreamUnavailable
+from barograph.kit.database import DatabaseUnavailable, Transaction
+from barograph.kit.timestamps import DAY, iso_timestamp
+from barograph.markets.samples import DAYS, Measure
 from barograph.markets.symbols import MAX_LENGTH, normalized
 from barograph.site.paths import BRIEFS_FOLDER, BRIEFS_PAGE
 from barograph.site.responses import Page, PageRouter
+from barograph.site.series import ChartReader, listed_contract
+from barograph.site.series_charts import Chart
 from barograph.site.site import Site
 from barograph.site.templating import SITE_NAME, Templates, utc_text
 
@@ -27,6 +49,20 @@ CACHED_PAGES = 5
 """Only the first pages of each list are cached; few visitors go further back."""
 
 CACHED_BRIEFS = 256
+
+CATEGORY_FOLDER = f"{BRIEFS_FOLDER}category/"
+COIN_FOLDER = f"{BRIEFS_FOLDER}coin/"
+
+CHARTED: dict[str, Measure | Literal["liquidations"]] = {
+    "regime-change": "funding",
+    "funding-flip": "funding",
+    "open-interest-move": "open-interest",
+    "liquidation-burst": "liquidations",
+    "positioning-extreme": "long-accounts",
+    "volatility-extreme": "price",
+    DAILY_WRAP: "price",
+}
+"""What the chart of a rule's brief shows."""
 
 _PAGE = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,199}", re.ASCII)
@@ -40,16 +76,29 @@ class BriefsQuery(NamedTuple):
     page: int = 1
 
     @property
+    def page_path(self) -> str:
+        """The canonical path of this list, without its query."""
+        if self.coin is not None:
+            return f"{COIN_FOLDER}{self.coin}"
+        return BRIEFS_PAGE if self.category is None else f"{CATEGORY_FOLDER}{self.category}"
+
+    @property
     def text(self) -> str:
         """The canonical query string."""
-        given = {"category": self.category, "coin": self.coin}
+        given = {"category": self.category if self.coin is not None else None}
         given["page"] = str(self.page) if self.page > 1 else None
         return urlencode({name: value for name, value in given.items() if value is not None})
 
     @property
     def path(self) -> str:
         """The canonical path and query of this list."""
-        return f"{BRIEFS_PAGE}?{self.text}" if self.text else BRIEFS_PAGE
+        return f"{self.page_path}?{self.text}" if self.text else self.page_path
+
+    @property
+    def title(self) -> str:
+        """The list in words."""
+        about = "" if self.coin is None else f" about {self.coin}"
+        return f"Briefs{about}" if self.category is None else f"Briefs{about}: {self.category}"
 
     @property
     def offset(self) -> int:
@@ -57,9 +106,15 @@ class BriefsQuery(NamedTuple):
         return (self.page - 1) * PAGE_SIZE
 
 
-def parse_briefs_query(query: QueryParams) -> BriefsQuery | None:
-    """Read a query string; None if it is invalid. Empty and unknown parameters are ignored."""
-    values = {name: query.getlist(name) or [""] for name in ("category", "coin", "page")}
+def parse_briefs_query(query: QueryParams, **in_path: str) -> BriefsQuery | None:
+    """Read a query string and what the path names; None if they are invalid.
+
+    Empty and unknown parameters are ignored.
+    """
+    values = {
+        name: [*query.getlist(name), *([in_path[name]] if name in in_path else [])] or [""]
+        for name in ("category", "coin", "page")
+    }
     if any(len(each) > 1 for each in values.values()):
         return None
     category, coin, page = (each[0].strip() for each in values.values())
@@ -92,15 +147,30 @@ def render_list(templates: Templates, query: BriefsQuery, found: BriefsPage) -> 
     )
 
 
-def render_brief(templates: Templates, brief: Brief, neighbours: Neighbours) -> bytes:
-    """One brief with its evidence, and links to the briefs before and after it."""
+def chart_of(brief: Brief) -> tuple[str, Measure | Literal["liquidations"]] | None:
+    """The symbol and the measure of a brief's chart; None if it needs none."""
+    measure = CHARTED.get(brief.rule)
+    if measure is None or (measure != "liquidations" and not brief.coins):
+        return None
+    return next(iter(brief.coins), ""), measure
+
+
+def render_brief(templates: Templates, found: "BriefInList", chart: Chart | None = None) -> bytes:
+    """One text of a brief with its evidence, and links to other texts and briefs."""
+    brief = found.brief
     return templates.render(
         "brief.html",
         here=BRIEFS_PAGE,
         brief=brief,
+        current=found.current,
+        earlier=found.earlier,
+        same_day=found.same_day,
+        chart=chart,
         operator=OPERATOR,
-        neighbours=neighbours,
-        citation=citation(brief, templates.base_url),
+        is_wrap=brief.rule == DAILY_WRAP,
+        neighbours=found.neighbours,
+        address=(address := _address(found, templates.base_url)),
+        citation=citation(brief, address),
         article=article(brief, templates.base_url),
         category_path=BriefsQuery(category=brief.category).path,
         coin_paths=[(coin, BriefsQuery(coin=coin).path) for coin in brief.coins],
@@ -111,12 +181,14 @@ def render_brief(templates: Templates, brief: Brief, neighbours: Neighbours) -> 
 def article(brief: Brief, base_url: str) -> dict[str, object]:
     """A brief as a schema.org article, for search engines."""
     publisher = {"@type": "Organization", "name": SITE_NAME, "url": f"{base_url}/"}
+    first = brief.first_published_at
     return {
         "@context": "https://schema.org",
         "@type": "Article",
         "headline": brief.headline,
         "description": brief.summary,
-        "datePublished": iso_timestamp(brief.published_at),
+        "datePublished": iso_timestamp(brief.published_at if first is None else first),
+        "dateModified": iso_timestamp(brief.published_at),
         "articleSection": brief.category,
         "keywords": list(brief.coins),
         "url": f"{base_url}{BRIEFS_FOLDER}{brief.slug}",
@@ -126,37 +198,67 @@ def article(brief: Brief, base_url: str) -> dict[str, object]:
     }
 
 
-def citation(brief: Brief, base_url: str) -> str:
+def _address(found: "BriefInList", base_url: str) -> str:
+    version = f"/{found.brief.version}" if found.brief.version < found.current else ""
+    return f"{base_url}{BRIEFS_FOLDER}{found.brief.slug}{version}"
+
+
+def citation(brief: Brief, address: str) -> str:
     """A ready-made citation."""
     return (
         f"“{brief.headline}”, {SITE_NAME}, {utc_text(brief.published_at)} ({brief.source}). "
-        f"{base_url}{BRIEFS_FOLDER}{brief.slug} · {NOTICE}"
+        f"{address} · {NOTICE}"
     )
 
 
-class _BriefInList(NamedTuple):
+class BriefInList(NamedTuple):
+    """One text of a brief, and what its page links to."""
+
     brief: Brief
     neighbours: Neighbours
+    current: int
+    """The number of the newest text."""
+
+    earlier: tuple[BriefText, ...] = ()
+    """The texts before the newest, newest first."""
+
+    same_day: tuple[BriefText, ...] = ()
+    """The briefs of the day that a daily wrap is about."""
 
 
-def brief_page_routes(site: Site) -> PageRouter:
+def brief_page_routes(site: Site, charts: ChartReader) -> PageRouter:
     """The routes of the list and of every brief."""
     router = PageRouter()
     _route_list(router, site)
-    _route_brief(router, site)
+    _route_brief(router, site, charts)
     return router
+
+
+def brief_paths(newest: Sequence[ListedBrief]) -> dict[str, int | None]:
+    """The pages of briefs and of their lists, with the time they last changed."""
+    found: dict[str, int | None] = {BRIEFS_PAGE: newest[0].published_at if newest else None}
+    found |= dict.fromkeys(f"{CATEGORY_FOLDER}{each}" for each in CATEGORIES)
+    for brief in reversed(newest):
+        found[f"{CATEGORY_FOLDER}{brief.category}"] = brief.published_at
+        found |= {f"{COIN_FOLDER}{coin}": brief.published_at for coin in brief.coins}
+    return found | {BRIEFS_FOLDER + each.slug: each.published_at for each in newest}
 
 
 def _route_list(router: PageRouter, site: Site) -> None:
     @router.get(BRIEFS_PAGE)
-    async def read_briefs(request: Request) -> Response:
-        query = parse_briefs_query(request.query_params)
+    @router.get(f"{CATEGORY_FOLDER}{{category}}")
+    @router.get(f"{COIN_FOLDER}{{coin}}")
+    async def read_briefs(request: Request, **in_path: str) -> Response:
+        query = parse_briefs_query(request.query_params, **in_path)
         if query is None:
             raise HTTPException(404)
+        if query.page_path != request.scope["path"]:
+            return RedirectResponse(site.templates.root + query.path, 308)
 
         async def render(now: int) -> Page:
-            body = render_list(site.templates, query, await _read_list(site, query))
-            if body is None:
+            found = await _read_list(site, query)
+            body = render_list(site.templates, query, found)
+            if body is None or (found.total == 0 and not _is_known(site, query.coin)):
                 raise HTTPException(404)
             return Page(body, since=now, until=site.briefs.known_until(site.board))
 
@@ -164,11 +266,11 @@ def _route_list(router: PageRouter, site: Site) -> None:
         return await site.respond(request, render, query=query.text.encode() if is_cached else None)
 
 
-def _route_brief(router: PageRouter, site: Site) -> None:
+def _route_brief(router: PageRouter, site: Site, charts: ChartReader) -> None:
     # Cached, because rendering Markdown blocks the event loop.
     @lru_cache(maxsize=CACHED_BRIEFS)
-    def page(found: _BriefInList) -> Page:
-        return Page(render_brief(site.templates, found.brief, found.neighbours))
+    def page(found: BriefInList, chart: Chart | None) -> Page:
+        return Page(render_brief(site.templates, found, chart))
 
     @router.get(f"{BRIEFS_FOLDER}{{slug}}")
     async def read_brief(request: Request, slug: str) -> Response:
@@ -176,9 +278,39 @@ def _route_brief(router: PageRouter, site: Site) -> None:
             found = await _read_brief(site, slug)
             if found is None:
                 raise HTTPException(404)
-            return page(found)
+            return page(found, await _chart(site, charts, found.brief))
 
         return await site.respond(request, render, query=b"" if _is_new(site, slug) else None)
+
+    @router.get(f"{BRIEFS_FOLDER}{{slug}}/{{version}}")
+    async def read_version(request: Request, slug: str, version: str) -> Response:
+        async def render(_: int) -> Page:
+            found = await _read_brief(site, slug, version)
+            if found is None:
+                raise HTTPException(404)
+            return page(found, await _chart(site, charts, found.brief))
+
+        return await site.respond(request, render, query=None)
+
+
+async def _chart(site: Site, charts: ChartReader, brief: Brief) -> Chart | None:
+    """The chart of a brief with its moment marked; None if there is none, or no longer."""
+    shown, at = chart_of(brief), brief.window_end
+    if shown is None or at < site.board.clock() - DAYS[-1] * DAY:
+        return None
+    symbol, measure = shown
+    try:
+        if measure == "liquidations":
+            return await charts.liquidations_around(at)
+        name, _ = listed_contract(site, symbol)
+        return await charts.around(name, symbol, measure, at)
+    except (NotFound, UpstreamUnavailable, DatabaseUnavailable):
+        return None
+
+
+def _is_known(site: Site, coin: str | None) -> bool:
+    """Whether a list may be empty: that of a listed coin, or of no coin."""
+    return coin is None or coin in (site.markets.contracts(site.board) or {})
 
 
 def _is_new(site: Site, slug: str) -> bool:
@@ -194,12 +326,27 @@ async def _read_list(site: Site, query: BriefsQuery) -> BriefsPage:
     )
 
 
-async def _read_brief(site: Site, slug: str) -> _BriefInList | None:
-    if _SLUG.fullmatch(slug) is None:
+async def _read_brief(site: Site, slug: str, version: str | None = None) -> BriefInList | None:
+    """A brief, or one of its texts."""
+    if _SLUG.fullmatch(slug) is None or (version is not None and _PAGE.fullmatch(version) is None):
         return None
 
-    async def work(tx: Transaction) -> _BriefInList | None:
-        brief = await brief_by_slug(tx, slug)
-        return None if brief is None else _BriefInList(brief, await brief_neighbours(tx, brief))
+    async def work(tx: Transaction) -> BriefInList | None:
+        newest = brief = await brief_by_slug(tx, slug)
+        if newest is not None and version is not None and int(version) != newest.version:
+            brief = await brief_version(tx, slug, int(version))
+        if newest is None or brief is None:
+            return None
+        earlier = await earlier_texts(tx, slug) if newest.version > 1 else []
+        same_day = []
+        if brief.rule == DAILY_WRAP:
+            same_day = await texts_between(tx, brief.window_start, brief.window_end)
+        return BriefInList(
+            brief,
+            await brief_neighbours(tx, newest),
+            newest.version,
+            tuple(earlier),
+            tuple(each for each in same_day if not each.slug.startswith(DAILY_WRAP)),
+        )
 
     return await site.database.read(work)

@@ -75,6 +75,7 @@ async def _cross(site: Site, query: CrossQuery, now: int) -> Page:
     body = site.templates.render(
         "cross.html",
         here=CROSS_PAGE,
+        address=CROSS_PAGE,
         market=market,
         query=query,
         columns=COLUMNS,

@@ -10,10 +10,10 @@ from markupsafe import Markup, escape
 from barograph import NOTICE
 from barograph.kit.text import usd
 from barograph.markets.aliases import NAME_PATTERN, names_of
-from barograph.markets.cross import CrossCoin, CrossMarket, CrossVenue, Missing, VenueFacts
+from barograph.markets.cross import CrossCoin, CrossMarket, CrossVenue, Missing, State, VenueFacts
 from barograph.markets.cross_documents import VenueEntry
 from barograph.markets.symbols import MAX_LENGTH
-from barograph.site.market_pages import Order
+from barograph.site.market_table import Order, searched_name
 from barograph.site.paths import CROSS_FOLDER
 from barograph.site.templating import SITE_NAME, rate, utc_text
 
@@ -31,6 +31,9 @@ COLUMNS: tuple[tuple[Sort | None, str], ...] = (
 )
 
 
+COMPARABLE: tuple[State, ...] = ("ok", "disputed")
+"""The states of an entry whose funding is that of the coin."""
+
 SAME_RATE = 0.00005
 """A spread below this, in percent, is shown as zero."""
 
@@ -38,14 +41,17 @@ SAME_RATE = 0.00005
 class CrossQuery(NamedTuple):
     """Which coins to list, and in which order."""
 
-    sort: Sort = "listed"
+    sort: str = "listed"
+    """One of `SORTS`, or a venue: by the funding there."""
+
     order: Order = "desc"
     search: str = ""
 
     @classmethod
-    def parse(cls, given: Mapping[str, str]) -> "CrossQuery":
+    def parse(cls, given: Mapping[str, str], venues: Iterable[str] = ()) -> "CrossQuery":
         """Read a query string; unknown values count as absent."""
-        sort = next((each for each in SORTS if each == given.get("sort")), cls().sort)
+        sorts = (*SORTS, *venues)
+        sort = next((each for each in sorts if each == given.get("sort")), cls().sort)
         order = _default_order(sort)
         if given.get("order") in get_args(Order):
             order = "asc" if given["order"] == "asc" else "desc"
@@ -59,7 +65,7 @@ class CrossQuery(NamedTuple):
         fields = {} if is_default else {"sort": self.sort, "order": self.order}
         return urlencode(fields | ({"q": self.search} if self.search else {}))
 
-    def sorted_by(self, sort: Sort) -> "CrossQuery":
+    def sorted_by(self, sort: str) -> "CrossQuery":
         """What a column heading links to: sort by it, or reverse the order if it is sorted."""
         order = _default_order(sort)
         if sort == self.sort:
@@ -67,22 +73,24 @@ class CrossQuery(NamedTuple):
         return self._replace(sort=sort, order=order)
 
 
-def _default_order(sort: Sort) -> Order:
+def _default_order(sort: str) -> Order:
     return "asc" if sort == "symbol" else "desc"
 
 
 class CrossRow(NamedTuple):
-    """One coin, with its numbers in the order of `NUMBERS`."""
+    """One coin, with its numbers in the order of `NUMBERS`, and then its funding at venues."""
 
     coin: CrossCoin
     numbers: Sequence[float | None]
 
 
-def select_rows(market: CrossMarket, query: CrossQuery) -> list[CrossRow]:
+def select_rows(
+    market: CrossMarket, query: CrossQuery, venues: Sequence[str] = ()
+) -> list[CrossRow]:
     """The matching coins in order; unknown numbers come last in either order."""
-    wanted = query.search.upper()
+    wanted = searched_name(query.search)
     rows = [
-        CrossRow(coin, (-rank, coin.open_interest_usd, coin.funding_8h_pct, _pct(coin)))
+        CrossRow(coin, (*_numbers(coin, -rank), *(_rate_at(coin, each) for each in venues)))
         for rank, coin in enumerate(market.coins.values())
         if _matches(coin, wanted)
     ]
@@ -92,7 +100,10 @@ def select_rows(market: CrossMarket, query: CrossQuery) -> list[CrossRow]:
     )
     if query.sort == "symbol":
         return rows
-    place, sign = NUMBERS.index(query.sort), -1 if is_descending else 1
+    names = (*NUMBERS, *venues)
+    # A venue that is not read now has no numbers: the usual order.
+    place = names.index(query.sort) if query.sort in names else 0
+    sign = -1 if is_descending else 1
     unknown = [row for row in rows if row.numbers[place] is None]
     known = [row for row in rows if row.numbers[place] is not None]
     known.sort(key=lambda row: sign * (row.numbers[place] or 0.0))
@@ -107,6 +118,17 @@ def table_rows(rows: Iterable[CrossRow], root: str) -> Markup:
 
 
 def _line(row: CrossRow, folder: str) -> str:
+    coin = row.coin
+    return (
+        f'{line_start(row, folder)}<td data-head="Venues">{escape(venues_text(coin))}</td>'
+        f'<td data-head="Open interest">{escape(interest_text(coin))}</td>'
+        f'<td data-head="Weighted funding per 8 h">{escape(funding_text(coin))}</td>'
+        f'<td data-head="Widest spread">{escape(spread_text(coin))}</td></tr>'
+    )
+
+
+def line_start(row: CrossRow, folder: str) -> str:
+    """The start of a coin's row, with its name and the data to sort and search by."""
     coin, values = row.coin, " ".join("" if each is None else repr(each) for each in row.numbers)
     name = str(escape(coin.asset))
     known = next((each.contract for each in coin.venues if each.contract is not None), None)
@@ -117,9 +139,6 @@ def _line(row: CrossRow, folder: str) -> str:
     return (
         f'<tr data-name="{name.upper()}" data-contract="{name}"{more} data-values="{values}">'
         f'<th scope="row">{linked}</th>'
-        f"<td>{escape(venues_text(coin))}</td>"
-        f"<td>{escape(interest_text(coin))}</td><td>{escape(funding_text(coin))}</td>"
-        f"<td>{escape(spread_text(coin))}</td></tr>"
     )
 
 
@@ -162,8 +181,21 @@ def _or_missing(
     return "—" if value is None else write(value)
 
 
-def _pct(coin: CrossCoin) -> float | None:
-    return None if coin.spread is None else coin.spread.pct_8h
+def _numbers(coin: CrossCoin, rank: int) -> tuple[float | None, ...]:
+    spread = None if coin.spread is None else coin.spread.pct_8h
+    return rank, coin.open_interest_usd, coin.funding_8h_pct, spread
+
+
+def entries_at(coin: CrossCoin, venue: str) -> list[CrossVenue]:
+    """The contracts of a coin at a venue, the largest open interest first."""
+    found = [each for each in coin.venues if each.venue == venue]
+    return sorted(found, key=lambda each: -(each.interest_usd or 0.0)) if found[1:] else found
+
+
+def _rate_at(coin: CrossCoin, venue: str) -> float | None:
+    """The funding of the largest contract, unless it is another asset's."""
+    rates = (each.funding_8h_pct for each in entries_at(coin, venue) if each.state in COMPARABLE)
+    return next((each for each in rates if each is not None), None)
 
 
 def _matches(coin: CrossCoin, wanted: str) -> bool:

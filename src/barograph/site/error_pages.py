@@ -8,12 +8,12 @@ from starlette.responses import Response
 
 from barograph.badges.documents import BADGE_FOLDER
 from barograph.kit.http import error_response
-from barograph.site.paths import DATA_FOLDER
+from barograph.site.paths import CHART_FOLDER, DATA_FOLDER
 from barograph.site.responses import accepts, private_page
 from barograph.site.templating import Templates
 
-FOR_PROGRAMS = ("/api/", BADGE_FOLDER, DATA_FOLDER)
-"""Errors below these paths are JSON or a badge, whatever `Accept` says."""
+FOR_PROGRAMS = ("/api/", BADGE_FOLDER, CHART_FOLDER, DATA_FOLDER)
+"""Errors below these paths are JSON or an image, whatever `Accept` says."""
 
 RETRY_SECONDS = 5
 RETRY = (b"retry-after", b"%d" % RETRY_SECONDS)

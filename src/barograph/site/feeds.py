@@ -37,6 +37,11 @@ EVENT_TEXTS: Mapping[EventType, tuple[str, str, str]] = {
     ),
     "signal.changed": ("{name}: {previous} → {label}", "Measured: {value}.", "/signals/{key}"),
     "brief.published": ("Brief: {headline}", "Category: {category}.", "/briefs/{slug}"),
+    "brief.updated": (
+        "Brief updated: {headline}",
+        "Category: {category}. Text {version} of this brief.",
+        "/briefs/{slug}",
+    ),
     "contract.listed": (
         "{symbol} perpetual listed on {venue}",
         "Contract: {contract}.",
@@ -71,20 +76,20 @@ EVENT_TEXTS: Mapping[EventType, tuple[str, str, str]] = {
 @lru_cache(maxsize=2 * NEWEST)
 def brief_html(brief: Brief) -> str:
     """A brief as its page shows it."""
-    has_lead = not brief.body.startswith(brief.summary)
-    lead = f"<p>{escape(brief.summary)}</p>\n" if has_lead else ""
+    lead = "" if brief.begins_with_summary else f"<p>{escape(brief.summary)}</p>\n"
     return f"{lead}{render_markdown(brief.body)}"
 
 
 def brief_item(brief: Brief, base_url: str) -> Item:
     """A brief; its id is its address."""
-    url = f"{base_url}{BRIEFS_FOLDER}{brief.slug}"
+    url, first = f"{base_url}{BRIEFS_FOLDER}{brief.slug}", brief.first_published_at
     return {
         "id": url,
         "url": url,
         "title": brief.headline,
         "content_html": brief_html(brief),
-        "date_published": iso_timestamp(brief.published_at),
+        "date_published": iso_timestamp(brief.published_at if first is None else first),
+        "date_modified": iso_timestamp(brief.published_at),
         "tags": (brief.category, *brief.coins),
     }
 
@@ -135,6 +140,10 @@ def feed_file_routes(site: Site, source: str) -> PageRouter:
     return router
 
 
+def _updated(item: Item) -> str:
+    return str(item.get("date_modified", item["date_published"]))
+
+
 def _feed(templates: Templates, path: str, source: str, items: list[Item]) -> Page:
     (media_type, name), base_url = FEEDS[path], templates.base_url
     feed = {
@@ -149,7 +158,7 @@ def _feed(templates: Templates, path: str, source: str, items: list[Item]) -> Pa
     }
     body = msgspec.json.encode(feed)
     if media_type == ATOM_TYPE:
-        updated = max((each["date_published"] for each in items), default=iso_timestamp(0))
+        updated = max((_updated(each) for each in items), default=iso_timestamp(0))
         body = templates.render("feed.atom", feed=feed, entries=items, updated=updated)
     kind = f"{media_type}; charset=utf-8".encode()
     return Page(body, content_type=kind, cache_control=CACHE_ONE_MINUTE, security=[])

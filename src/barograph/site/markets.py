@@ -1,33 +1,48 @@
 """`/markets`: the table of perpetuals, and a page for each."""
 
 import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
+from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.badges.documents import BADGE_FOLDER
 from barograph.errors import UpstreamUnavailable
+from barograph.kit.csv_table import CSV
+from barograph.kit.csv_table import table as csv_table
 from barograph.kit.database import DatabaseUnavailable
 from barograph.markets.documents import DERIVATIVES_PATH
 from barograph.markets.perpetuals import PERPETUALS_PATH
 from barograph.markets.records import ContractName, Perpetuals
 from barograph.markets.samples import DAYS, MEASURES
+from barograph.markets.series import WeekOfPrices
 from barograph.markets.symbols import MAX_LENGTH, normalized
 from barograph.markets.venues import VENUES
 from barograph.markets.view import PERPETUALS, MarketView
 from barograph.site.market_pages import (
-    NUMBERS,
     FoundPerpetual,
-    MarketsQuery,
-    columns_of,
     find_perpetual,
     left_out_text,
     market_facts,
+)
+from barograph.site.market_table import (
+    CSV_COLUMNS,
+    NUMBERS,
+    MarketRow,
+    MarketsQuery,
+    MarketTable,
+    columns_of,
+    csv_rows,
+    filters_of,
+    market_rows,
     market_table,
+    ranks_of,
     table_rows,
 )
-from barograph.site.paths import MARKETS_FOLDER, MARKETS_PATH
+from barograph.site.paths import MARKETS_CSV, MARKETS_FOLDER, MARKETS_PATH
 from barograph.site.responses import (
     CACHE_ONE_HOUR,
     SECURITY_HEADERS,
@@ -41,6 +56,10 @@ from barograph.site.series_charts import Chart, chosen_days
 from barograph.site.series_documents import days_query
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site
 
+T = TypeVar("T")
+R = TypeVar("R")
+
+ROWS_PER_STEP = 200
 MAX_ECHO = 40
 """How much of an unknown symbol is repeated on its 404 page."""
 
@@ -57,6 +76,18 @@ def market_page_routes(site: Site, charts: ChartReader) -> PageRouter:
         query = MarketsQuery.parse(request.query_params)
         cache_key = None if query.search else query.text.encode()
         return await site.respond(request, lambda now: _markets(site, query, now), query=cache_key)
+
+    @router.get(MARKETS_CSV)
+    async def read_csv(request: Request) -> Response:
+        query, symbols = (
+            MarketsQuery.parse(request.query_params),
+            request.query_params.get("symbols"),
+        )
+        if symbols is not None:
+            query = query._replace(symbols=frozenset(symbols.upper().split(",")))
+        is_endless = bool(query.search) or symbols is not None
+        cache_key = None if is_endless else query.text.encode()
+        return await site.respond(request, lambda now: _csv(site, query, now), query=cache_key)
 
     @router.get(f"{MARKETS_FOLDER}{{symbol}}")
     async def read_market(request: Request, symbol: str) -> Response:
@@ -83,14 +114,33 @@ def _view(site: Site, now: int) -> MarketView | None:
         return None
 
 
+async def _weeks(site: Site, view: MarketView) -> Mapping[str, WeekOfPrices] | None:
+    try:
+        return await site.series.week(view.perpetuals.venue)
+    except DatabaseUnavailable:
+        return None
+
+
+async def _table(site: Site, view: MarketView) -> MarketTable:
+    weeks = await _weeks(site, view)
+    rows = await _in_steps(view.perpetuals.contracts, lambda part: market_rows(view, part, weeks))
+    return market_table(view, rows, has_weeks=weeks is not None)
+
+
+async def _in_steps(items: Sequence[T], work: Callable[[Sequence[T]], list[R]]) -> list[R]:
+    """Several hundred rows take a while: let cached reads go in between."""
+    done: list[R] = []
+    for start in range(0, len(items), ROWS_PER_STEP):
+        done += work(items[start : start + ROWS_PER_STEP])
+        await asyncio.sleep(0)
+    return done
+
+
 async def _markets(site: Site, query: MarketsQuery, now: int) -> Page:
-    view = _view(site, now)
-    table = None if view is None else market_table(view)
-    await asyncio.sleep(0)  # several hundred rows take a while: let cached reads go in between
+    view, last = _view(site, now), site.board.latest(PERPETUALS)
+    table = None if view is None else await _table(site, view)
     rows = [] if table is None else table.select(query)
-    body_rows = "" if table is None else table_rows(rows, site.templates.root, table.as_of)
-    last = site.board.latest(PERPETUALS)
-    await asyncio.sleep(0)
+    body_rows = [] if table is None else await _html_rows(site, table, rows)
     body = site.templates.render(
         "markets.html",
         here=MARKETS_PATH,
@@ -98,16 +148,46 @@ async def _markets(site: Site, query: MarketsQuery, now: int) -> Page:
         last=last,
         left_out="" if last is None else left_out_text(last),
         query=query,
+        filters=filters_of(query),
         columns=() if table is None else columns_of(table.venue),
+        suffix="" if table is None else VENUES[table.venue].suffix,
         numbers=NUMBERS,
         default=MarketsQuery(),
         max_search=MAX_LENGTH,
         shown=len(rows),
+        csv_path=MARKETS_CSV,
         api_path=PERPETUALS_PATH,
         rows=body_rows,
     )
     await asyncio.sleep(0)
-    return Page(body, since=now, until=now + INCOMPLETE_PAGE_MS if table is None else table.until)
+    return Page(body, since=now, until=_until(table, now))
+
+
+async def _html_rows(site: Site, table: MarketTable, rows: Sequence[MarketRow]) -> list[Markup]:
+    ranks = ranks_of(table.rows)
+    await asyncio.sleep(0)
+    root, venue = site.templates.root, table.venue
+    return await _in_steps(rows, lambda part: [table_rows(part, root, venue, ranks)])
+
+
+def _until(table: MarketTable | None, now: int) -> int:
+    soon = now + INCOMPLETE_PAGE_MS
+    if table is None:
+        return soon
+    return table.until if table.is_complete else min(table.until, soon)
+
+
+async def _csv(site: Site, query: MarketsQuery, now: int) -> Page:
+    """The rows of the page with the same query, in the same order.
+
+    Raises:
+        UpstreamUnavailable: the market feed is missing or too old.
+    """
+    table = await _table(site, site.markets.view(site.board, now))
+    rows = await _in_steps(table.select(query), lambda part: csv_rows(part, table.as_of))
+    name = (b"content-disposition", b'attachment; filename="markets.csv"')
+    body = csv_table(CSV_COLUMNS, rows, table.source)
+    return Page(body, since=now, until=_until(table, now), content_type=CSV, fields=[name])
 
 
 async def _market(
@@ -117,7 +197,10 @@ async def _market(
     listed = (site.markets.contracts(site.board) or {}).get(found.symbol)
     if listed is not None:  # the page may have waited for its turn while the venue changed
         found = found._replace(perpetual=listed)
-    market = None if view is None or listed is None else market_facts(view, found)
+    market = None
+    if view is not None and listed is not None:
+        weeks = await _weeks(site, view) or {}
+        market = market_facts(view, found, weeks.get(listed.contract, ()))
     drawn = None if last is None else await _charts(charts, last.venue, found, days)
     body = site.templates.render(
         "market.html",

@@ -7,10 +7,14 @@ from barograph.signals.documents import DOCS_PATH, SIGNAL_PAGES
 
 HOME_PATH = "/"
 MARKETS_PATH = "/markets"
+MARKETS_CSV = f"{MARKETS_PATH}.csv"
 MARKETS_FOLDER = f"{MARKETS_PATH}/"
 CROSS_PAGE = "/cross"
 CROSS_FOLDER = f"{CROSS_PAGE}/"
 VENUES_PAGE = "/venues"
+HEATMAP_PAGE = "/heatmap"
+FUNDING_PAGE = "/funding"
+LIQUIDATIONS_PAGE = "/liquidations"
 SIGNALS_FOLDER = SIGNAL_PAGES
 SIGNALS_PAGE = SIGNALS_FOLDER.rstrip("/")
 BRIEFS_FOLDER = BRIEF_PAGES
@@ -24,6 +28,7 @@ REFERENCE_PATH = "/docs"
 REFERENCE_FOLDER = f"{REFERENCE_PATH}/"
 STATUS_PAGE = "/status"
 DATA_FOLDER = "/data/"
+CHART_FOLDER = "/chart/"
 STATIC_FOLDER = "/static/"
 
 PLACES = {
@@ -31,6 +36,9 @@ PLACES = {
     "markets": MARKETS_PATH,
     "cross": CROSS_PAGE,
     "venues": VENUES_PAGE,
+    "heatmap": HEATMAP_PAGE,
+    "funding": FUNDING_PAGE,
+    "liquidations": LIQUIDATIONS_PAGE,
     "signals": SIGNALS_PAGE,
     "briefs": BRIEFS_PAGE,
     "guides": GUIDES_PAGE,
@@ -46,7 +54,7 @@ PAGES = tuple(PLACES.values())
 NAVIGATION = tuple(
     (path, name.capitalize())
     for name, path in PLACES.items()
-    if name not in {"home", "docs", "cross", "venues"}
+    if name not in {"home", "docs", "cross", "venues", "heatmap", "funding", "liquidations"}
 )
 """The links in the header of every page."""
 

@@ -1,6 +1,9 @@
-"""`/pricing`: what is free, what Feed and Reserve cost, and how to subscribe."""
+"""`/pricing`: what is free, what Feed and Reserve cost, a sample stance, and how to subscribe."""
 
+import json
 from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -11,7 +14,39 @@ from barograph.material_change.endpoints import MATERIAL_CHANGE_PATH
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import Site
 from barograph.site.templating import Terms
-from barograph.stances.documents import STANCE_PATHS
+from barograph.stances.documents import STANCE_PATHS, StanceVersion
+
+
+class SampleStance(NamedTuple):
+    """A stance of the simulated demo, as a subscriber receives it."""
+
+    text: str
+    version: StanceVersion
+
+    def level(self, name: str) -> str:
+        """A level with its unit."""
+        return _UNITS[name].format(self.version.leg.levels[name])
+
+
+@cache
+def sample_stance() -> SampleStance:
+    """The packaged sample."""
+    text = (files("barograph.stances") / "sample.json").read_text("utf-8")
+    return SampleStance(text.rstrip(), StanceVersion.model_validate(json.loads(text)))
+
+
+_UNITS = {
+    "fundingRatePct8h": "{:+.4f} %",
+    "score": "{:.0f} of 100",
+    "score24hAgo": "{:.0f} of 100",
+    "delta24h": "{:+.1f}",
+}
+_LEVELS = {
+    "fundingRatePct8h": "BTC funding per 8 h, as settled",
+    "score": "Score: its rank among the last 90 settlements",
+    "score24hAgo": "Score 24 hours before",
+    "delta24h": "Change of the score",
+}
 
 
 def pricing_routes(site: Site, terms: Terms) -> PageRouter:
@@ -29,6 +64,8 @@ def pricing_routes(site: Site, terms: Terms) -> PageRouter:
             feed_now_path=FEED_NOW_PATH,
             stance_paths=STANCE_PATHS,
             material_change_path=MATERIAL_CHANGE_PATH,
+            sample=sample_stance(),
+            levels=_LEVELS,
         )
         return Page(body)
 

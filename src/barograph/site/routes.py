@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Router
 
-from barograph.briefs.store import newest_slugs
+from barograph.briefs.store import newest_listed
 from barograph.discovery.endpoints import Descriptions
 from barograph.guides.catalog import Catalog
 from barograph.history.guards import Continuity
@@ -22,7 +22,8 @@ from barograph.markets.symbols import symbol_of
 from barograph.markets.view import PERPETUALS
 from barograph.signals.methods import METHODS
 from barograph.signals.records import SIGNALS
-from barograph.site.briefs import brief_page_routes
+from barograph.site.briefs import brief_page_routes, brief_paths
+from barograph.site.chart_images import chart_image_routes
 from barograph.site.cross import cross_page_routes
 from barograph.site.developers.endpoints import developers_routes
 from barograph.site.developers.swagger import docs_routes
@@ -31,13 +32,15 @@ from barograph.site.guides import guide_page_routes, guide_paths
 from barograph.site.home import home_routes
 from barograph.site.keys import KeyPages
 from barograph.site.markets import market_page_routes
+from barograph.site.overviews import overview_routes
 from barograph.site.paths import (
     BRIEFS_FOLDER,
-    BRIEFS_PAGE,
+    CHART_FOLDER,
     CROSS_FOLDER,
     DATA_FOLDER,
     GUIDES_FOLDER,
     HOME_PATH,
+    MARKETS_CSV,
     MARKETS_FOLDER,
     MARKETS_PATH,
     PAGES,
@@ -60,9 +63,10 @@ from barograph.site.templating import Terms
 ICON_PATH = "/favicon.ico"
 SITEMAP_PATH = "/sitemap.xml"
 
-PAGE_PATHS = (*PAGES, ICON_PATH, SITEMAP_PATH)
+PAGE_PATHS = (*PAGES, MARKETS_CSV, ICON_PATH, SITEMAP_PATH)
 PAGE_FOLDERS = (
     BRIEFS_FOLDER,
+    CHART_FOLDER,
     CROSS_FOLDER,
     DATA_FOLDER,
     REFERENCE_FOLDER,
@@ -103,13 +107,14 @@ def page_routes(site: Site, parts: SiteParts) -> list[Router]:
     catalog, terms = parts.catalog, parts.terms
     charts = ChartReader(site.series, site.templates.root, site.board.clock)
     return [
-        home_routes(site, charts),
+        home_routes(site, charts, parts.logs),
         market_page_routes(site, charts),
         cross_page_routes(site),
+        overview_routes(site, charts),
         signal_page_routes(site),
         # Before the briefs, whose path template matches too.
         feed_file_routes(site, parts.source),
-        brief_page_routes(site),
+        brief_page_routes(site, charts),
         guide_page_routes(site, catalog),
         record_routes(site, parts.ledger, parts.logs, parts.continuity, parts.retention),
         developers_routes(
@@ -123,6 +128,7 @@ def page_routes(site: Site, parts: SiteParts) -> list[Router]:
         pricing_routes(site, terms),
         status_page_routes(site),
         series_routes(site, parts.source),
+        chart_image_routes(site, charts, parts.source),
         KeyPages(site.templates, parts.registrations, parts.limiter, site.board.clock).routes(),
         _static_routes(site),
         _sitemap_routes(site, catalog),
@@ -184,7 +190,7 @@ def _lastmod(at: int | None) -> str:
 
 async def _known_paths(site: Site, catalog: Catalog) -> dict[str, int | None]:
     """Every page for crawlers, with the time it last changed; None if unknown."""
-    briefs = await newest_slugs(site.database, BRIEFS_IN_SITEMAP)
+    briefs = await newest_listed(site.database, BRIEFS_IN_SITEMAP)
     index = site.markets.contracts(site.board) or {}
     symbols = {symbol_of(index, each) for each in index.values()}
     market, signals = site.board.latest(PERPETUALS), site.board.latest(SIGNALS)
@@ -199,8 +205,7 @@ async def _known_paths(site: Site, catalog: Catalog) -> dict[str, int | None]:
         **dict.fromkeys(
             (SIGNALS_PAGE, *(SIGNALS_FOLDER + each.key for each in METHODS)), signals_at
         ),
-        BRIEFS_PAGE: max((at for _, at in briefs), default=None),
-        **{BRIEFS_FOLDER + slug: at for slug, at in briefs},
+        **brief_paths(briefs),
     }
 
 

@@ -12,12 +12,15 @@ from barograph.kit.caches import MinuteCache
 from barograph.kit.clock import Clock
 from barograph.kit.documents import Document
 from barograph.kit.http import ApiRouter
+from barograph.kit.timestamps import DAY
 from barograph.kit.wire import Schema, WireModel, operation, parameter
 from barograph.limits.rendered_reads import RenderedReads
 from barograph.markets.records import ContractName
 from barograph.markets.samples import DAYS, DEFAULT_DAYS, MEASURES, Measure
 from barograph.markets.series import SeriesReader
 from barograph.markets.symbols import PATTERN, RULE, normalized
+from barograph.site.chart_events import RecordedEvents, recorded_events
+from barograph.site.charts.events import timeline
 from barograph.site.paths import DATA_FOLDER
 from barograph.site.series_charts import Chart, liquidations_chart, measure_chart
 from barograph.site.series_documents import (
@@ -46,7 +49,15 @@ class ChartReader:
         self._root = root
         self._cache: MinuteCache[Hashable, Chart] = MinuteCache(clock, CACHED_CHARTS)
 
-    async def measure(self, name: ContractName, symbol: str, measure: Measure, days: int) -> Chart:
+    async def measure(
+        self,
+        name: ContractName,
+        symbol: str,
+        measure: Measure,
+        days: int,
+        *,
+        moment: int | None = None,
+    ) -> Chart:
         """The chart of one measure of a contract, under the title `symbol`.
 
         Raises:
@@ -55,22 +66,42 @@ class ChartReader:
 
         async def draw() -> Chart:
             series = await self._series.reading(name, measure, days)
-            return measure_chart(series, symbol, self._root)
+            events = (await self._events(name.venue)).about(symbol)
+            return measure_chart(series, symbol, self._root, events, moment)
 
-        return await self._cached((name, symbol, measure, days), draw)
+        return await self._cached((name, symbol, measure, days, moment), draw)
 
-    async def liquidations(self, days: int) -> Chart:
-        """The chart of the liquidations of all contracts.
-
-        Raises:
-            DatabaseUnavailable: the database can't be read.
-        """
+    async def liquidations(self, days: int, *, moment: int | None = None) -> Chart:
+        """The chart of the liquidations of all contracts; raises as `measure` does."""
 
         async def draw() -> Chart:
+            now = self._cache.minute  # all charts of a page have the same time axis
             series = await self._series.liquidations(days)
-            return liquidations_chart(series, self._series.min_watched_pct, self._root)
+            events = (await self._events(self._series.venue)).in_category(LIQUIDATIONS)
+            time = timeline(days, now, events, moment)
+            return liquidations_chart(series, self._series.min_watched_pct, self._root, time)
 
-        return await self._cached(days, draw)
+        return await self._cached((days, moment), draw)
+
+    async def around(self, name: ContractName, symbol: str, measure: Measure, at: int) -> Chart:
+        """The shortest chart of a week or more that contains an instant, with the instant marked.
+
+        After 60 days there is no such chart, and the instant is not marked. Raises as `measure`.
+        """
+        return await self.measure(name, symbol, measure, self._days_since(at), moment=at)
+
+    async def liquidations_around(self, at: int) -> Chart:
+        """The same for the liquidations of all contracts."""
+        return await self.liquidations(self._days_since(at), moment=at)
+
+    def _days_since(self, at: int) -> int:
+        fitting = (days for days in DAYS[1:] if at >= self._cache.minute - days * DAY)
+        return next(fitting, DAYS[-1])
+
+    async def _events(self, venue: str) -> RecordedEvents:
+        return await self._series.once(
+            ("events", venue), lambda tx, minute: recorded_events(tx, venue, minute)
+        )
 
     async def _cached(self, key: Hashable, draw: Callable[[], Awaitable[Chart]]) -> Chart:
         chart = self._cache.get(key)
@@ -89,9 +120,9 @@ def series_routes(site: Site, source: str) -> ApiRouter:
     reader = site.series
 
     async def answer(request: Request, form: Form) -> Response:
-        symbol, measure = _symbol(request), _measure(request)
+        symbol, measure = asked_symbol(request), asked_measure(request)
         days = days_from_query(request.query_params)
-        name, read_from = _listed(site, symbol)
+        name, read_from = listed_contract(site, symbol)
 
         async def document() -> Document:
             series = await reader.reading(name, measure, days)
@@ -131,15 +162,21 @@ def _route(router: ApiRouter, path: str, answer: _Answer, described: "_Described
         return await answer(request, "csv")
 
 
-def _symbol(request: Request) -> str:
+def asked_symbol(request: Request) -> str:
+    """The symbol in the path; raises `InvalidRequest`."""
     symbol = normalized(request.path_params["symbol"])
     if symbol is None:
         raise InvalidRequest(RULE)
     return symbol
 
 
-def _listed(site: Site, symbol: str) -> tuple[ContractName, str]:
-    """A contract of the venue in use, as in the charts, and the source of its data."""
+def listed_contract(site: Site, symbol: str) -> tuple[ContractName, str]:
+    """A contract of the venue in use, as in the charts, and the source of its data.
+
+    Raises:
+        UpstreamUnavailable: no contract is known yet.
+        NotFound: there is no such contract.
+    """
     # From a market reading of any age: recorded data does not expire.
     reading, contracts = site.markets.reading(site.board), site.markets.contracts(site.board)
     if reading is None or contracts is None:
@@ -149,7 +186,8 @@ def _listed(site: Site, symbol: str) -> tuple[ContractName, str]:
     return ContractName(reading.venue, contracts[symbol].contract), reading.source
 
 
-def _measure(request: Request) -> Measure:
+def asked_measure(request: Request) -> Measure:
+    """The measure in the path; raises `NotFound`."""
     given = request.path_params["measure"]
     for measure in MEASURES:
         if measure == given:

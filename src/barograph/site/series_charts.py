@@ -1,10 +1,11 @@
 """Charts with title, note and links to their data (pure)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from markupsafe import Markup
 
+from barograph.badges.documents import BADGE_FOLDER
 from barograph.kit.text import price, usd
 from barograph.kit.timestamps import HOUR, MINUTE
 from barograph.markets.samples import (
@@ -17,9 +18,12 @@ from barograph.markets.samples import (
 )
 from barograph.markets.venues import VENUES, PriceKind
 from barograph.site.charts.columns import column_chart
+from barograph.site.charts.events import ChartEvent, Timeline, timeline
 from barograph.site.charts.gauge import REGIME_BANDS
 from barograph.site.charts.lines import line_chart
-from barograph.site.series_documents import data_path, liquidations_path
+from barograph.site.charts.svg import NOTHING
+from barograph.site.paths import HOME_PATH, MARKETS_FOLDER
+from barograph.site.series_documents import LIQUIDATIONS, data_path, image_path, liquidations_path
 from barograph.site.templating import date_and_time, rate
 
 _PRICES: Mapping[PriceKind, str] = {"last": "last trade", "mark": "mark price"}
@@ -48,18 +52,39 @@ _SHOWN: Mapping[Measure, Callable[[float], str]] = {
 }
 
 
+_SUFFIXES: Mapping[Measure, str] = {"funding": " per 8 h", "long-accounts": " of accounts"}
+
+
 class Chart(NamedTuple):
     """A drawing, with links to its data."""
 
+    name: str
+    """Its anchor in a page."""
+
     title: str
     drawing: Markup
+    period: str
+    """Which time it shows; replaced by the value under the pointer."""
+
+    latest: str
+    """The newest value and its time. Not for pages: there it could be taken for current."""
+
     json: str
     csv: str
     note: str
-    """Replaced by the value under the pointer."""
+    image: str
+    """The path of the same chart as an image."""
 
+    page: str
+    """The path of a page with this chart."""
+
+    days: int
     origin: str = ""
     """Where the data comes from, if we did not measure all of it."""
+
+    events: tuple[ChartEvent, ...] = ()
+    badge: str = ""
+    """The path of the badge with the current value, if there is one."""
 
 
 def chosen_days(asked: str | None) -> int:
@@ -67,25 +92,77 @@ def chosen_days(asked: str | None) -> int:
     return next((days for days in DAYS if asked == str(days)), DEFAULT_DAYS)
 
 
-def measure_chart(series: Series, symbol: str, root: str) -> Chart:
-    """The chart of one measure."""
+def measure_chart(
+    series: Series, symbol: str, root: str, events: Sequence[ChartEvent] = (), at: int | None = None
+) -> Chart:
+    """The chart of one measure, with events, and a line `at` an instant."""
     measure, days = series.measure, series.days
-    labels = labels_of(measure, series.venue)
-    title = f"{symbol} {labels.name.lower()}"
+    latest, newest = _latest(series)
+    marked = ((), None) if newest is None else (events, at)  # nothing is marked without a line
+    time = timeline(days, series.as_of, *marked)
+    title = f"{symbol} {labels_of(measure, series.venue).name.lower()}"
     json, csv = (root + data_path(symbol, measure, days, form) for form in ("json", "csv"))
-    drawing = line_chart(
+    return Chart(
+        name=measure,
+        title=title,
+        drawing=_line(series, title, json, time),
+        period=_period(days, newest),
+        latest=latest,
+        json=json,
+        csv=csv,
+        note=_note(series) + _moment_note(time),
+        image=image_path(f"{symbol}/{measure}", days),
+        page=f"{MARKETS_FOLDER}{symbol}?days={days}#{measure}",
+        days=days,
+        origin=_origin_note(series),
+        events=time.events,
+        badge=f"{BADGE_FOLDER}funding/{symbol}.svg" if measure == "funding" else "",
+    )
+
+
+def _line(series: Series, title: str, data_url: str, time: Timeline) -> Markup:
+    measure = series.measure
+    return line_chart(
         series,
         prefix=f"chart-{measure}",
         name=title,
-        unit=labels.unit,
+        unit=labels_of(measure, series.venue).unit,
         bands=REGIME_BANDS if measure == "funding" else (),
         show=_SHOWN[measure],
         signed=measure == "funding",
-        data_url=json,
+        data_url=data_url,
+        time=time,
     )
-    meaning = f"{price_unit(series.venue)}." if measure == "price" else NOTES[measure]
-    note = f"{meaning} {_sampled(series.interval)}"
-    return Chart(title, drawing, json, csv, note, _origin_note(series))
+
+
+def _note(series: Series) -> str:
+    is_price = series.measure == "price"
+    meaning = f"{price_unit(series.venue)}." if is_price else NOTES[series.measure]
+    return f"{meaning} {_sampled(series.interval)}"
+
+
+def _latest(series: Series) -> tuple[str, int | None]:
+    """The newest recorded value, written as on the page, and its time."""
+    known = [(each.at, each.value) for each in series.points if each.value is not None]
+    if not known:
+        return NOTHING.capitalize(), None
+    at, value = known[-1]
+    measure = series.measure
+    unit = f" {VENUES[series.venue].quote}" if measure == "price" else _SUFFIXES.get(measure, "")
+    return f"Last {_SHOWN[measure](value)}{unit} at {date_and_time(at)}", at
+
+
+def _period(days: int, until: int | None) -> str:
+    return NOTHING.capitalize() if until is None else f"{days_text(days)} to {date_and_time(until)}"
+
+
+def days_text(days: int) -> str:
+    """A number of days in words: `1 day`, `7 days`."""
+    return f"{days} day{'' if days == 1 else 's'}"
+
+
+def _moment_note(time: Timeline) -> str:
+    return "" if time.moment is None else f" The line marks {date_and_time(time.moment)}."
 
 
 def price_unit(venue: str) -> str:
@@ -119,11 +196,42 @@ def _sampled(interval: int) -> str:
     return f"One sample every {interval // HOUR} hours."
 
 
-def liquidations_chart(series: LiquidationSeries, min_coverage_pct: float, root: str) -> Chart:
+def liquidations_chart(
+    series: LiquidationSeries,
+    min_coverage_pct: float,
+    root: str,
+    time: Timeline | None = None,
+) -> Chart:
     """The chart of all liquidations; intervals with less coverage are hatched."""
-    json, csv = (root + liquidations_path(series.days, form) for form in ("json", "csv"))
-    drawing = column_chart(series, prefix="chart-liquidations", name="Liquidations", data_url=json)
+    days, time = series.days, time or timeline(series.days, series.as_of)
+    json, csv = (root + liquidations_path(days, form) for form in ("json", "csv"))
     since = (
         "" if series.watched_since is None else _SINCE.format(date_and_time(series.watched_since))
     )
-    return Chart("Liquidations", drawing, json, csv, _LIQUIDATED.format(min_coverage_pct), since)
+    return Chart(
+        name=LIQUIDATIONS,
+        title="Liquidations",
+        drawing=column_chart(
+            series, prefix="chart-liquidations", name="Liquidations", data_url=json, time=time
+        ),
+        period=_period(days, series.as_of),
+        latest=_recorded(series),
+        json=json,
+        csv=csv,
+        note=_LIQUIDATED.format(min_coverage_pct) + _moment_note(time),
+        image=image_path(LIQUIDATIONS, days),
+        page=f"{HOME_PATH}?days={days}#{LIQUIDATIONS}",
+        days=days,
+        origin=since,
+        events=time.events,
+    )
+
+
+def _recorded(series: LiquidationSeries) -> str:
+    """The sums of what was recorded, which is less than all if the coverage has gaps."""
+    longs = [each.long_usd for each in series.columns if each.long_usd is not None]
+    shorts = [each.short_usd for each in series.columns if each.short_usd is not None]
+    if not longs:
+        return NOTHING.capitalize()
+    sums = f"longs {usd(sum(longs))}, shorts {usd(sum(shorts))}"
+    return f"Recorded {sums} to {date_and_time(series.as_of)}"

@@ -22,7 +22,7 @@ from barograph.markets.samples import (
     Series,
     labels_of,
 )
-from barograph.site.paths import DATA_FOLDER
+from barograph.site.paths import CHART_FOLDER, DATA_FOLDER
 from barograph.site.responses import Page
 
 LIQUIDATIONS = "liquidations"
@@ -109,6 +109,11 @@ def data_path(symbol: str, measure: Measure, days: int, form: Form) -> str:
 def liquidations_path(days: int, form: Form) -> str:
     """The path and query of the liquidations."""
     return f"{DATA_FOLDER}{LIQUIDATIONS}.{form}?days={days}"
+
+
+def image_path(name: str, days: int) -> str:
+    """The path and query of a chart as an image, such as `/chart/BTC/funding.svg?days=7`."""
+    return f"{CHART_FOLDER}{name}.svg?days={days}"
 
 
 def days_from_query(query: QueryParams) -> int:

@@ -13,11 +13,11 @@ from barograph.site.paths import STATUS_PAGE
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import RETRY_MS, Site
 from barograph.site.status_pages import (
-    OVERALL,
     UptimeStrip,
     components,
     detail_html,
     has_failures,
+    headline,
     incidents,
     recorded_time,
     uptime_strips,
@@ -83,7 +83,7 @@ def status_page_routes(site: Site) -> PageRouter:
             here=STATUS_PAGE,
             now=now,
             overall=status.status,
-            overall_text=OVERALL[status.status],
+            overall_text=headline(status),
             components=shown,
             strips={} if history is None else history.strips,
             incidents=None if history is None else incidents(history.record, now),

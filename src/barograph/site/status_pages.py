@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.site.charts.strips import Cell, strip
-from barograph.site.templating import clock_time, duration_text
+from barograph.site.templating import clock_time, date_and_time, duration_text
 from barograph.status.incidents import (
     API,
     DAYS_SHOWN,
@@ -22,7 +22,7 @@ from barograph.status.incidents import (
     Resolution,
     StatusHistory,
 )
-from barograph.status.rules import CheckStatus, Condition, ServiceStatus
+from barograph.status.rules import CheckStatus, ServiceStatus
 
 TITLES: Final[Mapping[str, str]] = {
     "market-feed": "Market feed",
@@ -48,11 +48,9 @@ TITLES: Final[Mapping[str, str]] = {
 }
 """The components in the order shown; other checks come last, under their own names."""
 
-OVERALL: Final[Mapping[Condition, str]] = {
-    "ok": "All components are working.",
-    "degraded": "Some components have problems.",
-    "down": "The market feed or the database is down.",
-}
+_NAMED: Final = 3
+"""How many failing components the headline names."""
+
 _SHOWN: Final[Mapping[Resolution, int]] = {"hour": HOURS_SHOWN, "day": DAYS_SHOWN}
 _UNITS: Final = ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"))
 _EXTERNAL: Final = ("identity", "payments")
@@ -117,6 +115,32 @@ def components(status: ServiceStatus) -> list[Component]:
         at = _instant(status.feed.last_update)
         checks["market-feed"] = feed._replace(detail=detail, at=at, event="last reading")
     return [checks[name]._replace(title=title_of(name)) for name in _ordered(checks)]
+
+
+def headline(status: ServiceStatus) -> str:
+    """The state of the service in one sentence that names what fails."""
+    checks = {each.name: each for each in status.checks}
+    down = [_stale_text(status)] if checks["market-feed"].status == "down" else []
+    if "database" in checks and checks["database"].status == "down":
+        down.append("The database is unavailable.")
+    failing = [each.title for each in components(status) if each.condition in ("degraded", "down")]
+    if down or not failing:
+        return " ".join(down) or "All components are working."
+    names, more = failing[:_NAMED], len(failing) - _NAMED
+    if more > 0:
+        names.append(f"{more} more")
+    return f"Degraded: {' and '.join(filter(None, (', '.join(names[:-1]), names[-1])))}."
+
+
+def _stale_text(status: ServiceStatus) -> str:
+    if status.feed.last_update is None:
+        return "We have no market data yet."
+    now = _instant(status.as_of)
+    since = _instant(status.feed.last_update) + round(status.feed.max_age_seconds * SECOND)
+    if since > now:
+        return "The market data is incomplete."
+    day = "" if since // DAY == now // DAY else f"{date_and_time(since)[:10]} "
+    return f"Market data has been stale since {day}{date_and_time(since)[11:]}."
 
 
 def title_of(name: str) -> str:

@@ -16,7 +16,7 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.limits.rate_limits import RateLimit
 from barograph.macro.records import NYFED_NOTICE, NYFED_TERMS
 from barograph.signals.documents import SIGNALS_PATH
-from barograph.site.paths import NAVIGATION, PLACES, STATIC_FOLDER, WITH_VENUES
+from barograph.site.paths import GUIDES_PAGE, NAVIGATION, PLACES, STATIC_FOLDER, WITH_VENUES
 from barograph.site.static_files import packaged_files
 
 
@@ -73,10 +73,12 @@ class Templates:
         *,
         uses_nyfed_rates: bool = False,
         has_venues: bool = False,
+        has_guides: bool = True,
     ) -> None:
         self.base_url = base_url
         self.root = urlsplit(base_url).path
         self.files = packaged_files()
+        pages = WITH_VENUES if has_venues else NAVIGATION
         self._environment = Environment(
             loader=PackageLoader("barograph.site"),
             autoescape=True,
@@ -92,8 +94,10 @@ class Templates:
             "root": self.root,
             "static": self.static,
             "site_name": SITE_NAME,
-            "navigation": WITH_VENUES if has_venues else NAVIGATION,
+            # A sample catalog isn't for sale, so only the footer links to it.
+            "navigation": [each for each in pages if has_guides or each[0] != GUIDES_PAGE],
             "has_venues": has_venues,
+            "has_guides": has_guides,
             "places": PLACES,
             "here": "",
             "notice": NOTICE,
@@ -162,6 +166,11 @@ def date_and_time(at: int) -> str:
     return f"{utc_text(at)[:16]} UTC"
 
 
+def stamp(text: str) -> Markup:
+    """A timestamp of a document, to the minute."""
+    return Markup('<time datetime="{}">{} UTC</time>').format(text, text[:16].replace("T", " "))
+
+
 def soon(at: int, now: int) -> str:
     """An expected time, rounded up to the minute, with its date if that is not today."""
     minute = -(-at // MINUTE) * MINUTE
@@ -185,13 +194,19 @@ def _time(at: int, text: str) -> Markup:
     return Markup('<time datetime="{}">{}</time>').format(iso_timestamp(at), text)
 
 
+def shown(value: float | None, write: Callable[[float], str]) -> str:
+    """A number in words, or the mark of an unknown one."""
+    return UNKNOWN if value is None else write(value)
+
+
 def _optional(write: Callable[[float], str]) -> Callable[[float | None], str]:
-    return lambda value: UNKNOWN if value is None else write(value)
+    return lambda value: shown(value, write)
 
 
 _FILTERS: dict[str, Callable[..., str]] = {
     "markdown": render_markdown,
     "moment": moment,
+    "stamp": stamp,
     "clock_time": clock_time,
     "hour": hour,
     "day": day,

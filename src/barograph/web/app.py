@@ -206,7 +206,10 @@ class _Parts:
         # A `macro_source` says that other data is served under the publishers' names.
         uses_nyfed_rates = bool(settings.nyfed_url) and not settings.macro_source
         has_venues = len(settings.venue_names) > 1
-        self.pages = _pages(base_url, _primary_source(settings), uses_nyfed_rates, has_venues)
+        has_guides = not public.catalog.is_sample
+        self.pages = _pages(
+            base_url, _primary_source(settings), uses_nyfed_rates, has_venues, has_guides
+        )
         self.render_queue = RenderQueue(limiter, inputs.clock)
         self.reads = RenderedReads(self.render_queue, inputs.clock, CACHED_READS)
         self.resolve = symbol_resolver(public.board, partial(public.markets.symbol, public.board))
@@ -245,9 +248,17 @@ def _primary_source(settings: Settings) -> str:
 
 
 @lru_cache(maxsize=8)
-def _pages(base_url: str, source: str, uses_nyfed_rates: bool, has_venues: bool) -> Templates:
+def _pages(
+    base_url: str, source: str, uses_nyfed_rates: bool, has_venues: bool, has_guides: bool
+) -> Templates:
     """The templates, compiled once per process."""
-    return Templates(base_url, source, uses_nyfed_rates=uses_nyfed_rates, has_venues=has_venues)
+    return Templates(
+        base_url,
+        source,
+        uses_nyfed_rates=uses_nyfed_rates,
+        has_venues=has_venues,
+        has_guides=has_guides,
+    )
 
 
 @lru_cache(maxsize=8)

@@ -29,7 +29,9 @@ from barograph.mcp.endpoints import MCP_PATHS
 from barograph.payments.offers import payment_required_field
 from barograph.payments.refusals import PaymentRequired
 from barograph.signals.documents import SIGNALS_PATH
+from barograph.site.chart_images import refused_image
 from barograph.site.error_pages import RETRY, error_page
+from barograph.site.paths import CHART_FOLDER
 from barograph.site.routes import PAGE_FOLDERS, PAGE_PATHS
 from barograph.site.templating import Templates
 from barograph.stances.documents import STANCE_PATHS
@@ -74,6 +76,8 @@ def refusal(
     path = scope["path"]
     if path.startswith(BADGE_FOLDER):
         return refused_badge(path, status)
+    if path.startswith(CHART_FOLDER):
+        return refused_image(status, message, *fields)
     page = error_page(pages, Request(scope), status, *fields)
     is_open = allowed_methods(path) is not None or path in MCP_PATHS
     return page or error_response(status, message, *fields, is_free=is_open)

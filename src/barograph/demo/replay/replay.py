@@ -54,8 +54,8 @@ REVISED_EVERY = 25
 MAX_ROWS = 5_000
 """The largest transaction. Small writes would have to wait for a larger one."""
 
-FINE_MS = 2 * DAY
-"""The last two days are replayed in steps of five minutes, everything before by the hour."""
+FINE_MS = DAY + HOUR
+"""As far back as charts show steps of five minutes; everything before is replayed by the hour."""
 
 Databases = tuple[Database, Database]
 """The service database and the history."""

@@ -6,7 +6,8 @@ from markupsafe import Markup
 
 from barograph.kit.text import usd
 from barograph.markets.samples import LiquidationColumn, LiquidationSeries
-from barograph.site.charts.lines import SIZE, Axes, draw_axes, empty_chart, every, plot_box
+from barograph.site.charts.events import Timeline, draw_events, event_words
+from barograph.site.charts.lines import PLOT, SIZE, Axes, draw_axes, empty_chart, every
 from barograph.site.charts.scale import drawable, value_scale
 from barograph.site.charts.svg import (
     NOTHING,
@@ -28,20 +29,28 @@ COLUMN_SHARE = 0.76
 
 
 def column_chart(
-    series: LiquidationSeries, *, prefix: str, name: str, data_url: str = ""
+    series: LiquidationSeries,
+    *,
+    prefix: str,
+    name: str,
+    data_url: str = "",
+    time: Timeline | None = None,
 ) -> Markup:
-    """Draw liquidations; intervals with too little coverage or in progress are hatched."""
+    """Draw liquidations; intervals with too little coverage or in progress are hatched.
+
+    Without a time axis it goes from the start of the first column to the end of the last.
+    """
     columns = [_drawable(column) for column in series.columns]
     totals = [_total(column) for column in columns if column.long_usd is not None]
     if not totals:
         words = NOTHING if series.watched_since is None else JUST_BEGUN
         return empty_chart(prefix, name, f"Liquidations, {UNIT}: {words}.", words)
     scale = value_scale([0.0, max(*totals, 1.0)])  # a scale around zero would go below it
-    box = plot_box(scale)
-    span = (columns[0].at, columns[-1].at + series.interval)
-    axes = Axes(box, scale, *span)
-    description = f"Liquidations, {UNIT}. {_described(series, columns)}"
-    frame = Frame(prefix, name, description, SIZE, pointing(box, span, UNIT, data_url))
+    time = time or Timeline(columns[0].at, columns[-1].at + series.interval)
+    axes = Axes(PLOT, scale, time.start, time.end)
+    description = f"Liquidations, {UNIT}. {_described(series, columns)}{event_words(time)}"
+    pointed = pointing(PLOT, axes.ends, UNIT, data_url, newest=series.as_of)
+    frame = Frame(prefix, name, description, SIZE, pointed)
     return drawing(
         frame,
         _hatching(prefix),
@@ -54,7 +63,8 @@ def column_chart(
             "".join(_partial(axes, columns, series.interval)),
             f' fill="url(#{name_of(prefix)}-h)"',
         ),
-        _legend(box),
+        _legend(PLOT),
+        draw_events(time, PLOT, axes.x),
     )
 
 

@@ -4,16 +4,19 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from math import floor
 from typing import NamedTuple
 
 from markupsafe import Markup
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.samples import Point, Series
+from barograph.markets.samples import Measure, Point, Series
+from barograph.site.charts.events import Timeline, draw_events, event_words
 from barograph.site.charts.scale import Band, Scale, drawable, edges_around, time_marks, value_scale
 from barograph.site.charts.svg import (
     NOTHING,
     Box,
+    Digits,
     Frame,
     Place,
     Show,
@@ -29,11 +32,14 @@ from barograph.site.charts.svg import (
 )
 
 SIZE = (320, 174)
-TOP, RIGHT, BOTTOM = 22, 313, 155
-LEAST_LEFT = 28
+PLOT = Box(48, 22, 313, 155)
+"""The area of the values: the same in every chart, so that instants are below each other."""
+
+LABEL_SPACE = 5
 BAND_WITH_NAME = 13
 """The least height of a band with room for its name."""
 
+PRICE_DECIMALS = 10
 MOST_GAPS = 24
 SEEN_GAP = 3
 LEGEND = "exchange history"
@@ -49,6 +55,11 @@ class Axes(NamedTuple):
     scale: Scale
     start: int
     end: int
+
+    @property
+    def ends(self) -> tuple[int, int, float, float]:
+        """The first and last instant, the lowest and highest value."""
+        return self.start, self.end, self.scale.low, self.scale.high
 
     def x(self, at: int) -> float:
         """The position of an instant."""
@@ -72,19 +83,23 @@ def line_chart(
     bands: Sequence[Band] = (),
     signed: bool = False,
     data_url: str = "",
+    time: Timeline | None = None,
 ) -> Markup:
-    """Draw one measure of one contract; a `signed` one always shows its sign."""
+    """Draw one measure of one contract; a `signed` one always shows its sign.
+
+    Without a time axis it goes from the first sample to the last.
+    """
     points = [each._replace(value=drawable(each.value)) for each in series.points]
     values = [each.value for each in points if each.value is not None]
     if not values:
         return empty_chart(prefix, name, f"{series.contract}, {unit}: {NOTHING}.")
     scale = value_scale([*values, *edges_around(bands, values)])
-    box = plot_box(scale)
-    axes = Axes(box, scale, points[0].at, points[-1].at)
-    description = f"{series.contract}, {unit}. {described(series, show)}"
-    span = (axes.start, axes.end)
-    decimals = _decimals(show(values[-1]))
-    pointed = pointing(box, span, unit, data_url, signed=signed, decimals=decimals)
+    time = time or Timeline(points[0].at, points[-1].at)
+    axes = Axes(PLOT, scale, time.start, time.end)
+    description = f"{series.contract}, {unit}. {described(series, show)}{event_words(time)}"
+    digits = _digits(series.measure, show(values[-1]), signed=signed)
+    newest = max(each.at for each in points if each.value is not None)
+    pointed = pointing(PLOT, axes.ends, unit, data_url, newest=newest, digits=digits)
     frame = Frame(prefix, name, description, SIZE, pointed)
     return drawing(
         frame,
@@ -95,20 +110,16 @@ def line_chart(
         *_draw_backfilled(axes, points),
         _last_dot(axes, points),
         *_band_names(axes, bands, points),
+        draw_events(time, PLOT, axes.x),
     )
-
-
-def plot_box(scale: Scale) -> Box:
-    """The area of the values, to the right of the scale's labels."""
-    return Box(max(LEAST_LEFT, widest(scale.labels) + 6), TOP, RIGHT, BOTTOM)
 
 
 def empty_chart(prefix: str, name: str, description: str, words: str = NOTHING) -> Markup:
     """A chart without data, with `words` in its place."""
     return drawing(
         Frame(prefix, name, description, SIZE),
-        path("gap", block(LEAST_LEFT, TOP, RIGHT - LEAST_LEFT, BOTTOM - TOP)),
-        text((LEAST_LEFT + RIGHT) / 2, (TOP + BOTTOM) / 2 + 4, words, "axis", "middle"),
+        path("gap", block(PLOT.left, PLOT.top, PLOT.width, PLOT.height)),
+        text((PLOT.left + PLOT.right) / 2, PLOT.y(0.5) + 4, words, "axis", "middle"),
         kind="empty",
     )
 
@@ -151,8 +162,10 @@ def draw_axes(axes: Axes, unit: str) -> str:
     across = "".join(f"M{number(box.left)} {number(y)}H{number(box.right)}" for y in heights)
     marks = [(axes.x(at), label) for at, label in time_marks(axes.start, axes.end)]
     down = "".join(f"M{number(x)} {number(box.top)}V{number(box.bottom)}" for x, _ in marks)
+    room = box.left - LABEL_SPACE
+    narrowed = min(1.0, floor(10 * room / widest(scale.labels)) / 10)
     labels = [
-        text(box.left - 5, y + 3.8, label, "axis", "end")
+        text(room, y + 3.8, label, "axis", "end", narrowed=narrowed)
         for y, label in zip(heights, scale.labels, strict=True)
     ]
     instants = [
@@ -191,10 +204,11 @@ def draw_gaps(axes: Axes, points: Sequence[Point]) -> str:
     )
 
 
-def _decimals(shown: str) -> int:
-    """The number of decimals in a formatted number."""
+def _digits(measure: Measure, shown: str, *, signed: bool) -> Digits:
+    """The decimals of a formatted number; only prices may have more."""
     found = re.search(r"\.(\d+)", shown)
-    return 0 if found is None else len(found[1])
+    least = 0 if found is None else len(found[1])
+    return Digits(least, max(least, PRICE_DECIMALS) if measure == "price" else least, signed)
 
 
 def _places(axes: Axes, points: Iterable[Point]) -> Iterator[Place | None]:

@@ -72,32 +72,48 @@ def drawing(frame: Frame, *parts: str, kind: str = "") -> Markup:
     )
 
 
+class Digits(NamedTuple):
+    """How the script writes values, so that they look as on the page."""
+
+    least: int = 0
+    most: int = 0
+    signed: bool = False
+
+
 def pointing(
     box: Box,
-    span: tuple[int, int],
+    ends: tuple[int, int, float, float],
     unit: str,
     data_url: str,
     *,
-    signed: bool = False,
-    decimals: int = 0,
+    newest: int,
+    digits: Digits = Digits(),  # noqa: B008 - it can't change
 ) -> str:
-    """The attributes with which the script shows the value under the pointer."""
+    """The attributes with which the script shows the value under the pointer.
+
+    `ends` are those of the time axis and of the scale. When `newest` changes, the script reads the
+    data again.
+    """
     if not data_url:
         return ""
-    start, end = span
+    start, end, low, high = ends
     return (
-        f' data-series="{text_of(data_url)}" data-from="{start}" data-to="{end}" '
-        f'data-left="{number(box.left)}" data-right="{number(box.right)}" '
-        f'data-top="{number(box.top)}" data-bottom="{number(box.bottom)}" '
-        f'data-unit="{text_of(unit)}" data-decimals="{decimals}"'
-        + (' data-sign="always"' if signed else "")
+        f' data-series="{text_of(data_url)}" data-newest="{newest}" data-time="{start} {end}" '
+        f'data-scale="{low:.12g} {high:.12g}" data-box="{" ".join(map(number, box))}" '
+        f'data-unit="{text_of(unit)}" data-decimals="{digits.least} {digits.most}"'
+        + (' data-sign="always"' if digits.signed else "")
     )
 
 
-def text(x: float, y: float, words: str, kind: str, anchor: str = "") -> str:
+def text(
+    x: float, y: float, words: str, kind: str, anchor: str = "", *, narrowed: float = 1.0
+) -> str:
     """A text that starts at a place, or has its `middle` or `end` there."""
-    place = f' text-anchor="{anchor}"' if anchor else ""
-    return f'<text class="{kind}" x="{number(x)}" y="{number(y)}"{place}>{text_of(words)}</text>'
+    place = f'x="{number(x)}" y="{number(y)}"'
+    if narrowed < 1:
+        place = f'transform="translate({number(x)} {number(y)}) scale({number(narrowed)} 1)"'
+    anchored = f' text-anchor="{anchor}"' if anchor else ""
+    return f'<text class="{kind}" {place}{anchored}>{text_of(words)}</text>'
 
 
 def path(kind: str, steps: str, extra: str = "") -> str:

@@ -4,7 +4,8 @@ import json
 from decimal import Decimal
 from typing import NamedTuple
 
-from barograph.badges.documents import BADGE_FOLDER
+from barograph.badges.documents import BADGE_FOLDER, GAUGE_PATH
+from barograph.badges.gauge import SIZE as GAUGE_SIZE
 from barograph.discovery.mcp_description import MCP_PATH
 from barograph.entitlements.refusals import FEED_PATH
 from barograph.events.records import MAX_PER_CALLER
@@ -82,6 +83,7 @@ class BadgeEntry(NamedTuple):
     path: str
     text: str
     page: str
+    height: int = 20
 
 
 def sales(terms: Terms) -> list[Sale]:
@@ -167,6 +169,14 @@ _FIELDS = {
     "Retry-After": "only with 429: seconds until a request is accepted again",
 }
 BADGES = [
+    BadgeEntry(
+        "regime gauge",
+        GAUGE_PATH,
+        "The regime and the funding rate of BTC on a scale from shorts pay to longs pay. It has "
+        "one size and follows the light or dark mode of the page.",
+        HOME_PATH,
+        GAUGE_SIZE[1],
+    ),
     BadgeEntry(
         "regime",
         f"{BADGE_FOLDER}regime.svg",

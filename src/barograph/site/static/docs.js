@@ -7,7 +7,9 @@ const home = `${location.origin}${root}`;
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
 function applyTheme() {
-  document.documentElement.classList.toggle("dark-mode", dark.matches);
+  const { classList, dataset } = document.documentElement;
+  const isDark = dataset.theme === "dark" || (dataset.theme !== "light" && dark.matches);
+  classList.toggle("dark-mode", isDark);
 }
 
 function sendHome(request) {
@@ -24,6 +26,7 @@ function openWanted() {
 applyTheme();
 openWanted();
 dark.addEventListener("change", applyTheme);
+document.addEventListener("theme", applyTheme);
 globalThis.SwaggerUIBundle({
   domNode: place,
   url: openapi,

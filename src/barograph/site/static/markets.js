@@ -1,7 +1,8 @@
 // Sorts and searches the table of perpetuals in the browser: <table data-sorts> in #perpetuals. The
-// query in the address has the same meaning as on the server. New data comes from the page that
-// site.js fetches.
+// query in the address has the same meaning as on the server; `watch=1`, which shows only the
+// visitor's own list, is known only here. New data comes from the page that site.js fetches.
 
+const WATCHED = "watched-perpetuals";
 const REST_MS = 2_000;
 let typing = null;
 let waiting = null;
@@ -15,7 +16,7 @@ function chosen(table) {
   const known = [...table.tHead.querySelectorAll("[data-sort]")].map((head) => head.dataset.sort);
   const sort = known.find((each) => each === asked.get("sort")) ?? table.dataset.default.split(" ")[0];
   const order = ["asc", "desc"].find((each) => each === asked.get("order")) ?? defaultOrder(sort);
-  return { sort, order, q: asked.get("q") ?? "" };
+  return { sort, order, q: asked.get("q") ?? "", watch: asked.get("watch") === "1" };
 }
 
 function defaultOrder(sort) {
@@ -27,10 +28,16 @@ function turned(choice, sort) {
   return { ...choice, sort, order: sort === choice.sort ? other : defaultOrder(sort) };
 }
 
-function addressOf(table, { sort, order, q }) {
+// An address with this choice; its filters stay as they are.
+function addressOf(table, { sort, order, q, watch }, from = location.href) {
+  const url = new URL(from);
   const isDefault = `${sort} ${order}` === table.dataset.default;
-  const query = new URLSearchParams({ ...(isDefault ? {} : { sort, order }), ...(q ? { q } : {}) });
-  return location.pathname + (String(query) && `?${query}`);
+  const fields = { ...(isDefault ? {} : { sort, order }), q, ...(watch ? { watch: "1" } : {}) };
+  for (const name of ["sort", "order", "q", "watch"]) {
+    url.searchParams.delete(name);
+    if (fields[name]) url.searchParams.set(name, fields[name]);
+  }
+  return url.pathname + url.search + url.hash;
 }
 
 function choose(table, choice) {
@@ -39,18 +46,29 @@ function choose(table, choice) {
   arrange(table, choice);
 }
 
-function filter(table, { q }) {
-  const wanted = q.trim().toUpperCase();
+function nameOf(row) {
+  return row.dataset.name ?? row.cells[0].textContent.toUpperCase();
+}
+
+function matches(row, wanted, suffix) {
+  const name = nameOf(row);
+  const { contract = name + suffix, names = "" } = row.dataset;
+  return name.includes(wanted) || [contract.toUpperCase(), ...names.split(" ")].some((each) => each.startsWith(wanted));
+}
+
+function filter(table, { q, watch }) {
+  const wanted = q.replace(/[\s/_-]/g, "").toUpperCase();
+  const only = watch ? watched() : null;
   const rows = [...table.tBodies[0].rows];
   for (const row of rows) {
-    const { name, contract, names = "" } = row.dataset;
-    const full = [contract.toUpperCase(), ...names.split(" ")];
-    row.hidden = !name.includes(wanted) && !full.some((each) => each.startsWith(wanted));
+    row.hidden = !matches(row, wanted, table.dataset.suffix ?? "") || (only !== null && !only.has(symbolOf(row)));
   }
   const shown = rows.filter((row) => !row.hidden).length;
+  const nothing = document.getElementById("nothing");
+  nothing.dataset.text ??= nothing.textContent;
+  nothing.textContent = only?.size === 0 ? nothing.dataset.watch : nothing.dataset.text;
+  nothing.hidden = shown > 0;
   document.getElementById("shown").textContent = String(shown);
-  document.getElementById("total").textContent = String(rows.length);
-  document.getElementById("nothing").hidden = shown > 0;
 }
 
 function arrange(table, choice) {
@@ -62,6 +80,66 @@ function arrange(table, choice) {
     else head.removeAttribute("aria-sort");
     head.firstElementChild.href = addressOf(table, turned(choice, head.dataset.sort));
   }
+  renewLinks(table, choice);
+}
+
+// Filters and the CSV keep what was chosen here. Only the browser knows the list of the visitor.
+function renewLinks(table, choice) {
+  for (const link of document.querySelectorAll("a[data-keep]")) {
+    const isSwitch = link.hasAttribute("data-watch");
+    link.href = addressOf(table, { ...choice, watch: choice.watch !== isSwitch }, link.href);
+    if (isSwitch && choice.watch) link.setAttribute("aria-current", "true");
+    else if (isSwitch) link.removeAttribute("aria-current");
+  }
+  const csv = document.querySelector("a[data-csv]");
+  if (csv === null) return;
+  const url = new URL(addressOf(table, { ...choice, watch: false }, csv.href), location.href);
+  url.searchParams.delete("symbols");
+  if (choice.watch) url.searchParams.set("symbols", [...watched()].join(","));
+  csv.href = url.href;
+}
+
+// The list of the visitor, and a star in every row that has a page
+
+function watched() {
+  try {
+    const kept = JSON.parse(localStorage.getItem(WATCHED)) ?? [];
+    return new Set(Array.isArray(kept) ? kept.filter((each) => typeof each === "string") : []);
+  } catch {
+    return new Set(); // no storage, or something else is stored
+  }
+}
+
+function symbolOf(row) {
+  return row.cells[0].querySelector("a")?.pathname.split("/").at(-1);
+}
+
+function addStars(table) {
+  if (document.querySelector("a[data-watch]") === null) return;
+  const known = watched();
+  for (const row of table.tBodies[0].rows) {
+    const [head, symbol] = [row.cells[0], symbolOf(row)];
+    if (symbol === undefined || head.querySelector("button") !== null) continue;
+    const star = document.createElement("button");
+    star.type = "button";
+    star.className = "star";
+    star.setAttribute("aria-label", `Watch ${symbol}`);
+    star.setAttribute("aria-pressed", String(known.has(symbol)));
+    head.abbr = symbol; // so that screen readers don't read the button before every cell
+    head.append(star);
+  }
+}
+
+function turnStar(star) {
+  const [known, symbol] = [watched(), symbolOf(star.closest("tr"))];
+  if (!known.delete(symbol)) known.add(symbol);
+  try {
+    localStorage.setItem(WATCHED, JSON.stringify([...known]));
+  } catch {
+    return; // no storage
+  }
+  star.setAttribute("aria-pressed", String(known.has(symbol)));
+  choose(listed(), chosen(listed()));
 }
 
 // As on the server: unknown numbers come last, and equal numbers are sorted by name.
@@ -72,7 +150,7 @@ function inOrder(rows, place, order) {
     (one.number === null) - (other.number === null) || sign * (one.number - other.number) || byName(one, other);
   const keyed = rows.map((row) => {
     const number = row.dataset.values.split(" ")[place] ?? "";
-    return { row, name: row.dataset.name, number: number === "" ? null : Number(number) };
+    return { row, name: nameOf(row), number: number === "" ? null : Number(number) };
   });
   keyed.sort(place < 0 ? (one, other) => sign * byName(one, other) : byNumber);
   return keyed.map(({ row }) => row);
@@ -95,7 +173,8 @@ function renewTable(fresh) {
   if (old === null || place === null) return;
   const table = listed();
   const other = place.querySelector("table");
-  if (table === null || other === null) {
+  // Without a table, or with the headings of another venue, everything is replaced.
+  if (table?.tHead.textContent !== other?.tHead.textContent || table === null) {
     old.replaceWith(document.adoptNode(place));
     waiting = null;
     if (listed() !== null) restore(listed());
@@ -105,6 +184,8 @@ function renewTable(fresh) {
   const selection = getSelection();
   if (!selection.isCollapsed && selection.containsNode(old, true)) return;
   const isNew = addRows(table, other);
+  if (isNew) addStars(table);
+  document.getElementById("total").textContent = place.querySelector("#total").textContent;
   // Don't change the table while the visitor types.
   waiting = typing === null ? null : fresh;
   if (waiting === null) {
@@ -121,21 +202,26 @@ function renewTable(fresh) {
 function restore(table) {
   const choice = chosen(table);
   document.querySelector("[data-search]").value = choice.q;
+  addStars(table);
   choose(table, choice);
 }
 
+function keyOf(row) {
+  return row.dataset.contract ?? nameOf(row);
+}
+
 function addRows(table, other) {
-  const known = new Set([...table.tBodies[0].rows].map((row) => row.dataset.contract));
-  const rows = [...other.tBodies[0].rows].filter((row) => !known.has(row.dataset.contract));
+  const known = new Set([...table.tBodies[0].rows].map(keyOf));
+  const rows = [...other.tBodies[0].rows].filter((row) => !known.has(keyOf(row)));
   table.tBodies[0].append(...rows.map((row) => document.importNode(row, true)));
   table.setAttribute("data-complete", "");
   return rows.length > 0;
 }
 
 function renewRows(table, other) {
-  const found = new Map([...other.tBodies[0].rows].map((row) => [row.dataset.contract, row]));
+  const found = new Map([...other.tBodies[0].rows].map((row) => [keyOf(row), row]));
   for (const row of [...table.tBodies[0].rows]) {
-    const fresh = found.get(row.dataset.contract);
+    const fresh = found.get(keyOf(row));
     if (fresh === undefined) row.remove();
     else renewCells(row, fresh);
   }
@@ -145,15 +231,19 @@ function renewCells(row, fresh) {
   row.dataset.values = fresh.dataset.values;
   for (const [index, cell] of [...row.cells].entries()) {
     const other = fresh.cells[index];
-    if (cell.textContent !== other.textContent) cell.replaceWith(document.importNode(other, true));
+    if (index > 0 && cell.outerHTML !== other.outerHTML) cell.replaceWith(document.importNode(other, true));
   }
 }
 
 document.addEventListener("click", (event) => {
-  const head = event.target.closest("th[data-sort] a")?.parentElement;
-  if (!head || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  const star = event.target.closest(".star");
+  if (star !== null) return turnStar(star);
+  const link = event.target.closest("th[data-sort] a, a[data-watch]");
+  if (link === null || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
   event.preventDefault();
-  choose(listed(), turned(chosen(listed()), head.dataset.sort));
+  const choice = chosen(listed());
+  const isSwitch = link.hasAttribute("data-watch");
+  choose(listed(), isSwitch ? { ...choice, watch: !choice.watch } : turned(choice, link.parentElement.dataset.sort));
 });
 document.addEventListener("submit", (event) => {
   if (event.target.matches('[role="search"]') && listed() !== null) event.preventDefault();
@@ -161,4 +251,19 @@ document.addEventListener("submit", (event) => {
 document.addEventListener("input", (event) => {
   if (event.target.matches("[data-search]")) search(event.target);
 });
+document.addEventListener("keydown", (event) => {
+  const field = document.querySelector("[data-search]");
+  if (field === null || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.key === "/" && !event.target.matches("input, textarea")) {
+    event.preventDefault();
+    field.focus();
+    field.select();
+  }
+  if (event.key === "Escape" && event.target === field && field.value !== "") {
+    event.preventDefault();
+    field.value = "";
+    search(field);
+  }
+});
 document.addEventListener("renewed", ({ detail }) => renewTable(detail));
+if (listed() !== null) restore(listed());

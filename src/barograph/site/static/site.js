@@ -103,10 +103,12 @@ function isSelected(place) {
   return !selection.isCollapsed && selection.containsNode(place, true);
 }
 
-// Keep the focus and the horizontal scroll positions.
+// Keep the focus, the horizontal scroll positions, and what is opened.
 function replace(old, part) {
   offerKeys(part);
-  const [before, after] = [old, part].map((each) => [...each.querySelectorAll("a, button, [tabindex]")]);
+  const opened = [...old.querySelectorAll("details")].map((each) => each.open);
+  for (const [index, each] of part.querySelectorAll("details").entries()) each.open = opened[index] ?? false;
+  const [before, after] = [old, part].map((each) => [...each.querySelectorAll("a, button, summary, [tabindex]")]);
   const held = before.indexOf(document.activeElement);
   const scrolled = before.map((each) => each.scrollLeft);
   old.replaceWith(part);
@@ -189,7 +191,8 @@ function span(milliseconds) {
 // The crosshair of a chart, by mouse, touch or arrow keys. Values are fetched on first use.
 
 const LETTERS = ["k", "M", "B", "T"];
-const series = new Map(); // by URL: the end of the chart, and its values
+const SVG = "http://www.w3.org/2000/svg";
+const series = new Map(); // by URL: the newest instant of the chart, and its values
 let shown = null; // the URL of the chart and the instant
 
 function offerKeys(place) {
@@ -203,9 +206,9 @@ function offerKeys(place) {
 
 function valuesOf({ dataset }) {
   const known = series.get(dataset.series);
-  if (known?.to === dataset.to) return known.values;
+  if (known?.newest === dataset.newest) return known.values;
   const values = load(dataset.series);
-  series.set(dataset.series, { to: dataset.to, values });
+  series.set(dataset.series, { newest: dataset.newest, values });
   values.catch(() => {
     if (series.get(dataset.series)?.values === values) series.delete(dataset.series);
   });
@@ -232,7 +235,7 @@ async function showAgain() {
   try {
     const { points, interval_seconds: step } = await valuesOf(chart);
     if (shown === asked && chart.isConnected && points.length > 0) {
-      mark(chart, points[nearest(points, step, asked.at)], step);
+      mark(chart, points[nearest(chart, points, step, asked.at)], step);
     }
   } catch {
     // Retried when the pointer moves.
@@ -255,58 +258,63 @@ function chartAt(event) {
 
 function instantAt(chart, clientX) {
   const box = chart.getBoundingClientRect();
-  const [left, right, from, to] = axis(chart);
+  const { left, right, from, to } = axes(chart);
   const x = ((clientX - box.left) / box.width) * chart.viewBox.baseVal.width;
   return from + ((x - left) / (right - left)) * (to - from);
 }
 
-function axis({ dataset }) {
-  return [dataset.left, dataset.right, dataset.from, dataset.to].map(Number);
+function axes({ dataset }) {
+  const numbers = (text) => text.split(" ").map(Number);
+  const [[left, top, right, bottom], [from, to], [low, high]] = [dataset.box, dataset.time, dataset.scale].map(numbers);
+  return { left, top, right, bottom, from, to, low, high };
 }
 
-function nearest(points, step, at) {
-  const far = points.map((each) => Math.abs(middle(each, step) - at));
+function nearest(chart, points, step, at) {
+  const far = points.map((each) => Math.abs(middle(chart, each, step) - at));
   return far.indexOf(Math.min(...far));
 }
 
-// A sample is at its instant; a column, which has more than one value, begins there.
-function middle(found, step) {
-  return Date.parse(found.at) + ("value" in found ? 0 : (step * 1_000) / 2);
+// A sample is at its instant. A column, which has more than one value, begins there and may not be over.
+function middle(chart, found, step) {
+  const at = Date.parse(found.at);
+  return "value" in found ? at : (at + Math.min(at + step * 1_000, axes(chart).to)) / 2;
 }
 
 async function move(chart, key) {
   try {
     const { points, interval_seconds: step } = await valuesOf(chart);
     const last = points.length - 1;
-    const now = shown === null ? last : nearest(points, step, shown.at);
+    const now = shown === null ? last : nearest(chart, points, step, shown.at);
     const next = { ArrowLeft: now - 1, ArrowRight: now + 1, Home: 0, End: last }[key];
     const found = points[Math.min(last, Math.max(0, next))];
-    if (found !== undefined) await show(chart, middle(found, step));
+    if (found !== undefined) await show(chart, middle(chart, found, step));
   } catch {
     // Retried with the next key.
   }
 }
 
 function mark(chart, found, step) {
-  const [left, right, from, to] = axis(chart);
-  const x = left + ((middle(found, step) - from) / (to - from)) * (right - left);
-  let line = chart.querySelector(".crosshair");
-  if (line === null) {
-    line = document.createElementNS("http://www.w3.org/2000/svg", "line");
-    line.setAttribute("class", "crosshair");
-    line.setAttribute("y1", chart.dataset.top);
-    line.setAttribute("y2", chart.dataset.bottom);
-    chart.append(line);
-  }
-  line.setAttribute("x1", x);
-  line.setAttribute("x2", x);
+  const { left, right, top, bottom, from, to, low, high } = axes(chart);
+  const x = left + ((middle(chart, found, step) - from) / (to - from)) * (right - left);
+  set(chart, "line", "crosshair", { x1: x, x2: x, y1: top, y2: bottom });
+  const value = "value" in found ? found.value : found.long_usd === null ? null : found.long_usd + found.short_usd;
+  const share = Math.min(1, Math.max(0, (value - low) / (high - low)));
+  if (value === null) chart.querySelector(".dot")?.remove();
+  else set(chart, "circle", "dot", { cx: x, cy: bottom - share * (bottom - top), r: 3.5 });
   const when = found.at.slice(0, 16).replace("T", " ");
   const readout = readoutOf(chart);
   if (readout !== null) readout.textContent = `${when} UTC: ${valueText(found, chart.dataset)}`;
 }
 
+// Draw or move the one shape of a kind.
+function set(chart, shape, kind, places) {
+  const drawn = chart.querySelector(`.${kind}`) ?? chart.appendChild(document.createElementNS(SVG, shape));
+  drawn.setAttribute("class", kind);
+  for (const [name, value] of Object.entries(places)) drawn.setAttribute(name, value);
+}
+
 function unmark(chart) {
-  chart.querySelector(".crosshair")?.remove();
+  for (const each of chart.querySelectorAll(".crosshair, .dot")) each.remove();
   const readout = readoutOf(chart);
   if (readout !== null) readout.textContent = readout.dataset.idle ?? "";
 }
@@ -324,13 +332,14 @@ function valueText({ at, origin, ...values }, dataset) {
       return name === "value" ? number : `${name} ${number}`;
     })
     .join(", ");
-  return origin === "backfilled" ? `${text}, from the exchange's own history` : text;
+  return origin === "backfilled" ? `${text}, exchange history` : text;
 }
 
 // As on the server: money is abbreviated, and a rate has its sign, which says who pays whom.
-function amount(value, { unit, sign = "auto", decimals = 0 }) {
+function amount(value, { unit, sign = "auto", decimals = "0 2" }) {
   if (unit === "USD") return usd(value);
-  const digits = { minimumFractionDigits: Number(decimals), maximumFractionDigits: 20, signDisplay: sign };
+  const [least, most] = decimals.split(" ").map(Number);
+  const digits = { minimumFractionDigits: least, maximumFractionDigits: most, signDisplay: sign };
   return `${value.toLocaleString("en", digits)} ${unit}`;
 }
 
@@ -364,7 +373,7 @@ document.addEventListener("focusin", (event) => {
   const chart = chartAt(event);
   if (!chart?.matches(":focus-visible")) return;
   readoutOf(chart)?.setAttribute("aria-live", "polite"); // for screen readers
-  show(chart, Number(chart.dataset.to));
+  show(chart, axes(chart).to);
 });
 document.addEventListener("focusout", (event) => {
   const chart = chartAt(event);

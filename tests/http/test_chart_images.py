@@ -1,0 +1,157 @@
+"""`/chart/…`: charts as images, with what they mark, and the text to embed them."""
+
+import asyncio
+import re
+from base64 import b64encode
+from hashlib import sha256
+from html import unescape
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from barograph.kit.timestamps import DAY, HOUR
+from barograph.markets.records import ContractName
+from barograph.markets.samples import DAYS, MEASURES
+from barograph.markets.series import SeriesReader
+from barograph.site.series import ChartReader
+from support.clock import START
+from support.databases import take_away
+from support.pages import NOTE
+from support.service import Answer, Service
+
+PATHS = (
+    *(f"/chart/BTC/{measure}.svg?days={days}" for measure in MEASURES for days in DAYS),
+    "/chart/btc/funding.svg",
+    "/chart/liquidations.svg",
+)
+
+
+def words(answer: Answer) -> str:
+    """All texts of an image, which is well-formed."""
+    return " ".join(ET.fromstring(answer.body).itertext())
+
+
+def record(service: Service) -> None:
+    """A rate, two regime changes, one of them with a brief, and a brief about no coin."""
+    service.execute(
+        "INSERT INTO readings VALUES ('bybit', 'hour', 'BTCUSDT', $1, 1.5, 0.01, 8, 2.5, NULL, "
+        "NULL, 'measured')",
+        START // (4 * HOUR) * (4 * HOUR),
+    )
+    sql = "INSERT INTO regime_changes VALUES ('bybit', $1, $2, 0.05, 'measured')"
+    service.execute(sql, START - DAY, "long-crowded")
+    service.execute(sql, START - 2 * DAY, "neutral")
+    service.keep_briefs(
+        NOTE._replace(slug="told", published_at=START - DAY, headline="Told", coins=("BTC",)),
+        NOTE._replace(slug="other", published_at=START - DAY, headline="Other", coins=()),
+    )
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_chart_is_an_image_that_needs_nothing_else(service: Service, path: str) -> None:
+    answer = service.ask(path)
+    assert answer.status == 200
+    assert answer.headers["content-type"] == "image/svg+xml; charset=utf-8"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert "max-age=60" in answer.headers["cache-control"]
+    style = ET.fromstring(answer.body).findtext("{http://www.w3.org/2000/svg}style") or ""
+    digest = b64encode(sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'"
+    assert answer.headers["content-security-policy"] == policy
+    assert "Source: test venue." in words(answer)
+    assert "not financial advice" in words(answer)
+
+
+def test_an_image_says_what_it_shows_and_up_to_when(service: Service) -> None:
+    record(service)
+    shown = words(service.ask("/chart/BTC/funding.svg?days=1"))
+    assert "BTC funding rate, 1 day" in shown
+    assert "Last +0.0100 % per 8 h at 2026-11-06 21:00 UTC." in shown
+    assert "simulated" not in shown
+
+
+def test_only_the_first_of_equal_images_counts_as_a_render(service: Service) -> None:
+    first, second = (service.ask("/chart/BTC/price.svg") for _ in range(2))
+    assert "ratelimit" in first.headers
+    assert "ratelimit" not in second.headers
+    assert first.body == second.body
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "says"),
+    [
+        ("/chart/NOSUCH/funding.svg", 404, "unknown symbol NOSUCH"),
+        ("/chart/BTC/nothing.svg", 404, "unknown measure"),
+        ("/chart/BTC", 404, "no such chart"),
+        ("/chart/BTC/funding.svg?days=3", 400, "days must be one of 1, 7, 30, 60"),
+        ("/chart/B-C/funding.svg", 400, "symbol"),
+    ],
+)
+def test_an_image_that_cannot_be_drawn_says_why_also_to_a_browser(
+    service: Service, path: str, status: int, says: str
+) -> None:
+    answer = service.ask(path, accept="text/html")
+    assert answer.status == status
+    assert answer.headers["content-type"] == "image/svg+xml; charset=utf-8"
+    assert answer.headers["cache-control"] == "no-store"
+    assert says in words(answer)
+
+
+def test_an_unreadable_database_is_an_image_with_503(service: Service) -> None:
+    take_away(service.settings.database_path)
+    answer = service.ask("/chart/BTC/funding.svg")
+    assert answer.status == 503
+    assert answer.headers["retry-after"] == "5"
+    assert "unavailable" in words(answer)
+
+
+def test_before_the_first_reading_an_image_says_that_nothing_is_known(
+    empty_service: Service,
+) -> None:
+    assert empty_service.ask("/chart/BTC/funding.svg").status == 502
+
+
+def test_a_chart_marks_the_regime_and_briefs_of_its_coin_once(service: Service) -> None:
+    record(service)
+    page = service.ask("/markets/BTC", accept="text/html").body.decode()
+    listed = re.findall(r'</time> <a href="(\S+)">([^<]+)</a>', page)
+    regime = ("/signals/btc-funding-regime", "regime neutral")
+    assert listed == [regime, ("/briefs/told", "Told"), regime]  # the first is that of now
+    assert '<path class="event"' in page
+    other = service.ask("/markets/1000PEPE", accept="text/html").body.decode()
+    assert '<path class="event"' not in other
+
+
+def test_a_page_has_the_text_that_embeds_its_badge_and_chart(service: Service) -> None:
+    page = unescape(service.ask("/markets/BTC?days=30", accept="text/html").body.decode())
+    found = re.search(r'<code id="funding-markdown">(.*?)</code>', page, re.DOTALL)
+    assert found is not None
+    badge, chart = found[1].split("\n\n")
+    base = service.settings.base_url
+    link = f"({base}/markets/BTC?days=30#funding)"
+    assert badge == f"[![BTC funding rate]({base}/badge/funding/BTC.svg)]{link}"
+    image = f"{base}/chart/BTC/funding.svg?days=30"
+    assert chart == f"[![BTC funding rate, 30 days]({image})]{link}"
+    assert '<figure class="chart-box" id="funding">' in page
+    assert f'<img src="{image}" alt="BTC funding rate, 30 days">' in page
+    assert service.ask(image.removeprefix(base)).status == 200
+
+
+@pytest.mark.parametrize(
+    ("ago", "days", "lines"), [(1, 7, 1), (8, 30, 1), (40, 60, 1), (70, 60, 0)]
+)
+def test_a_chart_around_a_moment_is_as_short_as_it_can_be_and_marks_it(
+    service: Service, ago: int, days: int, lines: int
+) -> None:
+    record(service)
+    charts = ChartReader(
+        SeriesReader(service.database, service.clock, 95, "bybit"), "", service.clock
+    )
+    name = ContractName("bybit", "BTCUSDT")
+    for chart in (
+        asyncio.run(charts.around(name, "BTC", "funding", START - ago * DAY)),
+        asyncio.run(charts.liquidations_around(START - ago * DAY)),
+    ):
+        assert chart.days == days
+        assert chart.drawing.count('class="moment"') == lines

@@ -1,0 +1,252 @@
+"""`/heatmap`, `/funding` and `/liquidations`: the market at once, and how complete numbers are."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from barograph.board.board import publish
+from barograph.board.feeds import Publication
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.markets.failover import VENUE_IN_USE, VenueInUse
+from barograph.markets.records import DayAgo, Liquidation, PastValues, Perpetual, Perpetuals
+from barograph.markets.store import record_rows
+from barograph.markets.view import DAY_AGO, PERPETUALS
+from support.clock import START
+from support.markets import BTC, ETH, MARKET, SOURCE, changed
+from support.pages import SiteService
+
+HYPERLIQUID = {"quote": "USD", "price_kind": "mark", "funding_interval_hours": 1.0}
+MIDNIGHT = START // DAY * DAY
+CELL = re.compile(r'<a class="([\w-]+)" href="([^"]+)"><title>([^<]+)</title>')
+
+
+def put(site: SiteService, *publications: Publication) -> None:
+    asyncio.run(site.service.database.write(lambda tx: publish(tx, publications)))
+    site.service.refresh()
+
+
+def other(*contracts: Perpetual) -> Publication:
+    found = Perpetuals(START, "other source", contracts, venue="hyperliquid")
+    return Publication.of(PERPETUALS.of("hyperliquid"), found)
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Iterator[SiteService]:
+    """Bybit in use, and Hyperliquid on standby."""
+    site = SiteService(tmp_path, venues="bybit,hyperliquid")
+    put(
+        site,
+        Publication.of(PERPETUALS, Perpetuals(START, SOURCE, MARKET)),
+        Publication.of(DAY_AGO, DayAgo({"BTCUSDT": PastValues(START - DAY, 60_000.0, 1e9, None)})),
+        other(
+            changed(BTC, contract="BTC", open_interest_usd=1e9, **HYPERLIQUID),
+            changed(ETH, contract="ETH", last_price=9_999.0, **HYPERLIQUID),
+        ),
+        Publication.of(VENUE_IN_USE, VenueInUse("bybit", START)),
+    )
+    yield site
+    site.close()
+
+
+def cells(site: SiteService, path: str = "/heatmap") -> dict[str, tuple[str, str]]:
+    """The tint and title of each cell by its address."""
+    body = site.ask(path).text
+    found = body[body.index('class="map broad"') : body.index('class="map tall"')]
+    return {address: (tint, title) for tint, address, title in CELL.findall(found)}
+
+
+def test_a_heatmap_has_a_cell_per_contract_with_its_numbers_and_tint(two: SiteService) -> None:
+    by_funding, by_change = cells(two), cells(two, "/heatmap?by=change")
+
+    assert by_funding["/markets/BTC"] == (
+        "tint-0",
+        "BTC: open interest $5.00B (65.9 %), funding +0.0100 % per 8 h, price in 24 h +11.67 %",
+    )
+    assert by_funding["/markets/ETH"][0] == "tint-down-1"
+    assert "/markets/SOL" not in by_funding  # without open interest it has no area
+    assert by_change["/markets/BTC"][0] == "tint-up-4"
+    assert by_change["/markets/ETH"][0] == "tint-unknown"
+
+
+def test_the_table_of_a_heatmap_has_the_numbers_of_its_cells(two: SiteService) -> None:
+    page = two.look("/heatmap")
+
+    assert [row[0] for row in page.tables[0][1:]] == ["BTC", "ETH", "1000PEPE"]
+    assert "open interest is zero or unknown: 1." in page.text
+    assert page.tables[0][1] == ["BTC", "$5.00B", "+0.0100 %", "+11.67 %"]
+    assert "67 % in contracts where longs pay, 33 % where shorts pay." in page.text
+
+
+def test_small_contracts_are_one_cell_that_says_how_many(two: SiteService) -> None:
+    many = [
+        changed(BTC, contract=f"C{n}USDT", base=f"C{n}", open_interest_usd=1e5) for n in range(600)
+    ]
+    put(two, Publication.of(PERPETUALS, Perpetuals(START, SOURCE, (BTC, ETH, *many))))
+
+    assert list(cells(two)) == ["/markets/BTC", "/markets/ETH", "/markets"]
+    assert "Others: 600 contracts" in two.ask("/heatmap").text
+    assert two.look("/heatmap").tables[0][-1] == ["600 others", "$60.00M", "—", "—"]
+
+
+def test_names_full_of_markup_stay_text_in_a_drawing(two: SiteService) -> None:
+    odd = changed(BTC, contract="<b>USDT", base="<b>", coin='"<i>')
+    put(two, Publication.of(PERPETUALS, Perpetuals(START, SOURCE, (odd,))))
+
+    body = two.ask("/heatmap").text
+
+    assert "<b>" not in body
+    assert "<i>" not in body
+    assert "&lt;b&gt;: open interest" in body
+
+
+def test_a_stale_feed_leaves_no_cell_and_no_rate(two: SiteService) -> None:
+    two.clock.now += 30_000
+    heat, funding = two.look("/heatmap"), two.look("/funding")
+
+    assert "stale We last read the exchange at" in heat.text
+    assert not CELL.search(two.ask("/heatmap").text)
+    assert "stale We have no current reading of any venue." in funding.text
+    assert "+0.0100" not in heat.text + funding.text
+
+
+def rates(site: SiteService, query: str = "") -> dict[str, list[str]]:
+    """The cells of the funding table by coin."""
+    return {row[0]: row[1:] for row in site.look(f"/funding{query}").tables[0][1:]}
+
+
+def test_each_venue_has_its_rate_with_its_own_interval(two: SiteService) -> None:
+    found, body = rates(two), two.ask("/funding").text
+
+    assert found["BTC"] == [
+        "+0.0100 8h",
+        "+0.0800 1h",
+        "+0.0217",
+        "0.0700 hyperliquid over bybit",
+    ]
+    assert found["SOL"][1] == "—"
+    assert '<td data-head="Hyperliquid" class="tint-up-3">+0.0800 <small>1h</small></td>' in body
+
+
+def test_a_rate_that_does_not_count_has_no_tint_and_says_so(two: SiteService) -> None:
+    assert rates(two)["ETH"][1] == "-0.1000 1h different asset"
+    assert 'class="tint-down-4">-0.1000' not in two.ask("/funding").text
+
+
+def test_a_venue_that_is_missing_is_named(two: SiteService) -> None:
+    two.clock.now += 30_000
+    put(two, Publication.of(PERPETUALS, Perpetuals(two.clock.now, SOURCE, MARKET)))
+
+    assert rates(two)["BTC"] == ["+0.0100 8h", "stale", "hyperliquid missing", "—"]
+
+
+@pytest.mark.parametrize(
+    ("query", "coins"),
+    [
+        ("?sort=hyperliquid&order=asc", ["BTC", "ETH", "PEPE", "SOL"]),
+        ("?sort=bybit", ["PEPE", "BTC", "SOL", "ETH"]),
+        ("?sort=bybit&order=asc", ["ETH", "SOL", "BTC", "PEPE"]),
+        ("?sort=binance", ["BTC", "ETH", "SOL", "PEPE"]),
+        ("?q=bitcoin", ["BTC"]),
+    ],
+)
+def test_funding_is_sorted_by_each_venue(two: SiteService, query: str, coins: list[str]) -> None:
+    pepe = changed(MARKET[3], coin="PEPE", multiplier=1000, funding_rate_pct=0.03)
+    put(two, Publication.of(PERPETUALS, Perpetuals(START, SOURCE, (*MARKET[:3], pepe))))
+
+    assert list(rates(two, query)) == coins
+
+
+def liquidated(site: SiteService, *, gap: int = 0) -> None:
+    """Record a long of 300 USD and a short of 100 USD yesterday, and nothing today."""
+    noon = MIDNIGHT - 12 * HOUR
+    events = [
+        Liquidation(noon, "BTCUSDT", "long", 3.0, 100.0),
+        Liquidation(noon + MINUTE, "ETHUSDT", "short", 2.0, 50.0),
+    ]
+    spans = [(MIDNIGHT - 2 * DAY, noon + HOUR), (noon + HOUR + gap, START)]
+    asyncio.run(
+        site.service.database.write(
+            lambda tx: record_rows(tx, "bybit", liquidations=events, watched=spans)
+        )
+    )
+
+
+def test_one_sentence_says_how_much_of_yesterday_were_longs_and_how_complete_it_is(
+    two: SiteService,
+) -> None:
+    liquidated(two)
+    page = two.look("/liquidations?day=yesterday")
+
+    assert (
+        "75.0 % of the liquidations at Bybit yesterday were longs: $300 of $400. "
+        "Both amounts are complete."
+    ) in page.text
+    assert "Bybit publishes every liquidation and we covered all of this time" in page.text
+    by_coin, largest = page.tables
+    assert by_coin[1:] == [
+        ["All", "$300", "$100", "$400", "100.0 %"],
+        ["BTC", "$300", "$0", "$300", "75.0 %"],
+        ["ETH", "$0", "$100", "$100", "25.0 %"],
+    ]
+    assert largest[1] == ["12:00:00", "BTC", "long", "$300", "100.000"]
+
+
+def test_what_is_missing_is_named_and_makes_a_lower_bound(two: SiteService) -> None:
+    liquidated(two, gap=2 * HOUR)
+    page = two.look("/liquidations?day=yesterday").text
+
+    assert "$300 of $400. Both are lower bounds." in page
+    assert "Missing: 2026-11-05 13:00 to 15:00 UTC." in page
+    assert "Other pages show no total below 95 % coverage." in page
+    assert "every liquidation, and we covered 91.66 % of the time." in page
+
+
+def test_a_day_that_nobody_watched_is_unknown_and_not_zero(two: SiteService) -> None:
+    page = two.look("/liquidations")
+
+    assert "We did not watch Bybit yesterday, so the total is unknown." in page.text
+    assert "stale We have not watched Bybit in the last 24 hours." in page.text
+    assert page.tables == []
+    assert "$0" not in page.text
+
+
+def test_liquidations_say_whose_they_are_while_another_venue_is_in_use(two: SiteService) -> None:
+    liquidated(two)
+    used = Perpetuals(START, "other source", (BTC,), venue="hyperliquid")
+    put(two, Publication.of(PERPETUALS, used))
+
+    assert (
+        "Market data now comes from Hyperliquid, which publishes no liquidations. The "
+        "liquidations on this page are still from Bybit."
+    ) in two.look("/liquidations").text
+
+
+def test_a_single_venue_says_that_it_is_alone_and_that_it_publishes_none(tmp_path: Path) -> None:
+    one = SiteService(tmp_path, venues="hyperliquid")
+    page = one.look("/liquidations").text
+    alone = one.look("/funding").text
+    one.close()
+
+    assert "Hyperliquid publishes no liquidations, so we have none to show." in page
+    assert "This instance reads one venue, Hyperliquid, so there is nothing to compare" in alone
+
+
+@pytest.mark.parametrize("path", ["/heatmap", "/liquidations"])
+def test_every_live_part_is_there_whatever_is_missing(two: SiteService, path: str) -> None:
+    def parts() -> set[str]:
+        return set(re.findall(r'id="([\w-]+)" data-part', two.ask(path).text))
+
+    live = parts()
+    two.clock.now += HOUR
+
+    assert {"pill", "as-of"} < live
+    assert parts() == live
+
+
+def test_recorded_liquidations_that_cannot_be_read_are_a_503(two: SiteService) -> None:
+    two.service.execute("ALTER TABLE liquidations RENAME TO away")
+
+    assert two.ask("/liquidations").status_code == 503

@@ -1,0 +1,104 @@
+"""Movers: large enough contracts, the largest change first, in either direction."""
+
+from typing import Any
+
+from barograph.kit.timestamps import DAY
+from barograph.markets.records import DayAgo, PastValues, Perpetual
+from barograph.markets.samples import LiquidatedHour
+from barograph.markets.symbols import index_of
+from barograph.markets.venues import HYPERLIQUID
+from barograph.markets.view import FreshnessLimits, MarketView
+from barograph.site.movers import FLOOR_USD, SHOWN, Mover, change_text, day_movers, hour_movers
+from support.clock import START
+from support.markets import BTC, changed, reading
+
+LIMITS = FreshnessLimits(
+    perpetuals=30_000, long_accounts=1_800_000, liquidations=60_000, min_coverage_pct=95.0
+)
+
+
+def a_contract(base: str, **fields: Any) -> Perpetual:
+    held = {"open_interest_usd": float(FLOOR_USD), "last_price": 100.0, "funding_rate_pct": 0.01}
+    return changed(BTC, base=base, contract=f"{base}USDT", **{**held, **fields})
+
+
+def a_view(*contracts: Perpetual, before: dict[str, PastValues] | None = None) -> MarketView:
+    listed = reading(contracts=contracts)
+    ago = {f"{base}USDT": values for base, values in (before or {}).items()}
+    return MarketView(START, LIMITS, listed, index_of(listed), {}, None, None, DayAgo(ago))
+
+
+def past(price: float | None, interest: float | None = None, rate: float | None = None) -> Any:
+    return PastValues(START - DAY, price, interest, None, rate)
+
+
+def test_falls_count_as_much_as_rises_and_no_change_is_no_move() -> None:
+    bases = [*"ABCDEFG"]
+    priced = {base: past(100.0 - n) for n, base in enumerate(bases)} | {"G": past(200.0)}
+
+    by_price, by_interest, by_funding = day_movers(a_view(*map(a_contract, bases), before=priced))
+
+    assert [each.name for each in by_price.movers] == ["G", "F", "E", "D", "C"]
+    assert by_price.movers[0] == Mover("G", "G", "-50.0 %", "tint-down-4", "100.000")
+    assert (by_interest.movers, by_funding.movers) == ([], [])
+    assert by_funding.otherwise == "The record has no hour to compare with yet."
+
+
+def test_dust_is_no_mover() -> None:
+    small = a_contract("DUST", open_interest_usd=FLOOR_USD - 0.01)
+    unknown = a_contract("NONE", open_interest_usd=None)
+    before = {"DUST": past(1.0, 1.0, 1.0), "NONE": past(1.0, 1.0, 1.0)}
+
+    assert not any(each.movers for each in day_movers(a_view(small, unknown, before=before)))
+
+
+def test_funding_is_compared_with_the_rate_of_a_day_ago() -> None:
+    four_hourly = a_contract("A", funding_rate_pct=-0.02, funding_interval_hours=4)
+    before = {"A": past(None, 2.0 * FLOOR_USD, 0.01), "B": past(None, None, 0.0)}
+
+    _, by_interest, by_funding = day_movers(a_view(four_hourly, a_contract("B"), before=before))
+
+    assert by_funding.movers == [
+        Mover("A", "A", "-0.0400 %", "tint-down-2", "from +0.0100"),
+        Mover("B", "B", "+0.0100 %", "tint-0", "from +0.0000"),
+    ]
+    assert by_interest.movers == [Mover("A", "A", "-50.0 %", "tint-down-4", "$10.00M")]
+
+
+def test_liquidations_of_the_hour_are_summed_by_coin_with_their_coverage() -> None:
+    view = a_view(a_contract("BTC"), changed(a_contract("BTC"), contract="BTCPERP"))
+    sums = {"BTCUSDT": (300.0, 0.0), "BTCPERP": (0.0, 100.0), "GONEUSDT": (0.0, 500.0)}
+
+    found = hour_movers(view, LiquidatedHour(START, 99.5, sums))
+
+    assert found.movers == [
+        Mover("GONEUSDT", None, "$500", "", "0 % longs"),
+        Mover("BTC", "BTC", "$400", "", "75 % longs"),
+    ]
+    assert found.note == "20:20\N{EN DASH}21:20 UTC, 99.5 % covered"
+    many = {f"C{n}": (float(n), 0.0) for n in range(2 * SHOWN)}
+    assert len(hour_movers(view, LiquidatedHour(START, 100.0, many)).movers) == SHOWN
+
+
+def test_an_hour_without_numbers_says_why() -> None:
+    here = a_view(a_contract("BTC"))
+    elsewhere = here._replace(limits=LIMITS._replace(primary=HYPERLIQUID))
+    said = [
+        hour_movers(here, None),
+        hour_movers(here, LiquidatedHour(START, 0.0, {})),
+        hour_movers(here, LiquidatedHour(START, 100.0, {})),
+        hour_movers(elsewhere, LiquidatedHour(START, 100.0, {"BTCUSDT": (1.0, 1.0)})),
+    ]
+
+    assert [each.otherwise for each in said if not each.movers] == [
+        "Recorded data is temporarily unavailable.",
+        "Unknown: we did not cover this hour.",
+        "Nothing was liquidated.",
+        "Liquidations are unavailable at this venue.",
+    ]
+
+
+def test_a_change_that_rounds_to_nothing_has_no_sign() -> None:
+    assert [change_text(each) for each in (-0.04, 0.0, 0.05, -1.25)] == [
+        *("0.0 %", "0.0 %", "+0.1 %", "-1.2 %")
+    ]
