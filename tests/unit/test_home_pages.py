@@ -218,7 +218,7 @@ def test_a_figure_has_its_change_and_its_week_and_says_what_is_unknown() -> None
 
     assert (price.text, price.change, price.change_tint) == ("67,000.5", "-33.0 %", "tint-down-4")
     assert 'class="spark up"' in price.line
-    assert (funding.text, funding.tint, funding.line) == ("+0.0100 %", "tint-up-1", "")
+    assert (funding.text, funding.tint, funding.line) == ("+0.0100 %", "tint-0", "")
     assert (interest.text, interest.change) == ("$5.00B", UNKNOWN)
     assert (long.text, long.change) == ("61.5 %", "")
     assert {each.text for each in figures_of(Asset("SOL", None, None, None), "", {})} == {UNKNOWN}

@@ -14,7 +14,7 @@ from barograph.briefs.rules import (
 )
 from barograph.briefs.writer import BriefWriter
 from barograph.kit.json import canonical, digest
-from barograph.kit.timestamps import DAY, iso_timestamp, time_text
+from barograph.kit.timestamps import DAY, dated_text, iso_timestamp
 from barograph.macro.evidence import NO_FIGURES, MacroEvidence
 from support.clock import START
 from support.evidence import evidence
@@ -53,9 +53,9 @@ def test_a_streak_is_cited_with_coverage_source_day_and_when_it_was_read() -> No
 
     assert brief.headline == "$6.00k out of BTC ETFs in five days, 0.60 % of assets (IBIT only)"
     assert brief.summary == (
-        "Net flow over the five days from 30 October to 5 November was -$6.00k, or -0.60 % of "
-        "$1.00M in assets; 4 of the five days had outflows. Coverage: IBIT only. Source: an "
-        f"issuer, figures of 5 November, as of {time_text(READ_AT)}."
+        "Net flow over the 5 days from 30 October to 5 November was -$6.00k, or -0.60 % of "
+        "$1.00M in assets; 4 of the 5 days had outflows. Coverage: IBIT only. Source: an "
+        f"issuer, figures of 5 November, as of {dated_text(READ_AT)}."
     )
     assert (brief.category, brief.coins, brief.source) == ("etf-flows", ("BTC",), ISSUER)
     assert brief.slug == "2026-11-06-2120-etf-streak-btc-outflows"
@@ -109,7 +109,7 @@ def test_a_turn_is_cited_with_both_yields_source_day_and_when_it_was_read() -> N
     assert brief.summary == (
         "The US 10-year par yield less the 3-month one was -6 bp on 5 November (3.94 % less "
         "4.00 %), after +30 bp on 3 November. Source: a treasury, figures of 5 November, as of "
-        f"{time_text(READ_AT)}."
+        f"{dated_text(READ_AT)}."
     )
     assert (brief.category, brief.coins, brief.source) == ("rates", (), TREASURY)
     assert brief.slug == "2026-11-06-2120-curve-turn-10y-3m"
