@@ -45,7 +45,7 @@ class EventRecord(WireModel):
     headline: Annotated[str, _of("brief events")]
     category: Annotated[str, _of("brief events")]
     symbols: Annotated[list[str], _of("brief events", " The assets that it is about.")]
-    version: Annotated[int, _of("brief.updated", " Which text of the brief it is, from 2 on.")]
+    version: Annotated[int, _of("brief.updated", " The version, from 2 on.")]
     contract: Annotated[str, _of("contract events", " Full name, such as `BTCUSDT`.")]
     missing_since: Annotated[str, _of("contract.delisted", " When it was first missing.")]
     feed: Annotated[str, _of("feed events", " The name of its check in /api/status.")]
