@@ -174,6 +174,7 @@ _ITEM = _object(
     date_published={"type": "string", "format": "date-time"},
     tags=_list_of(_STRING),
 )
+_ITEM["properties"]["date_modified"] = {"type": "string", "format": "date-time"}
 _FEED = _object(
     version=_ADDRESS,
     title=_STRING,
