@@ -306,6 +306,18 @@ def test_an_image_uses_only_colours_that_the_stylesheet_has_in_light_and_dark() 
     assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "")
 
 
+@pytest.mark.parametrize("days", DAYS)
+@pytest.mark.parametrize("minute", range(0, 24 * 60, 97))
+def test_labels_of_instants_never_touch(days: int, minute: int) -> None:
+    step = STEPS[days]
+    end = (START + minute * MINUTE) // step * step
+    marks = time_marks(end - days * DAY, end)
+    assert 2 <= len(marks) <= 5
+    for (at, label), (after, later) in pairwise(marks):
+        apart = (after - at) / (days * DAY) * PLOT.width
+        assert apart > (len(label) + len(later)) / 2 * CHARACTER + 2
+
+
 def test_a_day_is_marked_by_its_hours_and_the_date_at_midnight() -> None:
     labels = [label for _, label in time_marks(START - DAY, START)]
     assert labels == ["6 Nov", "06:00", "12:00", "18:00"]

@@ -18,7 +18,7 @@ Page = Mapping[int, float | None]
 
 
 class Pacer:
-    """Spaces calls evenly, whoever makes them."""
+    """Spaces calls evenly, also those of different callers."""
 
     def __init__(self, seconds_per_call: float, *, clock: Clock, sleep: Sleep) -> None:
         self._seconds = seconds_per_call
