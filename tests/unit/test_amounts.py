@@ -2,7 +2,8 @@
 
 import pytest
 
-from barograph.kit.text import ordinal, price, usd
+from barograph.kit.text import coverage, ordinal, price, usd
+from barograph.site.templating import unbroken
 
 
 @pytest.mark.parametrize(
@@ -60,3 +61,16 @@ def test_a_price_has_every_digit_and_no_fewer_than_others_of_its_size(
 )
 def test_an_ordinal_ends_as_in_english(number: int, text: str) -> None:
     assert ordinal(number) == text
+
+
+def test_coverage_is_never_rounded_up() -> None:
+    assert [coverage(each) for each in (100.0, 99.97, 99.3, 0.04)] == [
+        "100 %",
+        "99.9 %",
+        "99.3 %",
+        "0 %",
+    ]
+
+
+def test_no_line_ends_between_a_number_and_its_unit() -> None:
+    assert unbroken("95 % of 24 hours, 3 highs") == "95\u00a0% of 24\u00a0hours, 3 highs"

@@ -2,6 +2,8 @@
 
 from math import floor, log10
 
+NBSP = "\N{NO-BREAK SPACE}"
+
 
 def one_line(name: str, text: str, longest: int) -> str:
     """The text without surrounding white space.
@@ -30,6 +32,16 @@ def usd(amount: float) -> str:
         amount /= THOUSAND
         shown = f"{amount:.2f}{letter}"
     return f"${shown}"
+
+
+def coverage(percent: float) -> str:
+    """How much of a time was covered, such as `99.9 %`; cut off, because 99.97 is not complete."""
+    return f"{floor(10 * percent) / 10:g} %"
+
+
+def rate(percent: float) -> str:
+    """A funding rate: always signed, because the sign says who pays whom."""
+    return f"{percent:+z.4f} %"
 
 
 def ordinal(number: float, decimals: int = 0) -> str:

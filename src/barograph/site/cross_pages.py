@@ -8,14 +8,14 @@ from urllib.parse import urlencode
 from markupsafe import Markup, escape
 
 from barograph import NOTICE
-from barograph.kit.text import usd
+from barograph.kit.text import rate, usd
 from barograph.markets.aliases import NAME_PATTERN, names_of
 from barograph.markets.cross import CrossCoin, CrossMarket, CrossVenue, Missing, State, VenueFacts
 from barograph.markets.cross_documents import VenueEntry
 from barograph.markets.symbols import MAX_LENGTH
 from barograph.site.market_table import Order, searched_name
 from barograph.site.paths import CROSS_FOLDER
-from barograph.site.templating import SITE_NAME, rate, utc_text
+from barograph.site.templating import SITE_NAME, utc_text
 
 Sort = Literal["symbol", "listed", "open-interest", "funding", "spread"]
 SORTS: tuple[Sort, ...] = get_args(Sort)

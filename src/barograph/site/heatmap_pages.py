@@ -5,14 +5,13 @@ from typing import Literal, NamedTuple, get_args
 
 from markupsafe import Markup, escape
 
-from barograph.kit.text import usd
+from barograph.kit.text import rate, usd
 from barograph.markets.perpetuals import day_change
 from barograph.markets.symbols import symbol_of
 from barograph.markets.view import MarketView
 from barograph.site.charts.svg import Box, number, text, text_of
 from barograph.site.charts.treemap import squarified
 from barograph.site.paths import MARKETS_FOLDER, MARKETS_PATH
-from barograph.site.templating import rate
 from barograph.site.tints import (
     CHANGE_EDGES,
     FUNDING_EDGES,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from barograph.kit.text import price, usd
+from barograph.kit.text import price, rate, usd
 from barograph.kit.timestamps import DAY, MINUTE
 from barograph.markets.documents import citation, market_state_document
 from barograph.markets.liquidations import LiquidationTotals
@@ -19,7 +19,7 @@ from barograph.site.charts.sparkline import sparkline
 from barograph.site.market_pages import price_heading
 from barograph.site.movers import MoverList, change_text, day_movers
 from barograph.site.status_pages import title_of
-from barograph.site.templating import date_and_time, duration_text, rate, shown, soon
+from barograph.site.templating import date_and_time, duration_text, shown, soon
 from barograph.site.tints import change_tint, funding_tint
 from barograph.status.rules import Condition, ServiceStatus
 

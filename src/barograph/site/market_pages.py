@@ -6,7 +6,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from barograph import NOTICE
-from barograph.kit.text import price, usd
+from barograph.kit.text import price, rate, usd
 from barograph.markets.aliases import find_contract
 from barograph.markets.perpetuals import DayChange, day_change, liquidated_day, percent_change
 from barograph.markets.records import LongAccounts, Perpetual, Perpetuals, classes_left_out
@@ -14,7 +14,7 @@ from barograph.markets.symbols import ContractIndex, symbol_of
 from barograph.markets.venues import VENUES
 from barograph.markets.view import UNAVAILABLE, MarketView
 from barograph.site.series_charts import NOTES
-from barograph.site.templating import SITE_NAME, UNKNOWN, moment, rate, utc_text
+from barograph.site.templating import SITE_NAME, UNKNOWN, moment, utc_text
 
 
 class FoundPerpetual(NamedTuple):

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Sequence
 from heapq import nlargest
 from typing import NamedTuple
 
-from barograph.kit.text import price, usd
+from barograph.kit.text import price, rate, usd
 from barograph.kit.timestamps import HOUR
 from barograph.markets.perpetuals import DayChange, day_change
 from barograph.markets.records import Perpetual
 from barograph.markets.samples import LiquidatedHour
 from barograph.markets.symbols import symbol_of
 from barograph.markets.view import UNAVAILABLE, MarketView
-from barograph.site.templating import rate, utc_text
+from barograph.site.templating import utc_text
 from barograph.site.tints import change_tint, funding_tint
 
 FLOOR_USD = 10_000_000

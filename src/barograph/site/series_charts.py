@@ -6,7 +6,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from barograph.badges.documents import BADGE_FOLDER
-from barograph.kit.text import price, usd
+from barograph.kit.text import price, rate, usd
 from barograph.kit.timestamps import HOUR, MINUTE
 from barograph.markets.samples import (
     DAYS,
@@ -24,7 +24,7 @@ from barograph.site.charts.lines import line_chart
 from barograph.site.charts.svg import NOTHING
 from barograph.site.paths import HOME_PATH, MARKETS_FOLDER
 from barograph.site.series_documents import LIQUIDATIONS, data_path, image_path, liquidations_path
-from barograph.site.templating import date_and_time, rate
+from barograph.site.templating import date_and_time
 
 _PRICES: Mapping[PriceKind, str] = {"last": "last trade", "mark": "mark price"}
 NOTES: Mapping[Measure, str] = {

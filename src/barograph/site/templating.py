@@ -1,5 +1,6 @@
 """Render page templates, and format numbers and times for them (pure)."""
 
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from markupsafe import Markup
 
 from barograph import NOTICE
 from barograph.discovery.files import FEEDS, LLMS_PATH, OPENAPI_PATH
-from barograph.kit.text import price, usd
+from barograph.kit.text import NBSP, coverage, price, rate, usd
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.limits.rate_limits import RateLimit
 from barograph.macro.records import NYFED_NOTICE, NYFED_TERMS
@@ -130,9 +131,12 @@ def per(allowance: RateLimit) -> str:
     return f"{allowance.requests:,} per {unit}"
 
 
-def rate(percent: float) -> str:
-    """A funding rate: always signed, because the sign says who pays whom."""
-    return f"{percent:+.4f} %"
+def unbroken(text: str) -> str:
+    """The same text, in which no line ends between a number and its unit."""
+    return _BEFORE_UNIT.sub(NBSP, text)
+
+
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=%|(?:h|min|s|d|hours?|days?|USD|UTC)\b)")
 
 
 def utc_text(at: int) -> str:
@@ -213,6 +217,8 @@ _FILTERS: dict[str, Callable[..., str]] = {
     "thousands": "{:,}".format,
     "price_usd": price_usd,
     "per": per,
+    "unbroken": unbroken,
+    "coverage": coverage,
     "usd": _optional(usd),
     "price": _optional(price),
     "rate": _optional(rate),
