@@ -41,12 +41,13 @@ def test_signals_are_shown_with_their_method_and_badge(site: SiteService) -> Non
     assert heads == ["Signal", "Label", "Value", "Since"]
     listed = site.look("/signals")
     for method in METHODS:
-        sentence = " ".join(method.explanation.partition("\n\n")[0].split())
+        sentence, rules = method.explanation
         assert f"{method.name}{sentence} calm & quiet value of {method.key}" in listed.text
         page = site.look(f"/signals/{method.key}")
         said = _HOW_FRESH[method in MACRO_METHODS]
         assert f"{said} Source: {_SOURCES[method in MACRO_METHODS]}" in page.text
-        assert " ".join(method.explanation.split()) in page.text
+        assert sentence in page.text
+        assert rules in page.text
         assert f"/badge/signal/{method.key}.svg" in page.targets
         assert {"badge-markdown", "badge-html", "badge-address"} == set(page.copied)
         assert page.relations["alternate"] == "/api/v1/signals"
@@ -82,15 +83,15 @@ def test_a_signal_shows_what_it_said_yesterday_a_week_and_a_month_ago(site: Site
     assert "30 days ago — not recorded" in text
 
 
-def test_the_last_changes_are_listed_with_how_long_they_lasted(site: SiteService) -> None:
+def test_the_last_changes_are_listed(site: SiteService) -> None:
     changes = [change(30 - number, f"label-{number}", f"value {number}") for number in range(20)]
     site.record_changes(*changes, change(1, "calm & quiet"))
 
     text = site.look(PAGE).text
 
     assert "21 in the last 60 days; the 15 most recent are shown." in text
-    assert "2026-11-05 21:20 UTC calm & quiet +0.0100 % per 8 h now" in text
-    assert "2026-10-26 21:20 UTC label-19 value 19 2026-11-05 21:20 UTC" in text
+    assert "2026-11-05 21:20 UTC calm & quiet +0.0100 % per 8 h 2026-10-26" in text
+    assert "2026-10-26 21:20 UTC label-19 value 19" in text
     assert "value 5 " not in text
 
 
@@ -161,7 +162,6 @@ def test_what_was_not_judged_is_no_part_of_a_labels_time(site: SiteService) -> N
 
     assert "calm & quiet 50 %" in text
     assert "not recorded 50 %" in text
-    assert "+0.0100 % per 8 h unknown" in text
     for words in ("Yesterday", "7 days ago"):
         assert f"{words} — not recorded" in text
     assert "30 days ago calm & quiet since" in text

@@ -2,7 +2,7 @@
 
 import pytest
 
-from barograph.kit.text import coverage, ordinal, price, usd
+from barograph.kit.text import coverage, ordinal, percentile, price, usd
 from barograph.site.templating import unbroken
 
 
@@ -61,6 +61,14 @@ def test_a_price_has_every_digit_and_no_fewer_than_others_of_its_size(
 )
 def test_an_ordinal_ends_as_in_english(number: int, text: str) -> None:
     assert ordinal(number) == text
+
+
+@pytest.mark.parametrize(
+    ("rank", "text"),
+    [(100, "the highest"), (99.8, "the highest"), (99.5, "percentile 99.5"), (0.1, "the lowest")],
+)
+def test_a_percentile_is_in_words_at_the_ends(rank: float, text: str) -> None:
+    assert percentile(rank, 200) == f"{text} of 200 hours"
 
 
 def test_coverage_is_never_rounded_up() -> None:

@@ -51,6 +51,14 @@ def ordinal(number: float, decimals: int = 0) -> str:
     return f"{shown}{'th' if is_teen else ENDINGS.get(shown[-1], 'th')}"
 
 
+def percentile(rank: float, count: int, of: str = "hours") -> str:
+    """A mid-rank in percent: `percentile 98.1 of 720 hours`, `the highest of 720 hours`."""
+    below = rank * count / HUNDRED  # a value that is one of them counts half
+    if count - below < 1:
+        return f"the highest of {count} {of}"
+    return f"{'the lowest' if below < 1 else f'percentile {floor(10 * rank) / 10}'} of {count} {of}"
+
+
 def price(amount: float) -> str:
     """A price with all its digits and no exponent, such as `92,784.0`.
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from barograph.kit.text import ordinal, usd
+from barograph.kit.text import percentile, rate, usd
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.macro.evidence import MacroEvidence, flow_regime, flow_week, yield_curve
 from barograph.markets.evidence import (
@@ -24,6 +24,7 @@ from barograph.markets.evidence import (
     percentile_rank,
 )
 from barograph.markets.regime import EDGES_PCT
+from barograph.markets.venues import VENUES
 from barograph.markets.view import UNAVAILABLE
 from barograph.signals.records import NOT_KNOWN, UNKNOWN, Signal, SignalResult, Signals
 
@@ -86,7 +87,7 @@ def btc_funding_regime(evidence: MarketEvidence, _previous: str | None) -> Signa
     regime = evidence.regime
     if regime.funding_8h_pct is None:
         return NOT_KNOWN
-    return SignalResult(regime.label, f"{regime.funding_8h_pct:+.4f} % per 8 h")
+    return SignalResult(regime.label, f"{rate(regime.funding_8h_pct)} per 8 h")
 
 
 def funding_breadth(evidence: MarketEvidence, previous: str | None) -> SignalResult:
@@ -101,8 +102,8 @@ def funding_breadth(evidence: MarketEvidence, previous: str | None) -> SignalRes
     if not contracts:
         return NOT_KNOWN
     rates = [each.funding_8h_pct for each in contracts]
-    above = 100 * sum(rate >= LONG_EDGE_PCT for rate in rates) / len(rates)
-    below = 100 * sum(rate <= SHORT_EDGE_PCT for rate in rates) / len(rates)
+    above = 100 * sum(each >= LONG_EDGE_PCT for each in rates) / len(rates)
+    below = 100 * sum(each <= SHORT_EDGE_PCT for each in rates) / len(rates)
     value = (
         f"{above:.0f} % of {len(rates)} contracts have high funding, {below:.0f} % clearly "
         "negative funding"
@@ -127,7 +128,7 @@ def liquidation_pressure(evidence: MarketEvidence, previous: str | None) -> Sign
         return NOT_KNOWN
     total = evidence.last_hour.total_usd
     rank = percentile_rank(total, known)
-    value = f"{usd(total)} in an hour, {ordinal(rank)} percentile of {len(known)} hours"
+    value = f"{usd(total)} in an hour, {percentile(rank, len(known))}"
     return SignalResult(PRESSURE.label(rank, previous), value)
 
 
@@ -148,7 +149,7 @@ def btc_long_accounts(evidence: MarketEvidence, previous: str | None) -> SignalR
     if share is None:
         return NOT_KNOWN
     rank = percentile_rank(share, known)
-    value = f"{share:.1f} % of accounts, {ordinal(rank)} percentile of {len(known)} hours"
+    value = f"{share:.1f} % of accounts, {percentile(rank, len(known))}"
     compared = [
         each for each in evidence.trailing.hours("BTC") if each.long_account_pct is not None
     ]
@@ -167,7 +168,7 @@ def btc_open_interest_trend(evidence: MarketEvidence, previous: str | None) -> S
     if change is None:
         return NOT_KNOWN
     basis = backfill_basis([] if before is None else [before])
-    return SignalResult(TREND.label(change, previous), f"{change:+.1f} % in 24 h", basis)
+    return SignalResult(TREND.label(change, previous), f"{change:+z.1f} % in coins in 24 h", basis)
 
 
 def btc_realised_volatility(evidence: MarketEvidence, previous: str | None) -> SignalResult:
@@ -187,7 +188,7 @@ def btc_realised_volatility(evidence: MarketEvidence, previous: str | None) -> S
         return NOT_KNOWN
     swing = hours[-1].volatility_pct
     rank = percentile_rank(swing, known)
-    value = f"{swing:.0f} % annualised, {ordinal(rank)} percentile of {len(known)} hours"
+    value = f"{swing:.0f} % annualised, {percentile(rank, len(known))}"
     compared = [each for each in evidence.trailing.hours("BTC") if each.volatility_pct is not None]
     return SignalResult(VOLATILITY.label(rank, previous), value, backfill_basis(compared))
 
@@ -209,12 +210,9 @@ def cross_venue_funding(evidence: MarketEvidence, previous: str | None) -> Signa
     count = len(spread.hours)
     if count < FORTNIGHT_OF_HOURS:
         return _too_few(spread.hours, FORTNIGHT_OF_HOURS, "hours of the same venues")
-    low, high = spread.ends
+    low, high = (VENUES[each].title for each in spread.ends)
     which = f"{high} above {low}" if spread.spread_pct > 0 else "no difference"
-    value = (
-        f"{spread.spread_pct:.4f} % per 8 h, {which}, "
-        f"{ordinal(spread.rank)} percentile of {count} hours"
-    )
+    value = f"{spread.spread_pct:.4f} % per 8 h, {which}, {percentile(spread.rank, count)}"
     return SignalResult(SPREAD.label(spread.rank, previous), value, backfill_basis(spread.hours))
 
 
@@ -273,9 +271,10 @@ class Method(Struct, frozen=True):
     judge: Callable[..., SignalResult]
 
     @property
-    def explanation(self) -> str:
-        """The method in words: its docstring."""
-        return getdoc(self.judge) or ""
+    def explanation(self) -> tuple[str, str]:
+        """The method in one sentence, and its rules: the docstring's paragraphs."""
+        sentence, _, rules = (getdoc(self.judge) or "").partition("\n\n")
+        return " ".join(sentence.split()), " ".join(rules.split())
 
 
 MARKET_METHODS = (

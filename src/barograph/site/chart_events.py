@@ -6,14 +6,11 @@ from typing import NamedTuple
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import DAY
 from barograph.markets.samples import DAYS
-from barograph.site.charts.events import ChartEvent
+from barograph.site.charts.events import REGIME_OF, ChartEvent
 from barograph.site.paths import BRIEFS_FOLDER, SIGNALS_FOLDER
 
 MOST = 500
 """How many regime changes and how many briefs are read, newest first."""
-
-REGIME_OF = "BTC"
-"""The coin whose charts mark regime changes."""
 
 
 class MarkedBrief(NamedTuple):
@@ -53,9 +50,9 @@ async def recorded_events(tx: Transaction, venue: str, now: int) -> RecordedEven
         tuple(ChartEvent(at, f"regime {label}", page) for at, label in changes),
         tuple(
             MarkedBrief(
-                ChartEvent(at, headline, BRIEFS_FOLDER + slug), category, tuple(json.loads(coins))
+                ChartEvent(at, headline, BRIEFS_FOLDER + path), category, tuple(json.loads(coins))
             )
-            for slug, at, category, headline, coins in briefs
+            for path, at, category, headline, coins in briefs
         ),
     )
 
@@ -64,7 +61,10 @@ _REGIMES = """
 SELECT at, label FROM regime_changes
 WHERE venue = $1 AND at >= $2 AND origin = 'measured' ORDER BY at DESC LIMIT $3
 """
+# The path of an earlier text of a brief ends in its version.
 _BRIEFS = """
-SELECT slug, published_at, category, headline, coins FROM briefs
-WHERE published_at >= $1 ORDER BY published_at DESC LIMIT $2
+SELECT slug, published_at, category, headline, coins FROM briefs WHERE published_at >= $1
+UNION ALL SELECT slug || '/' || version, published_at, category, headline, coins
+FROM brief_versions WHERE published_at >= $1
+ORDER BY published_at DESC LIMIT $2
 """

@@ -11,13 +11,14 @@ from starlette.responses import Response
 
 from barograph import NOTICE
 from barograph.badges.documents import SVG
-from barograph.errors import NotFound
+from barograph.errors import NotFound, TemporarilyUnavailable, UpstreamUnavailable
 from barograph.kit.documents import CORS, NO_STORE, NOSNIFF, Document, Headers
 from barograph.limits.rendered_reads import RenderedReads
+from barograph.markets.symbols import symbol_of
 from barograph.site.charts.image import ImageText, image, image_style
 from barograph.site.charts.lines import empty_chart
 from barograph.site.paths import CHART_FOLDER
-from barograph.site.responses import Page, PageRouter
+from barograph.site.responses import Page, PageEndpoint, PageRouter
 from barograph.site.series import ChartReader, asked_measure, asked_symbol, listed_contract
 from barograph.site.series_charts import Chart, days_text
 from barograph.site.series_documents import LIQUIDATIONS, days_from_query
@@ -46,15 +47,19 @@ def chart_image_routes(site: Site, charts: ChartReader, source: str) -> PageRout
         return await images.respond(request, key, document)
 
     @router.get(f"{CHART_FOLDER}{LIQUIDATIONS}.svg")
+    @_always_drawn
     async def read_liquidations(request: Request) -> Response:
         days = days_from_query(request.query_params)
         return await respond(request, days, lambda: charts.liquidations(days), source)
 
     @router.get(f"{CHART_FOLDER}{{symbol}}/{{measure}}.svg")
+    @_always_drawn
     async def read_measure(request: Request, **_: str) -> Response:
         symbol, measure = asked_symbol(request), asked_measure(request)
         days = days_from_query(request.query_params)
         name, read = listed_contract(site, symbol)
+        contracts = site.markets.contracts(site.board) or {}
+        symbol = symbol_of(contracts, contracts[symbol]) or symbol
         key = (name, symbol, measure, days)
         return await respond(
             request, key, lambda: charts.measure(name, symbol, measure, days), read
@@ -67,14 +72,28 @@ def chart_image_routes(site: Site, charts: ChartReader, source: str) -> PageRout
     return router
 
 
-def refused_image(status: int, message: str, *fields: tuple[bytes, bytes]) -> Response:
+def _always_drawn(read: PageEndpoint) -> PageEndpoint:
+    """200 also without data, because image proxies hide images with another status."""
+
+    async def respond(request: Request, **path: str) -> Response:
+        try:
+            return await read(request, **path)
+        except (TemporarilyUnavailable, UpstreamUnavailable) as error:
+            return refused_image(200, error.message, cached=(b"cache-control", ONE_MINUTE))
+
+    return respond
+
+
+def refused_image(
+    status: int, message: str, *fields: tuple[bytes, bytes], cached: tuple[bytes, bytes] = NO_STORE
+) -> Response:
     """The image of a request that failed; it says why."""
     drawn = empty_chart("", "Chart", message, "unavailable")
     body = image(drawn, ImageText(SITE_NAME, (message, NOTICE)), _style()).encode()
     response = Response(body, status)
     length = (b"content-length", b"%d" % len(body))
     response.raw_headers = [
-        *((b"content-type", SVG), length, NO_STORE, NOSNIFF, *_policy(), *CORS, *fields)
+        *((b"content-type", SVG), length, cached, NOSNIFF, *_policy(), *CORS, *fields)
     ]
     return response
 

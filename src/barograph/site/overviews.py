@@ -179,5 +179,6 @@ def _bound(site: Site, heard_at: int | None, now: int) -> int | None:
 
 async def _by_hour(charts: ChartReader, found: LiquidationDays, chosen: DayFacts) -> Chart | Markup:
     if chosen.key == "latest":
-        return await charts.liquidations(1)
+        chart = await charts.liquidations(1)
+        return chart._replace(page=f"{LIQUIDATIONS_PAGE}#{chart.name}")
     return column_chart(found.hours, prefix="chart-yesterday", name=chosen.title)

@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from barograph.badges.documents import BADGE_FOLDER
 from barograph.kit.text import price, rate, usd
-from barograph.kit.timestamps import HOUR, MINUTE
+from barograph.markets.regime import EDGES_PCT
 from barograph.markets.samples import (
     DAYS,
     DEFAULT_DAYS,
@@ -18,9 +18,9 @@ from barograph.markets.samples import (
 )
 from barograph.markets.venues import VENUES, PriceKind
 from barograph.site.charts.columns import column_chart
-from barograph.site.charts.events import ChartEvent, Timeline, timeline
+from barograph.site.charts.events import REGIME_OF, ChartEvent, Timeline, timeline
 from barograph.site.charts.gauge import REGIME_BANDS
-from barograph.site.charts.lines import line_chart
+from barograph.site.charts.lines import every, line_chart
 from barograph.site.charts.svg import NOTHING
 from barograph.site.paths import HOME_PATH, MARKETS_FOLDER
 from barograph.site.series_documents import LIQUIDATIONS, data_path, image_path, liquidations_path
@@ -29,7 +29,8 @@ from barograph.site.templating import date_and_time
 _PRICES: Mapping[PriceKind, str] = {"last": "last trade", "mark": "mark price"}
 NOTES: Mapping[Measure, str] = {
     "funding": (
-        "Percent per 8 hours; if positive, longs pay shorts. The bands are those of the BTC regime."
+        "Percent per 8 hours; if positive, longs pay shorts. The lines are the edges of the BTC "
+        f"regime: {', '.join(f'{each:+g}' for each in EDGES_PCT)} %."
     ),
     "open-interest": (
         "Value of all open positions in USD, single-sided: each long and its short count once."
@@ -40,7 +41,7 @@ NOTES: Mapping[Measure, str] = {
     ),
 }
 _LIQUIDATED = (
-    "USD value of liquidated positions, all contracts. "
+    "USD value of liquidated positions, all contracts. One bar per {}. "
     "Hatched: less than {:g} % covered, or still in progress."
 )
 _SINCE = "We have tracked liquidations since {}. The exchange publishes no history of liquidations."
@@ -105,7 +106,7 @@ def measure_chart(
     return Chart(
         name=measure,
         title=title,
-        drawing=_line(series, title, json, time),
+        drawing=_line(series, title, json, time, tinted=symbol == REGIME_OF),
         period=_period(days, newest),
         latest=latest,
         json=json,
@@ -120,7 +121,7 @@ def measure_chart(
     )
 
 
-def _line(series: Series, title: str, data_url: str, time: Timeline) -> Markup:
+def _line(series: Series, title: str, data_url: str, time: Timeline, *, tinted: bool) -> Markup:
     measure = series.measure
     return line_chart(
         series,
@@ -128,6 +129,7 @@ def _line(series: Series, title: str, data_url: str, time: Timeline) -> Markup:
         name=title,
         unit=labels_of(measure, series.venue).unit,
         bands=REGIME_BANDS if measure == "funding" else (),
+        tinted=tinted,
         show=_SHOWN[measure],
         signed=measure == "funding",
         data_url=data_url,
@@ -138,7 +140,7 @@ def _line(series: Series, title: str, data_url: str, time: Timeline) -> Markup:
 def _note(series: Series) -> str:
     is_price = series.measure == "price"
     meaning = f"{price_unit(series.venue)}." if is_price else NOTES[series.measure]
-    return f"{meaning} {_sampled(series.interval)}"
+    return f"{meaning} One sample per {every(series.interval)}."
 
 
 def _latest(series: Series) -> tuple[str, int | None]:
@@ -188,14 +190,6 @@ def _origin_note(series: Series) -> str:
     return f"Dashed: {values} {source}, for times when we did not measure."
 
 
-def _sampled(interval: int) -> str:
-    if interval < HOUR:
-        return f"One sample every {interval // MINUTE} minutes."
-    if interval == HOUR:
-        return "One sample per hour."
-    return f"One sample every {interval // HOUR} hours."
-
-
 def liquidations_chart(
     series: LiquidationSeries,
     min_coverage_pct: float,
@@ -218,7 +212,7 @@ def liquidations_chart(
         latest=_recorded(series),
         json=json,
         csv=csv,
-        note=_LIQUIDATED.format(min_coverage_pct) + _moment_note(time),
+        note=_LIQUIDATED.format(every(series.interval), min_coverage_pct) + _moment_note(time),
         image=image_path(LIQUIDATIONS, days),
         page=f"{HOME_PATH}?days={days}#{LIQUIDATIONS}",
         days=days,

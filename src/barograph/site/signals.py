@@ -73,15 +73,6 @@ class ShownSignal(NamedTuple):
         return self.label != UNKNOWN
 
 
-class ListedChange(NamedTuple):
-    """A label in the list of changes; `until` is None for the last one."""
-
-    at: int
-    label: str
-    value: str
-    until: int | None
-
-
 class SignalHistory(NamedTuple):
     """The recorded labels of a signal, as its page shows them."""
 
@@ -89,7 +80,7 @@ class SignalHistory(NamedTuple):
     end: int
     ago: Sequence[tuple[str, SignalChange | None]]
     lanes: Sequence[Lane]
-    changes: Sequence[ListedChange]
+    changes: Sequence[SignalChange]
     """The most recent changes, newest first."""
 
     total: int
@@ -103,11 +94,10 @@ def shown_signal(method: Method, current: CurrentSignals, last: SignalChange | N
     expected = current.expected.get(method.key) if found is not None and label == UNKNOWN else None
     reasons = (None if found is None else found.basis, expected)
     since = last.at if last is not None and last.label == label else None
-    sentence = " ".join(method.explanation.partition("\n\n")[0].split())
     return ShownSignal(
         key=method.key,
         name=method.name,
-        sentence=sentence,
+        sentence=method.explanation[0],
         label=label,
         value=value,
         since=since,
@@ -149,18 +139,17 @@ def signal_history(
     The last label holds until `held_until`: now, or the last evaluation if that is not fresh.
     """
     start = now - HISTORY_DAYS * DAY
-    ends = [*(each.at for each in changes[1:]), None][: len(changes)]
-    listed, spans = [], []
-    for each, end in zip(changes, ends, strict=True):
-        listed.append(ListedChange(each.at, each.label, each.value, end))
-        until = min(now, held_until if end is None else end)
-        spans.append(Span(each.label, max(each.at, start), until))
+    ends = [*(each.at for each in changes[1:]), held_until]
+    spans = [
+        Span(each.label, max(each.at, start), min(now, end))
+        for each, end in zip(changes, ends, strict=False)
+    ]
     return SignalHistory(
         start=start,
         end=now,
         ago=[(words, label_at(changes, now - days * DAY, held_until)) for words, days in AGO],
         lanes=lanes(key, [span for span in spans if span.start < span.end], start, now),
-        changes=listed[::-1][:LISTED_CHANGES],
+        changes=changes[: -LISTED_CHANGES - 1 : -1],
         total=sum(each.at > start for each in changes),
     )
 
@@ -206,15 +195,12 @@ async def _list_page(site: Site, now: int) -> Page:
 
 async def _signal_page(site: Site, method: Method, now: int) -> Page:
     recorded, current = await _history(site, method, now), _current(site, now)
-    last = None
-    if recorded is not None and recorded.changes:
-        newest = recorded.changes[0]
-        last = SignalChange(method.key, newest.at, newest.label, newest.value)
+    last = recorded.changes[0] if recorded is not None and recorded.changes else None
     body = site.templates.render(
         "signal.html",
         here=SIGNALS_PAGE,
         signal=shown_signal(method, current, last),
-        explanation=method.explanation.split("\n\n"),
+        rules=method.explanation[1],
         recorded=recorded,
         days=HISTORY_DAYS,
         badge_path=f"{BADGE_FOLDER}signal/{method.key}.svg",

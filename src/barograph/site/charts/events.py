@@ -7,6 +7,9 @@ from barograph.kit.timestamps import DAY
 from barograph.markets.samples import STEPS
 from barograph.site.charts.svg import Box, instant, number, text_of
 
+REGIME_OF = "BTC"
+"""The coin whose charts show the regime and mark its changes."""
+
 MARK = 7
 """The width of a mark. Events that are closer share one."""
 

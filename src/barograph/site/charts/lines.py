@@ -36,8 +36,12 @@ PLOT = Box(48, 22, 313, 155)
 """The area of the values: the same in every chart, so that instants are below each other."""
 
 LABEL_SPACE = 5
-BAND_WITH_NAME = 13
-"""The least height of a band with room for its name."""
+NAME_HEIGHT = 13
+THINNEST_NAMED = 9
+"""The least height of a band that has its name; tails of letters may reach out of it."""
+
+NAME_STEP = 44
+"""How far apart the places are where a name may begin."""
 
 PRICE_DECIMALS = 10
 MOST_GAPS = 24
@@ -81,13 +85,15 @@ def line_chart(
     unit: str,
     show: Show,
     bands: Sequence[Band] = (),
+    tinted: bool = True,
     signed: bool = False,
     data_url: str = "",
     time: Timeline | None = None,
 ) -> Markup:
     """Draw one measure of one contract; a `signed` one always shows its sign.
 
-    Without a time axis it goes from the first sample to the last.
+    Bands that are not `tinted` are drawn as their edges only. Without a time
+    axis it goes from the first sample to the last.
     """
     points = [each._replace(value=drawable(each.value)) for each in series.points]
     values = [each.value for each in points if each.value is not None]
@@ -103,7 +109,8 @@ def line_chart(
     frame = Frame(prefix, name, description, SIZE, pointed)
     return drawing(
         frame,
-        *draw_bands(axes, bands),
+        _draw_bands(axes, bands) if tinted else "",
+        path("edge", "".join(_edges(axes, bands))),
         draw_gaps(axes, points),
         draw_axes(axes, unit),
         path("line", trace(_places(axes, _measured(points)))),
@@ -135,7 +142,7 @@ def described(series: Series, show: Show) -> str:
     return (
         f"From {instant(first)} to {instant(last)}, one sample every {every(series.interval)}. "
         f"Lowest {show(min(values))}, highest {show(max(values))}, last {show(values[-1])} at "
-        f"{instant(known[-1].at)}. {_samples(len(series.points))}, {missing or 'none'} missing"
+        f"{instant(known[-1].at)}. {len(series.points)} samples, {missing or 'none'} missing"
         f"{origin}."
     )
 
@@ -149,10 +156,6 @@ def every(interval: int) -> str:
     )
     count = interval // unit
     return word if count == 1 else f"{count} {word}s"
-
-
-def _samples(count: int) -> str:
-    return f"{count} sample{'' if count == 1 else 's'}"
 
 
 def draw_axes(axes: Axes, unit: str) -> str:
@@ -180,14 +183,25 @@ def draw_axes(axes: Axes, unit: str) -> str:
     )
 
 
-def draw_bands(axes: Axes, bands: Sequence[Band]) -> Iterator[str]:
-    """The visible parts of the bands."""
+def _room(axes: Axes, band: Band) -> Box:
+    """The visible part of a band."""
+    low, high = band.clipped(axes.scale.low, axes.scale.high)
+    return Box(axes.box.left, axes.y(high), axes.box.right, axes.y(low))
+
+
+def _draw_bands(axes: Axes, bands: Sequence[Band]) -> str:
+    rooms = [(band.label, _room(axes, band)) for band in bands]
+    return "".join(
+        path(f"band band-{label}", block(room.left, room.top, room.width, room.height))
+        for label, room in rooms
+        if room.height > 0
+    )
+
+
+def _edges(axes: Axes, bands: Sequence[Band]) -> Iterator[str]:
     for band in bands:
-        low, high = band.clipped(axes.scale.low, axes.scale.high)
-        if high > low:
-            top, height = axes.y(high), axes.y(low) - axes.y(high)
-            steps = block(axes.box.left, top, axes.box.width, height)
-            yield path(f"band band-{band.label}", steps)
+        if band.high is not None and axes.scale.low < band.high < axes.scale.high:
+            yield f"M{number(axes.box.left)} {number(axes.y(band.high))}H{number(axes.box.right)}"
 
 
 def draw_gaps(axes: Axes, points: Sequence[Point]) -> str:
@@ -245,32 +259,31 @@ def _last_dot(axes: Axes, points: Sequence[Point]) -> str:
 
 
 def _band_names(axes: Axes, bands: Sequence[Band], points: Sequence[Point]) -> Iterator[str]:
-    """The names of bands, each in a free corner of its band, if there is one."""
+    """The names of bands, each in a free spot of its band, if there is one."""
     places = [place for place in _places(axes, points) if place is not None]
+    named: list[Box] = []
     for band in bands:
-        low, high = band.clipped(axes.scale.low, axes.scale.high)
-        room = Box(axes.box.left, axes.y(high), axes.box.right, axes.y(low))
-        if room.height < BAND_WITH_NAME:
-            continue
-        corners = _corners(room, widest([band.label]) + 6)
-        corner = next((each for each in corners if _is_free(each, places)), None)
-        if corner is not None:
-            is_left = corner.left == room.left
-            x, anchor = (corner.left + 4, "") if is_left else (corner.right - 4, "end")
-            yield text(x, corner.bottom - 3, band.label, "band-name", anchor)
+        spots = _spots(_room(axes, band), widest([band.label]) + 6)
+        spot = next((each for each in spots if _is_free(each, places, named)), None)
+        if spot is not None:
+            named.append(spot)
+            yield text(spot.left + 4, spot.bottom - 3, band.label, "band-name")
 
 
-def _is_free(corner: Box, places: Sequence[Place]) -> bool:
-    """Whether the line through these places stays out of a corner."""
-    first = max(0, bisect_left(places, (corner.left,)) - 1)
-    near = places[first : bisect_left(places, (corner.right,)) + 1]
-    return not any(corner.meets(*stroke) for stroke in pairwise([*near, near[-1]]))
+def _is_free(spot: Box, places: Sequence[Place], named: Sequence[Box]) -> bool:
+    """Whether the line through these places, and other names, stay out of a spot."""
+    first = max(0, bisect_left(places, (spot.left,)) - 1)
+    near = places[first : bisect_left(places, (spot.right,)) + 1]
+    others = ((each[:2], each[2:]) for each in named)
+    return not any(spot.meets(*each) for each in (*pairwise([*near, near[-1]]), *others))
 
 
-def _corners(room: Box, width: float) -> Iterator[Box]:
-    for left in (room.left, room.right - width):
-        for top in (room.top, room.bottom - BAND_WITH_NAME):
-            yield Box(left, top, left + width, top + BAND_WITH_NAME)
+def _spots(room: Box, width: float) -> Iterator[Box]:
+    """Where a name may be, from left to right."""
+    lefts = range(round(room.left), round(room.right - width), NAME_STEP)
+    for left in lefts if room.height >= THINNEST_NAMED else ():
+        for top in (room.top, max(room.top, room.bottom - NAME_HEIGHT)):
+            yield Box(left, top, left + width, top + NAME_HEIGHT)
 
 
 def _gaps(points: Sequence[Point]) -> Iterator[tuple[int, int]]:
