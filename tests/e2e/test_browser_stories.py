@@ -207,7 +207,7 @@ def test_a_chart_tells_the_value_under_the_pointer(demo: Demo, browser: Browser)
         look.page.goto("/")
         rates, interest = look.page.locator("svg[data-series]").all()[:2]
         rates.hover()
-        expect(_readout(rates)).to_contain_text(re.compile(r"UTC: [+-]0\.\d+ % per 8 h$"))
+        expect(_readout(rates)).to_contain_text(re.compile(r"UTC: [+-]0\.\d+\s% per 8\sh$"))
         interest.hover()
         expect(_readout(interest)).to_contain_text(re.compile(r"UTC: \$\d+\.\d\dB$"))
         expect(_readout(rates)).not_to_contain_text("UTC:")

@@ -1,8 +1,11 @@
 """deploy/nginx.conf answers some errors itself; its texts are the service's own."""
 
+import re
+
 import pytest
 
 from barograph.badges.endpoints import refused_badge
+from barograph.discovery.files import DISCOVERY_PATHS, FEEDS
 from barograph.errors import BodyTooLong, PrivateError
 from barograph.feed.documents import FeedUnavailable
 from barograph.keys.endpoints import KEYS_ALLOW
@@ -12,7 +15,9 @@ from barograph.kit.request_limits import MAX_BODY_BYTES, QUERY_TOO_LONG
 from barograph.kit.wire import CodedErrorBody
 from barograph.material_change.query import ComparisonUnavailable
 from barograph.payments.refusals import PaymentPending, PaymentUnavailable
+from barograph.site.paths import MARKETS_CSV, PAGES
 from barograph.stances.documents import StanceUnavailable
+from barograph.web.health import HEALTH_PATHS
 from support.nginx import CONFIGURATION
 
 TEXT = CONFIGURATION.read_text().replace("\\'", "'")
@@ -51,3 +56,10 @@ def test_nginx_uses_the_limits_and_header_fields_of_the_service() -> None:
     for each in (*allowed, *limits, not_allowed.encode().decode()):
         assert each in TEXT
     assert f"client_max_body_size {MAX_BODY_BYTES // 1024}k;" in TEXT
+
+
+@pytest.mark.parametrize("path", [*PAGES[1:], MARKETS_CSV, *FEEDS, *DISCOVERY_PATHS, *HEALTH_PATHS])
+def test_nginx_logs_the_paths_of_the_service(path: str) -> None:
+    known = re.findall(r'"~(\^\(\?<barograph_(?:plain|file)>.+?)"  \$', TEXT)
+    found = [re.match(each.replace("?<b", "?P<b"), path) for each in known]
+    assert [each[1] for each in found if each is not None] == [path]

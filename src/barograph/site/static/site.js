@@ -303,7 +303,8 @@ function mark(chart, found, step) {
   else set(chart, "circle", "dot", { cx: x, cy: bottom - share * (bottom - top), r: 3.5 });
   const when = found.at.slice(0, 16).replace("T", " ");
   const readout = readoutOf(chart);
-  if (readout !== null) readout.textContent = `${when} UTC: ${valueText(found, chart.dataset)}`;
+  const text = `${when} UTC: ${valueText(found, chart.dataset)}`;
+  if (readout !== null) readout.textContent = text.replace(/(\d) (?=\D)/g, "$1\u00a0"); // no unit on the next line
 }
 
 // Draw or move the one shape of a kind.
@@ -328,19 +329,25 @@ function valueText({ at, origin, ...values }, dataset) {
     .filter(([, value]) => typeof value === "number" || value === null)
     .map(([name, value]) => [name.split("_"), value])
     .map(([[name, of], value]) => {
-      const number = value === null ? "unknown" : amount(value, of === "pct" ? { unit: "%" } : dataset);
+      const number = value === null ? "unknown" : of === "pct" ? coverage(value) : amount(value, dataset);
       return name === "value" ? number : `${name} ${number}`;
     })
     .join(", ");
   return origin === "backfilled" ? `${text}, exchange history` : text;
 }
 
+// Cut off, because 99.97 is not complete.
+function coverage(value) {
+  return `${Math.floor(10 * value) / 10} %`;
+}
+
 // As on the server: money is abbreviated, and a rate has its sign, which says who pays whom.
-function amount(value, { unit, sign = "auto", decimals = "0 2" }) {
+function amount(value, { unit, sign, decimals }) {
   if (unit === "USD") return usd(value);
   const [least, most] = decimals.split(" ").map(Number);
   const digits = { minimumFractionDigits: least, maximumFractionDigits: most, signDisplay: sign };
-  return `${value.toLocaleString("en", digits)} ${unit}`;
+  const rounded = Number(value.toFixed(most)) || 0; // never -0
+  return `${rounded.toLocaleString("en", digits)} ${unit}`;
 }
 
 function usd(value) {

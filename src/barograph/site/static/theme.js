@@ -34,8 +34,5 @@
   document.addEventListener("DOMContentLoaded", () => {
     apply(root.dataset.theme);
     document.getElementById("theme").addEventListener("change", choose);
-    // On a phone the navigation scrolls; show where we are.
-    const current = document.querySelector(".top nav [aria-current]");
-    if (current !== null) current.closest("ul").scrollLeft = current.offsetLeft - 48;
   });
 })();
