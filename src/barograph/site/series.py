@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
-from typing import Any, NamedTuple
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -144,9 +144,11 @@ def series_routes(site: Site, source: str) -> ApiRouter:
 
 
 _Answer = Callable[[Request, Form], Coroutine[Any, Any, Response]]
+_Described = tuple[str, type[WireModel], tuple[dict[str, Any], ...], dict[int, str | Schema]]
+"""The name of the JSON form, its body, its parameters and its errors."""
 
 
-def _route(router: ApiRouter, path: str, answer: _Answer, described: "_Described") -> None:
+def _route(router: ApiRouter, path: str, answer: _Answer, described: _Described) -> None:
     """Route a download in both forms."""
     name, body, parameters, errors = described
 
@@ -222,21 +224,13 @@ _DAYS = parameter(
 )
 
 
-class _Described(NamedTuple):
-    """A download in the interface description."""
-
-    operation_id: str
-    """Of the JSON form; that of the CSV form ends in `Table`."""
-
-    body: type[WireModel]
-    parameters: tuple[dict[str, Any], ...]
-    errors: dict[int, str | Schema]
-
-
-_LIQUIDATIONS = _Described(
-    "getLiquidations", RecordedLiquidations, (_DAYS,), {400: "Invalid days.", **_LIMITS}
+_LIQUIDATIONS: _Described = (
+    "getLiquidations",
+    RecordedLiquidations,
+    (_DAYS,),
+    {400: "Invalid days.", **_LIMITS},
 )
-_SERIES = _Described(
+_SERIES: _Described = (
     "getSeries",
     RecordedSeries,
     (_SYMBOL, _MEASURE, _DAYS),

@@ -1,7 +1,6 @@
 """`/signals`: every signal now, and a page with the history of each."""
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import NamedTuple
 
 from starlette.exceptions import HTTPException
@@ -45,7 +44,7 @@ class CurrentSignals(NamedTuple):
     market_at: int | None
     """The time of the last market reading."""
 
-    expected: Mapping[str, str] = MappingProxyType({})
+    expected: Mapping[str, str]
     """When signals that lack data are expected, by key."""
 
 

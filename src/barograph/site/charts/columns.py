@@ -1,6 +1,6 @@
 """Liquidations over time as stacked columns, longs below shorts (pure)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from markupsafe import Markup
 
@@ -27,6 +27,11 @@ JUST_BEGUN = "watching has just begun"
 COLUMN_SHARE = 0.76
 """How much of its interval a column fills; the rest is space."""
 
+Ends = Callable[[LiquidationColumn], tuple[float, float]]
+"""The lower and upper end of what is drawn of a column; nothing if they are equal."""
+
+NONE = (0.0, 0.0)
+
 
 def column_chart(
     series: LiquidationSeries,
@@ -51,18 +56,19 @@ def column_chart(
     description = f"Liquidations, {UNIT}. {_described(series, columns)}{event_words(time)}"
     pointed = pointing(PLOT, axes.ends, UNIT, data_url, newest=series.as_of)
     frame = Frame(prefix, name, description, SIZE, pointed)
+    hatched = f' fill="url(#{name_of(prefix)}-h)"'
+
+    def drawn(ends: Ends, share: float = COLUMN_SHARE) -> str:
+        return "".join(_blocks(axes, columns, series.interval, ends, share))
+
     return drawing(
         frame,
         _hatching(prefix),
-        path("gap", "".join(_unwatched(axes, columns, series.interval))),
+        path("gap", drawn(lambda each: (0.0, scale.high) if each.long_usd is None else NONE, 1.0)),
         draw_axes(axes, UNIT),
-        path("long", "".join(_blocks(axes, columns, series.interval, upper=False))),
-        path("short", "".join(_blocks(axes, columns, series.interval, upper=True))),
-        path(
-            "partial",
-            "".join(_partial(axes, columns, series.interval)),
-            f' fill="url(#{name_of(prefix)}-h)"',
-        ),
+        path("long", drawn(lambda each: (0.0, each.long_usd or 0.0))),
+        path("short", drawn(lambda each: (each.long_usd or 0.0, _total(each)))),
+        path("partial", drawn(lambda each: (0.0, _total(each)) if each.partial else NONE), hatched),
         _legend(PLOT),
         draw_events(time, PLOT, axes.x),
     )
@@ -116,38 +122,17 @@ def _hatching(prefix: str) -> str:
     )
 
 
-def _sides(axes: Axes, at: int, interval: int) -> tuple[float, float]:
-    """The left edge and width of a column."""
-    left, right = axes.x(at), axes.x(at + interval)
-    room = (right - left) * (1 - COLUMN_SHARE) / 2
-    return left + room, (right - left) - 2 * room
-
-
 def _blocks(
-    axes: Axes, columns: Sequence[LiquidationColumn], interval: int, *, upper: bool
+    axes: Axes, columns: Sequence[LiquidationColumn], interval: int, ends: Ends, share: float
 ) -> Iterator[str]:
+    """One block per column, between two amounts; it fills a share of the interval."""
     for column in columns:
-        if column.long_usd is None:
-            continue
-        low, high = (column.long_usd, _total(column)) if upper else (0.0, column.long_usd)
+        low, high = ends(column)
         if high > low:
-            left, width = _sides(axes, column.at, interval)
-            yield block(left, axes.y(high), width, axes.y(low) - axes.y(high))
-
-
-def _partial(axes: Axes, columns: Sequence[LiquidationColumn], interval: int) -> Iterator[str]:
-    for column in columns:
-        if column.partial and column.long_usd is not None:
-            left, width = _sides(axes, column.at, interval)
-            top = axes.y(_total(column))
-            yield block(left, top, width, axes.box.bottom - top)
-
-
-def _unwatched(axes: Axes, columns: Sequence[LiquidationColumn], interval: int) -> Iterator[str]:
-    for column in columns:
-        if column.long_usd is None:
             left, right = axes.x(column.at), axes.x(column.at + interval)
-            yield block(left, axes.box.top, right - left, axes.box.height)
+            room = (right - left) * (1 - share) / 2
+            top = axes.y(high)
+            yield block(left + room, top, right - left - 2 * room, axes.y(low) - top)
 
 
 def _legend(box: Box) -> str:

@@ -7,6 +7,7 @@ from markupsafe import Markup
 
 from barograph.kit.timestamps import HOUR
 from barograph.signals.records import UNKNOWN
+from barograph.site.charts.svg import number
 from barograph.status.rules import Condition
 
 STEP: Final = 5
@@ -33,14 +34,14 @@ class Cell(NamedTuple):
 
 def strip(cells: Sequence[Cell], label: str) -> Markup:
     """Draw cells from left to right; `label` describes them for screen readers."""
-    drawn = Markup().join(_drawn(number, cell) for number, cell in enumerate(cells))
+    drawn = Markup().join(_drawn(at, cell) for at, cell in enumerate(cells))
     return _STRIP.format(len(cells) * STEP - (STEP - WIDTH), HEIGHT, label, drawn)
 
 
-def _drawn(number: int, cell: Cell) -> Markup:
+def _drawn(at: int, cell: Cell) -> Markup:
     height = _HEIGHTS[cell.condition]
     name = cell.condition or "none"
-    return _CELL.format(name, number * STEP, HEIGHT - height, WIDTH, height, cell.text)
+    return _CELL.format(name, at * STEP, HEIGHT - height, WIDTH, height, cell.text)
 
 
 Tone = Literal["high-far", "high", "middle", "low", "low-far", "none"]
@@ -141,7 +142,7 @@ def _lane(label: str, tone: Tone, spans: Iterable[Span], start: int, end: int) -
     drawing = Markup(
         '<svg class="lane" viewBox="0 0 {} 1" preserveAspectRatio="none" role="img" '
         'aria-label="{}"><path class="{}" d="{}"/></svg>'
-    ).format(_number(width), words, tone, "".join(_bars(own, start, width)))
+    ).format(number(width), words, tone, "".join(_bars(own, start, width)))
     return Lane(label, tone, share, drawing)
 
 
@@ -166,18 +167,14 @@ def _bars(spans: Iterable[Span], start: int, width: float) -> Iterable[str]:
             right = max(right, ends)
             continue
         if left is not None:
-            yield _bar(left, min(right, width))
+            yield _bar(left, right)
         left, right = begins, ends
     if left is not None:
         yield _bar(left, min(right, width))
 
 
 def _bar(left: float, right: float) -> str:
-    return f"M{_number(left)} 0H{_number(right)}V1H{_number(left)}z"
-
-
-def _number(value: float) -> str:
-    return f"{value:.1f}".removesuffix(".0")
+    return f"M{number(left)} 0H{number(right)}V1H{number(left)}z"
 
 
 _LAST: Mapping[str, Tone] = {UNKNOWN: "none", NOT_RECORDED: "none"}
