@@ -19,7 +19,7 @@ from barograph.site.charts.image import ImageText, image, image_style
 from barograph.site.charts.lines import empty_chart
 from barograph.site.paths import CHART_FOLDER
 from barograph.site.responses import Page, PageEndpoint, PageRouter
-from barograph.site.series import ChartReader, asked_measure, asked_symbol, listed_contract
+from barograph.site.series import ChartReader, asked_series, listed_contract
 from barograph.site.series_charts import Chart, days_text
 from barograph.site.series_documents import LIQUIDATIONS, days_from_query
 from barograph.site.site import Site
@@ -55,8 +55,7 @@ def chart_image_routes(site: Site, charts: ChartReader, source: str) -> PageRout
     @router.get(f"{CHART_FOLDER}{{symbol}}/{{measure}}.svg")
     @_always_drawn
     async def read_measure(request: Request, **_: str) -> Response:
-        symbol, measure = asked_symbol(request), asked_measure(request)
-        days = days_from_query(request.query_params)
+        symbol, measure, days = asked_series(request)
         name, read = listed_contract(site, symbol)
         contracts = site.markets.contracts(site.board) or {}
         symbol = symbol_of(contracts, contracts[symbol]) or symbol

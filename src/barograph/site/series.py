@@ -120,8 +120,7 @@ def series_routes(site: Site, source: str) -> ApiRouter:
     reader = site.series
 
     async def answer(request: Request, form: Form) -> Response:
-        symbol, measure = asked_symbol(request), asked_measure(request)
-        days = days_from_query(request.query_params)
+        symbol, measure, days = asked_series(request)
         name, read_from = listed_contract(site, symbol)
 
         async def document() -> Document:
@@ -164,12 +163,16 @@ def _route(router: ApiRouter, path: str, answer: _Answer, described: _Described)
         return await answer(request, "csv")
 
 
-def asked_symbol(request: Request) -> str:
-    """The symbol in the path; raises `InvalidRequest`."""
+def asked_series(request: Request) -> tuple[str, Measure, int]:
+    """The symbol, measure and days of a request; raises `InvalidRequest` or `NotFound`."""
     symbol = normalized(request.path_params["symbol"])
     if symbol is None:
         raise InvalidRequest(RULE)
-    return symbol
+    given = request.path_params["measure"]
+    measure = next((each for each in MEASURES if each == given), None)
+    if measure is None:
+        raise NotFound(f"unknown measure; the measures are {', '.join(MEASURES)}")
+    return symbol, measure, days_from_query(request.query_params)
 
 
 def listed_contract(site: Site, symbol: str) -> tuple[ContractName, str]:
@@ -186,15 +189,6 @@ def listed_contract(site: Site, symbol: str) -> tuple[ContractName, str]:
     if symbol not in contracts:
         raise NotFound(f"unknown symbol {symbol}")
     return ContractName(reading.venue, contracts[symbol].contract), reading.source
-
-
-def asked_measure(request: Request) -> Measure:
-    """The measure in the path; raises `NotFound`."""
-    given = request.path_params["measure"]
-    for measure in MEASURES:
-        if measure == given:
-            return measure
-    raise NotFound(f"unknown measure; the measures are {', '.join(MEASURES)}")
 
 
 _TABLE: Schema = {

@@ -15,12 +15,12 @@ from barograph.site.charts.svg import (
     Frame,
     block,
     drawing,
-    instant,
     name_of,
     path,
     pointing,
     text,
 )
+from barograph.site.templating import date_and_time
 
 UNIT = "USD"
 JUST_BEGUN = "watching has just begun"
@@ -93,10 +93,10 @@ def _described(series: LiquidationSeries, columns: Sequence[LiquidationColumn]) 
     highest = max(watched, key=_total)
     end = columns[-1].at + series.interval
     return (
-        f"From {instant(columns[0].at)} to {instant(end)}, one column every "
+        f"From {date_and_time(columns[0].at)} to {date_and_time(end)}, one column every "
         f"{every(series.interval)}, longs below shorts. Total: longs {usd(longs)}, shorts "
-        f"{usd(shorts)}. Highest column: {usd(_total(highest))} from {instant(highest.at)}. Last "
-        f"column: {usd(_total(watched[-1]))} from {instant(watched[-1].at)}. "
+        f"{usd(shorts)}. Highest column: {usd(_total(highest))} from {date_and_time(highest.at)}. "
+        f"Last column: {usd(_total(watched[-1]))} from {date_and_time(watched[-1].at)}. "
         f"{_coverage(series, columns)}"
     )
 

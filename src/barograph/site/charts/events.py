@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from barograph.kit.timestamps import DAY
 from barograph.markets.samples import STEPS
-from barograph.site.charts.svg import Box, instant, number, text_of
+from barograph.site.charts.svg import Box, number, text_of
+from barograph.site.templating import date_and_time
 
 REGIME_OF = "BTC"
 """The coin whose charts show the regime and mark its changes."""
@@ -57,7 +58,7 @@ def draw_events(shown: Timeline, box: Box, x: Callable[[int], float]) -> str:
     line = ""
     if shown.moment is not None:
         steps = f"M{number(x(shown.moment))} {number(box.top)}V{number(box.bottom)}"
-        line = _titled("moment", steps, instant(shown.moment))
+        line = _titled("moment", steps, date_and_time(shown.moment))
     return line + "".join(_mark(group, box, x) for group in _groups(shown.events, x))
 
 
@@ -65,7 +66,8 @@ def event_words(shown: Timeline) -> str:
     """What is marked, for screen readers; empty if nothing is."""
     count = len(shown.events)
     events = f" {count} event{'' if count == 1 else 's'} marked." if count else ""
-    return events + ("" if shown.moment is None else f" A line marks {instant(shown.moment)}.")
+    line = "" if shown.moment is None else f" A line marks {date_and_time(shown.moment)}."
+    return events + line
 
 
 def _groups(
@@ -82,7 +84,7 @@ def _groups(
 
 
 def _mark(group: Sequence[ChartEvent], box: Box, x: Callable[[int], float]) -> str:
-    texts = [f"{instant(each.at)}: {each.text}" for each in group[-TEXTS_SHOWN:]]
+    texts = [f"{date_and_time(each.at)}: {each.text}" for each in group[-TEXTS_SHOWN:]]
     more = len(group) - TEXTS_SHOWN
     if more > 0:
         texts.insert(0, f"{more} earlier event{'' if more == 1 else 's'}")

@@ -52,15 +52,9 @@ def image_style(stylesheet: str) -> str:
 
 def _colours(stylesheet: str) -> tuple[dict[str, str], dict[str, str]]:
     """The variables in light and dark; those without `light-dark()` are only among the first."""
-    light: dict[str, str] = {}
-    dark: dict[str, str] = {}
-    for name, value in _VARIABLE.findall(stylesheet):
-        both = _BOTH.fullmatch(value)
-        if both is not None:
-            light[name], dark[name] = both.groups()
-        else:
-            light[name] = value
-    return light, dark
+    found = _VARIABLE.findall(stylesheet)
+    light = {name: _BOTH.sub(r"\1", value) for name, value in found}
+    return light, {name: both[2] for name, value in found if (both := _BOTH.fullmatch(value))}
 
 
 def _short(rules: str) -> str:

@@ -3,6 +3,7 @@
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from heapq import nlargest
 from itertools import pairwise
 from math import floor
 from typing import NamedTuple
@@ -22,7 +23,6 @@ from barograph.site.charts.svg import (
     Show,
     block,
     drawing,
-    instant,
     number,
     path,
     pointing,
@@ -30,6 +30,7 @@ from barograph.site.charts.svg import (
     trace,
     widest,
 )
+from barograph.site.templating import date_and_time
 
 SIZE = (320, 174)
 PLOT = Box(48, 22, 313, 155)
@@ -140,10 +141,10 @@ def described(series: Series, show: Show) -> str:
     backfilled = sum(point.is_backfilled for point in known)
     origin = f", {backfilled} from {LEGEND}" if backfilled else ""
     return (
-        f"From {instant(first)} to {instant(last)}, one sample every {every(series.interval)}. "
-        f"Lowest {show(min(values))}, highest {show(max(values))}, last {show(values[-1])} at "
-        f"{instant(known[-1].at)}. {len(series.points)} samples, {missing or 'none'} missing"
-        f"{origin}."
+        f"From {date_and_time(first)} to {date_and_time(last)}, one sample every "
+        f"{every(series.interval)}. Lowest {show(min(values))}, highest {show(max(values))}, "
+        f"last {show(values[-1])} at {date_and_time(known[-1].at)}. {len(series.points)} samples, "
+        f"{missing or 'none'} missing{origin}."
     )
 
 
@@ -206,16 +207,10 @@ def _edges(axes: Axes, bands: Sequence[Band]) -> Iterator[str]:
 
 def draw_gaps(axes: Axes, points: Sequence[Point]) -> str:
     """The longest gaps, as one shape."""
-    spans = [(axes.x(start), axes.x(end)) for start, end in _gaps(points)]
-    seen = sorted(
-        (span for span in spans if span[1] - span[0] >= SEEN_GAP),
-        key=lambda span: span[0] - span[1],
-    )
     box = axes.box
-    return path(
-        "gap",
-        "".join(block(left, box.top, right - left, box.height) for left, right in seen[:MOST_GAPS]),
-    )
+    spans = ((axes.x(end) - axes.x(start), axes.x(start)) for start, end in _gaps(points))
+    seen = (each for each in nlargest(MOST_GAPS, spans) if each[0] >= SEEN_GAP)
+    return path("gap", "".join(block(left, box.top, width, box.height) for width, left in seen))
 
 
 def _digits(measure: Measure, shown: str, *, signed: bool) -> Digits:

@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
-from barograph.kit.timestamps import iso_timestamp
-
 Show = Callable[[float], str]
 """Formats a value without its unit."""
 
@@ -172,12 +170,6 @@ def name_of(prefix: str) -> str:
 def text_of(words: str) -> str:
     """Words as XML; characters that XML does not allow become spaces."""
     return str(escape(_UNDRAWABLE.sub(" ", words)))
-
-
-def instant(at: int) -> str:
-    """An instant to the minute: `2026-11-06 16:39 UTC`."""
-    exact = iso_timestamp(at)
-    return f"{exact[:10]} {exact[11:16]} UTC"
 
 
 def widest(labels: Sequence[str]) -> float:
