@@ -134,7 +134,7 @@ def test_changes_lines_and_movers_come_from_the_record(service: Service) -> None
 
     assert "BTC 67,000.5 +11.7 % +0.0100 % $5.00B +25.0 % 61.5 %" in page.text
     assert "Movers Price BTC +11.7 % 67,000.5 Open interest BTC +25.0 % $5.00B" in page.text
-    assert "Funding per 8 h BTC +0.0100 % from +0.0400 Liquidated, last hour SOL" in page.text
+    assert "Funding per 8 h BTC -0.0300 pp +0.0100 % Liquidated, last hour SOL" in page.text
     assert "SOL $100 100 % longs 20:20\N{EN DASH}21:20 UTC, 100 % covered" in page.text
     assert "at least $10.00M. They compare with the hour recorded at 2026-11-05 21:00" in page.text
     lines = re.findall(r'class="spark (\w+)"', service.get("/").text)
@@ -371,7 +371,7 @@ def test_briefs_of_which_newer_ones_may_be_unknown_are_not_called_the_latest(
 
 
 def test_what_changed_is_there_for_those_who_come_back(service: Service) -> None:
-    listed = change(1, "contract.listed", contract="NEWUSDT", symbol="NEW")
+    listed = change(1, "contract.listed", contract="NEWUSDT", symbol="NEW", venue="bybit")
     asyncio.run(add_events(service.database, [listed]))
     service.refresh()
     last = len(service.rows("SELECT id FROM events"))
@@ -379,7 +379,7 @@ def test_what_changed_is_there_for_those_who_come_back(service: Service) -> None
     page = service.get("/").text
 
     assert f'data-last="{last}" data-events="/api/v1/events" hidden>' in page
-    row = rf'<li data-id="{last}">.* <a href="/markets/NEW">NEWUSDT was listed</a></li>'
+    row = rf'<li data-id="{last}">.* <a href="/markets/NEW">NEW perpetual listed on Bybit</a></li>'
     assert re.search(row, page)
 
 
