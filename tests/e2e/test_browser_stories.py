@@ -473,11 +473,36 @@ def test_a_visitor_who_comes_back_reads_what_changed(demo: Demo, browser: Browse
         assert look.problems == []
 
 
+NO_STORAGE = "Object.defineProperty(window, 'localStorage', { get() { throw new Error('no'); } })"
+_AT_FIRST = """new MutationObserver((_, observer) => {
+    if (document.body === null) return;
+    window.themeAtFirst = document.documentElement.dataset.theme;
+    observer.disconnect();
+}).observe(document, { childList: true, subtree: true });"""
+
+
+@pytest.mark.parametrize("is_kept", [True, False], ids=["kept", "storage is blocked"])
+def test_a_chosen_theme_is_applied_before_anything_is_drawn(
+    demo: Demo, browser: Browser, *, is_kept: bool
+) -> None:
+    with looking(browser, demo.base_url) as look:  # the system's theme is light
+        look.page.add_init_script(_AT_FIRST if is_kept else f"{NO_STORAGE}; {_AT_FIRST}")
+        look.page.goto("/pricing")
+        control, colours = look.page.get_by_label("Theme"), {}
+        expect(control).to_have_value("system")
+        for theme in ("dark", "light", "system"):
+            control.select_option(theme)
+            colours[theme] = look.page.evaluate("getComputedStyle(document.body).backgroundColor")
+            look.page.reload()
+            expect(control).to_have_value(theme if is_kept else "system")
+            assert look.page.evaluate("themeAtFirst") == (theme if is_kept else "system")
+        assert colours["dark"] != colours["light"] == colours["system"]
+        assert look.problems == []
+
+
 def test_a_browser_that_keeps_nothing_has_only_first_visits(demo: Demo, browser: Browser) -> None:
     with looking(browser, demo.base_url) as look:
-        look.page.add_init_script(
-            "Object.defineProperty(window, 'localStorage', { get() { throw new Error('no'); } })"
-        )
+        look.page.add_init_script(NO_STORAGE)
         for _ in range(2):
             look.page.goto("/", wait_until="networkidle")
             expect(look.page.locator("#visits")).to_be_hidden()

@@ -135,8 +135,11 @@ def test_changes_lines_and_movers_come_from_the_record(service: Service) -> None
 
     assert "BTC 67,000.5 +11.7 % +0.0100 % $5.00B +25.0 % 61.5 %" in page.text
     assert "Movers Price BTC +11.7 % 67,000.5 Open interest BTC +25.0 % $5.00B" in page.text
-    assert "Funding per 8 h BTC -0.0300 pp +0.0100 % Liquidated, last hour SOL" in page.text
-    assert "SOL $100 100 % longs 20:20\N{EN DASH}21:20 UTC, 100 % covered" in page.text
+    assert (
+        "Funding per 8 h BTC -0.0300 pp +0.0100 % Liquidated, last hour SOL $100 100 % longs"
+        in page.text
+    )
+    assert "Liquidations: 20:20\N{EN DASH}21:20 UTC, 100 % covered." in page.text
     assert (
         "pp are percentage points. They compare with the hour recorded at 2026-11-05 21:00"
         in page.text
@@ -149,7 +152,7 @@ def test_the_reasons_to_trust_it_are_live(service: Service) -> None:
     text = look(service).text
 
     assert "Signed record 0 entries, last signed checkpoint confirmed at 21:20 UTC." in text
-    assert "A market reading older than 30 s is marked stale, never shown as current." in text
+    assert "Prices and funding older than 30 s are marked stale, never shown as current." in text
     service.clock.pass_seconds(30)
     assert "Status down Market data has been stale since 21:20 UTC." in look(service).text
 
@@ -313,7 +316,7 @@ def test_what_is_free_and_what_is_sold_stands_at_the_top(service: Service) -> No
 
     assert page.text.startswith("Barograph: the state of the crypto market, measured Skip")
     first, _, _ = page.text.partition("BTC is at 67,000.5 USDT.")
-    assert "Free, also as an API; only Feed, our recorded stances, is paid. Pricing" in first
+    assert "Free, also as an API; only our recorded stances are paid. Pricing" in first
 
 
 def test_every_signal_is_there_also_when_it_is_too_old(service: Service) -> None:

@@ -21,15 +21,15 @@ from barograph.site.status_pages import (
 )
 from barograph.site.templating import duration_text
 from barograph.status.incidents import ConditionCount, Incident, StatusHistory
-from barograph.status.rules import Check, Condition, ServiceStatus
+from barograph.status.rules import Check, CheckStatus, Condition, ServiceStatus
 from support.clock import START
 
 NOTHING = StatusHistory(START, (), (), {})
 
 
-def status(feed: dict[str, Any] | None = None, **checks: Condition) -> ServiceStatus:
+def status(feed: dict[str, Any] | None = None, **checks: CheckStatus) -> ServiceStatus:
     """A status with these checks, named with underscores; the API is ok."""
-    conditions: dict[str, Condition] = {"market_feed": "ok", **checks}
+    conditions: dict[str, CheckStatus] = {"market_feed": "ok", **checks}
     found = [
         Check(name=name.replace("_", "-"), status=condition, detail=f"{name} detail")
         for name, condition in conditions.items()
@@ -140,15 +140,11 @@ def cells(drawing: str) -> list[tuple[str, str]]:
 
 
 def test_without_any_record_every_cell_says_so_and_there_is_no_percentage() -> None:
-    old = NOTHING._replace(counts=[ConditionCount("day", "api", START - 99 * DAY, 1, 0, 0)])
-    day, months = uptime_strips(old, ["api", "limits"])["api"]
+    (day,) = uptime_strips(NOTHING, ["api"])["api"]
 
-    assert [len(cells(each.drawing)) for each in (day, months)] == [24, 60]
-    assert {name for name, _ in cells(day.drawing) + cells(months.drawing)} == {"none"}
+    assert [name for name, _ in cells(day.drawing)] == 24 * ["none"]
     assert cells(day.drawing)[-1] == ("none", "21:00\N{EN DASH}22:00 UTC: nothing recorded")
-    assert cells(months.drawing)[-1] == ("none", "6 Nov: nothing recorded")
-    assert (day.uptime, months.uptime) == ("nothing recorded", "nothing recorded")
-    assert (day.period, months.period) == ("Last 24 hours", "Last 60 days")
+    assert (day.period, day.uptime) == ("Last 24 hours", "nothing recorded")
 
 
 def test_each_cell_is_the_worst_of_its_time_and_says_how_long_it_was_what() -> None:
@@ -176,6 +172,7 @@ def test_each_cell_is_the_worst_of_its_time_and_says_how_long_it_was_what() -> N
     ]
     assert last_day.uptime == "ok for 92.14 % of 2 h 20 min recorded"
     assert cells(months.drawing)[0] == ("down", "8 Sep: 23 h 59 min ok, 1 min down")
+    assert (months.period, len(cells(months.drawing))) == ("Last 60 days", 60)
     assert months.uptime == "ok for 99.95 % of 1 d 16 h recorded"
     label = ET.fromstring(months.drawing).get("aria-label")
     assert label == "API, last 60 days, oldest first: 1 day ok, 1 day down, 58 days not recorded"
@@ -271,6 +268,7 @@ def test_every_part_that_people_know_comes_before_the_other_checks() -> None:
     ("found", "words"),
     [
         (status(), "All components are working."),
+        (status(cross_venue="warming_up"), "All components are working; 1 warming up."),
         (status(market_feed="down"), "The market data is incomplete."),
         (status({"last_update": None}, market_feed="down"), "We have no market data yet."),
         (

@@ -112,13 +112,17 @@ def components(status: ServiceStatus) -> list[Component]:
 
 def headline(status: ServiceStatus) -> str:
     """What fails, in one sentence; the home page and `/status` say the same."""
-    failing = [each for each in components(status) if each.condition in ("degraded", "down")]
+    parts = components(status)
+    failing = [each for each in parts if each.condition in ("degraded", "down")]
     down = {each.name for each in failing if each.condition == "down"}
     said = [_stale_text(status)] if "market-feed" in down else []
     if "database" in down:
         said.append("The database is unavailable.")
-    if said or not failing:
-        return " ".join(said) or "All components are working."
+    if said:
+        return " ".join(said)
+    if not failing:
+        starting = sum(each.condition == "warming_up" for each in parts)
+        return f"All components are working{f'; {starting} warming up' if starting else ''}."
     more = f" and {len(failing) - _NAMED} more" if len(failing) > _NAMED else ""
     return f"Affected: {', '.join(each.title for each in failing[:_NAMED])}{more}."
 
@@ -172,14 +176,13 @@ def recorded_time(record: StatusHistory) -> str:
 
 
 def uptime_strips(record: StatusHistory, names: Iterable[str]) -> dict[str, list[UptimeStrip]]:
-    """The history of each component that has one, by hours and by days."""
+    """The history of each component by hours and, if they say more, by days."""
     found = {(each.resolution, each.name, each.at): each for each in record.counts}
-    recorded = {each.name for each in record.counts}
-    return {
-        name: [_strip(resolution, name, found, record.now) for resolution in SPANS]
-        for name in names
-        if name in recorded
-    }
+    strips = {}
+    for name in names:
+        hours, days = (_strip(each, name, found, record.now) for each in SPANS)
+        strips[name] = [hours] if hours.uptime == days.uptime else [hours, days]
+    return strips
 
 
 def incidents(record: StatusHistory, now: int) -> list[ShownIncident]:
