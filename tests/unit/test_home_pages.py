@@ -124,9 +124,11 @@ def test_a_regime_that_was_not_judged_recently_is_unknown() -> None:
 
 def test_funding_is_brought_to_eight_hours_and_zero_is_a_number() -> None:
     four_hourly = changed(ETH, funding_interval_hours=4)
-    btc, eth, sol = now_of(a_view(BTC, four_hourly, SOL)).assets
+    assets = now_of(a_view(BTC, four_hourly, SOL)).assets
 
-    assert (btc.funding_8h_pct, eth.funding_8h_pct, sol.funding_8h_pct) == (0.01, -0.025, 0.0)
+    assert [figures_of(each, "", {})[1].text for each in assets] == [
+        *("+0.0100 %", "-0.0250 %", "+0.0000 %")
+    ]
 
 
 def test_a_share_of_accounts_that_is_unknown_or_old_is_none_and_zero_is_a_share() -> None:
@@ -142,7 +144,7 @@ def test_a_share_of_accounts_that_is_unknown_or_old_is_none_and_zero_is_a_share(
 def test_an_asset_that_is_not_listed_has_nothing_but_its_name() -> None:
     now = now_of(a_view(ETH, PEPE))
 
-    assert now.assets[0] == Asset("BTC", None, None, None)
+    assert now.assets[0] == Asset("BTC", None)
     assert now.assets[1].contract == ETH
 
 
@@ -242,7 +244,7 @@ def test_a_figure_has_its_change_and_its_week_and_says_what_is_unknown() -> None
     assert (funding.text, funding.tint, funding.line) == ("+0.0100 %", "tint-0", "")
     assert (interest.text, interest.change) == ("$5.00B", UNKNOWN)
     assert (long.text, long.change) == ("61.5 %", "")
-    assert {each.text for each in figures_of(Asset("SOL", None, None, None), "", {})} == {UNKNOWN}
+    assert {each.text for each in figures_of(Asset("SOL", None), "", {})} == {UNKNOWN}
 
 
 def test_the_line_of_liquidations_leaves_out_hours_that_were_not_covered() -> None:

@@ -34,8 +34,7 @@ class Asset(NamedTuple):
 
     symbol: str
     contract: Perpetual | None
-    funding_8h_pct: float | None
-    long_account_pct: float | None
+    long_account_pct: float | None = None
     change: DayChange = DayChange()
 
 
@@ -103,23 +102,21 @@ def market_now(view: MarketView, counted: LiquidationTotals | None) -> MarketNow
         UpstreamUnavailable: none of BTC, ETH and SOL is known.
     """
     until = market_state_document(view).until
-    if view.lacks_liquidations:
+    limit = view.limits.liquidations
+    if view.lacks_liquidations or counted is None or not is_fresh(counted.as_of, limit, view.now):
         counted = None
-    if counted is not None and not is_fresh(counted.as_of, view.limits.liquidations, view.now):
-        counted = None
-    if counted is not None:
-        until = min(until, counted.as_of + view.limits.liquidations)
+    else:
+        until = min(until, counted.as_of + limit)
     regime, liquidated = view.regime, view.liquidations
     first_at = None if counted is None else _total_at(counted, view)
     assets = tuple(_asset(view, symbol) for symbol in MAJORS)
-    btc = assets[0]
     return MarketNow(
         as_of=view.perpetuals.as_of,
         until=until,
         reading_until=view.until,
         source=view.perpetuals.source,
-        headline=_headline(btc),
-        lead=_lead(btc, regime, liquidated),
+        headline=_headline(assets[0]),
+        lead=_lead(assets[0], regime, liquidated),
         label="unknown" if regime is None else regime.label,
         funding_8h_pct=None if regime is None else regime.funding_8h_pct,
         price_heading=price_heading(view.perpetuals.venue),
@@ -137,9 +134,13 @@ def market_now(view: MarketView, counted: LiquidationTotals | None) -> MarketNow
 def figures_of(asset: Asset, heading: str, weeks: Weeks) -> list[Figure]:
     """The numbers of an asset; `heading` is that of its price."""
     contract, change, week = asset.contract, asset.change, weeks.get(asset.symbol, {})
-    last = None if contract is None else contract.last_price
-    interest = None if contract is None else contract.open_interest_usd
-    funding, long = asset.funding_8h_pct, asset.long_account_pct
+    last, funding, interest = (
+        (None, None, None)
+        if contract is None
+        else (contract.last_price, contract.funding_8h_pct, contract.open_interest_usd)
+    )
+
+    long = shown(asset.long_account_pct, "{:.1f} %".format)
 
     def line(measure: Measure) -> Markup:
         return sparkline(week.get(measure, ()))
@@ -154,7 +155,7 @@ def figures_of(asset: Asset, heading: str, weeks: Weeks) -> list[Figure]:
             *("Open interest", shown(interest, usd), ""),
             *(*_moved(change.open_interest_pct), line("open-interest")),
         ),
-        Figure("Long accounts", shown(long, "{:.1f} %".format), "", "", "", line("long-accounts")),
+        Figure("Long accounts", long, "", "", "", line("long-accounts")),
     ]
 
 
@@ -210,15 +211,10 @@ def _moved_to(level: str, percent: float | None, within: str = "") -> str:
 def _asset(view: MarketView, symbol: str) -> Asset:
     contract = view.by_name.get(symbol)
     if contract is None:
-        return Asset(symbol, None, None, None)
+        return Asset(symbol, None)
     share = view.share(contract.contract)
-    return Asset(
-        symbol,
-        contract,
-        contract.funding_8h_pct,
-        None if share is None else share.long_account_pct,
-        day_change(view, contract),
-    )
+    long = None if share is None else share.long_account_pct
+    return Asset(symbol, contract, long, day_change(view, contract))
 
 
 def _liquidated_note(

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from markupsafe import Markup, escape
 
+from barograph.kit.text import coverage
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.site.charts.strips import Cell, strip
 from barograph.site.templating import clock_time, date_and_time, duration_text, unbroken
@@ -190,12 +191,6 @@ def incidents(record: StatusHistory, now: int) -> list[ShownIncident]:
     return [_shown(each, record.last_at.get(each.name), now) for each in record.incidents]
 
 
-def percent_text(part: int, whole: int) -> str:
-    """A share in percent, truncated, so that only the whole is 100 %."""
-    hundredths = part * 10_000 // whole
-    return f"{hundredths / 100:g} %"
-
-
 def _strip(
     resolution: Resolution,
     name: str,
@@ -243,7 +238,7 @@ def _uptime(counts: Sequence[ConditionCount]) -> str:
     ok = sum(each.ok for each in counts)
     if recorded * MINUTE < HOUR:  # too little for a percentage
         return f"ok in {ok} of {_plural(recorded, 'recorded minute')}"
-    return f"ok for {percent_text(ok, recorded)} of {duration_text(recorded * MINUTE)} recorded"
+    return f"ok for {coverage(100 * ok / recorded)} of {duration_text(recorded * MINUTE)} recorded"
 
 
 def _plural(count: int, noun: str) -> str:
