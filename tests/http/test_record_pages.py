@@ -340,7 +340,10 @@ def test_home_says_how_much_is_signed_or_that_it_cannot_be_confirmed(
     history.service.clock.pass_seconds(60)
     history.ask(RECORD)
 
-    assert b"We can't confirm the record now." in history.ask("/").body
+    assert (
+        b"We can't confirm the record: the history cannot be read or signed since"
+        in history.ask("/").body
+    )
 
 
 @EVERY_PAGE
