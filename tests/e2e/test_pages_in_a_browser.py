@@ -71,7 +71,7 @@ CONTENT = {
     "record-of-a-kind": {"tbody td.digest": 50},
     "developers": {".group > summary": 10, "#limits": 1, "pre code": 5},
     "docs": {".banner a": 1},
-    "status": {"li[data-part] .pill": 10, ".strip": 20},
+    "status": {"li[data-part] .pill": 10, ".strip": 10},
     "pricing": {".price": 3, "tbody tr": 5},
     "not-found": {"h1:text-is('Not found')": 1, "main a": 4},
     "link-not-usable": {"main a": 1},
