@@ -49,7 +49,7 @@ def test_briefs_are_listed_newest_first_and_escaped(site: SiteService) -> None:
     text = site.look("/briefs").text
 
     assert text.index("Newer") < text.index("Funding is high") < text.index("Fees & <b>spreads</b>")
-    assert "2026-11-06 21:19 UTC · note · BTC, ETH" in text
+    assert "2026-11-06 21:19 UTC · Note · BTC, ETH" in text
     assert "A summary with <i>marks</i>." in text
 
 
@@ -91,10 +91,12 @@ def test_a_category_and_a_coin_have_pages_of_their_own(archive: SiteService) -> 
     assert "46 briefs about BTC · page 1 of 3" in coin.text
     assert coin.relations["next"] == "/briefs/coin/BTC?page=2"
     assert coin.relations["canonical"] == f"{BASE_URL}/briefs/coin/BTC"
-    assert "23 briefs in funding about BTC · page 2 of 2" in both.text
+    assert "23 briefs in Funding about BTC · page 2 of 2" in both.text
     assert len(headlines(both)) == 3
     assert "0 briefs about SOL" in none.text
     assert "No brief matches." in none.text
+    shown = {each for each in coin.targets if "category=" in each}
+    assert shown == {f"/briefs/coin/BTC?category={each}" for each in ("funding", "rates")}
 
 
 @pytest.mark.parametrize(
@@ -111,6 +113,14 @@ def test_other_addresses_of_a_list_lead_to_its_page(site: SiteService, old: str,
     answer = site.ask(old)
 
     assert (answer.status_code, answer.headers["location"]) == (308, new)
+    assert answer.headers["cache-control"] == "public, max-age=3600"
+
+
+@pytest.mark.parametrize("path", [f"/briefs/{FOUND.slug}/1", "/briefs/category/funding"])
+def test_a_slash_at_the_end_leads_to_the_page_without_it(site: SiteService, path: str) -> None:
+    answer = site.ask(f"{path}/")
+
+    assert (answer.status_code, answer.headers["location"]) == (308, path)
 
 
 @pytest.mark.parametrize(
@@ -145,12 +155,12 @@ def test_an_updated_brief_keeps_its_address_and_its_earlier_text(site: SiteServi
         if each["title"] == UPDATE.headline
     )
 
-    assert "Funding is higher Updated 2026-11-06 21:20 UTC (1 update since" in now.text
-    assert "Earlier versions (1)" in now.text
+    assert "Funding is higher Updated 2026-11-06 21:20 UTC, first published 2026-" in now.text
+    assert "Earlier versions" in now.text
     assert f"/briefs/{FOUND.slug}/1" in now.targets
     assert "This is version 1 of 2." in before.text
     assert before.relations["canonical"] == f"{BASE_URL}/briefs/{FOUND.slug}"
-    assert "Updated 2026-11-06 21:20 UTC (1 update)" in site.look("/briefs").text
+    assert "Updated 2026-11-06 21:20 UTC · Funding" in site.look("/briefs").text
     dates = [iso_timestamp(each) for each in (FOUND.published_at, START)]
     assert [item["date_published"], item["date_modified"]] == dates
     for name, date in zip(("datePublished", "dateModified"), dates, strict=True):
@@ -212,7 +222,7 @@ def test_a_brief_shows_its_body_and_where_it_comes_from(site: SiteService) -> No
     assert "Text with <script>alert(1)</script> and a link." in note.text
     assert "https://example.com/" in note.targets
     assert "Written by the operator of this instance" in note.text
-    assert "Rule funding-extreme Data from 2026-11-06 20:20 UTC" in found.text
+    assert "Rule Funding extreme Measured time 2026-11-06 20:20 UTC" in found.text
     assert FOUND.inputs_digest in found.text
     assert {"/briefs/category/funding", "/briefs/coin/BTC", "/briefs/coin/ETH"} <= set(
         found.targets

@@ -82,8 +82,8 @@ class Archive:
 
         return self._runner.run(self._database.read(work))
 
-    def written(self) -> dict[str, list[Written]]:
-        return self._runner.run(self._database.read(written_by_key))
+    def written(self, since: int = 0) -> dict[str, list[Written]]:
+        return self._runner.run(self._database.read(lambda tx: written_by_key(tx, since)))
 
     def execute(self, sql: str) -> None:
         async def work(tx: Transaction) -> None:
