@@ -248,7 +248,7 @@ def test_a_brief_can_be_cited_with_its_time_its_source_and_the_notice(site: Site
     page = site.look(f"/briefs/{FOUND.slug}")
 
     assert (
-        f"“Funding is high”, Barograph, 2026-11-06 21:19:00 UTC (test venue). "
+        f"“Funding is high”, Barograph, 2026-11-06 21:19 UTC. Source: test venue. "
         f"{BASE_URL}/briefs/{FOUND.slug} · Information only, not financial advice."
     ) in page.text
     assert {"citation", "address", "inputs"} == set(page.copied)

@@ -47,9 +47,7 @@ class Lists:
         offset: int = 0,
         count: int = 100,
     ) -> BriefsPage:
-        return self.read(
-            lambda tx: briefs_page(tx, category, coin, offset, count)
-        )
+        return self.read(lambda tx: briefs_page(tx, category, coin, offset, count))
 
     def around(self, brief: Brief) -> Neighbours:
         return self.read(lambda tx: brief_neighbours(tx, brief))

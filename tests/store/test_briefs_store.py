@@ -187,6 +187,9 @@ def test_what_each_rule_wrote_about_a_subject_is_known_oldest_first(archive: Arc
         ],
         "outage:other": [Written("d", 1, START - 1, START - 1)],
     }
+    assert archive.written(since=START + 2) == {
+        "outage:market-data": [Written("b", 1, START + 9, START + 9)]
+    }
 
 
 def test_an_update_keeps_every_earlier_text_once_however_often_it_is_written(

@@ -194,7 +194,7 @@ def test_a_mark_price_in_usd_is_named_as_such() -> None:
     seen = moving(1_200, 100)
     elsewhere = changed(seen.majors["BTC"], price_kind="mark", quote="USD")
     (draft,) = open_interest_move(seen._replace(majors={"BTC": elsewhere}))
-    assert "The mark price changed by +0.00 %" in draft.sentence
+    assert "The mark price changed by +0.0 %" in draft.sentence
     assert draft.sentence.endswith(" USD.")
 
 

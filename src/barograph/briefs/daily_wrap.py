@@ -19,6 +19,7 @@ MIN_HOURS = 12
 """A day with fewer recorded hours gets no wrap."""
 
 COMPLETE_PCT = 100
+NOT_CITED = ("recorded_coins", "volatility_pct")
 
 
 class _Liquidated(NamedTuple):
@@ -69,11 +70,11 @@ def wrap_key(at: int) -> str:
 
 
 def daily_wrap(evidence: MarketEvidence) -> Iterator[Draft]:
-    """The UTC day before, from its first to its last recorded hour, written from 00:05 UTC on.
+    """A daily wrap covers one UTC day, from its first to its last recorded hour.
 
-    A change of open interest is measured in coins. Liquidations count if we covered enough of the
-    day, and are compared with the day before it. A day with fewer than 12 recorded hours is left
-    out.
+    It is written from 00:05 UTC on. A change of open interest is measured in coins. Liquidations
+    count if we covered enough of the day, and are compared with the day before it. A day with fewer
+    than 12 recorded hours is left out.
     """
     at, newest = evidence.reading.as_of, evidence.trailing.newest_liquidation_hour
     start = _wrapped_day(at)
@@ -133,7 +134,7 @@ def _numbers(evidence: MarketEvidence, day: _Day) -> list[tuple[str, str, str]]:
         (
             "BTC open interest",
             _known(last.open_interest_usd, usd),
-            _change(first.open_interest_coins, last.open_interest_coins, " in coins"),
+            _change(first.open_interest_coins, last.open_interest_coins, "% in coins"),
         ),
         (
             "BTC long accounts",
@@ -177,15 +178,12 @@ def _inputs(day: _Day) -> dict[str, Json]:
 
 
 def _ends(hour: Hour) -> dict[str, Json]:
-    return {
+    members = hour._asdict() | {
         "at": iso_timestamp(hour.at),
-        "last_price": hour.last_price,
-        "funding_8h_pct": hour.funding_8h_pct,
-        "open_interest_usd": hour.open_interest_usd,
         "open_interest_coins": hour.open_interest_coins,
-        "long_account_pct": hour.long_account_pct,
         "is_backfilled": bool(hour.is_backfilled),
     }
+    return {name: members[name] for name in members if name not in NOT_CITED}
 
 
 def _price(evidence: MarketEvidence, base: str, day: _Day) -> tuple[str, str]:
@@ -199,13 +197,16 @@ def _known(value: float | None, write: Callable[[float], str]) -> str:
     return UNKNOWN if value is None else write(value)
 
 
-def _change(before: float | None, after: float | None, unit: str = "") -> str:
+def _change(before: float | None, after: float | None, unit: str = "%") -> str:
     if before is None or before <= 0 or after is None:
         return UNKNOWN
-    return f"{change_pct(before, after):+z.1f} %{unit}"
+    return _signed(change_pct(before, after), 1, unit)
 
 
 def _points(before: float | None, after: float | None, decimals: int) -> str:
-    if before is None or after is None:
-        return UNKNOWN
-    return f"{after - before:+z.{decimals}f} points"
+    return UNKNOWN if before is None or after is None else _signed(after - before, decimals)
+
+
+def _signed(change: float, decimals: int, unit: str = "points") -> str:
+    shown = f"{change:+z.{decimals}f}"
+    return f"{shown} {unit}" if float(shown) else "unchanged"

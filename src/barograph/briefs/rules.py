@@ -119,14 +119,14 @@ def open_interest_move(evidence: MarketEvidence) -> Iterator[Draft]:
         moved = change_pct(before.last_price, now.last_price)
         if abs(moved) > CONSTANT_PRICE_PCT or abs(coins) < OPEN_INTEREST_MOVE_PCT:
             continue
-        way = "up" if coins > 0 else "down"
+        way, verb = ("up", "rose") if coins > 0 else ("down", "fell")
         yield Draft(
             subject=base.lower(),
             headline=f"{base} open interest {way} {abs(coins):.1f} % in 24 hours, "
             f"price {moved:+z.1f} %",
-            sentence=f"Measured in coins, {base} open interest changed by {coins:+.1f} % in 24 "
-            f"hours; it is now {usd(now.open_interest_usd)} (one-sided). The {now.price_kind} "
-            f"price changed by {moved:+z.2f} % to {price(now.last_price)} {now.quote}."
+            sentence=f"Measured in coins, {base} open interest {verb} by {abs(coins):.1f} % in 24 "
+            f"hours, to {usd(now.open_interest_usd)} (one-sided). The {now.price_kind} "
+            f"price changed by {moved:+z.1f} % to {price(now.last_price)} {now.quote}."
             f"{_basis([before])}",
             coins=[base],
             window=(before.at, at),

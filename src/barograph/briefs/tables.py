@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 
-from barograph.kit.json import Json, canonical
+from barograph.kit.json import Json
 from barograph.kit.text import coverage, price, rate, usd
 from barograph.kit.timestamps import SECOND, day_text, time_text
 
@@ -53,12 +53,19 @@ LABELS = {
 """Inputs whose own names are not their names in words."""
 
 UNKNOWN = "\N{EN DASH}"
+_HUNDREDTHS = "{:z.2f} %".format
 _PERCENT: dict[str, Callable[[float], str]] = {
     "before_funding_rate_pct": rate,
+    "before_slope_pct": _HUNDREDTHS,
     "coins_change_pct": "{:+z.1f} %".format,
+    "flow_5d_pct": _HUNDREDTHS,
     "funding_8h_pct": rate,
     "funding_rate_pct": rate,
+    "needed_pct": "{:g} %".format,
+    "slope_pct": _HUNDREDTHS,
     "spread_pct": "{:.4f} %".format,
+    "us10y_pct": _HUNDREDTHS,
+    "us3m_pct": _HUNDREDTHS,
     "watched_pct": coverage,
 }
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(T[\d:.]+Z)?")
@@ -83,16 +90,12 @@ def _shown(name: str, value: Json) -> str:
         return ", ".join(f"{key} {_shown(name, each)}" for key, each in value.items())
     if isinstance(value, (list, tuple)):
         return "; ".join(
-            f"{_shown('day', each['day'])} {_shown('_usd', each['net_flow_usd'])}"
+            " ".join(_shown(*each_of) for each_of in each.items())
             if isinstance(each, dict)
             else str(each)
             for each in value
         )
-    if isinstance(value, str):
-        return _text(value)
-    if isinstance(value, bool):
-        return canonical(value)
-    return _number(name, value)
+    return _text(value) if isinstance(value, str) else _number(name, value)
 
 
 def _text(value: str) -> str:
@@ -111,5 +114,5 @@ def _number(name: str, value: float) -> str:
     if name == "percentile":
         return f"{value:.1f}"
     if name.endswith("_pct"):
-        return _PERCENT.get(name, "{:g} %".format)(value)
+        return _PERCENT.get(name, "{:.1f} %".format)(value)
     return f"{value:g} h" if name.endswith("interval_hours") else f"{value:,g}"

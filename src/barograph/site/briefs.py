@@ -44,7 +44,7 @@ from barograph.site.responses import CACHE_ONE_HOUR, Page, PageRouter
 from barograph.site.series import ChartReader
 from barograph.site.series_charts import Chart
 from barograph.site.site import Site
-from barograph.site.templating import SITE_NAME, Templates, utc_text
+from barograph.site.templating import SITE_NAME, Templates, date_and_time
 
 PAGE_SIZE = 20
 CACHED_PAGES = 5
@@ -151,6 +151,8 @@ def render_list(templates: Templates, query: BriefsQuery, found: BriefsPage) -> 
 def render_brief(templates: Templates, found: "BriefInList", chart: Chart | None = None) -> bytes:
     """One text of a brief with its evidence, and links to other texts and briefs."""
     brief = found.brief
+    address = f"{templates.base_url}{BRIEFS_FOLDER}{brief.slug}"
+    address += f"/{brief.version}" if brief.version < found.current else ""
     return templates.render(
         "brief.html",
         here=BRIEFS_PAGE,
@@ -163,7 +165,7 @@ def render_brief(templates: Templates, found: "BriefInList", chart: Chart | None
         operator=OPERATOR,
         is_wrap=brief.rule == DAILY_WRAP,
         neighbours=found.neighbours,
-        address=(address := _address(found, templates.base_url)),
+        address=address,
         citation=citation(brief, address),
         article=article(brief, templates.base_url),
         category_path=BriefsQuery(category=brief.category).path,
@@ -191,16 +193,11 @@ def article(brief: Brief, base_url: str) -> dict[str, object]:
     }
 
 
-def _address(found: "BriefInList", base_url: str) -> str:
-    version = f"/{found.brief.version}" if found.brief.version < found.current else ""
-    return f"{base_url}{BRIEFS_FOLDER}{found.brief.slug}{version}"
-
-
 def citation(brief: Brief, address: str) -> str:
     """A ready-made citation."""
     return (
-        f"“{brief.headline}”, {SITE_NAME}, {utc_text(brief.published_at)} ({brief.source}). "
-        f"{address} · {NOTICE}"
+        f"“{brief.headline}”, {SITE_NAME}, {date_and_time(brief.published_at)}. "
+        f"Source: {brief.source}. {address} · {NOTICE}"
     )
 
 
@@ -255,7 +252,8 @@ def _route_list(router: PageRouter, site: Site) -> None:
         async def render(now: int) -> Page:
             found = await site.database.read(read)
             body = render_list(site.templates, query, found)
-            if body is None or (found.total == 0 and not _is_known(site, query.coin)):
+            listed = site.markets.contracts(site.board) or {}
+            if body is None or (found.total == 0 and query.coin not in {None, *listed}):
                 raise HTTPException(404)
             return Page(body, since=now, until=site.briefs.known_until(site.board))
 
@@ -297,11 +295,6 @@ async def _chart(site: Site, charts: ChartReader, brief: Brief) -> Chart | None:
         return await charts.measure(name, symbol, measure, DEFAULT_DAYS, moment=at)
     except DatabaseUnavailable:
         return None
-
-
-def _is_known(site: Site, coin: str | None) -> bool:
-    """Whether a list may be empty: that of a listed coin, or of no coin."""
-    return coin is None or coin in (site.markets.contracts(site.board) or {})
 
 
 def _is_new(site: Site, slug: str) -> bool:
