@@ -7,12 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from barograph.board.board import publish
+from barograph.board.feeds import Publication
 from barograph.board.front_door import front_door
 from barograph.briefs.records import Brief
 from barograph.kit.http import Receive, Scope, Send
 from barograph.kit.timestamps import DAY, iso_timestamp
+from barograph.markets.records import Perpetuals
+from barograph.markets.view import PERPETUALS
 from support.clock import START
-from support.markets import reading
+from support.markets import BTC, reading
 from support.pages import BROWSER, FOUND, NOTE, Checked, SiteService
 from support.service import BASE_URL, ask
 
@@ -181,6 +185,27 @@ def test_a_daily_wrap_links_to_the_texts_of_its_day(site: SiteService) -> None:
 
     assert {f"/briefs/{FOUND.slug}/1", f"/briefs/{NOTE.slug}/1", "/markets"} <= set(page.targets)
     assert f"/briefs/{wrap.slug}/1" not in page.targets
+
+
+@pytest.mark.parametrize(
+    ("source", "venue"),
+    [("Hyperliquid public data", "hyperliquid"), ("test venue", "bybit"), ("Binance data", None)],
+)
+def test_a_chart_shows_the_venue_of_its_brief_whichever_is_in_use(
+    tmp_path: Path, source: str, venue: str | None
+) -> None:
+    site = SiteService(tmp_path, venues="bybit,hyperliquid")
+    readings = [Perpetuals(START, source, (BTC,), venue=name) for name in ("hyperliquid", "bybit")]
+    in_use, other = PERPETUALS, PERPETUALS.of("bybit")
+    published = [Publication.of(*each) for each in zip((in_use, other), readings, strict=True)]
+    asyncio.run(site.service.database.write(lambda tx: publish(tx, published)))
+    site.service.keep_briefs(FOUND._replace(rule="funding-flip", coins=("BTC",), source=source))
+
+    links = [each for each in site.look(f"/briefs/{FOUND.slug}").targets if "/series/" in each]
+    site.close()
+
+    assert len(links) == (0 if venue is None else 2)
+    assert all(f"funding?venue={venue}&symbol=BTC&" in each for each in links)
 
 
 @pytest.mark.parametrize(
