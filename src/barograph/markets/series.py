@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
+from math import inf
 from typing import Any, NamedTuple, TypeVar, cast
 
 from barograph.kit.caches import MinuteCache, SingleFlight
@@ -62,23 +63,25 @@ class SeriesReader:
         self._reading: SingleFlight[Hashable, object] = SingleFlight()
         self._weeks: dict[Hashable, tuple[int, object]] = {}
 
-    async def reading(self, name: ContractName, measure: Measure, days: int) -> Series:
-        """One measure of a contract over one of `DAYS`.
+    async def reading(
+        self, name: ContractName, measure: Measure, days: int, until: float = inf
+    ) -> Series:
+        """One measure of a contract over one of `DAYS`, up to an instant or to now.
 
         Raises:
             DatabaseUnavailable: the database cannot be read.
         """
         return await self.once(
-            (name, measure, days),
-            lambda tx, minute: reading_series(tx, name, measure, days, minute),
+            (name, measure, days, until),
+            lambda tx, now: reading_series(tx, name, measure, days, int(min(now, until))),
         )
 
-    async def liquidations(self, days: int) -> LiquidationSeries:
-        """Liquidations of all contracts over one of `DAYS`; raises as `reading` does."""
+    async def liquidations(self, days: int, until: float = inf) -> LiquidationSeries:
+        """Liquidations of all contracts over one of `DAYS`, as `reading`."""
         return await self.once(
-            ("liquidations", days),
-            lambda tx, minute: liquidation_series(
-                tx, self.venue, days, minute, self.min_watched_pct
+            ("liquidations", days, until),
+            lambda tx, now: liquidation_series(
+                tx, self.venue, days, int(min(now, until)), self.min_watched_pct
             ),
         )
 

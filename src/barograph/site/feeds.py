@@ -1,6 +1,5 @@
 """Atom (RFC 4287) and JSON Feed 1.1 of the newest briefs and events."""
 
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -28,23 +27,16 @@ Item = dict[str, Any]
 """An item of a JSON Feed; the Atom feed is rendered from it too."""
 
 
-# Cached, because rendering Markdown blocks the event loop.
-@lru_cache(maxsize=2 * NEWEST)
-def brief_html(brief: Brief) -> str:
-    """A brief as its page shows it."""
-    lead = "" if brief.begins_with_summary else f"<p>{escape(brief.summary)}</p>\n"
-    return f"{lead}{render_markdown(brief.body)}"
-
-
 def brief_item(brief: Brief, base_url: str) -> Item:
     """A brief; its id is its address."""
-    url, first = f"{base_url}{BRIEFS_FOLDER}{brief.slug}", brief.first_published_at
+    url = f"{base_url}{BRIEFS_FOLDER}{brief.slug}"
+    lead = "" if brief.begins_with_summary else f"<p>{escape(brief.summary)}</p>\n"
     return {
         "id": url,
         "url": url,
         "title": brief.headline,
-        "content_html": brief_html(brief),
-        "date_published": iso_timestamp(brief.published_at if first is None else first),
+        "content_html": f"{lead}{render_markdown(brief.body)}",
+        "date_published": iso_timestamp(brief.first_at),
         "date_modified": iso_timestamp(brief.published_at),
         "tags": (brief.category, *brief.coins),
     }
