@@ -1,35 +1,34 @@
 """The content of `/cross` and `/venues` (pure): every coin at all venues, one coin, the venues."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple, get_args
-from urllib.parse import urlencode
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 from markupsafe import Markup, escape
 
 from barograph import NOTICE
-from barograph.kit.text import rate, usd
+from barograph.kit.text import NBSP, rate, usd
 from barograph.markets.aliases import NAME_PATTERN, names_of
 from barograph.markets.cross import CrossCoin, CrossMarket, CrossVenue, Missing, State, VenueFacts
 from barograph.markets.cross_documents import VenueEntry
-from barograph.markets.symbols import MAX_LENGTH
-from barograph.site.market_table import Order, searched_name
+from barograph.markets.venues import VENUES
 from barograph.site.paths import CROSS_FOLDER
+from barograph.site.table_query import Column, TableQuery
 from barograph.site.templating import SITE_NAME, utc_text
+from barograph.site.tints import funding_tint
 
-Sort = Literal["symbol", "listed", "open-interest", "funding", "spread"]
-SORTS: tuple[Sort, ...] = get_args(Sort)
+SORTS = ("symbol", "listed", "open-interest", "funding", "spread")
 NUMBERS = SORTS[1:]
 """The sortable numbers of a row, in this order; `listed` is the order of the API."""
 
-COLUMNS: tuple[tuple[Sort | None, str], ...] = (
-    ("symbol", "Coin"),
-    (None, "Venues"),
-    ("open-interest", "Open interest (USD)"),
-    ("funding", "Weighted funding per 8 h"),
-    ("spread", "Widest spread per 8 h"),
+COLUMNS = (
+    Column("symbol", "Coin"),
+    Column("", "Venues"),
+    Column("open-interest", "Open interest (USD)"),
+    Column("funding", f"Weighted funding per 8{NBSP}h"),
+    Column("spread", f"Widest spread per 8{NBSP}h"),
 )
-
 
 COMPARABLE: tuple[State, ...] = ("ok", "disputed")
 """The states of an entry whose funding is that of the coin."""
@@ -38,43 +37,12 @@ SAME_RATE = 0.00005
 """A spread below this, in percent, is shown as zero."""
 
 
-class CrossQuery(NamedTuple):
-    """Which coins to list, and in which order."""
+@dataclass(frozen=True)
+class CrossQuery(TableQuery):
+    """Which coins to list, and in which order; on `/funding` also by the funding at a venue."""
 
     sort: str = "listed"
-    """One of `SORTS`, or a venue: by the funding there."""
-
-    order: Order = "desc"
-    search: str = ""
-
-    @classmethod
-    def parse(cls, given: Mapping[str, str], venues: Iterable[str] = ()) -> "CrossQuery":
-        """Read a query string; unknown values count as absent."""
-        sorts = (*SORTS, *venues)
-        sort = next((each for each in sorts if each == given.get("sort")), cls().sort)
-        order = _default_order(sort)
-        if given.get("order") in get_args(Order):
-            order = "asc" if given["order"] == "asc" else "desc"
-        text = "".join(each for each in given.get("q", "") if each.isprintable())
-        return cls(sort, order, text.strip()[:MAX_LENGTH].rstrip())
-
-    @property
-    def text(self) -> str:
-        """The canonical query string."""
-        is_default = self[:2] == CrossQuery()[:2]
-        fields = {} if is_default else {"sort": self.sort, "order": self.order}
-        return urlencode(fields | ({"q": self.search} if self.search else {}))
-
-    def sorted_by(self, sort: str) -> "CrossQuery":
-        """What a column heading links to: sort by it, or reverse the order if it is sorted."""
-        order = _default_order(sort)
-        if sort == self.sort:
-            order = "desc" if self.order == "asc" else "asc"
-        return self._replace(sort=sort, order=order)
-
-
-def _default_order(sort: str) -> Order:
-    return "asc" if sort == "symbol" else "desc"
+    sorts: ClassVar[tuple[str, ...]] = SORTS
 
 
 class CrossRow(NamedTuple):
@@ -87,27 +55,18 @@ class CrossRow(NamedTuple):
 def select_rows(
     market: CrossMarket, query: CrossQuery, venues: Sequence[str] = ()
 ) -> list[CrossRow]:
-    """The matching coins in order; unknown numbers come last in either order."""
-    wanted = searched_name(query.search)
+    """The matching coins in order."""
     rows = [
         CrossRow(coin, (*_numbers(coin, -rank), *(_rate_at(coin, each) for each in venues)))
         for rank, coin in enumerate(market.coins.values())
-        if _matches(coin, wanted)
+        if query.finds(coin.asset, _names(coin))
     ]
-    is_descending = query.order == "desc"
-    rows.sort(
-        key=lambda row: row.coin.asset.upper(), reverse=is_descending and query.sort == "symbol"
-    )
-    if query.sort == "symbol":
-        return rows
     names = (*NUMBERS, *venues)
     # A venue that is not read now has no numbers: the usual order.
     place = names.index(query.sort) if query.sort in names else 0
-    sign = -1 if is_descending else 1
-    unknown = [row for row in rows if row.numbers[place] is None]
-    known = [row for row in rows if row.numbers[place] is not None]
-    known.sort(key=lambda row: sign * (row.numbers[place] or 0.0))
-    return [*known, *unknown]
+    return query.arrange(
+        rows, name=lambda row: row.coin.asset.upper(), number=lambda row: row.numbers[place]
+    )
 
 
 def table_rows(rows: Iterable[CrossRow], root: str) -> Markup:
@@ -121,32 +80,43 @@ def _line(row: CrossRow, folder: str) -> str:
     coin = row.coin
     return (
         f'{line_start(row, folder)}<td data-head="Venues">{escape(venues_text(coin))}</td>'
-        f'<td data-head="Open interest">{escape(interest_text(coin))}</td>'
-        f'<td data-head="Weighted funding per 8 h">{escape(funding_text(coin))}</td>'
-        f'<td data-head="Widest spread">{escape(spread_text(coin))}</td></tr>'
+        f'<td data-head="Open interest">{escape(interest_text(coin))}</td>{result_cells(coin)}</tr>'
+    )
+
+
+def result_cells(coin: CrossCoin) -> str:
+    """The cells of the weighted rate and of the widest spread."""
+    funding, spread = escape(funding_text(coin)), coin.spread
+    tint = "" if coin.funding_8h_pct is None else f' class="{funding_tint(coin.funding_8h_pct)}"'
+    widest = "—" if spread is None else f'<span class="quiet">{spread_venues(coin)}</span>'
+    if spread is not None and spread.pct_8h >= SAME_RATE:
+        widest = f"{spread.pct_8h:.4f}{NBSP}% {widest}"
+    heads = (f"Weighted funding per 8{NBSP}h", "Widest spread")
+    return (
+        f'<td data-head="{heads[0]}"{tint}>{funding}</td><td data-head="{heads[1]}">{widest}</td>'
     )
 
 
 def line_start(row: CrossRow, folder: str) -> str:
     """The start of a coin's row, with its name and the data to sort and search by."""
-    coin, values = row.coin, " ".join("" if each is None else repr(each) for each in row.numbers)
-    name = str(escape(coin.asset))
-    known = next((each.contract for each in coin.venues if each.contract is not None), None)
-    has_page = re.fullmatch(NAME_PATTERN, coin.asset) is not None
+    name, names = str(escape(row.coin.asset)), " ".join(dict.fromkeys(_names(row.coin)))
+    numbers = " ".join("" if each is None else repr(each) for each in row.numbers)
+    more = f' data-names="{names}"' if names else ""
+    has_page = re.fullmatch(NAME_PATTERN, row.coin.asset) is not None
     linked = f'<a href="{folder}{name}">{name}</a>' if has_page else name
-    names = [] if known is None else names_of(known)
-    more = f' data-names="{" ".join(names)}"' if names else ""
-    return (
-        f'<tr data-name="{name.upper()}" data-contract="{name}"{more} data-values="{values}">'
-        f'<th scope="row">{linked}</th>'
-    )
+    return f'<tr data-values="{numbers}"{more}><th scope="row">{linked}</th>'
+
+
+def titles_of(venues: Iterable[str]) -> str:
+    """The names of venues, each once."""
+    return ", ".join(dict.fromkeys(VENUES[each].title for each in venues))
 
 
 def venues_text(coin: CrossCoin) -> str:
     """The venues that list a coin, each with its state unless that is `ok`."""
-    return ", ".join(
-        each.venue if each.state == "ok" else f"{each.venue} ({each.state})" for each in coin.venues
-    )
+    states = ("" if each.state == "ok" else f" ({each.state})" for each in coin.venues)
+    titles = (VENUES[each.venue].title for each in coin.venues)
+    return ", ".join(map("".join, zip(titles, states, strict=True)))
 
 
 def interest_text(coin: CrossCoin) -> str:
@@ -159,24 +129,20 @@ def funding_text(coin: CrossCoin) -> str:
     return _or_missing(coin.funding_missing, coin.funding_8h_pct, rate)
 
 
-def spread_text(coin: CrossCoin) -> str:
-    """The widest spread with both venues."""
-    return "—" if coin.spread is None else f"{coin.spread.pct_8h:.4f} % ({spread_venues(coin)})"
-
-
 def spread_venues(coin: CrossCoin) -> str:
     """Which venue has the highest rate, and which the lowest."""
     if coin.spread is None:
         return "needs two venues"
-    is_same = coin.spread.pct_8h < SAME_RATE
-    return "no difference" if is_same else f"{coin.spread.highest} over {coin.spread.lowest}"
+    if coin.spread.pct_8h < SAME_RATE:
+        return "none"
+    return f"{VENUES[coin.spread.highest].title} over {VENUES[coin.spread.lowest].title}"
 
 
 def _or_missing(
     missing: Sequence[Missing], value: float | None, write: Callable[[float], str]
 ) -> str:
     if missing:
-        names = ", ".join(dict.fromkeys(each.venue for each in missing))
+        names = titles_of(each.venue for each in missing)
         return f"unavailable: {names} {'is' if ',' not in names else 'are'} missing"
     return "—" if value is None else write(value)
 
@@ -198,11 +164,18 @@ def _rate_at(coin: CrossCoin, venue: str) -> float | None:
     return next((each for each in rates if each is not None), None)
 
 
-def _matches(coin: CrossCoin, wanted: str) -> bool:
-    if wanted in coin.asset.upper():
-        return True
+def _names(coin: CrossCoin) -> Sequence[str]:
     known = (each.contract for each in coin.venues if each.contract is not None)
-    return any(name.startswith(wanted) for each in known for name in names_of(each))
+    return [name for each in known for name in names_of(each)]
+
+
+COMPLETENESS = {
+    "all": "all of them",
+    "largest per second": "only the largest per second and contract, so a sum is a lower bound",
+    "incomplete": "some of them, so a sum is a lower bound",
+    "none": "not published",
+}
+"""Which liquidations a venue publishes."""
 
 
 class VenueRow(NamedTuple):
@@ -214,15 +187,16 @@ class VenueRow(NamedTuple):
     interest_at: int | None
 
     @property
-    def liquidations(self) -> str:
-        """The liquidations of 24 hours, with how complete they are."""
+    def liquidations(self) -> tuple[str, str]:
+        """The liquidations of 24 hours, and how complete they are."""
         kind, seen = self.facts.venue.liquidations, self.entry.liquidated_usd
         if kind == "none":
-            return "not published by this venue"
+            return "not published", ""
+        published = f"The venue publishes {COMPLETENESS[kind]}."
         if seen is None:
-            return "unknown: we covered too little of the 24 hours"
+            return "unknown: we covered too little of the 24 hours", published
         bound = "" if kind == "all" else "at least "
-        return f"{bound}{usd(seen[0])} long, {usd(seen[1])} short"
+        return f"{bound}{usd(seen[0])} long, {usd(seen[1])} short", published
 
 
 class CoinFacts(NamedTuple):
@@ -238,16 +212,14 @@ class CoinFacts(NamedTuple):
     @property
     def left_out(self) -> dict[str, str]:
         """Why a venue doesn't count, or not in all results, by its name and state."""
-        entries = [row.entry for row in self.rows]
-        found = {each.venue: (each.state, each.reason) for each in entries if each.state != "ok"}
-        return {
-            **{f"{name} ({state})": reason or "" for name, (state, reason) in found.items()},
-            **{
-                f"{each.venue} (no total)": each.reason
-                for each in self.coin.open_interest_missing
-                if each.venue not in found
-            },
+        found: dict[str, tuple[str, str | None]] = {
+            row.entry.venue: (row.entry.state, row.entry.reason)
+            for row in self.rows
+            if row.entry.state != "ok"
         }
+        for each in self.coin.open_interest_missing:
+            found.setdefault(each.venue, ("no total", each.reason))
+        return {f"{VENUES[name].title} ({kind})": why or "" for name, (kind, why) in found.items()}
 
 
 def coin_facts(market: CrossMarket, coin: CrossCoin) -> CoinFacts:
@@ -265,7 +237,7 @@ def coin_facts(market: CrossMarket, coin: CrossCoin) -> CoinFacts:
     ]
     sources = "; ".join(each.source for each in market.fresh)
     citation = (
-        f"{SITE_NAME}, {coin.asset} at {', '.join(each.venue for each in market.fresh)} as of "
+        f"{SITE_NAME}, {coin.asset} at {titles_of(each.venue for each in market.fresh)} as of "
         f"{utc_text(market.as_of)}. Sources: {sources}. {NOTICE}"
     )
     return CoinFacts(coin, rows, market.as_of, market.until, sources, citation)
@@ -287,13 +259,7 @@ class VenueCard(NamedTuple):
     def gives(self) -> list[tuple[str, str]]:
         """What it publishes and what it does not, by name."""
         each = self.entry
-        liquidations = {
-            "all": "all of them",
-            "largest per second": "only the largest per second and contract, so a sum is a lower "
-            "bound",
-            "incomplete": "some of them, so a sum is a lower bound",
-            "none": "none",
-        }[each.liquidations]
+        liquidations = COMPLETENESS[each.liquidations]
         kind = each.liquidationPriceKind
         return [
             ("Price", f"{each.priceKind} price in {each.quote}"),

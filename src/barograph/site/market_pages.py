@@ -6,7 +6,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from barograph import NOTICE
-from barograph.kit.text import price, rate, usd
+from barograph.kit.text import coverage, price, rate, usd
 from barograph.markets.aliases import find_contract
 from barograph.markets.perpetuals import DayChange, day_change, liquidated_day, percent_change
 from barograph.markets.records import LongAccounts, Perpetual, Perpetuals, classes_left_out
@@ -133,7 +133,7 @@ def missing_liquidations(view: MarketView) -> str:
         return UNAVAILABLE
     if view.watched is None:
         return "no current data"
-    return f"we covered only {view.watched.watched_pct:.4g} % of the last 24 hours"
+    return f"we covered only {coverage(view.watched.watched_pct)} of the last 24 hours"
 
 
 def _fact(field: str, value: str, note: str, read_at: int | None) -> MarketFact:
@@ -197,9 +197,8 @@ def _liquidations(view: MarketView, each: Perpetual) -> MarketFact:
     if sides is None:
         return _fact("notional_usd", UNKNOWN, "not published for this contract", None)
     longs, shorts = sides
-    note = (
-        f"{usd(longs)} longs, {usd(shorts)} shorts; {totals.watched_pct:.4g} % of the time covered"
-    )
+    covered = coverage(totals.watched_pct)
+    note = f"{usd(longs)} longs, {usd(shorts)} shorts; {covered} of the time covered"
     return _fact("notional_usd", usd(longs + shorts), note, totals.as_of)
 
 

@@ -6,17 +6,23 @@ const WATCHED = "watched-perpetuals";
 const REST_MS = 2_000;
 let typing = null;
 let waiting = null;
+let unsaved = null; // the list, if the browser refuses to store it
 
 function listed() {
   return document.querySelector("table[data-sorts]");
 }
 
+// The query of the address. As on the server, the last of several values counts.
 function chosen(table) {
-  const asked = new URLSearchParams(location.search);
+  const asked = Object.fromEntries(new URLSearchParams(location.search));
   const known = [...table.tHead.querySelectorAll("[data-sort]")].map((head) => head.dataset.sort);
-  const sort = known.find((each) => each === asked.get("sort")) ?? table.dataset.default.split(" ")[0];
-  const order = ["asc", "desc"].find((each) => each === asked.get("order")) ?? defaultOrder(sort);
-  return { sort, order, q: asked.get("q") ?? "", watch: asked.get("watch") === "1" };
+  const sort = known.includes(asked.sort) ? asked.sort : table.dataset.default.split(" ")[0];
+  const order = ["asc", "desc"].includes(asked.order) ? asked.order : defaultOrder(sort);
+  return { sort, order, q: asked.q ?? "", watch: asked.watch === "1" && watchLink() !== null };
+}
+
+function watchLink() {
+  return document.querySelector("a[data-watch]");
 }
 
 function defaultOrder(sort) {
@@ -40,14 +46,19 @@ function addressOf(table, { sort, order, q, watch }, from = location.href) {
   return url.pathname + url.search + url.hash;
 }
 
-function choose(table, choice) {
-  history.replaceState(history.state, "", addressOf(table, choice));
+function go(address) {
+  history.replaceState(history.state, "", address);
+  show(listed());
+}
+
+function show(table) {
+  const choice = chosen(table);
   filter(table, choice);
   arrange(table, choice);
 }
 
 function nameOf(row) {
-  return row.dataset.name ?? row.cells[0].textContent.toUpperCase();
+  return row.cells[0].textContent.toUpperCase();
 }
 
 function matches(row, wanted, suffix) {
@@ -64,11 +75,22 @@ function filter(table, { q, watch }) {
     row.hidden = !matches(row, wanted, table.dataset.suffix ?? "") || (only !== null && !only.has(symbolOf(row)));
   }
   const shown = rows.filter((row) => !row.hidden).length;
-  const nothing = document.getElementById("nothing");
-  nothing.dataset.text ??= nothing.textContent;
-  nothing.textContent = only?.size === 0 ? nothing.dataset.watch : nothing.dataset.text;
-  nothing.hidden = shown > 0;
+  const note = watchNote(rows, only);
+  document.getElementById("nothing").hidden = shown > 0 || note !== "";
   document.getElementById("shown").textContent = String(shown);
+  if (watchLink() !== null) document.getElementById("watched").textContent = note;
+}
+
+// What the visitor must know about the list that they look at.
+function watchNote(rows, only) {
+  if (unsaved !== null) return "Your browser blocks storage for this site. It forgets your watchlist when you leave this page.";
+  if (only === null) return "";
+  if (only.size === 0) return "Your watchlist is empty. Press ☆ beside a symbol.";
+  // Filters of the server and its search leave rows out.
+  if (String(rows.length) !== document.getElementById("total").textContent) return "";
+  const gone = [...only].filter((symbol) => !rows.some((row) => symbolOf(row) === symbol));
+  const words = gone.length === 1 ? "1 watched coin is" : `${gone.length} watched coins are`;
+  return gone.length === 0 ? "" : `${words} not listed here: ${gone.join(", ")}.`;
 }
 
 function arrange(table, choice) {
@@ -102,6 +124,7 @@ function renewLinks(table, choice) {
 // The list of the visitor, and a star in every row that has a page
 
 function watched() {
+  if (unsaved !== null) return unsaved;
   try {
     const kept = JSON.parse(localStorage.getItem(WATCHED)) ?? [];
     return new Set(Array.isArray(kept) ? kept.filter((each) => typeof each === "string") : []);
@@ -115,7 +138,7 @@ function symbolOf(row) {
 }
 
 function addStars(table) {
-  if (document.querySelector("a[data-watch]") === null) return;
+  if (watchLink() === null) return;
   const known = watched();
   for (const row of table.tBodies[0].rows) {
     const [head, symbol] = [row.cells[0], symbolOf(row)];
@@ -131,15 +154,21 @@ function addStars(table) {
 }
 
 function turnStar(star) {
-  const [known, symbol] = [watched(), symbolOf(star.closest("tr"))];
+  const row = star.closest("tr");
+  const [known, symbol] = [watched(), symbolOf(row)];
   if (!known.delete(symbol)) known.add(symbol);
   try {
     localStorage.setItem(WATCHED, JSON.stringify([...known]));
   } catch {
-    return; // no storage
+    unsaved = known;
   }
   star.setAttribute("aria-pressed", String(known.has(symbol)));
-  choose(listed(), chosen(listed()));
+  show(listed());
+  if (!row.hidden) return;
+  // The row left the watchlist: keep the focus near it.
+  const rows = [...row.parentElement.rows].filter((each) => !each.hidden || each === row);
+  const next = rows[rows.indexOf(row) + 1] ?? rows[rows.indexOf(row) - 1];
+  (next?.querySelector(".star") ?? watchLink()).focus();
 }
 
 // As on the server: unknown numbers come last, and equal numbers are sorted by name.
@@ -163,7 +192,7 @@ function search(field) {
     if (waiting !== null) renewTable(waiting);
   }, REST_MS);
   const table = listed();
-  choose(table, { ...chosen(table), q: field.value });
+  go(addressOf(table, { ...chosen(table), q: field.value }));
   // A page with a search has only its matches; the other rows come with the default page.
   if (!table.hasAttribute("data-complete")) document.dispatchEvent(new Event("renew"));
 }
@@ -200,14 +229,13 @@ function renewTable(fresh) {
 }
 
 function restore(table) {
-  const choice = chosen(table);
-  document.querySelector("[data-search]").value = choice.q;
+  document.querySelector("[data-search]").value = chosen(table).q;
   addStars(table);
-  choose(table, choice);
+  show(table);
 }
 
 function keyOf(row) {
-  return row.dataset.contract ?? nameOf(row);
+  return row.dataset.contract ?? row.cells[0].textContent;
 }
 
 function addRows(table, other) {
@@ -241,9 +269,7 @@ document.addEventListener("click", (event) => {
   const link = event.target.closest("th[data-sort] a, a[data-watch]");
   if (link === null || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
   event.preventDefault();
-  const choice = chosen(listed());
-  const isSwitch = link.hasAttribute("data-watch");
-  choose(listed(), isSwitch ? { ...choice, watch: !choice.watch } : turned(choice, link.parentElement.dataset.sort));
+  go(link.href);
 });
 document.addEventListener("submit", (event) => {
   if (event.target.matches('[role="search"]') && listed() !== null) event.preventDefault();
