@@ -95,7 +95,7 @@ def full_table(contracts: tuple[Perpetual, ...] = MARKET) -> MarketTable:
 
 def markup_of(found: MarketTable, root: str = "") -> str:
     rows = found.select(MarketsQuery())
-    markup = str(table_rows(rows, root, found.venue, ranks_of(found.rows)))
+    markup = str(table_rows(rows, root, found.view.perpetuals.venue, ranks_of(found.rows)))
     return markup.replace("<wbr>", "<wbr/>")
 
 

@@ -19,6 +19,7 @@ from barograph.site.cross_pages import (
     funding_text,
     interest_text,
     select_rows,
+    spread_text,
     spread_venues,
     table_rows,
 )
@@ -103,6 +104,7 @@ async def _coin(site: Site, asset: str, now: int) -> Page:
         now=now,
         interest_text=interest_text,
         funding_text=funding_text,
+        spread_text=spread_text,
         spread_venues=spread_venues,
         api_path=f"{CROSS_PATH}/{asset}",
     )

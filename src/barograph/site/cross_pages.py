@@ -34,7 +34,7 @@ COMPARABLE: tuple[State, ...] = ("ok", "disputed")
 """The states of an entry whose funding is that of the coin."""
 
 SAME_RATE = 0.00005
-"""A spread below this, in percent, is shown as zero."""
+"""A spread below this, in percent, is none."""
 
 
 @dataclass(frozen=True)
@@ -77,23 +77,20 @@ def table_rows(rows: Iterable[CrossRow], root: str) -> Markup:
 
 
 def _line(row: CrossRow, folder: str) -> str:
-    coin = row.coin
+    coin, venues = row.coin, ", ".join(map(_venue_text, row.coin.venues))
     return (
-        f'{line_start(row, folder)}<td data-head="Venues">{escape(venues_text(coin))}</td>'
+        f'{line_start(row, folder)}<td data-head="Venues">{escape(venues)}</td>'
         f'<td data-head="Open interest">{escape(interest_text(coin))}</td>{result_cells(coin)}</tr>'
     )
 
 
 def result_cells(coin: CrossCoin) -> str:
     """The cells of the weighted rate and of the widest spread."""
-    funding, spread = escape(funding_text(coin)), coin.spread
     tint = "" if coin.funding_8h_pct is None else f' class="{funding_tint(coin.funding_8h_pct)}"'
-    widest = "—" if spread is None else f'<span class="quiet">{spread_venues(coin)}</span>'
-    if spread is not None and spread.pct_8h >= SAME_RATE:
-        widest = f"{spread.pct_8h:.4f}{NBSP}% {widest}"
-    heads = (f"Weighted funding per 8{NBSP}h", "Widest spread")
+    venues = "" if coin.spread is None else f' <span class="quiet">{spread_venues(coin)}</span>'
     return (
-        f'<td data-head="{heads[0]}"{tint}>{funding}</td><td data-head="{heads[1]}">{widest}</td>'
+        f'<td data-head="Weighted per 8{NBSP}h"{tint}>{escape(funding_text(coin))}</td>'
+        f'<td data-head="Widest spread">{spread_text(coin)}{venues}</td>'
     )
 
 
@@ -112,11 +109,9 @@ def titles_of(venues: Iterable[str]) -> str:
     return ", ".join(dict.fromkeys(VENUES[each].title for each in venues))
 
 
-def venues_text(coin: CrossCoin) -> str:
-    """The venues that list a coin, each with its state unless that is `ok`."""
-    states = ("" if each.state == "ok" else f" ({each.state})" for each in coin.venues)
-    titles = (VENUES[each.venue].title for each in coin.venues)
-    return ", ".join(map("".join, zip(titles, states, strict=True)))
+def _venue_text(each: CrossVenue) -> str:
+    title = VENUES[each.venue].title
+    return title if each.state == "ok" else f"{title} ({each.state})"
 
 
 def interest_text(coin: CrossCoin) -> str:
@@ -129,12 +124,17 @@ def funding_text(coin: CrossCoin) -> str:
     return _or_missing(coin.funding_missing, coin.funding_8h_pct, rate)
 
 
-def spread_venues(coin: CrossCoin) -> str:
-    """Which venue has the highest rate, and which the lowest."""
+def spread_text(coin: CrossCoin) -> str:
+    """The widest spread; it needs two venues."""
     if coin.spread is None:
-        return "needs two venues"
-    if coin.spread.pct_8h < SAME_RATE:
-        return "none"
+        return "—"
+    return f"{coin.spread.pct_8h:.4f}{NBSP}%" if coin.spread.pct_8h >= SAME_RATE else "none"
+
+
+def spread_venues(coin: CrossCoin) -> str:
+    """Which venue has the highest rate, and which the lowest; empty if they are the same."""
+    if coin.spread is None or coin.spread.pct_8h < SAME_RATE:
+        return ""
     return f"{VENUES[coin.spread.highest].title} over {VENUES[coin.spread.lowest].title}"
 
 
@@ -184,7 +184,14 @@ class VenueRow(NamedTuple):
     entry: CrossVenue
     facts: VenueFacts
     weight_pct: float | None
-    interest_at: int | None
+
+    @property
+    def interest_at(self) -> int | None:
+        """When the open interest was counted."""
+        each, contract = self.entry, self.entry.contract
+        if contract is None or each.interest_usd is None:
+            return None
+        return each.as_of if contract.open_interest_at is None else contract.open_interest_at
 
     @property
     def liquidations(self) -> tuple[str, str]:
@@ -204,8 +211,7 @@ class CoinFacts(NamedTuple):
 
     coin: CrossCoin
     rows: Sequence[VenueRow]
-    as_of: int
-    until: int
+    market: CrossMarket
     sources: str
     citation: str
 
@@ -232,7 +238,7 @@ def coin_facts(market: CrossMarket, coin: CrossCoin) -> CoinFacts:
     ]
     weights = [*coin.weights, *(None for _ in absent)]
     rows = [
-        VenueRow(each, market.facts[each.venue], weight, _interest_at(each))
+        VenueRow(each, market.facts[each.venue], weight)
         for each, weight in zip([*coin.venues, *absent], weights, strict=True)
     ]
     sources = "; ".join(each.source for each in market.fresh)
@@ -240,13 +246,7 @@ def coin_facts(market: CrossMarket, coin: CrossCoin) -> CoinFacts:
         f"{SITE_NAME}, {coin.asset} at {titles_of(each.venue for each in market.fresh)} as of "
         f"{utc_text(market.as_of)}. Sources: {sources}. {NOTICE}"
     )
-    return CoinFacts(coin, rows, market.as_of, market.until, sources, citation)
-
-
-def _interest_at(entry: CrossVenue) -> int | None:
-    if entry.contract is None or entry.interest_usd is None:
-        return None
-    return entry.contract.open_interest_at or entry.as_of
+    return CoinFacts(coin, rows, market, sources, citation)
 
 
 class VenueCard(NamedTuple):
@@ -269,12 +269,7 @@ class VenueCard(NamedTuple):
         ]
 
     @property
-    def condition(self) -> str:
-        """The class of its pill."""
-        is_disputed = bool(self.entry.disputed)
-        return "down" if self.entry.state != "ok" else "degraded" if is_disputed else "ok"
-
-    @property
     def state(self) -> str:
-        """Its state in words."""
-        return "disputed" if self.condition == "degraded" else self.entry.state
+        """Its state, or `disputed` if only some of its numbers are."""
+        is_disputed = self.entry.state == "ok" and self.entry.disputed
+        return "disputed" if is_disputed else self.entry.state

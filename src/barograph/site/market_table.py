@@ -138,12 +138,9 @@ class MarketRow(NamedTuple):
 class MarketTable(NamedTuple):
     """All live perpetuals of one market reading."""
 
-    as_of: int
-    source: str
-    until: int
-    reading_until: int
+    view: MarketView
     rows: tuple[MarketRow, ...]
-    venue: str
+    until: int
     notes: tuple[str, ...]
     """What is missing and why, and how complete the liquidations are."""
 
@@ -170,16 +167,13 @@ def market_rows(
 
 def market_table(view: MarketView, rows: Sequence[MarketRow], *, has_weeks: bool) -> MarketTable:
     """The table of all perpetuals."""
-    reading, sampled = view.perpetuals, (row.sampled_at for row in rows)
+    sampled = (row.sampled_at for row in rows)
     until = view.until if view.liquidations is None else view.liquidations_until
     oldest = min((each for each in sampled if each is not None), default=None)
     if oldest is not None:
         until = min(until, oldest + view.limits.long_accounts)
     notes = tuple(_notes(view, rows, has_weeks=has_weeks))
-    return MarketTable(
-        *(reading.as_of, reading.source, until, view.until, tuple(rows), reading.venue),
-        *(notes, has_weeks),
-    )
+    return MarketTable(view, tuple(rows), until, notes, has_weeks)
 
 
 def _row(view: MarketView, each: Perpetual, week: Week) -> MarketRow:

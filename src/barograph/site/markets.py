@@ -142,8 +142,8 @@ async def _markets(site: Site, query: MarketsQuery, now: int) -> Page:
         left_out="" if last is None else left_out_text(last),
         query=query,
         filters=FILTERS,
-        columns=() if table is None else columns_of(table.venue),
-        suffix="" if table is None else VENUES[table.venue].suffix,
+        columns=() if table is None else columns_of(table.view.perpetuals.venue),
+        suffix="" if table is None else VENUES[table.view.perpetuals.venue].suffix,
         numbers=NUMBERS,
         default=MarketsQuery(),
         max_search=MAX_LENGTH,
@@ -159,7 +159,7 @@ async def _markets(site: Site, query: MarketsQuery, now: int) -> Page:
 async def _html_rows(site: Site, table: MarketTable, rows: Sequence[MarketRow]) -> list[Markup]:
     ranks = ranks_of(table.rows)
     await asyncio.sleep(0)
-    root, venue = site.templates.root, table.venue
+    root, venue = site.templates.root, table.view.perpetuals.venue
     return await _in_steps(rows, lambda part: [table_rows(part, root, venue, ranks)])
 
 
@@ -177,9 +177,11 @@ async def _csv(site: Site, query: MarketsQuery, now: int) -> Page:
         UpstreamUnavailable: the market feed is missing or too old.
     """
     table = await _table(site, site.markets.view(site.board, now))
-    rows = await _in_steps(table.select(query), lambda part: csv_rows(part, table.as_of))
+    rows = await _in_steps(
+        table.select(query), lambda part: csv_rows(part, table.view.perpetuals.as_of)
+    )
     name = (b"content-disposition", b'attachment; filename="markets.csv"')
-    body = csv_table(CSV_COLUMNS, rows, table.source)
+    body = csv_table(CSV_COLUMNS, rows, table.view.perpetuals.source)
     return Page(body, since=now, until=_until(table, now), content_type=CSV, fields=[name])
 
 

@@ -35,15 +35,15 @@ function turned(choice, sort) {
 }
 
 // An address with this choice; its filters stay as they are.
-function addressOf(table, { sort, order, q, watch }, from = location.href) {
+function addressOf(table, { sort, order, q, watch, symbols }, from = location.href) {
   const url = new URL(from);
   const isDefault = `${sort} ${order}` === table.dataset.default;
-  const fields = { ...(isDefault ? {} : { sort, order }), q, ...(watch ? { watch: "1" } : {}) };
-  for (const name of ["sort", "order", "q", "watch"]) {
+  const fields = { ...(isDefault ? {} : { sort, order }), q: q || undefined, watch: watch ? "1" : undefined, symbols };
+  for (const name of ["sort", "order", "q", "watch", "symbols"]) {
     url.searchParams.delete(name);
-    if (fields[name]) url.searchParams.set(name, fields[name]);
+    if (fields[name] !== undefined) url.searchParams.set(name, fields[name]);
   }
-  return url.pathname + url.search + url.hash;
+  return url.href;
 }
 
 function go(address) {
@@ -98,8 +98,7 @@ function arrange(table, choice) {
   const sorted = inOrder(rows, table.dataset.sorts.split(" ").indexOf(choice.sort), choice.order);
   if (sorted.some((row, index) => row !== rows[index])) table.tBodies[0].append(...sorted);
   for (const head of table.tHead.querySelectorAll("[data-sort]")) {
-    if (head.dataset.sort === choice.sort) head.setAttribute("aria-sort", `${choice.order}ending`);
-    else head.removeAttribute("aria-sort");
+    head.ariaSort = head.dataset.sort === choice.sort ? `${choice.order}ending` : null;
     head.firstElementChild.href = addressOf(table, turned(choice, head.dataset.sort));
   }
   renewLinks(table, choice);
@@ -107,18 +106,13 @@ function arrange(table, choice) {
 
 // Filters and the CSV keep what was chosen here. Only the browser knows the list of the visitor.
 function renewLinks(table, choice) {
-  for (const link of document.querySelectorAll("a[data-keep]")) {
-    const isSwitch = link.hasAttribute("data-watch");
-    link.href = addressOf(table, { ...choice, watch: choice.watch !== isSwitch }, link.href);
-    if (isSwitch && choice.watch) link.setAttribute("aria-current", "true");
-    else if (isSwitch) link.removeAttribute("aria-current");
-  }
-  const csv = document.querySelector("a[data-csv]");
-  if (csv === null) return;
-  const url = new URL(addressOf(table, { ...choice, watch: false }, csv.href), location.href);
-  url.searchParams.delete("symbols");
-  if (choice.watch) url.searchParams.set("symbols", [...watched()].join(","));
-  csv.href = url.href;
+  const [link, csv] = [watchLink(), document.querySelector("a[data-csv]")];
+  for (const each of document.querySelectorAll("a[data-keep]")) each.href = addressOf(table, choice, each.href);
+  if (link === null) return;
+  link.href = addressOf(table, { ...choice, watch: !choice.watch });
+  link.ariaCurrent = choice.watch ? "true" : null;
+  const symbols = choice.watch ? [...watched()].join(",") : undefined;
+  csv.href = addressOf(table, { ...choice, watch: false, symbols }, csv.href);
 }
 
 // The list of the visitor, and a star in every row that has a page
@@ -143,13 +137,9 @@ function addStars(table) {
   for (const row of table.tBodies[0].rows) {
     const [head, symbol] = [row.cells[0], symbolOf(row)];
     if (symbol === undefined || head.querySelector("button") !== null) continue;
-    const star = document.createElement("button");
-    star.type = "button";
-    star.className = "star";
-    star.setAttribute("aria-label", `Watch ${symbol}`);
-    star.setAttribute("aria-pressed", String(known.has(symbol)));
+    const labels = { ariaLabel: `Watch ${symbol}`, ariaPressed: String(known.has(symbol)) };
+    head.append(Object.assign(document.createElement("button"), { type: "button", className: "star", ...labels }));
     head.abbr = symbol; // so that screen readers don't read the button before every cell
-    head.append(star);
   }
 }
 
@@ -162,7 +152,7 @@ function turnStar(star) {
   } catch {
     unsaved = known;
   }
-  star.setAttribute("aria-pressed", String(known.has(symbol)));
+  star.ariaPressed = String(known.has(symbol));
   show(listed());
   if (!row.hidden) return;
   // The row left the watchlist: keep the focus near it.
@@ -174,14 +164,12 @@ function turnStar(star) {
 // As on the server: unknown numbers come last, and equal numbers are sorted by name.
 function inOrder(rows, place, order) {
   const sign = order === "asc" ? 1 : -1;
-  const byName = (one, other) => (one.name > other.name) - (one.name < other.name);
-  const byNumber = (one, other) =>
-    (one.number === null) - (other.number === null) || sign * (one.number - other.number) || byName(one, other);
-  const keyed = rows.map((row) => {
-    const number = row.dataset.values.split(" ")[place] ?? "";
-    return { row, name: nameOf(row), number: number === "" ? null : Number(number) };
-  });
-  keyed.sort(place < 0 ? (one, other) => sign * byName(one, other) : byNumber);
+  const byName = (one, other) => (place < 0 ? sign : 1) * ((one.name > other.name) - (one.name < other.name));
+  const keyed = rows.map((row) => ({ row, name: nameOf(row), number: parseFloat(row.dataset.values.split(" ")[place]) }));
+  keyed.sort(
+    (one, other) =>
+      isNaN(one.number) - isNaN(other.number) || sign * (one.number - other.number) || byName(one, other),
+  );
   return keyed.map(({ row }) => row);
 }
 
