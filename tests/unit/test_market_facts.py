@@ -95,7 +95,7 @@ def full_table(contracts: tuple[Perpetual, ...] = MARKET) -> MarketTable:
 
 def markup_of(found: MarketTable, root: str = "") -> str:
     rows = found.select(MarketsQuery())
-    markup = str(table_rows(rows, root, found.view.perpetuals.venue, ranks_of(found.rows)))
+    markup = str(table_rows(rows, root, "USDT", ranks_of(found.rows)))
     return markup.replace("<wbr>", "<wbr/>")
 
 
@@ -409,7 +409,7 @@ def test_a_perpetuals_numbers_are_told_with_unit_interval_and_time() -> None:
     assert told["Last price"] == ("0.012000", "USDT")
     stated = "+0.0050 % per 4 h as stated, next settlement 2026-11-06 22:20 UTC"
     assert told["Funding per 8 hours"] == ("+0.0100 %", stated)
-    assert told["Open interest"] == ("$90.00M", "90,000,000 USD")
+    assert told["Open interest"] == ("$90.00M", "in USD")
     assert told["Long accounts"] == ("0.0 %", "of accounts with a position")
     assert told["Liquidations in 24 hours"][1] == "no current data"
     assert facts["Long accounts"].read_at == START - MINUTE
@@ -419,9 +419,9 @@ def test_a_perpetuals_numbers_are_told_with_unit_interval_and_time() -> None:
 @pytest.mark.parametrize(
     ("base", "usd", "coins", "shown"),
     [
-        ("BTC", 5e9, 74_627.4, ("$5.00B", "5,000,000,000 USD, 74,627 BTC")),
-        ("1000PEPE", 9e7, 7.5e9, ("$90.00M", "90,000,000 USD, 7,500,000,000 units of 1000PEPE")),
-        ("BTC", 0.0, 0.0, ("$0", "0 USD, 0 BTC")),
+        ("BTC", 5e9, 74_627.4, ("$5.00B", "74,627 BTC")),
+        ("1000PEPE", 9e7, 7.5e9, ("$90.00M", "7,500,000,000 units of 1000PEPE")),
+        ("BTC", 0.0, 0.0, ("$0", "0 BTC")),
         ("BTC", None, 3.0, ("—", "3 BTC")),
         ("BTC", None, None, ("—", "not published by the exchange")),
     ],
@@ -473,7 +473,7 @@ def test_a_perpetual_is_told_with_its_changes_and_liquidations_by_side() -> None
     facts = market_facts(view_of(watched=LIQUIDATED, day_ago=DAY_AGO), found, RISING).facts
 
     assert facts[0].note == "USDT, +11.67 % in 24 h, +11.67 % in 7 days"
-    assert facts[2].note == "+25.00 % in 24 h; 5,000,000,000 USD"
+    assert facts[2].note == "+25.00 % in 24 h; in USD"
     assert facts[4].value == "$1.28M"
     assert facts[4].note == "$1.23M longs, $45.60k shorts; 99.5 % of the time covered"
 

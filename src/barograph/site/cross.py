@@ -9,7 +9,6 @@ from starlette.responses import Response
 from barograph.errors import InvalidRequest, NotFound, UpstreamUnavailable
 from barograph.markets.cross import CrossMarket
 from barograph.markets.cross_documents import CROSS_PATH, VENUES_PATH, venue_entries
-from barograph.markets.symbols import MAX_LENGTH
 from barograph.site.cross_pages import (
     COLUMNS,
     NUMBERS,
@@ -81,8 +80,6 @@ async def _cross(site: Site, query: CrossQuery, now: int) -> Page:
         query=query,
         columns=COLUMNS,
         numbers=NUMBERS,
-        default=CrossQuery(),
-        max_search=MAX_LENGTH,
         shown=len(rows),
         rows=body_rows,
         api_path=CROSS_PATH,

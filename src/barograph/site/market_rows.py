@@ -10,7 +10,6 @@ from barograph.kit.csv_table import cells
 from barograph.kit.text import HUNDRED, price, usd
 from barograph.kit.timestamps import iso_timestamp
 from barograph.markets.aliases import names_of, spelled_names
-from barograph.markets.venues import VENUES
 from barograph.site.charts.sparkline import sparkline
 from barograph.site.market_table import MarketRow, Week
 from barograph.site.paths import MARKETS_FOLDER
@@ -40,14 +39,14 @@ def _ranks(numbers: Sequence[float | None]) -> list[str]:
 
 
 def table_rows(
-    rows: Iterable[MarketRow], root: str, venue: str, ranks: Mapping[str, str]
+    rows: Iterable[MarketRow], root: str, suffix: str, ranks: Mapping[str, str]
 ) -> Markup:
     """Rows of the table, without a template, which would be too slow for so many.
 
     Cells have no attributes that CSS can do without: there are thousands of them. A full name is
-    left out if it is the symbol with the venue's usual suffix.
+    left out if it is the symbol with `suffix`, as usual at the venue.
     """
-    folder, suffix = str(escape(f"{root}{MARKETS_FOLDER}")), VENUES[venue].suffix
+    folder = str(escape(f"{root}{MARKETS_FOLDER}"))
     lines = (_line(row, folder, suffix, ranks[row.perpetual.contract]) for row in rows)
     # Safe: names are escaped, and everything else is numbers.
     return Markup("\n".join(lines))  # noqa: S704
@@ -81,8 +80,8 @@ def _line(row: MarketRow, folder: str, suffix: str, ranks: str) -> str:
 def _change(percent: float | None, decimals: int) -> str:
     if percent is None:
         return _DASH
-    way = ' class="down"' if percent < 0 else ""
-    return f"<td{way}>{percent:+z.{decimals}f}</td>"
+    text = f"{percent:+z.{decimals}f}"  # coloured as it is rounded
+    return f'<td class="down">{text}</td>' if text[0] == "-" else f"<td>{text}</td>"
 
 
 def _sides(liquidated: tuple[float, float] | None) -> str:

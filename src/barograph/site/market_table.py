@@ -36,7 +36,7 @@ def columns_of(venue: str) -> tuple[Column, ...]:
         ("open-interest", "Open interest", "In USD, one-sided"),
         ("interest-change", "OI 24_h_%", "Change of the USD value in 24 hours"),
         ("week", "7_days_%", "Change of the price in 7 days"),
-        ("liquidations", "Liquidated 24_h", "Longs, then shorts, in USD; sorts by the total"),
+        ("liquidations", "Liquidated 24_h long,_short", "In USD; sorts by the total"),
         ("long-accounts", "Long accounts_%", "Share of accounts that are net long"),
     )
     return tuple(Column(sort, words.replace("_", NBSP), title) for sort, words, title in columns)

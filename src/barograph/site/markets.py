@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -31,7 +30,6 @@ from barograph.site.market_rows import CSV_COLUMNS, csv_rows, ranks_of, table_ro
 from barograph.site.market_table import (
     FILTERS,
     NUMBERS,
-    MarketRow,
     MarketsQuery,
     MarketTable,
     columns_of,
@@ -132,8 +130,10 @@ async def _in_steps(items: Sequence[T], work: Callable[[Sequence[T]], list[R]]) 
 async def _markets(site: Site, query: MarketsQuery, now: int) -> Page:
     view, last = site.view(now), site.board.latest(PERPETUALS)
     table = None if view is None else await _table(site, view)
+    venue = VENUES[site.series.venue if view is None else view.perpetuals.venue]
     rows = [] if table is None else table.select(query)
-    body_rows = [] if table is None else await _html_rows(site, table, rows)
+    ranks = ranks_of([] if table is None else table.rows)
+    await asyncio.sleep(0)
     body = site.templates.render(
         "markets.html",
         here=MARKETS_PATH,
@@ -142,25 +142,18 @@ async def _markets(site: Site, query: MarketsQuery, now: int) -> Page:
         left_out="" if last is None else left_out_text(last),
         query=query,
         filters=FILTERS,
-        columns=() if table is None else columns_of(table.view.perpetuals.venue),
-        suffix="" if table is None else VENUES[table.view.perpetuals.venue].suffix,
+        columns=columns_of(venue.name),
+        suffix=venue.suffix,
         numbers=NUMBERS,
-        default=MarketsQuery(),
-        max_search=MAX_LENGTH,
         shown=len(rows),
         csv_path=MARKETS_CSV,
         api_path=PERPETUALS_PATH,
-        rows=body_rows,
+        rows=await _in_steps(
+            rows, lambda part: [table_rows(part, site.templates.root, venue.suffix, ranks)]
+        ),
     )
     await asyncio.sleep(0)
     return Page(body, since=now, until=_until(table, now))
-
-
-async def _html_rows(site: Site, table: MarketTable, rows: Sequence[MarketRow]) -> list[Markup]:
-    ranks = ranks_of(table.rows)
-    await asyncio.sleep(0)
-    root, venue = site.templates.root, table.view.perpetuals.venue
-    return await _in_steps(rows, lambda part: [table_rows(part, root, venue, ranks)])
 
 
 def _until(table: MarketTable | None, now: int) -> int:
@@ -177,11 +170,10 @@ async def _csv(site: Site, query: MarketsQuery, now: int) -> Page:
         UpstreamUnavailable: the market feed is missing or too old.
     """
     table = await _table(site, site.markets.view(site.board, now))
-    rows = await _in_steps(
-        table.select(query), lambda part: csv_rows(part, table.view.perpetuals.as_of)
-    )
+    reading = table.view.perpetuals
+    rows = await _in_steps(table.select(query), lambda part: csv_rows(part, reading.as_of))
     name = (b"content-disposition", b'attachment; filename="markets.csv"')
-    body = csv_table(CSV_COLUMNS, rows, table.view.perpetuals.source)
+    body = csv_table(CSV_COLUMNS, rows, reading.source)
     return Page(body, since=now, until=_until(table, now), content_type=CSV, fields=[name])
 
 

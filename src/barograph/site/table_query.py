@@ -35,6 +35,9 @@ class TableQuery:
     sorts: ClassVar[tuple[str, ...]] = ()
     """What can be sorted by."""
 
+    longest: ClassVar[int] = MAX_LENGTH
+    """How long a search may be."""
+
     limits: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """The values of each filter, which is a field of the same name."""
 
@@ -45,16 +48,20 @@ class TableQuery:
         sort = asked if asked in {*cls.sorts, *more} else cls().sort
         is_up = order == "asc" or (order != "desc" and sort == SYMBOL)
         text = "".join(each for each in given.get("q", "") if each.isprintable())
-        query = cls(sort, "asc" if is_up else "desc", text.strip()[:MAX_LENGTH].rstrip())
+        query = cls(sort, "asc" if is_up else "desc", text.strip()[: cls.longest].rstrip())
         return query.limited(
             **{name: given[name] for name, known in cls.limits.items() if given.get(name) in known}
         )
 
     @property
+    def usual(self) -> Self:
+        """The query of an address without one."""
+        return type(self)()
+
+    @property
     def fields(self) -> dict[str, str]:
-        """What differs from the default, without the search."""
-        usual = type(self)()
-        is_usual = (self.sort, self.order) == (usual.sort, usual.order)
+        """What differs from the usual query, without the search."""
+        is_usual = (self.sort, self.order) == (self.usual.sort, self.usual.order)
         fields = {} if is_usual else {"sort": self.sort, "order": self.order}
         return fields | {name: getattr(self, name) for name in self.limits if getattr(self, name)}
 
