@@ -156,6 +156,21 @@ def test_a_watchlist_is_kept_in_the_browser_and_its_csv_has_the_same_rows(
         assert look.problems == []
 
 
+def test_a_watchlist_says_what_it_lacks_and_keeps_the_focus(demo: Demo, browser: Browser) -> None:
+    with looking(browser, demo.base_url) as look:
+        look.page.goto("/markets")
+        look.page.evaluate('localStorage.setItem(\'watched-perpetuals\', \'["BTC","ETH","GONE"]\')')
+        look.page.goto("/markets?q=none&q=&watch=1&sort=symbol")
+        note, star = look.page.locator("#watched"), look.page.get_by_role("button", name="Watch ")
+        expect(note).to_have_text("1 watched coin is not listed here: GONE.")
+        star.first.click()
+        expect(look.page.get_by_role("button", name="Watch ETH")).to_be_focused()
+        look.page.evaluate("Storage.prototype.setItem = null")
+        star.first.click()
+        expect(look.page.get_by_role("link", name="Watchlist")).to_be_focused()
+        expect(note).to_contain_text("Your browser blocks storage for this site.")
+
+
 def test_a_slash_leads_to_the_search_and_escape_clears_it(demo: Demo, browser: Browser) -> None:
     with looking(browser, demo.base_url) as look:
         look.page.goto("/markets?crowd=long")

@@ -123,8 +123,8 @@ def test_each_venue_has_its_rate_with_its_own_interval(two: SiteService) -> None
     assert found["BTC"] == [
         "+0.0100 8h",
         "+0.0800 1h",
-        "+0.0217",
-        "0.0700 hyperliquid over bybit",
+        "+0.0217 %",
+        "0.0700\N{NO-BREAK SPACE}% Hyperliquid over Bybit",
     ]
     assert found["SOL"][1] == "—"
     assert '<td data-head="Hyperliquid" class="tint-up-3">+0.0800 <small>1h</small></td>' in body
@@ -139,7 +139,7 @@ def test_a_venue_that_is_missing_is_named(two: SiteService) -> None:
     two.clock.now += 30_000
     put(two, Publication.of(PERPETUALS, Perpetuals(two.clock.now, SOURCE, MARKET)))
 
-    assert rates(two)["BTC"] == ["+0.0100 8h", "stale", "hyperliquid missing", "—"]
+    assert rates(two)["BTC"] == ["+0.0100 8h", "stale", "unavailable: Hyperliquid is missing", "—"]
 
 
 @pytest.mark.parametrize(

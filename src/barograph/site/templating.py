@@ -136,7 +136,7 @@ def per(allowance: RateLimit) -> str:
 
 def unbroken(text: str) -> str:
     """The same text, in which no line ends between a number and its unit."""
-    return _BEFORE_UNIT.sub(NBSP, text)
+    return type(text)(_BEFORE_UNIT.sub(NBSP, text))  # Markup stays Markup
 
 
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=%|(?:h|min|s|d|hours?|days?|USD|UTC)\b)")
