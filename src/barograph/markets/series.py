@@ -8,7 +8,7 @@ from barograph.kit.caches import MinuteCache, SingleFlight
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Row, Transaction
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.liquidation_days import liquidation_day
+from barograph.markets.liquidation_days import liquidation_day, sums_by_contract
 from barograph.markets.liquidation_records import watched_between
 from barograph.markets.liquidations import Span, WatchedSpans
 from barograph.markets.records import ContractName
@@ -298,15 +298,8 @@ async def contract_liquidations(
 async def liquidated_hour(tx: Transaction, venue: str, now: int) -> LiquidatedHour:
     """The hour up to the newest recorded minute, from single liquidations."""
     until, _, watch = await known_liquidations(tx, venue, now)
-    sums: dict[str, dict[str, float]] = {}
-    for contract, side, usd in await tx.fetch(_HOUR_BY_CONTRACT, venue, until - HOUR, until):
-        sums.setdefault(contract, {})[side] = usd
-    watched = sum(last - first for first, last in watch.within(until - HOUR, until))
-    return LiquidatedHour(
-        until,
-        10_000 * watched // HOUR / 100,
-        {name: (each.get("long", 0.0), each.get("short", 0.0)) for name, each in sums.items()},
-    )
+    sums = await sums_by_contract(tx, venue, until - HOUR, until)
+    return LiquidatedHour(until, watch.pct_within(until - HOUR, until), sums)
 
 
 async def watched_since(tx: Transaction, venue: str) -> int | None:
@@ -328,9 +321,10 @@ async def _counted(
     tx: Transaction, venue: str, watch: WatchedSpans, hour: int, until: int
 ) -> _Liquidated:
     end = min(hour + HOUR, until)
-    sums: dict[str, float] = dict(await tx.fetch(_EVENTS, venue, hour, end))
+    sums = (await sums_by_contract(tx, venue, hour, end)).values()
     watched = sum(last - first for first, last in watch.within(hour, end))
-    return _Liquidated(hour, sums.get("long", 0.0), sums.get("short", 0.0), watched)
+    longs, shorts = (sum(each[side] for each in sums) for side in (0, 1))
+    return _Liquidated(hour, longs, shorts, watched)
 
 
 async def regimes_at(
@@ -453,17 +447,9 @@ _FIRST_SPAN = "SELECT start_at FROM watched_spans WHERE venue = $1 ORDER BY star
 _FIRST_WATCHED_HOUR = """
 SELECT at FROM liquidation_hours WHERE venue = $1 AND watched_pct > 0 ORDER BY at LIMIT 1
 """
-_EVENTS = """
-SELECT side, SUM(size * price) FROM liquidations
-WHERE venue = $1 AND at >= $2 AND at < $3 GROUP BY side
-"""
 _CONTRACT_EVENTS = """
 SELECT at - at % $5, side, SUM(size * price) FROM liquidations
 WHERE venue = $1 AND contract = $2 AND at >= $3 AND at < $4 GROUP BY 1, 2
-"""
-_HOUR_BY_CONTRACT = """
-SELECT contract, side, SUM(size * price) FROM liquidations
-WHERE venue = $1 AND at >= $2 AND at < $3 GROUP BY contract, side
 """
 _COLUMNS = """
 SELECT at - at % $4, SUM(long_usd), SUM(short_usd), SUM(watched_pct) FROM liquidation_hours
