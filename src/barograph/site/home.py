@@ -75,7 +75,7 @@ def home_routes(site: Site, charts: ChartReader, logs: PublicLogs) -> PageRouter
 async def _home(
     site: Site, charts: ChartReader, days: int, at: int, signed: tuple[int, int] | None
 ) -> Page:
-    view = _view(site, at)
+    view = site.view(at)
     now = None if view is None else _market_now(site, view)
     recorded = await _read_record(site, charts, days)
     briefs, events = _briefs(site, at), recent_events(site.board)
@@ -125,13 +125,6 @@ def _from_record(
         shown["movers"] = [*now.movers, hour_movers(view, hour)]
         shown["line"] = liquidation_line(None if view.lacks_liquidations else day)
     return shown
-
-
-def _view(site: Site, at: int) -> MarketView | None:
-    try:
-        return site.markets.view(site.board, at)
-    except UpstreamUnavailable:
-        return None
 
 
 def _market_now(site: Site, view: MarketView) -> MarketNow | None:
