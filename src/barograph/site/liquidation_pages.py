@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, get_args
 
-from barograph.kit.text import usd
+from barograph.kit.text import coverage, usd
 from barograph.kit.timestamps import MINUTE, SECOND
 from barograph.markets.samples import LiquidatedCoin, LiquidationDay
 from barograph.markets.venues import Venue
@@ -41,8 +41,6 @@ class DayFacts(NamedTuple):
     venue: Venue
     unwatched: Sequence[str]
     """The contracts whose liquidations the venue does not publish."""
-
-    min_coverage_pct: float
 
     @property
     def name(self) -> str:
@@ -93,52 +91,33 @@ class DayFacts(NamedTuple):
         share = 100 * self.long_usd / self.total_usd
         return (
             f"{share:.1f} % of the liquidations at {self.venue.title} {when} were longs: "
-            f"{usd(self.long_usd)} of {usd(self.total_usd)}. "
-            f"{'Both amounts are complete.' if self.is_complete else 'Both are lower bounds.'}"
+            f"{usd(self.long_usd)} of {usd(self.total_usd)}."
         )
 
     @property
     def completeness(self) -> str:
-        """How complete the number is, and what is missing."""
+        """How complete every amount of the period is, and what is missing."""
         if not self.is_known:
             return ""
+        bound = "Complete" if self.is_complete else "Lower bounds"
         published = _PUBLISHED[self.venue.liquidations].format(self.venue.title)
         if self.unwatched:
             published += f", except those of {_contracts(self.unwatched)}"
-        if self.is_complete:
-            return f"{published} and we covered all of this time."
-        if self.day.watched_pct >= ALL:
-            return f"{published}. We covered all of this time."
-        covered = f"We covered {self.day.watched_pct:g} % of this time"
-        return f"{published}. {covered}. {self._missing}{self._little}"
+        covered = f"we covered {coverage(self.day.watched_pct)} of the time"
+        return f"{bound}: {published}, and {covered}.{self._missing}"
 
     @property
     def _missing(self) -> str:
         gaps = self.day.gaps
+        if not gaps:
+            return ""
         longest = sorted(gaps, key=lambda gap: gap[0] - gap[1])[:GAPS_SHOWN]
         listed = ", ".join(_gap_text(*gap) for gap in sorted(longest))
         if len(gaps) == 1:
-            return f"Missing: {listed}."
+            return f" Missing: {listed}."
         lost = _lasting(sum(end - start for start, end in gaps))
         which = ", the longest" if len(gaps) > GAPS_SHOWN else ""
-        return f"Missing: {lost} in {len(gaps)} gaps{which}: {listed}."
-
-    @property
-    def _little(self) -> str:
-        least = self.min_coverage_pct
-        has_total = self.day.watched_pct >= least
-        return "" if has_total else f" Other pages show no total below {least:g} % coverage."
-
-    @property
-    def note(self) -> str:
-        """The same in a few words, for each table."""
-        if not self.is_known:
-            return "Unknown: we covered none of this time."
-        kind = {"all": "every liquidation", "largest per second": "only the largest per second"}
-        published = kind.get(self.venue.liquidations, "only some liquidations")
-        bound = "Complete" if self.is_complete else "Lower bounds"
-        covered = f"we covered {self.day.watched_pct:g} % of the time"
-        return f"{bound}: the venue publishes {published}, and {covered}."
+        return f" Missing: {lost} in {len(gaps)} gaps{which}: {listed}."
 
     @property
     def rows(self) -> list[CoinRow]:

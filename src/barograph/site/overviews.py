@@ -28,7 +28,6 @@ from barograph.site.heatmap_pages import (
     fit,
     heatmap,
     legend,
-    number_rows,
 )
 from barograph.site.liquidation_pages import Chosen, DayFacts, chosen_day, in_use_text
 from barograph.site.paths import FUNDING_PAGE, HEATMAP_PAGE, LIQUIDATIONS_PAGE, MARKETS_PATH
@@ -71,13 +70,10 @@ def overview_routes(site: Site, charts: ChartReader) -> PageRouter:
 
 
 async def _heatmap(site: Site, by: By, now: int) -> Page:
-    try:
-        found = heatmap(site.markets.view(site.board, now))
-    except UpstreamUnavailable:
-        found = None
+    view = site.view(now)
+    found = None if view is None else heatmap(view)
     await asyncio.sleep(0)  # several hundred contracts take a while: let cached reads go in between
-    root = site.templates.root
-    layouts = [fit([] if found is None else found.cells, size) for size in SIZES]
+    layouts = [] if found is None else [fit(found.cells, size) for size in SIZES]
     await asyncio.sleep(0)
     body = site.templates.render(
         "heatmap.html",
@@ -87,11 +83,10 @@ async def _heatmap(site: Site, by: By, now: int) -> Page:
         by=by,
         colours=COLOURS,
         legend=legend(by),
-        drawings=[draw_map(each, by, root) for each in layouts],
-        rows=number_rows(layouts[0], root),
+        drawings=[draw_map(each, by, site.templates.root) for each in layouts],
         api_path=PERPETUALS_PATH,
     )
-    return Page(body, since=now, until=now + INCOMPLETE_PAGE_MS if found is None else found.until)
+    return Page(body, since=now, until=now + INCOMPLETE_PAGE_MS if view is None else view.until)
 
 
 async def _funding(site: Site, query: CrossQuery, now: int) -> Page:
