@@ -173,7 +173,7 @@ def draw_map(layout: Layout, by: By, root: str) -> Markup:
     drawn = [_cell(cell, box, by, size, folder) for cell, box in zip(shown, boxes, strict=False)]
     if others:
         title = f"Others: {others:,} contracts that are too small to draw alone"
-        words = _words("Others", [f"{others:,} contracts"], boxes[-1], size)
+        words = _words("Others", [f"{others:,} contracts", ""], boxes[-1], size)
         address = str(escape(f"{root}{MARKETS_PATH}"))
         drawn.append(_linked("others", address, title, boxes[-1], words))
     # Safe: names are escaped, and everything else is numbers.
@@ -185,11 +185,11 @@ def draw_map(layout: Layout, by: By, root: str) -> Markup:
 
 
 def _cell(cell: HeatCell, box: Box, by: By, size: MapSize, folder: str) -> str:
-    value, numbers = cell.number(by), ["unknown"]
+    value, numbers = cell.number(by), ["unknown", ""]
     tint = (funding_tint if by == "funding" else change_tint)(value)
     if value is not None:
         full, short = (rate(value), f"{value:+.2f}") if by == "funding" else _change(value)
-        numbers = [full, short] if tint[-1] in _STRONG else [full]
+        numbers = [full, short if tint[-1] in _STRONG else ""]
     address = "" if cell.symbol is None else f"{folder}{cell.symbol}"
     words = _words(cell.perpetual.base, numbers, box, size)
     return _linked(tint, address, cell.title, box, words)
@@ -205,15 +205,15 @@ def _linked(kind: str, address: str, title: str, box: Box, words: str) -> str:
 
 
 def _words(name: str, values: Sequence[str], box: Box, size: MapSize) -> str:
-    """The name, and below it the first value that fits; letters are small rather than left out."""
+    """The name and the first value that fits below it; the last is written however small it is."""
     usual, broken = size.letters, _broken(name)
-    most = max(usual, min(3 * usual, box.width / max(len(name), 7) / _LETTER, box.height / 4))
-    for value in (*values, ""):
+    most = max(usual, min(2.2 * usual, box.width / max(len(name), 7) / _LETTER, box.height / 4))
+    for value in values:
         for names in ([name], broken):
             letters = min(most, _fitting(names, value, box))
             if letters >= 0.75 * usual:
                 return _lines(names, value, letters, box, size)
-    return _lines(broken, "", letters, box, size)
+    return _lines(names, value, letters, box, size)
 
 
 def _lines(names: Sequence[str], value: str, letters: float, box: Box, size: MapSize) -> str:

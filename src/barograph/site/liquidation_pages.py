@@ -1,7 +1,7 @@
 """The content of `/liquidations` (pure): what was liquidated, and how complete that number is."""
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 from barograph.kit.text import coverage, usd
 from barograph.kit.timestamps import MINUTE, SECOND
@@ -10,6 +10,7 @@ from barograph.markets.venues import Venue
 from barograph.site.templating import duration_text, utc_text
 
 Chosen = Literal["latest", "yesterday"]
+PERIODS: dict[Chosen, str] = {"latest": "Last 24 hours", "yesterday": "Yesterday"}
 COINS_SHOWN = 25
 GAPS_SHOWN = 3
 ALL = 100.0
@@ -23,18 +24,11 @@ _PUBLISHED = {
 
 def chosen_day(asked: str | None) -> Chosen | None:
     """The requested period, by default the last 24 hours; None if there is no such period."""
-    return next((each for each in get_args(Chosen) if each == (asked or "latest")), None)
-
-
-class CoinRow(NamedTuple):
-    """A coin with its share of the total."""
-
-    coin: LiquidatedCoin
-    share_pct: float
+    return next((each for each in PERIODS if each == (asked or "latest")), None)
 
 
 class DayFacts(NamedTuple):
-    """24 hours of liquidations, as the page shows them."""
+    """The chosen 24 hours of liquidations, as the page shows them."""
 
     key: Chosen
     day: LiquidationDay
@@ -43,16 +37,11 @@ class DayFacts(NamedTuple):
     """The contracts whose liquidations the venue does not publish."""
 
     @property
-    def name(self) -> str:
-        """The period in words."""
-        return "Yesterday" if self.key == "yesterday" else "Last 24 hours"
-
-    @property
     def title(self) -> str:
-        """The same with the exact time."""
+        """The period with its exact time."""
         if self.key == "yesterday":
-            return f"{self.name}, {utc_text(self.day.start)[:10]} UTC"
-        return f"{self.name}, to {utc_text(self.day.end)[11:16]} UTC"
+            return f"{PERIODS[self.key]}, {utc_text(self.day.start)[:10]} UTC"
+        return f"{PERIODS[self.key]}, to {utc_text(self.day.end)[11:16]} UTC"
 
     @property
     def is_known(self) -> bool:
@@ -60,19 +49,9 @@ class DayFacts(NamedTuple):
         return self.day.watched_pct > 0
 
     @property
-    def long_usd(self) -> float:
-        """Liquidated longs."""
-        return sum(each.long_usd for each in self.day.coins)
-
-    @property
-    def short_usd(self) -> float:
-        """Liquidated shorts."""
-        return sum(each.short_usd for each in self.day.coins)
-
-    @property
-    def total_usd(self) -> float:
-        """Both sides together."""
-        return self.long_usd + self.short_usd
+    def total(self) -> LiquidatedCoin:
+        """All coins together."""
+        return _together("All", self.day.coins)
 
     @property
     def is_complete(self) -> bool:
@@ -86,12 +65,12 @@ class DayFacts(NamedTuple):
         when = "yesterday" if self.key == "yesterday" else "in the last 24 hours"
         if not self.is_known:
             return f"We did not watch {self.venue.title} {when}, so the total is unknown."
-        if self.total_usd <= 0:
+        total = self.total
+        if total.total_usd <= 0:
             return f"We saw no liquidation at {self.venue.title} {when}."
-        share = 100 * self.long_usd / self.total_usd
         return (
-            f"{share:.1f} % of the liquidations at {self.venue.title} {when} were longs: "
-            f"{usd(self.long_usd)} of {usd(self.total_usd)}."
+            f"Longs were {100 * total.long_usd / total.total_usd:.1f} % of the value liquidated at "
+            f"{self.venue.title} {when}: {usd(total.long_usd)} of {usd(total.total_usd)}."
         )
 
     @property
@@ -120,16 +99,16 @@ class DayFacts(NamedTuple):
         return f" Missing: {lost} in {len(gaps)} gaps{which}: {listed}."
 
     @property
-    def rows(self) -> list[CoinRow]:
+    def rows(self) -> list[LiquidatedCoin]:
         """All coins, the largest ones, and one row for the others."""
         shown, others = self.day.coins[:COINS_SHOWN], self.day.coins[COINS_SHOWN:]
-        rows = [LiquidatedCoin("All", self.long_usd, self.short_usd), *shown]
-        if others:
-            longs = sum(each.long_usd for each in others)
-            shorts = sum(each.short_usd for each in others)
-            rows.append(LiquidatedCoin(f"{len(others)} others", longs, shorts))
-        total = self.total_usd or 1.0
-        return [CoinRow(each, 100 * each.total_usd / total) for each in rows]
+        rest = [_together(f"{len(others)} others", others)] if others else []
+        return [self.total, *shown, *rest]
+
+
+def _together(name: str, coins: Sequence[LiquidatedCoin]) -> LiquidatedCoin:
+    longs, shorts = (sum(each[side] for each in coins) for side in (1, 2))
+    return LiquidatedCoin(name, longs, shorts)
 
 
 def in_use_text(venue: Venue, in_use: Venue) -> str:

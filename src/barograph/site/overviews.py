@@ -14,7 +14,7 @@ from barograph.markets.liquidation_endpoints import LIQUIDATIONS_PATH
 from barograph.markets.perpetuals import PERPETUALS_PATH
 from barograph.markets.samples import LiquidationDays
 from barograph.markets.symbols import MAX_LENGTH, is_normalized
-from barograph.markets.venues import VENUES, Venue
+from barograph.markets.venues import VENUES
 from barograph.markets.view import PERPETUALS, is_fresh
 from barograph.site.charts.columns import column_chart
 from barograph.site.cross_pages import NUMBERS, CrossQuery, select_rows
@@ -29,7 +29,7 @@ from barograph.site.heatmap_pages import (
     heatmap,
     legend,
 )
-from barograph.site.liquidation_pages import Chosen, DayFacts, chosen_day, in_use_text
+from barograph.site.liquidation_pages import PERIODS, Chosen, DayFacts, chosen_day, in_use_text
 from barograph.site.paths import FUNDING_PAGE, HEATMAP_PAGE, LIQUIDATIONS_PAGE, MARKETS_PATH
 from barograph.site.responses import Page, PageRouter
 from barograph.site.series import ChartReader
@@ -128,18 +128,23 @@ async def _liquidations(site: Site, charts: ChartReader, day: Chosen, now: int) 
         )
         return Page(body, since=now, until=now + MINUTE)
     found = await site.series.liquidation_days()
-    days = _days(site, found, venue)
-    chosen = next(each for each in days if each.key == day)
-    in_use = site.board.latest(PERPETUALS)
-    heard_at = _heard_at(site, found)
-    bound, listed = _bound(site, heard_at, now), site.markets.contracts(site.board) or {}
+    reading, in_use = site.markets.reading(site.board, venue.name), site.board.latest(PERPETUALS)
+    heard_at, listed = _heard_at(site, found), site.markets.contracts(site.board) or {}
+    bound = _bound(site, heard_at, now)
+    chosen = found.yesterday if day == "yesterday" else found.latest
+    facts = DayFacts(day, chosen, venue, [] if reading is None else reading.unwatched)
+    if day == "latest":
+        chart: Chart | Markup = await charts.liquidations(1)
+    else:
+        chart = column_chart(found.hours, prefix="chart-yesterday", name=facts.title)
     body = site.templates.render(
         "liquidations.html",
         here=MARKETS_PATH,
         venue=venue,
-        days=days,
-        chosen=chosen,
-        chart=await _by_hour(charts, found, chosen),
+        periods=PERIODS,
+        chosen=facts,
+        chart=chart,
+        min_coverage_pct=site.series.min_watched_pct,
         symbols={symbol for symbol in listed if is_normalized(symbol)},
         bound=bound,
         heard_at=heard_at,
@@ -148,15 +153,6 @@ async def _liquidations(site: Site, charts: ChartReader, day: Chosen, now: int) 
     )
     minute = now // MINUTE * MINUTE + MINUTE  # then the record is read again
     return Page(body, since=now, until=minute if bound is None else min(minute, bound))
-
-
-def _days(site: Site, found: LiquidationDays, venue: Venue) -> list[DayFacts]:
-    reading = site.markets.reading(site.board, venue.name)
-    also = venue, [] if reading is None else reading.unwatched, site.series.min_watched_pct
-    return [
-        DayFacts("latest", found.latest, *also),
-        DayFacts("yesterday", found.yesterday, *also),
-    ]
 
 
 def _heard_at(site: Site, found: LiquidationDays) -> int | None:
@@ -170,9 +166,3 @@ def _bound(site: Site, heard_at: int | None, now: int) -> int | None:
     """When the last 24 hours stop being current; None if they are not."""
     limit = site.cross.limits.liquidations
     return None if heard_at is None or not is_fresh(heard_at, limit, now) else heard_at + limit
-
-
-async def _by_hour(charts: ChartReader, found: LiquidationDays, chosen: DayFacts) -> Chart | Markup:
-    if chosen.key == "latest":
-        return await charts.liquidations(1)
-    return column_chart(found.hours, prefix="chart-yesterday", name=chosen.title)
