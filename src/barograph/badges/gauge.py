@@ -42,7 +42,8 @@ def render_gauge(content: GaugeContent) -> str:
         f'viewBox="0 0 {width} {height}" role="img" aria-label="{title}{rate and ", " + rate}">'
         f"<title>{title}</title><desc>{escape(source)} {escape(NOTICE)}</desc>{_STYLE}"
         f'<rect class="ground" x=".5" y=".5" width="{width - 1}" height="{height - 1}" rx="6"/>'
-        f'<g transform="translate(10 20)">{_text(LEFT, 1, f"BTC funding: {label}", "title", "start")}'
+        '<g transform="translate(10 20)">'
+        f"{_text(LEFT, 1, f'BTC funding: {label}', 'title', 'start')}"
         f"{_text(RIGHT, 1, rate, 'title', 'end')}{_text((LEFT + RIGHT) / 2, 71, made)}"
         f"{scale_of_bands(content.label, content.rate_8h_pct)}</g></svg>"
     )

@@ -179,8 +179,8 @@ def draw_map(layout: Layout, by: By, root: str) -> Markup:
     # Safe: names are escaped, and everything else is numbers.
     return Markup(  # noqa: S704
         f'<svg class="map {size.name}" viewBox="0 0 {size.width} {size.height}" role="group" '
-        f'text-anchor="middle" aria-label="Perpetuals by open interest. Colour: {COLOURS[by].lower()}.">'
-        f"{''.join(drawn)}</svg>"
+        f'aria-label="Perpetuals by open interest. Colour: {COLOURS[by].lower()}." '
+        f'text-anchor="middle">{"".join(drawn)}</svg>'
     )
 
 

@@ -37,13 +37,6 @@ class DayFacts(NamedTuple):
     """The contracts whose liquidations the venue does not publish."""
 
     @property
-    def title(self) -> str:
-        """The period with its exact time."""
-        if self.key == "yesterday":
-            return f"{PERIODS[self.key]}, {utc_text(self.day.start)[:10]} UTC"
-        return f"{PERIODS[self.key]}, to {utc_text(self.day.end)[11:16]} UTC"
-
-    @property
     def is_known(self) -> bool:
         """Whether we watched at all."""
         return self.day.watched_pct > 0
@@ -107,8 +100,8 @@ class DayFacts(NamedTuple):
 
 
 def _together(name: str, coins: Sequence[LiquidatedCoin]) -> LiquidatedCoin:
-    longs, shorts = (sum(each[side] for each in coins) for side in (1, 2))
-    return LiquidatedCoin(name, longs, shorts)
+    longs = sum(each.long_usd for each in coins)
+    return LiquidatedCoin(name, longs, sum(each.short_usd for each in coins))
 
 
 def in_use_text(venue: Venue, in_use: Venue) -> str:

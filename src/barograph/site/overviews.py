@@ -136,7 +136,7 @@ async def _liquidations(site: Site, charts: ChartReader, day: Chosen, now: int) 
     if day == "latest":
         chart: Chart | Markup = await charts.liquidations(1)
     else:
-        chart = column_chart(found.hours, prefix="chart-yesterday", name=facts.title)
+        chart = column_chart(found.hours, prefix="chart-yesterday", name="Liquidations yesterday")
     body = site.templates.render(
         "liquidations.html",
         here=MARKETS_PATH,
