@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
+from operator import add
 from typing import Any, NamedTuple, TypeVar, cast
 
 from barograph.kit.caches import MinuteCache, SingleFlight
@@ -122,28 +123,26 @@ class SeriesReader:
         known = self._weeks.get(key)
         if known is None or known[0] != period:
             hour = self._kept.minute // HOUR * HOUR
-
-            async def read() -> object:
-                return await self._database.read(lambda tx: work(tx, hour))
-
-            known = self._weeks[key] = period, await self._reading.do(("week", key, period), read)
+            known = self._weeks[key] = period, await self._read(("week", key, period), hour, work)
         return cast("T", known[1])
 
     async def once(
         self, key: Hashable, work: Callable[[Transaction, int], Coroutine[Any, Any, T]]
     ) -> T:
         """Read once per minute and key, for every caller; raises as `reading` does."""
-        kept = self._kept.get(key)
-        if kept is not None:
-            return cast("T", kept)
-        minute = self._kept.minute
+        kept, minute = self._kept.get(key), self._kept.minute
+        if kept is None:
+            kept = await self._read((key, minute), minute, work)
+            self._kept.put(key, minute, kept)
+        return cast("T", kept)
 
+    async def _read(
+        self, key: Hashable, at: int, work: Callable[[Transaction, int], Coroutine[Any, Any, T]]
+    ) -> object:
         async def read() -> object:
-            return await self._database.read(lambda tx: work(tx, minute))
+            return await self._database.read(lambda tx: work(tx, at))
 
-        found = await self._reading.do((key, minute), read)
-        self._kept.put(key, minute, found)
-        return cast("T", found)
+        return await self._reading.do(key, read)
 
 
 async def weeks_of_prices(tx: Transaction, venue: str, hour: int) -> dict[str, WeekOfPrices]:
@@ -180,14 +179,6 @@ class _Liquidated(NamedTuple):
     long_usd: float
     short_usd: float
     watched: int
-
-    def plus(self, other: "_Liquidated") -> "_Liquidated":
-        return _Liquidated(
-            self.at,
-            self.long_usd + other.long_usd,
-            self.short_usd + other.short_usd,
-            self.watched + other.watched,
-        )
 
 
 async def reading_series(
@@ -270,7 +261,8 @@ async def liquidation_columns(
     }
     for hour in await _open_hours(tx, venue, known):
         at = hour.at // length * length
-        found[at] = found.get(at, _Liquidated(at, 0.0, 0.0, 0)).plus(hour)
+        before = found.get(at, _Liquidated(at, 0.0, 0.0, 0))
+        found[at] = _Liquidated(at, *map(add, before[1:], hour[1:]))
     return tuple(_column(at, found.get(at), length, min_watched_pct, known.until) for at in starts)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 from markupsafe import Markup, escape
 
@@ -15,13 +15,7 @@ from barograph.markets.view import MarketView
 from barograph.site.charts.svg import Box, number, text_of
 from barograph.site.charts.treemap import squarified
 from barograph.site.paths import MARKETS_FOLDER, MARKETS_PATH
-from barograph.site.tints import (
-    CHANGE_EDGES,
-    FUNDING_EDGES,
-    UNKNOWN,
-    change_tint,
-    funding_tint,
-)
+from barograph.site.tints import CHANGE_EDGES, FUNDING_EDGES, UNKNOWN, change_tint, funding_tint
 
 By = Literal["funding", "change"]
 COLOURS: dict[By, str] = {"funding": "Funding per 8 h", "change": "Price change in 24 h"}
@@ -39,11 +33,6 @@ _WORD = 5
 
 _STRONG = "34"
 """The tints whose numbers are shortened if they don't fit."""
-
-
-def chosen_colour(asked: str | None) -> By:
-    """The requested colour if there is one of this name, otherwise funding."""
-    return next((each for each in get_args(By) if each == asked), "funding")
 
 
 class MapSize(NamedTuple):

@@ -1,7 +1,7 @@
 """The content of `/liquidations` (pure): what was liquidated, and how complete that number is."""
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from barograph.kit.text import coverage, usd
 from barograph.kit.timestamps import MINUTE, SECOND
@@ -9,8 +9,7 @@ from barograph.markets.samples import LiquidatedCoin, LiquidationDay
 from barograph.markets.venues import Venue
 from barograph.site.templating import duration_text, utc_text
 
-Chosen = Literal["latest", "yesterday"]
-PERIODS: dict[Chosen, str] = {"latest": "Last 24 hours", "yesterday": "Yesterday"}
+PERIODS = {"latest": "Last 24 hours", "yesterday": "Yesterday"}
 COINS_SHOWN = 25
 GAPS_SHOWN = 3
 ALL = 100.0
@@ -22,15 +21,12 @@ _PUBLISHED = {
 }
 
 
-def chosen_day(asked: str | None) -> Chosen | None:
-    """The requested period, by default the last 24 hours; None if there is no such period."""
-    return next((each for each in PERIODS if each == (asked or "latest")), None)
-
-
 class DayFacts(NamedTuple):
     """The chosen 24 hours of liquidations, as the page shows them."""
 
-    key: Chosen
+    key: str
+    """One of `PERIODS`."""
+
     day: LiquidationDay
     venue: Venue
     unwatched: Sequence[str]

@@ -19,17 +19,8 @@ from barograph.markets.view import PERPETUALS, is_fresh
 from barograph.site.charts.columns import column_chart
 from barograph.site.cross_pages import NUMBERS, CrossQuery, select_rows
 from barograph.site.funding_pages import funding_columns, funding_rows
-from barograph.site.heatmap_pages import (
-    COLOURS,
-    SIZES,
-    By,
-    chosen_colour,
-    draw_map,
-    fit,
-    heatmap,
-    legend,
-)
-from barograph.site.liquidation_pages import PERIODS, Chosen, DayFacts, chosen_day, in_use_text
+from barograph.site.heatmap_pages import COLOURS, SIZES, By, draw_map, fit, heatmap, legend
+from barograph.site.liquidation_pages import PERIODS, DayFacts, in_use_text
 from barograph.site.paths import FUNDING_PAGE, HEATMAP_PAGE, LIQUIDATIONS_PAGE, MARKETS_PATH
 from barograph.site.responses import Page, PageRouter
 from barograph.site.series import ChartReader
@@ -46,7 +37,7 @@ def overview_routes(site: Site, charts: ChartReader) -> PageRouter:
 
     @router.get(HEATMAP_PAGE)
     async def read_heatmap(request: Request) -> Response:
-        by = chosen_colour(request.query_params.get("by"))
+        by: By = "change" if request.query_params.get("by") == "change" else "funding"
         query = b"" if by == "funding" else f"by={by}".encode()
         return await site.respond(request, lambda now: _heatmap(site, by, now), query=query)
 
@@ -58,8 +49,8 @@ def overview_routes(site: Site, charts: ChartReader) -> PageRouter:
 
     @router.get(LIQUIDATIONS_PAGE)
     async def read_liquidations(request: Request) -> Response:
-        day = chosen_day(request.query_params.get("day"))
-        if day is None:  # a dated link must not show other data
+        day = request.query_params.get("day") or "latest"
+        if day not in PERIODS:  # a dated link must not show other data
             raise HTTPException(404)
         query = b"" if day == "latest" else f"day={day}".encode()
         return await site.respond(
@@ -120,7 +111,7 @@ async def _funding(site: Site, query: CrossQuery, now: int) -> Page:
     return Page(body, since=now, until=now + INCOMPLETE_PAGE_MS if market is None else market.until)
 
 
-async def _liquidations(site: Site, charts: ChartReader, day: Chosen, now: int) -> Page:
+async def _liquidations(site: Site, charts: ChartReader, day: str, now: int) -> Page:
     venue = VENUES[site.series.venue]
     if venue.liquidations == "none":
         body = site.templates.render(
