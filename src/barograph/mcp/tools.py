@@ -191,7 +191,7 @@ TOOLS = (
     Tool(
         GUIDES,
         "Guide catalog",
-        "27 paid trading guides with prices in USD; a sample catalog if `source` says so.",
+        "27 paid guides with prices in USD, or a sample catalog.",
         _members(Guides),
     ),
     Tool(
