@@ -191,7 +191,7 @@ TOOLS = (
     Tool(
         GUIDES,
         "Guide catalog",
-        "27 paid guides with prices in USD, or a sample catalog.",
+        "27 paid guides, or a sample, priced in USD. Rarely changes.",
         _members(Guides),
     ),
     Tool(
