@@ -35,6 +35,7 @@ from barograph.site.paths import (
     SIGNALS_FOLDER,
     STATUS_PAGE,
 )
+from barograph.site.record_pages import TITLES
 from barograph.site.templating import Terms, per
 from barograph.stances.documents import STANCE_PATHS
 from barograph.webhooks.records import MAX_WEBHOOKS
@@ -91,7 +92,7 @@ def sales(terms: Terms) -> list[Sale]:
     if not terms.takes_payments:
         return []
     stances = [
-        Sale(f"One read of {kind}, without Feed", path, terms.stance_price)
+        Sale(f"One read of {TITLES[kind]}, without Feed", path, terms.stance_price)
         for kind, path in STANCE_PATHS.items()
     ]
     return [Sale(f"Feed for {terms.feed_period_days} days", FEED_PATH, terms.feed_price), *stances]
