@@ -283,9 +283,7 @@ def test_prices_are_shown_where_payments_are_taken(tmp_path: Path) -> None:
         page = re.sub(r"<[^>]+>", " ", developers(service))
 
     assert re.search(r"Feed for 31 days\s+/api/x402/feed\s+29\.50 USD", page)
-    assert re.search(
-        r"One read of US rates, without Feed\s+/api/x402/rates-desk\s+0\.40 USD", page
-    )
+    assert re.search(r"One read of US rates, without Feed\s+/api/x402/rates-desk\s+0\.40 USD", page)
     assert "Do not pay again automatically." in page
 
 
