@@ -156,6 +156,21 @@ def test_a_watchlist_is_kept_in_the_browser_and_its_csv_has_the_same_rows(
         assert look.problems == []
 
 
+def test_a_watchlist_says_what_it_lacks_and_keeps_the_focus(demo: Demo, browser: Browser) -> None:
+    with looking(browser, demo.base_url) as look:
+        look.page.goto("/markets")
+        look.page.evaluate('localStorage.setItem(\'watched-perpetuals\', \'["BTC","ETH","GONE"]\')')
+        look.page.goto("/markets?q=none&q=&watch=1&sort=symbol")
+        note, star = look.page.locator("#watched"), look.page.get_by_role("button", name="Watch ")
+        expect(note).to_have_text("1 watched coin is not listed here: GONE.")
+        star.first.click()
+        expect(look.page.get_by_role("button", name="Watch ETH")).to_be_focused()
+        look.page.evaluate("Storage.prototype.setItem = null")
+        star.first.click()
+        expect(look.page.get_by_role("link", name="Watchlist")).to_be_focused()
+        expect(note).to_contain_text("Your browser blocks storage for this site.")
+
+
 def test_a_slash_leads_to_the_search_and_escape_clears_it(demo: Demo, browser: Browser) -> None:
     with looking(browser, demo.base_url) as look:
         look.page.goto("/markets?crowd=long")
@@ -473,11 +488,36 @@ def test_a_visitor_who_comes_back_reads_what_changed(demo: Demo, browser: Browse
         assert look.problems == []
 
 
+NO_STORAGE = "Object.defineProperty(window, 'localStorage', { get() { throw new Error('no'); } })"
+_AT_FIRST = """new MutationObserver((_, observer) => {
+    if (document.body === null) return;
+    window.themeAtFirst = document.documentElement.dataset.theme;
+    observer.disconnect();
+}).observe(document, { childList: true, subtree: true });"""
+
+
+@pytest.mark.parametrize("is_kept", [True, False], ids=["kept", "storage is blocked"])
+def test_a_chosen_theme_is_applied_before_anything_is_drawn(
+    demo: Demo, browser: Browser, *, is_kept: bool
+) -> None:
+    with looking(browser, demo.base_url) as look:  # the system's theme is light
+        look.page.add_init_script(_AT_FIRST if is_kept else f"{NO_STORAGE}; {_AT_FIRST}")
+        look.page.goto("/pricing")
+        control, colours = look.page.get_by_label("Theme"), {}
+        expect(control).to_have_value("system")
+        for theme in ("dark", "light", "system"):
+            control.select_option(theme)
+            colours[theme] = look.page.evaluate("getComputedStyle(document.body).backgroundColor")
+            look.page.reload()
+            expect(control).to_have_value(theme if is_kept else "system")
+            assert look.page.evaluate("themeAtFirst") == (theme if is_kept else "system")
+        assert colours["dark"] != colours["light"] == colours["system"]
+        assert look.problems == []
+
+
 def test_a_browser_that_keeps_nothing_has_only_first_visits(demo: Demo, browser: Browser) -> None:
     with looking(browser, demo.base_url) as look:
-        look.page.add_init_script(
-            "Object.defineProperty(window, 'localStorage', { get() { throw new Error('no'); } })"
-        )
+        look.page.add_init_script(NO_STORAGE)
         for _ in range(2):
             look.page.goto("/", wait_until="networkidle")
             expect(look.page.locator("#visits")).to_be_hidden()

@@ -441,6 +441,8 @@ def test_without_javascript_the_page_says_how_to_check_offline(
 
     expect(page.locator("#verifier")).to_be_hidden()
     expect(page.locator("#without-script")).to_be_visible()
+    page.get_by_text("Show the program").click()
     expect(page.locator("#check")).to_be_visible()
+    page.locator("summary", has_text="US rates:").first.click()
     assert page.locator("#checkpoint-rates-desk-versions").inner_text().startswith("127.0.0.1:")
     page.close()

@@ -266,12 +266,10 @@ def test_a_default_instance_is_ok_on_its_first_day_and_after_a_restart(
         "identity": "not_configured",
         "payments": "not_configured",
     }
-    assert detail(body, "liquidations").startswith(
-        "warming up until 2026-11-07T20:38:00.000Z: 2.08 %"
-    )
+    assert detail(body, "liquidations").startswith("warming up until 2026-11-07T20:38:00.000Z: 2 %")
     page = service.ask("/status").body.decode()
     assert '<span class="pill warming_up">warming up</span>' in page
-    assert "2026-11-07 20:38:00 UTC</time>: 2.08 %" in page
+    assert "2026-11-07 20:38:00 UTC</time>: 2\N{NO-BREAK SPACE}% of" in page
 
 
 def test_unwatched_liquidations_are_zero_percent_and_not_null(empty_service: Service) -> None:

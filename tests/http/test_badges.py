@@ -427,7 +427,7 @@ def test_the_gauge_shows_the_regime_and_its_rate_while_the_market_is_fresh(badge
     assert fresh.headers["cache-control"] == "public, max-age=600"
     assert (stale.status, stale.headers["cache-control"]) == (200, "public, max-age=60")
     assert b"BTC funding: unavailable" in stale.body
-    assert b' class="m"' not in stale.body
+    assert b'class="marker"' not in stale.body
     assert fresh.headers.keys() == stale.headers.keys()
 
 

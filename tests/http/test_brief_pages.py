@@ -7,12 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from barograph.board.board import publish
+from barograph.board.feeds import Publication
 from barograph.board.front_door import front_door
 from barograph.briefs.records import Brief
 from barograph.kit.http import Receive, Scope, Send
 from barograph.kit.timestamps import DAY, iso_timestamp
+from barograph.markets.records import Perpetuals
+from barograph.markets.view import PERPETUALS
 from support.clock import START
-from support.markets import reading
+from support.markets import BTC, reading
 from support.pages import BROWSER, FOUND, NOTE, Checked, SiteService
 from support.service import BASE_URL, ask
 
@@ -49,7 +53,7 @@ def test_briefs_are_listed_newest_first_and_escaped(site: SiteService) -> None:
     text = site.look("/briefs").text
 
     assert text.index("Newer") < text.index("Funding is high") < text.index("Fees & <b>spreads</b>")
-    assert "2026-11-06 21:19 UTC · note · BTC, ETH" in text
+    assert "2026-11-06 21:19 UTC · Note · BTC, ETH" in text
     assert "A summary with <i>marks</i>." in text
 
 
@@ -91,10 +95,12 @@ def test_a_category_and_a_coin_have_pages_of_their_own(archive: SiteService) -> 
     assert "46 briefs about BTC · page 1 of 3" in coin.text
     assert coin.relations["next"] == "/briefs/coin/BTC?page=2"
     assert coin.relations["canonical"] == f"{BASE_URL}/briefs/coin/BTC"
-    assert "23 briefs in funding about BTC · page 2 of 2" in both.text
+    assert "23 briefs in Funding about BTC · page 2 of 2" in both.text
     assert len(headlines(both)) == 3
     assert "0 briefs about SOL" in none.text
     assert "No brief matches." in none.text
+    shown = {each for each in coin.targets if "category=" in each}
+    assert shown == {f"/briefs/coin/BTC?category={each}" for each in ("funding", "rates")}
 
 
 @pytest.mark.parametrize(
@@ -111,6 +117,14 @@ def test_other_addresses_of_a_list_lead_to_its_page(site: SiteService, old: str,
     answer = site.ask(old)
 
     assert (answer.status_code, answer.headers["location"]) == (308, new)
+    assert answer.headers["cache-control"] == "public, max-age=3600"
+
+
+@pytest.mark.parametrize("path", [f"/briefs/{FOUND.slug}/1", "/briefs/category/funding"])
+def test_a_slash_at_the_end_leads_to_the_page_without_it(site: SiteService, path: str) -> None:
+    answer = site.ask(f"{path}/")
+
+    assert (answer.status_code, answer.headers["location"]) == (308, path)
 
 
 @pytest.mark.parametrize(
@@ -145,12 +159,12 @@ def test_an_updated_brief_keeps_its_address_and_its_earlier_text(site: SiteServi
         if each["title"] == UPDATE.headline
     )
 
-    assert "Funding is higher Updated 2026-11-06 21:20 UTC (1 update since" in now.text
-    assert "Earlier versions (1)" in now.text
+    assert "Funding is higher Updated 2026-11-06 21:20 UTC, first published 2026-" in now.text
+    assert "Earlier versions" in now.text
     assert f"/briefs/{FOUND.slug}/1" in now.targets
     assert "This is version 1 of 2." in before.text
     assert before.relations["canonical"] == f"{BASE_URL}/briefs/{FOUND.slug}"
-    assert "Updated 2026-11-06 21:20 UTC (1 update)" in site.look("/briefs").text
+    assert "Updated 2026-11-06 21:20 UTC · Funding" in site.look("/briefs").text
     dates = [iso_timestamp(each) for each in (FOUND.published_at, START)]
     assert [item["date_published"], item["date_modified"]] == dates
     for name, date in zip(("datePublished", "dateModified"), dates, strict=True):
@@ -171,6 +185,27 @@ def test_a_daily_wrap_links_to_the_texts_of_its_day(site: SiteService) -> None:
 
     assert {f"/briefs/{FOUND.slug}/1", f"/briefs/{NOTE.slug}/1", "/markets"} <= set(page.targets)
     assert f"/briefs/{wrap.slug}/1" not in page.targets
+
+
+@pytest.mark.parametrize(
+    ("source", "venue"),
+    [("Hyperliquid public data", "hyperliquid"), ("test venue", "bybit"), ("Binance data", None)],
+)
+def test_a_chart_shows_the_venue_of_its_brief_whichever_is_in_use(
+    tmp_path: Path, source: str, venue: str | None
+) -> None:
+    site = SiteService(tmp_path, venues="bybit,hyperliquid")
+    readings = [Perpetuals(START, source, (BTC,), venue=name) for name in ("hyperliquid", "bybit")]
+    in_use, other = PERPETUALS, PERPETUALS.of("bybit")
+    published = [Publication.of(*each) for each in zip((in_use, other), readings, strict=True)]
+    asyncio.run(site.service.database.write(lambda tx: publish(tx, published)))
+    site.service.keep_briefs(FOUND._replace(rule="funding-flip", coins=("BTC",), source=source))
+
+    links = [each for each in site.look(f"/briefs/{FOUND.slug}").targets if "/series/" in each]
+    site.close()
+
+    assert len(links) == (0 if venue is None else 2)
+    assert all(f"funding?venue={venue}&symbol=BTC&" in each for each in links)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +247,7 @@ def test_a_brief_shows_its_body_and_where_it_comes_from(site: SiteService) -> No
     assert "Text with <script>alert(1)</script> and a link." in note.text
     assert "https://example.com/" in note.targets
     assert "Written by the operator of this instance" in note.text
-    assert "Rule funding-extreme Data from 2026-11-06 20:20 UTC" in found.text
+    assert "Rule Funding extreme Measured time 2026-11-06 20:20 UTC" in found.text
     assert FOUND.inputs_digest in found.text
     assert {"/briefs/category/funding", "/briefs/coin/BTC", "/briefs/coin/ETH"} <= set(
         found.targets
@@ -238,7 +273,7 @@ def test_a_brief_can_be_cited_with_its_time_its_source_and_the_notice(site: Site
     page = site.look(f"/briefs/{FOUND.slug}")
 
     assert (
-        f"“Funding is high”, Barograph, 2026-11-06 21:19:00 UTC (test venue). "
+        f"“Funding is high”, Barograph, 2026-11-06 21:19 UTC. Source: test venue. "
         f"{BASE_URL}/briefs/{FOUND.slug} · Information only, not financial advice."
     ) in page.text
     assert {"citation", "address", "inputs"} == set(page.copied)

@@ -215,7 +215,8 @@ def test_an_operators_brief_shows_up_at_once_with_its_page(service: Service) -> 
         "url": f"{BASE_URL}/briefs/2026-11-06-maintenance-on-sunday",
         "publishedAt": "2026-11-06T21:20:00.000Z",
     }
-    assert b"From 09:00 to 10:00 UTC." in service.ask(shown["url"].removeprefix(BASE_URL)).body
+    page = service.ask(shown["url"].removeprefix(BASE_URL)).body.decode()
+    assert "From 09:00 to 10:00\N{NO-BREAK SPACE}UTC." in page
 
 
 def test_the_answer_can_be_kept_and_asked_for_again(market: Service) -> None:

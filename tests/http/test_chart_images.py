@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from barograph.kit.timestamps import DAY, HOUR
+from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.markets.records import ContractName
 from barograph.markets.samples import DAYS, MEASURES
 from barograph.markets.series import SeriesReader
@@ -147,20 +147,23 @@ def test_a_page_has_the_text_that_embeds_its_badge_and_chart(service: Service) -
     assert service.ask(image.removeprefix(base)).status == 200
 
 
-@pytest.mark.parametrize(
-    ("ago", "days", "lines"), [(1, 7, 1), (8, 30, 1), (40, 60, 1), (70, 60, 0)]
-)
-def test_a_chart_around_a_moment_is_as_short_as_it_can_be_and_marks_it(
-    service: Service, ago: int, days: int, lines: int
+@pytest.mark.parametrize(("ago", "lines"), [(0, 1), (3, 1), (4, 0), (40, 0)])
+def test_a_chart_around_a_moment_marks_it_and_links_to_its_data(
+    service: Service, ago: int, lines: int
 ) -> None:
     record(service)
     charts = ChartReader(
         SeriesReader(service.database, service.clock, 95, "bybit"), "", service.clock
     )
-    name = ContractName("bybit", "BTCUSDT")
-    for chart in (
-        asyncio.run(charts.around(name, "BTC", "funding", START - ago * DAY)),
-        asyncio.run(charts.liquidations_around(START - ago * DAY)),
-    ):
-        assert chart.days == days
-        assert chart.drawing.count('class="moment"') == lines
+    name, at = ContractName("bybit", "BTCUSDT"), START - ago * DAY
+    funding = asyncio.run(charts.measure(name, "BTC", "funding", 7, moment=at))
+    liquidated = asyncio.run(charts.liquidations(1, moment=at))
+
+    assert funding.drawing.count('class="moment"') == lines  # without values nothing is marked
+    for chart, half in ((funding, 7 * DAY // 2), (liquidated, DAY // 2)):
+        start, end = (
+            iso_timestamp(min(START, at + half) // HOUR * HOUR + each) for each in (-2 * half, HOUR)
+        )
+        assert f"from={start}&to={end}" in chart.json
+        assert service.ask(chart.json).status == service.ask(chart.csv).status == 200
+        assert chart.image == ""

@@ -64,13 +64,13 @@ def test_the_table_has_every_coin_with_its_venues_and_totals(two: SiteService) -
 
     assert list(rows) == ["BTC", "ETH", "SOL", "PEPE"]
     assert rows["BTC"] == [
-        "bybit, hyperliquid",
+        "Bybit, Hyperliquid",
         "$6.00B",
         "+0.0217 %",
-        "0.0700 % (hyperliquid over bybit)",
+        "0.0700\N{NO-BREAK SPACE}% Hyperliquid over Bybit",
     ]
-    assert rows["ETH"][0] == "bybit, hyperliquid (different asset)"
-    assert rows["SOL"][0] == "bybit"
+    assert rows["ETH"][0] == "Bybit, Hyperliquid (different asset)"
+    assert rows["SOL"][0] == "Bybit"
     assert rows["SOL"][3] == "—"
 
 
@@ -104,8 +104,11 @@ def test_a_coin_shows_each_venue_with_its_own_numbers(two: SiteService) -> None:
     assert bybit[1] == hyperliquid[1] == "ok"
     assert "last, USDT" in bybit[2]
     assert "mark, USD" in hyperliquid[2]
-    assert (hyperliquid[3], hyperliquid[4]) == ("+0.0800 %", "+0.0100 % / 1 h")
-    assert hyperliquid[7].startswith("not published by this venue")
+    assert (hyperliquid[3], hyperliquid[4]) == (
+        "+0.0800 %",
+        "+0.0100\N{NO-BREAK SPACE}% per 1\N{NO-BREAK SPACE}h",
+    )
+    assert hyperliquid[7] == "not published"
     assert bybit[7].startswith("unknown: we covered too little")
     assert "Hyperliquid counts both sides, which we halve." in page.text
 
@@ -114,13 +117,13 @@ def test_a_coin_says_what_is_left_out_and_why(two: SiteService) -> None:
     other_asset, absent = two.look("/cross/ETH").text, two.look("/cross/SOL").text
 
     assert (
-        "hyperliquid (different asset): its mark of 9999 per coin is more than 5 %" in other_asset
+        "Hyperliquid (different asset): its mark of 9999 per coin is more than 5 %" in other_asset
     )
-    assert "hyperliquid (not listed): it does not list this coin." in absent
+    assert "Hyperliquid (not listed): it does not list this coin." in absent
     put(two, other(contracts=(changed(OTHER[0], open_interest_usd=None),)))
     two.clock.now += 5_000
     unknown = two.look("/cross/BTC").text
-    assert "hyperliquid (no total): it has no current open interest." in unknown
+    assert "Hyperliquid (no total): it has no current open interest." in unknown
 
 
 def test_a_missing_venue_is_named_instead_of_a_total(two: SiteService) -> None:
@@ -128,9 +131,9 @@ def test_a_missing_venue_is_named_instead_of_a_total(two: SiteService) -> None:
     put(two, Publication.of(PERPETUALS, Perpetuals(two.clock.now, SOURCE, MARKET)))
     page = two.look("/cross/BTC").text
 
-    assert listed(two)[0][2] == "unavailable: hyperliquid is missing"
-    assert "unavailable: hyperliquid is missing" in page
-    assert "hyperliquid (stale): its last reading is from " in page
+    assert listed(two)[0][2] == "unavailable: Hyperliquid is missing"
+    assert "unavailable: Hyperliquid is missing" in page
+    assert "Hyperliquid (stale): its last reading is from " in page
     assert "$6.00B" not in page
 
 
@@ -145,8 +148,8 @@ def test_a_dispute_and_a_failure_are_shown_plainly(two: SiteService) -> None:
 
     assert "Disputed: open-interest. it doubled while bybit's did not." in venues
     assert "The last request failed: refused" in venues
-    assert "hyperliquid (disputed): it doubled while bybit's did not." in coin
-    assert "unavailable: hyperliquid is missing" in coin
+    assert "Hyperliquid (disputed): it doubled while bybit's did not." in coin
+    assert "unavailable: Hyperliquid is missing" in coin
 
 
 def test_venues_say_what_they_give_and_lack(two: SiteService) -> None:
@@ -154,7 +157,7 @@ def test_venues_say_what_they_give_and_lack(two: SiteService) -> None:
 
     assert page.text.index("Primary, in use") < page.text.index("Standby.")
     assert ["Long accounts", "not published"] in page.tables[1]
-    assert ["Liquidations", "none"] in page.tables[1]
+    assert ["Liquidations", "not published"] in page.tables[1]
     assert "restrict repackaging" in page.text
 
 
@@ -166,7 +169,7 @@ def test_without_a_fresh_venue_the_pages_show_no_number(two: SiteService) -> Non
         assert "We have no current reading of any venue." in page.text
         assert page.tables == []
     put(two, other(two.clock.now))
-    assert "unavailable: bybit is missing" in two.look("/cross/BTC").text
+    assert "unavailable: Bybit is missing" in two.look("/cross/BTC").text
 
 
 def test_names_lead_to_the_coin_and_an_unknown_one_to_the_list(two: SiteService) -> None:
@@ -188,7 +191,7 @@ def test_links_lead_to_the_other_venues_if_there_are_any(two: SiteService, tmp_p
     one.close()
 
     assert not any(each.startswith("/cross") for page in pages for each in page.targets)
-    assert single[0][:3] == ["BTC", "bybit", "$5.00B"]
+    assert single[0][:3] == ["BTC", "Bybit", "$5.00B"]
     assert "This instance reads one exchange (venue)" in single[1]
     assert "/cross/PEPE" in two.look("/markets/1000PEPE").targets
     assert "/cross" in two.look("/").targets

@@ -1,5 +1,7 @@
 """Failures as pages for people, in the same hand as the others."""
 
+from html import unescape
+
 import pytest
 from starlette.requests import Request
 from starlette.responses import Response
@@ -34,7 +36,7 @@ def test_a_browser_is_told_what_failed_in_a_page_that_nobody_keeps(status: int, 
 
     assert answer is not None
     assert answer.status_code == status
-    assert words in bytes(answer.body).decode()
+    assert words in unescape(bytes(answer.body).decode())
     assert f'<p class="quiet">{status}</p>' in bytes(answer.body).decode()
     assert answer.headers["cache-control"] == "no-store"
     assert answer.headers["content-security-policy"] == POLICY

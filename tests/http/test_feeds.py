@@ -103,7 +103,7 @@ def test_every_type_of_event_has_a_title_in_words_and_a_page(site: SiteService) 
         "Market data from Bybit is down",
         "Market data from Bybit has recovered",
         "Market data now comes from Hyperliquid",
-        "Stance rates-desk: version 3 recorded",
+        "Stance “US rates”: version 3 recorded",
     ]
     for entry, event in zip(reversed(entries), EVENT_TYPES, strict=True):
         page = site.service.ask(entry["url"].removeprefix(BASE_URL))

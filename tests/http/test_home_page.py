@@ -72,8 +72,9 @@ def test_only_stances_are_said_to_be_chained(service: Service) -> None:
 def test_the_market_is_told_at_a_glance(service: Service) -> None:
     text = look(service).text
 
-    assert "Funding of BTC perpetuals is balanced." in text
-    assert "live Regime: neutral. Source: test venue. As of 2026-11-06 21:20 UTC" in text
+    assert "BTC is at 67,000.5 USDT." in text
+    assert "Longs pay shorts 0.0100 % per 8 h (neutral)." in text
+    assert "live Source: test venue. As of 2026-11-06 21:20 UTC" in text
     for figure in (
         "Asset Price (USDT) Funding per 8 h Open interest Long accounts",
         "BTC 67,000.5 — +0.0100 % $5.00B — 61.5 %",
@@ -94,7 +95,7 @@ def test_liquidations_are_told_by_side_with_what_was_watched(service: Service) -
 
     text = look(service).text
 
-    assert "Liquidated in 24 hours $400 all contracts, most in ETH; 100.0 % of the day" in text
+    assert "Liquidated in 24 hours $400 all contracts, most in ETH; 100 % of the day" in text
     assert "Longs liquidated $300 75.0 % of the 24-hour total" in text
     assert "Shorts liquidated $100 25.0 % of the 24-hour total" in text
 
@@ -134,9 +135,15 @@ def test_changes_lines_and_movers_come_from_the_record(service: Service) -> None
 
     assert "BTC 67,000.5 +11.7 % +0.0100 % $5.00B +25.0 % 61.5 %" in page.text
     assert "Movers Price BTC +11.7 % 67,000.5 Open interest BTC +25.0 % $5.00B" in page.text
-    assert "Funding per 8 h BTC +0.0100 % from +0.0400 Liquidated, last hour SOL" in page.text
-    assert "SOL $100 100 % longs 20:20\N{EN DASH}21:20 UTC, 100 % covered" in page.text
-    assert "at least $10.00M. They compare with the hour recorded at 2026-11-05 21:00" in page.text
+    assert (
+        "Funding per 8 h BTC -0.0300 pp +0.0100 % Liquidated, last hour SOL $100 100 % longs"
+        in page.text
+    )
+    assert "Liquidations: 20:20\N{EN DASH}21:20 UTC, 100 % covered." in page.text
+    assert (
+        "pp are percentage points. They compare with the hour recorded at 2026-11-05 21:00"
+        in page.text
+    )
     lines = re.findall(r'class="spark (\w+)"', service.get("/").text)
     assert lines == ["down", "flat", "flat"]
 
@@ -145,9 +152,19 @@ def test_the_reasons_to_trust_it_are_live(service: Service) -> None:
     text = look(service).text
 
     assert "Signed record 0 entries, last signed checkpoint confirmed at 21:20 UTC." in text
-    assert "A market reading older than 30 s is marked stale, never shown as current." in text
+    assert "Prices and funding older than 30 s are marked stale, never shown as current." in text
     service.clock.pass_seconds(30)
-    assert "Status down Market feed" in look(service).text
+    assert "Status down Market data has been stale since 21:20 UTC." in look(service).text
+
+
+def test_home_and_status_name_the_same_failing_parts(empty_service: Service) -> None:
+    empty_service.publish(reading())
+    empty_service.lose_history()
+    empty_service.get("/api/history/checkpoint")
+    pages = [look(empty_service, path).text for path in ("/", "/status")]
+
+    (at_home,), (there,) = (re.findall(r"degraded (Affected: .*?\.)", each) for each in pages)
+    assert at_home == there == "Affected: Long-account shares, History."
 
 
 def test_a_past_day_has_the_rate_that_was_measured_then_not_that_of_its_label(
@@ -259,7 +276,7 @@ def test_stale_numbers_are_not_shown(service: Service) -> None:
     assert "We don't have a current market reading." in text
     assert "stale We last read the exchange at 2026-11-06 21:20 UTC." in text
     assert '<a href="/status">Status</a></span></p>' in service.get("/").text
-    for gone in ("67,000.5", "balanced", "live", "Liquidated in 24 hours", "Cite this page"):
+    for gone in ("67,000.5", "Longs pay", "live", "Liquidated in 24 hours", "Cite this page"):
         assert gone not in text
     assert kept_seconds(service) <= 2
 
@@ -272,7 +289,7 @@ def test_a_script_is_told_when_the_numbers_are_no_longer_of_now(service: Service
         re.findall(r'(?:class="hero"|id="figures"|id="cite")[^>]* data-bound="(\d+)"', text)
     )
     assert bounds == {str(START + 29_000)}
-    assert 'market reading.">Funding of BTC' in text
+    assert 'market reading.">BTC is at' in text
 
 
 def test_a_signal_on_home_has_its_own_time(service: Service) -> None:
@@ -290,9 +307,8 @@ def test_what_is_free_and_what_is_sold_stands_at_the_top(service: Service) -> No
     page = look(service)
 
     assert page.text.startswith("Barograph: the state of the crypto market, measured Skip")
-    first, _, _ = page.text.partition("Funding of BTC perpetuals is balanced.")
-    assert "Free, also as an API, without a key. Only Feed, our stances" in first
-    assert "(recorded market views), is paid. Pricing" in first
+    first, _, _ = page.text.partition("BTC is at 67,000.5 USDT.")
+    assert "Free, also as an API; only our recorded stances are paid. Pricing" in first
 
 
 def test_every_signal_is_there_also_when_it_is_too_old(service: Service) -> None:
@@ -341,7 +357,7 @@ def test_current_market_is_shown_while_stored_readings_are_unreadable(service: S
     service.execute("ALTER TABLE away RENAME TO readings")
     service.clock.pass_seconds(3)
 
-    assert "Funding of BTC perpetuals is balanced." in text
+    assert "BTC is at 67,000.5 USDT." in text
     assert UNREAD in text
     assert "Yesterday unavailable" in text
     assert kept <= 2
@@ -371,7 +387,7 @@ def test_briefs_of_which_newer_ones_may_be_unknown_are_not_called_the_latest(
 
 
 def test_what_changed_is_there_for_those_who_come_back(service: Service) -> None:
-    listed = change(1, "contract.listed", contract="NEWUSDT", symbol="NEW")
+    listed = change(1, "contract.listed", contract="NEWUSDT", symbol="NEW", venue="bybit")
     asyncio.run(add_events(service.database, [listed]))
     service.refresh()
     last = len(service.rows("SELECT id FROM events"))
@@ -379,7 +395,7 @@ def test_what_changed_is_there_for_those_who_come_back(service: Service) -> None
     page = service.get("/").text
 
     assert f'data-last="{last}" data-events="/api/v1/events" hidden>' in page
-    row = rf'<li data-id="{last}">.* <a href="/markets/NEW">NEWUSDT was listed</a></li>'
+    row = rf'<li data-id="{last}">.* <a href="/markets/NEW">NEW perpetual listed on Bybit</a></li>'
     assert re.search(row, page)
 
 

@@ -71,13 +71,12 @@ def test_a_heatmap_has_a_cell_per_contract_with_its_numbers_and_tint(two: SiteSe
     assert by_change["/markets/ETH"][0] == "tint-unknown"
 
 
-def test_the_table_of_a_heatmap_has_the_numbers_of_its_cells(two: SiteService) -> None:
-    page = two.look("/heatmap")
+def test_a_heatmap_says_who_pays_and_what_it_does_not_draw(two: SiteService) -> None:
+    text = two.look("/heatmap").text.replace("\xa0", " ")
 
-    assert [row[0] for row in page.tables[0][1:]] == ["BTC", "ETH", "1000PEPE"]
-    assert "open interest is zero or unknown: 1." in page.text
-    assert page.tables[0][1] == ["BTC", "$5.00B", "+0.0100 %", "+11.67 %"]
-    assert "67 % in contracts where longs pay, 33 % where shorts pay." in page.text
+    assert list(cells(two)) == [f"/markets/{name}" for name in ("BTC", "ETH", "1000PEPE")]
+    assert "open interest is zero or unknown: 1." in text
+    assert "67 % in contracts where longs pay, 33 % where shorts pay." in text
 
 
 def test_small_contracts_are_one_cell_that_says_how_many(two: SiteService) -> None:
@@ -88,7 +87,19 @@ def test_small_contracts_are_one_cell_that_says_how_many(two: SiteService) -> No
 
     assert list(cells(two)) == ["/markets/BTC", "/markets/ETH", "/markets"]
     assert "Others: 600 contracts" in two.ask("/heatmap").text
-    assert two.look("/heatmap").tables[0][-1] == ["600 others", "$60.00M", "—", "—"]
+
+
+def test_every_cell_has_its_name_and_every_outlier_its_number(two: SiteService) -> None:
+    names = [f"1000BABY{n}" for n in range(99)]
+    many = [
+        changed(BTC, contract=f"{name}USDT", base=name, open_interest_usd=1e6, funding_rate_pct=0.2)
+        for name in names
+    ]
+    put(two, Publication.of(PERPETUALS, Perpetuals(START, SOURCE, tuple(many))))
+
+    for cell in re.findall(r"<a class=.tint-up-4.*?</a>", two.ask("/heatmap").text):
+        assert re.search(r">1000(BABY\d|</text><text[^>]+>BABY\d)", cell)
+        assert ">+0.2" in cell
 
 
 def test_names_full_of_markup_stay_text_in_a_drawing(two: SiteService) -> None:
@@ -123,8 +134,8 @@ def test_each_venue_has_its_rate_with_its_own_interval(two: SiteService) -> None
     assert found["BTC"] == [
         "+0.0100 8h",
         "+0.0800 1h",
-        "+0.0217",
-        "0.0700 hyperliquid over bybit",
+        "+0.0217 %",
+        "0.0700\N{NO-BREAK SPACE}% Hyperliquid over Bybit",
     ]
     assert found["SOL"][1] == "—"
     assert '<td data-head="Hyperliquid" class="tint-up-3">+0.0800 <small>1h</small></td>' in body
@@ -139,7 +150,7 @@ def test_a_venue_that_is_missing_is_named(two: SiteService) -> None:
     two.clock.now += 30_000
     put(two, Publication.of(PERPETUALS, Perpetuals(two.clock.now, SOURCE, MARKET)))
 
-    assert rates(two)["BTC"] == ["+0.0100 8h", "stale", "hyperliquid missing", "—"]
+    assert rates(two)["BTC"] == ["+0.0100 8h", "stale", "unavailable: Hyperliquid is missing", "—"]
 
 
 @pytest.mark.parametrize(
@@ -181,10 +192,10 @@ def test_one_sentence_says_how_much_of_yesterday_were_longs_and_how_complete_it_
     page = two.look("/liquidations?day=yesterday")
 
     assert (
-        "75.0 % of the liquidations at Bybit yesterday were longs: $300 of $400. "
-        "Both amounts are complete."
-    ) in page.text
-    assert "Bybit publishes every liquidation and we covered all of this time" in page.text
+        "Longs were 75.0 % of the value liquidated at Bybit yesterday: $300 of $400. Complete: "
+        "Bybit publishes every liquidation, and we covered 100 % of the time."
+    ) in page.text.replace("\xa0", " ")
+    assert "stale" not in page.text
     by_coin, largest = page.tables
     assert by_coin[1:] == [
         ["All", "$300", "$100", "$400", "100.0 %"],
@@ -196,21 +207,21 @@ def test_one_sentence_says_how_much_of_yesterday_were_longs_and_how_complete_it_
 
 def test_what_is_missing_is_named_and_makes_a_lower_bound(two: SiteService) -> None:
     liquidated(two, gap=2 * HOUR)
-    page = two.look("/liquidations?day=yesterday").text
+    page = two.look("/liquidations?day=yesterday").text.replace("\xa0", " ")
 
-    assert "$300 of $400. Both are lower bounds." in page
-    assert "Missing: 2026-11-05 13:00 to 15:00 UTC." in page
-    assert "Other pages show no total below 95 % coverage." in page
-    assert "every liquidation, and we covered 91.66 % of the time." in page
+    assert "$300 of $400. Lower bounds: Bybit publishes every liquidation" in page
+    assert "and we covered 91.6 % of the time. Missing: 2026-11-05 13:00 to 15:00 UTC." in page
 
 
 def test_a_day_that_nobody_watched_is_unknown_and_not_zero(two: SiteService) -> None:
-    page = two.look("/liquidations")
+    latest, yesterday = two.look("/liquidations"), two.look("/liquidations?day=yesterday")
 
-    assert "We did not watch Bybit yesterday, so the total is unknown." in page.text
-    assert "stale We have not watched Bybit in the last 24 hours." in page.text
-    assert page.tables == []
-    assert "$0" not in page.text
+    assert "We did not watch Bybit yesterday, so the total is unknown." in yesterday.text
+    assert "stale We have not watched Bybit in the last 24 hours." in latest.text.replace(
+        "\xa0", " "
+    )
+    assert latest.tables == yesterday.tables == []
+    assert "$0" not in latest.text + yesterday.text
 
 
 def test_liquidations_say_whose_they_are_while_another_venue_is_in_use(two: SiteService) -> None:

@@ -130,7 +130,7 @@ def test_the_sample_stance_has_the_form_of_a_real_one_and_is_shown_in_full(
     site: SiteService,
 ) -> None:
     given = json.loads(sample_stance().text)
-    text = site.look("/pricing").text
+    text = site.look("/pricing").text.replace("\xa0", " ")
 
     assert sample_stance().version.model_dump(mode="json", by_alias=True) == given
     assert given["leg"]["evidence"]["source"].startswith("simulated ")

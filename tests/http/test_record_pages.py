@@ -110,16 +110,17 @@ def test_the_page_tells_of_every_kind_how_much_is_recorded_and_what_is_newest(
         "contract after 730",
         "liquidations after 90",
     ):
-        assert f"{retained} days" in page
+        assert f"{retained}&nbsp;days" in page
     for kind in KINDS:
         assert f'href="/record/{kind}"' in page
-    assert f"{SIZE} versions of <code>{RATES}</code>" in page
-    assert f"0 versions of <code>{ETF}</code>" in page
-    assert f"2 events of <code>{RATES}</code>" in page
+    assert f'<a href="{LIST}">{SIZE} versions</a>' in page
+    assert f'<a href="/record/{ETF}">0 versions</a>' in page
+    assert f'<a href="{EVENTS}">2 events</a>' in page
     assert f"Newest: number {SIZE}, issued" in page
     assert newest.history_digest in page
     assert withdrawal.event_digest in page
-    assert page.count("No events (such as withdrawals) so far.") == 2
+    assert page.count(">0 events</a>") == 2
+    assert "<details open" not in page
 
 
 def test_the_new_york_feds_notice_is_where_its_rates_are_recorded(recorded: PublicHistory) -> None:
@@ -340,7 +341,10 @@ def test_home_says_how_much_is_signed_or_that_it_cannot_be_confirmed(
     history.service.clock.pass_seconds(60)
     history.ask(RECORD)
 
-    assert b"We can't confirm the record now." in history.ask("/").body
+    assert (
+        b"We can't confirm the record: the history cannot be read or signed since"
+        in history.ask("/").body
+    )
 
 
 @EVERY_PAGE

@@ -498,9 +498,6 @@ def test_every_statement_finds_its_rows_by_an_index(record: Record) -> None:
         assert "(venue=? AND at>? AND at<?)" in columns
     hour = record.plan(statements._NEWEST_HOUR, "bybit", NOW)
     assert "(venue=? AND at<?)" in hour
-    events = record.plan(statements._EVENTS, "bybit", 0, NOW)
-    assert "SEARCH liquidations USING" in events
-    assert "(venue=? AND at>? AND at<?)" in events
     regime = record.plan(statements._REGIME, "bybit", NOW)
     assert "(venue=? AND at<?)" in regime
     rate = record.plan(statements._RATE, "bybit", "BTCUSDT", THIS_HOUR)

@@ -52,7 +52,7 @@ FOUND = NOTE._replace(
 
 DATA_BLOCK = "application/ld+json"
 _TABLE_PARTS = {"table", "thead", "tbody", "tr", "th", "td"}
-_VOID = {"meta", "link", "img", "input", "br", "hr"}
+_VOID = {"meta", "link", "img", "input", "br", "hr", "wbr"}
 
 
 class SiteService:

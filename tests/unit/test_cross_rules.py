@@ -147,7 +147,7 @@ def test_the_same_name_at_another_price_is_another_asset_and_named_with_both_mar
     assert [each.state for each in found.venues] == ["ok", "different asset", "ok"]
     assert found.venues[1].reason is not None
     assert "105.1" in found.venues[1].reason
-    assert "100 at bybit" in found.venues[1].reason
+    assert "100 at Bybit" in found.venues[1].reason
     assert found.open_interest_usd == 10_000.0
     assert found.weights == [90.0, None, 10.0]
     assert found.spread is not None

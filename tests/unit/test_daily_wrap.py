@@ -54,10 +54,9 @@ def test_a_day_has_three_lines_and_five_numbers_with_their_changes() -> None:
     assert brief.headline == "5 November: BTC +2.5 %, $24.00M liquidated, 100 % longs"
     assert brief.body.startswith(
         "- BTC 1,000.00 USDT (+2.5 %).\n"
-        "- BTC funding +0.0100 % per 8 h (+0.0024 points); open interest $1.00B (+0.0 % in coins); "
+        "- BTC funding +0.0100 % per 8 h (+0.0024 points); open interest $1.00B (unchanged); "
         "long accounts 60.0 % (+1.0 points).\n"
-        "- $24.00M liquidated, 100 % longs, after $48.00M the day before; 100 % of the day "
-        "covered. We recorded 24 of 24 hours, 00:00\N{EN DASH}24:00 UTC.\n"
+        "- $24.00M liquidated, 100 % longs, after $48.00M the day before.\n\n"
     )
     assert "\n| Liquidations | $24.00M | -50.0 % |\n" in brief.body
     assert (brief.window_start, brief.window_end) == (MIDNIGHT - DAY, MIDNIGHT)
@@ -95,7 +94,7 @@ def test_a_part_of_a_day_says_which_and_a_small_part_gets_no_wrap() -> None:
 
     assert "We recorded 15 of 24 hours, 04:00\N{EN DASH}18:00 UTC." in part.summary
     assert "Liquidations unknown: 50 % of the day covered, 95 % needed." in part.summary
-    assert part.headline == "5 November: BTC +1.4 %, liquidations unknown"
+    assert part.headline == "5 November (15 of 24 hours): BTC +1.4 %, liquidations unknown"
     assert wraps(seen(trailing=recorded(hours=range(-11, 0)))) == []
 
 

@@ -8,25 +8,20 @@ from barograph.errors import UpstreamUnavailable
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.liquidations import LiquidationTotals, LiquidationTracker, WatchedSpans
 from barograph.markets.records import DayAgo, LongAccounts, PastValues, Perpetual
-from barograph.markets.regime import LABELS, Regime
+from barograph.markets.regime import Regime
 from barograph.markets.samples import (
-    NOT_RECORDED,
     LiquidationColumn,
     LiquidationSeries,
     Measure,
-    PastRegime,
 )
 from barograph.markets.view import FreshnessLimits, MarketView
 from barograph.site.home_pages import (
-    DAYS_AGO,
     Asset,
     LiquidatedSide,
     MarketNow,
-    RegimeAt,
     figures_of,
     liquidation_line,
     market_now,
-    past_regimes,
 )
 from barograph.site.templating import UNKNOWN
 from support.clock import START
@@ -37,6 +32,7 @@ LIMITS = FreshnessLimits(
 )
 REGIME = Regime("neutral", START, 0.01, START)
 TOTALS = LiquidationTotals(START, 100.0, 1_000.0, 62.5, "BTC")
+NOTHING = LiquidationTotals(START, 99.99, 0.0, None, None)
 
 
 def a_view(*contracts: Perpetual, **fields: Any) -> MarketView:
@@ -63,34 +59,76 @@ def test_what_is_fresh_is_told_with_its_source_and_time() -> None:
     assert (now.as_of, now.source, now.label, now.funding_8h_pct) == (
         *(START, "test venue", "neutral", 0.01),
     )
-    assert now.sentence == "Funding of BTC perpetuals is balanced."
     assert "test venue" in now.citation
     assert [asset.symbol for asset in now.assets] == ["BTC", "ETH", "SOL"]
     assert now.assets[0].contract == BTC
 
 
-@pytest.mark.parametrize("label", LABELS)
-def test_every_label_has_a_sentence_of_its_own(label: Any) -> None:
-    said = {
-        now_of(a_view(regime=None if each is None else Regime(each, START, 0.01, START))).sentence
-        for each in (label, None)
-    }
-    assert len(said) == 2
+FLAT = DayAgo({"BTCUSDT": PastValues(START - DAY, 67_000.0, 5e9, None, None)})
+MOVED = DayAgo({"BTCUSDT": PastValues(START - DAY, 60_000.0, 6.25e9, None, None)})
+INTEREST = "Its open interest is at $5.00B."
+LONGS_PAY = "Longs pay shorts 0.0100 % per 8 h (neutral)."
+SHORTS_PAY = "Shorts pay longs 0.0125 % per 8 h (short-leaning)."
+MOST = ", 62.5 % of it longs"
+LIQUIDATED = "In 24 hours, $1.00k was liquidated across all contracts"
+
+
+@pytest.mark.parametrize(
+    ("facts", "headline", "lead"),
+    [
+        (
+            {"day_ago": MOVED},
+            "BTC rose 11.7 % in 24 hours to 67,000.5 USDT.",
+            f"Its open interest fell 20.0 % to $5.00B. {LONGS_PAY} {LIQUIDATED}{MOST}.",
+        ),
+        (
+            {"day_ago": FLAT, "regime": Regime("short-leaning", START, -0.0125, START)},
+            "BTC is unchanged in 24 hours at 67,000.5 USDT.",
+            f"Its open interest is unchanged at $5.00B. {SHORTS_PAY} {LIQUIDATED}{MOST}.",
+        ),
+        (
+            {"regime": None, "watched": LiquidationTotals(START, 94.97, 10.0, 50.0, "BTC")},
+            "BTC is at 67,000.5 USDT.",
+            INTEREST,
+        ),
+        (
+            {"regime": Regime("neutral", START, -0.00004, START), "watched": NOTHING},
+            "BTC is at 67,000.5 USDT.",
+            f"{INTEREST} Neither side pays (neutral). {LIQUIDATED.replace('$1.00k', 'nothing')}.",
+        ),
+        (
+            {
+                "regime": Regime("unknown", START, None, START),
+                "watched": None,
+                "by_name": {"ETH": ETH},
+            },
+            "BTC is not listed now.",
+            "",
+        ),
+    ],
+    ids=["moved", "unchanged", "little is known", "zero is known", "nothing is known"],
+)
+def test_the_market_is_told_in_a_sentence_that_leaves_out_what_is_unknown(
+    facts: dict[str, Any], headline: str, lead: str
+) -> None:
+    now = now_of(a_view(**facts))
+
+    assert (now.headline, now.lead) == (headline, lead)
 
 
 def test_a_regime_that_was_not_judged_recently_is_unknown() -> None:
     now = now_of(a_view(regime=None))
 
     assert (now.label, now.funding_8h_pct) == ("unknown", None)
-    assert now.sentence == "The regime of BTC perpetuals is unknown."
-    assert now.note == "The regime has not been updated recently."
 
 
 def test_funding_is_brought_to_eight_hours_and_zero_is_a_number() -> None:
     four_hourly = changed(ETH, funding_interval_hours=4)
-    btc, eth, sol = now_of(a_view(BTC, four_hourly, SOL)).assets
+    assets = now_of(a_view(BTC, four_hourly, SOL)).assets
 
-    assert (btc.funding_8h_pct, eth.funding_8h_pct, sol.funding_8h_pct) == (0.01, -0.025, 0.0)
+    assert [figures_of(each, "", {})[1].text for each in assets] == [
+        *("+0.0100 %", "-0.0250 %", "+0.0000 %")
+    ]
 
 
 def test_a_share_of_accounts_that_is_unknown_or_old_is_none_and_zero_is_a_share() -> None:
@@ -106,7 +144,7 @@ def test_a_share_of_accounts_that_is_unknown_or_old_is_none_and_zero_is_a_share(
 def test_an_asset_that_is_not_listed_has_nothing_but_its_name() -> None:
     now = now_of(a_view(ETH, PEPE))
 
-    assert now.assets[0] == Asset("BTC", None, None, None)
+    assert now.assets[0] == Asset("BTC", None)
     assert now.assets[1].contract == ETH
 
 
@@ -123,12 +161,11 @@ def test_liquidations_are_told_by_side() -> None:
         LiquidatedSide("Longs", 625.0, 62.5),
         LiquidatedSide("Shorts", 375.0, 37.5),
     )
-    assert now.liquidated_note == "all contracts, most in BTC; 100.0 % of the day covered"
+    assert now.liquidated_note == "all contracts, most in BTC; 100 % of the day covered"
 
 
 def test_a_day_without_liquidations_has_a_total_of_zero_and_no_sides() -> None:
-    nothing = LiquidationTotals(START, 99.99, 0.0, None, None)
-    now = now_of(a_view(watched=nothing), nothing)
+    now = now_of(a_view(watched=NOTHING), NOTHING)
 
     assert (now.liquidated_usd, now.sides) == (0.0, ())
     assert now.liquidated_note == "all contracts; 99.9 % of the day covered"
@@ -174,7 +211,7 @@ def test_without_a_stream_no_time_is_promised() -> None:
     now = now_of(a_view(watched=None), lost)
 
     assert now.liquidated_in == ""
-    assert now.liquidated_note == "only 50.0 % of the day covered; 95 % needed"
+    assert now.liquidated_note == "only 50 % of the day covered; 95 % needed"
 
 
 @pytest.mark.parametrize(
@@ -195,20 +232,6 @@ def test_what_is_said_ends_with_the_first_of_its_bounds() -> None:
     assert (now.until, now.reading_until) == (START + 10_000, START + LIMITS.perpetuals)
 
 
-def test_past_regimes_have_the_rate_of_their_hour() -> None:
-    day, month = START - DAY, START - 30 * DAY
-    before = [*(PastRegime("long-leaning", 0.02, day), NOT_RECORDED, PastRegime(None, 0.03, month))]
-
-    assert past_regimes(before) == [
-        RegimeAt("Yesterday", "long-leaning", 0.02, "not recorded", day),
-        RegimeAt("7 days ago", None, None, "not recorded"),
-        RegimeAt("30 days ago", None, 0.03, "not recorded", month),
-    ]
-    assert [each[::3] for each in past_regimes(None)] == [
-        (when, "unavailable") for when in DAYS_AGO
-    ]
-
-
 def test_a_figure_has_its_change_and_its_week_and_says_what_is_unknown() -> None:
     before = DayAgo({"BTCUSDT": PastValues(START - DAY, 100_000.0, None, None, 0.02)})
     btc = now_of(a_view(day_ago=before)).assets[0]
@@ -221,7 +244,7 @@ def test_a_figure_has_its_change_and_its_week_and_says_what_is_unknown() -> None
     assert (funding.text, funding.tint, funding.line) == ("+0.0100 %", "tint-0", "")
     assert (interest.text, interest.change) == ("$5.00B", UNKNOWN)
     assert (long.text, long.change) == ("61.5 %", "")
-    assert {each.text for each in figures_of(Asset("SOL", None, None, None), "", {})} == {UNKNOWN}
+    assert {each.text for each in figures_of(Asset("SOL", None), "", {})} == {UNKNOWN}
 
 
 def test_the_line_of_liquidations_leaves_out_hours_that_were_not_covered() -> None:
@@ -229,5 +252,5 @@ def test_the_line_of_liquidations_leaves_out_hours_that_were_not_covered() -> No
 
     line = liquidation_line(LiquidationSeries(1, HOUR, START, tuple(hours)))
 
-    assert [line.count(each) for each in "ML"] == [2, 1]  # two, a gap, one; not the running one
+    assert 'd="M1 21l29-7m57-13"' in line  # two, a gap, one; not the running one
     assert liquidation_line(None) == ""

@@ -59,13 +59,13 @@ def test_funding_is_compared_with_the_rate_of_a_day_ago() -> None:
     _, by_interest, by_funding = day_movers(a_view(four_hourly, a_contract("B"), before=before))
 
     assert by_funding.movers == [
-        Mover("A", "A", "-0.0400 %", "tint-down-2", "from +0.0100"),
-        Mover("B", "B", "+0.0100 %", "tint-0", "from +0.0000"),
+        Mover("A", "A", "-0.0500 pp", "tint-down-3", "-0.0400 %"),
+        Mover("B", "B", "+0.0100 pp", "tint-up-1", "+0.0100 %"),
     ]
     assert by_interest.movers == [Mover("A", "A", "-50.0 %", "tint-down-4", "$10.00M")]
 
 
-def test_liquidations_of_the_hour_are_summed_by_coin_with_their_coverage() -> None:
+def test_liquidations_of_the_hour_are_summed_by_symbol_with_their_coverage() -> None:
     view = a_view(a_contract("BTC"), changed(a_contract("BTC"), contract="BTCPERP"))
     sums = {"BTCUSDT": (300.0, 0.0), "BTCPERP": (0.0, 100.0), "GONEUSDT": (0.0, 500.0)}
 

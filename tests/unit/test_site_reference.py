@@ -200,7 +200,7 @@ def test_an_operation_is_shown_with_all_that_is_described() -> None:
     assert name.limits == "at least 1 characters, matching ^a+$"
     assert endpoint.target == "/a/x?size=0"
     assert not endpoint.opens
-    assert [each.status for each in endpoint.responses] == ["200", "405"]
+    assert list(endpoint.responses) == ["200", "405"]
     assert endpoint.command("https://b") == (
         "curl -H 'Authorization: Bearer <ACCESS_TOKEN>' 'https://b/a/x?size=0'"
     )

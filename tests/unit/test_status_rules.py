@@ -485,7 +485,7 @@ def test_source_that_is_read_without_confirmation_for_now_says_until_when() -> N
 def test_a_venue_that_was_in_use_before_the_order_changed_needs_no_reason() -> None:
     found = assess(WELL._replace(in_use=VenueInUse("hyperliquid", NOW)))
     since = iso_timestamp(NOW)
-    assert check(found, "venue").detail == f"hyperliquid has been in use since {since}"
+    assert check(found, "venue").detail == f"Hyperliquid has been in use since {since}"
 
 
 def test_each_dispute_between_venues_is_named_and_degrades_the_service() -> None:

@@ -5,16 +5,17 @@ import json
 import pytest
 
 from barograph.events.records import EVENT_TYPES, Event
-from barograph.site.visits import KEPT, Change, changes
+from barograph.site.visits import KEPT, changes
 
 MEMBERS = {
     "key": "btc-funding-regime",
     "name": "BTC funding regime",
     "label": "neutral",
+    "previous": "neutral",
+    "venue": "bybit",
     "value": "+0.0100 % per 8 h",
     "slug": "a-brief",
     "headline": "Shorts {crowd} in",
-    "contract": "BTCUSDT",
     "symbol": "BTC",
     "feed": "market-feed",
     "kind": "rates-desk",
@@ -27,20 +28,24 @@ def an_event(number: int, kind: str = "signal.changed", **members: object) -> Ev
     return Event(number, kind, 100 * number, (), json.dumps(body))
 
 
+def told(events: list[Event]) -> list[tuple[int, str, str]]:
+    return [(event.id, text.title, text.path) for event, text in changes(events)]
+
+
 @pytest.mark.parametrize("kind", EVENT_TYPES)
 def test_every_type_has_words_of_its_own(kind: str) -> None:
-    (found,) = changes([an_event(1, kind)])
+    ((_, title, path),) = told([an_event(1, kind)])
 
-    assert found.text != kind
-    assert found.path.startswith("/") == (kind != "contract.delisted")
+    assert title != kind
+    assert path.startswith("/")
 
 
 def test_a_type_or_a_member_that_is_missing_costs_nothing_else() -> None:
     bare = Event(2, "regime.changed", 200, (), '{"symbol": "BTC"}')
 
-    assert changes([an_event(1, "news.later"), bare]) == [
-        Change(2, 200, "The BTC regime became ", "/signals/btc-funding-regime"),
-        Change(1, 100, "news.later", ""),
+    assert told([an_event(1, "news.later"), bare]) == [
+        (2, "BTC funding regime: unknown → unknown", "/signals/btc-funding-regime"),
+        (1, "news.later", ""),
     ]
 
 
@@ -52,14 +57,23 @@ def test_a_label_that_went_back_and_forth_is_told_once() -> None:
         an_event(4, "brief.published"),
     ]
 
-    assert [(each.id, each.text) for each in changes(events)] == [
-        (4, "Shorts {crowd} in"),
-        (3, "BTC funding regime became long-leaning: +0.0100 % per 8 h"),
-        (1, "Other became neutral: +0.0100 % per 8 h"),
+    assert told(events) == [
+        (4, "Brief: Shorts {crowd} in", "/briefs/a-brief"),
+        (3, "BTC funding regime: neutral → long-leaning", "/signals/btc-funding-regime"),
+        (1, "Other: neutral → neutral", "/signals/other"),
+    ]
+
+
+def test_a_contract_is_told_once_and_another_one_by_itself() -> None:
+    gone = [an_event(n, "contract.delisted", contract=f"C{n}", symbol=f"C{n}") for n in (2, 3)]
+
+    assert told([an_event(1, "contract.listed", contract="C2", symbol="C2"), *gone]) == [
+        (3, "C3 perpetual delisted from Bybit", "/markets"),
+        (2, "C2 perpetual delisted from Bybit", "/markets"),
     ]
 
 
 def test_only_the_newest_are_listed() -> None:
     events = [an_event(n, "brief.published", slug=f"brief-{n}") for n in range(1, 3 * KEPT)]
 
-    assert [each.id for each in changes(events)] == [*range(3 * KEPT - 1, 2 * KEPT - 1, -1)]
+    assert [event.id for event, _ in changes(events)] == [*range(3 * KEPT - 1, 2 * KEPT - 1, -1)]

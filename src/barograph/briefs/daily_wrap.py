@@ -1,12 +1,12 @@
 """The daily wrap: a UTC day in three lines and five numbers (pure)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from barograph.briefs.records import LINE_END, Draft, Rule
 from barograph.briefs.tables import UNKNOWN
 from barograph.kit.json import Json
-from barograph.kit.text import price, usd
+from barograph.kit.text import coverage, price, rate, usd
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, day_text, iso_timestamp, span_text
 from barograph.markets.evidence import HOURS_PER_DAY, Hour, MarketEvidence, change_pct
 from barograph.markets.records import MAJORS
@@ -17,6 +17,9 @@ WRITTEN_FROM = 5 * MINUTE
 
 MIN_HOURS = 12
 """A day with fewer recorded hours gets no wrap."""
+
+COMPLETE_PCT = 100
+NOT_CITED = ("recorded_coins", "volatility_pct")
 
 
 class _Liquidated(NamedTuple):
@@ -50,13 +53,15 @@ class _Day(NamedTuple):
     before: _Liquidated
 
     @property
-    def ends(self) -> tuple[Hour, Hour]:
-        """The first and the last recorded hour of BTC."""
-        return self.hours["BTC"][0], self.hours["BTC"][-1]
+    def recorded(self) -> int:
+        """How many of its hours were recorded, without the hour after midnight."""
+        return sum(each.at < self.start + DAY for each in self.hours["BTC"])
 
     @property
-    def hours_recorded(self) -> int:
-        return sum(each.at < self.start + DAY for each in self.hours["BTC"])
+    def part(self) -> str:
+        """Which part was recorded; empty if it is the whole day."""
+        is_whole = self.recorded == HOURS_PER_DAY
+        return "" if is_whole else f"{self.recorded} of {HOURS_PER_DAY} hours"
 
 
 def wrap_key(at: int) -> str:
@@ -65,26 +70,26 @@ def wrap_key(at: int) -> str:
 
 
 def daily_wrap(evidence: MarketEvidence) -> Iterator[Draft]:
-    """The UTC day before, from its first to its last recorded hour, written from 00:05 UTC on.
+    """A daily wrap covers one UTC day, from its first to its last recorded hour.
 
-    A change of open interest is measured in coins. Liquidations count if we covered enough of the
-    day, and are compared with the day before it. A day with fewer than 12 recorded hours is left
-    out.
+    It is written from 00:05 UTC on. A change of open interest is measured in coins. Liquidations
+    count if we covered enough of the day, and are compared with the day before it. A day with fewer
+    than 12 recorded hours is left out.
     """
     at, newest = evidence.reading.as_of, evidence.trailing.newest_liquidation_hour
     start = _wrapped_day(at)
     hours = {base: _hours(evidence, base, start) for base in MAJORS}
-    known = sum(each.at < start + DAY for each in hours["BTC"])  # not the hour after midnight
-    if at - start - DAY < WRITTEN_FROM or known < MIN_HOURS:
+    day = _Day(start, hours, *(_liquidated(evidence, each) for each in (start, start - DAY)))
+    if at - start - DAY < WRITTEN_FROM or day.recorded < MIN_HOURS:
         return
     if not evidence.lacks_liquidations and (newest is None or newest < start + DAY - HOUR):
         return  # the next reading knows the last hour
-    day = _Day(start, hours, *(_liquidated(evidence, each) for each in (start, start - DAY)))
     numbers, name = _numbers(evidence, day), iso_timestamp(start)[:10]
+    part = f" ({day.part})" if day.part else ""
     yield Draft(
         subject=name,
         slug=f"{ID}-{name}",
-        headline=f"{day_text(start)}: BTC {numbers[0][2]}, {day.liquidated.text}",
+        headline=f"{day_text(start)}{part}: BTC {numbers[0][2]}, {day.liquidated.text}",
         sentence=LINE_END.join(_lines(evidence, day, numbers)),
         coins=[base for base, known in hours.items() if known],
         window=(start, start + DAY),
@@ -106,83 +111,66 @@ def _hours(evidence: MarketEvidence, base: str, start: int) -> list[Hour]:
 
 
 def _liquidated(evidence: MarketEvidence, start: int) -> _Liquidated:
-    hours = [
-        each for each in evidence.trailing.liquidation_hours(0.0) if start <= each.at < start + DAY
-    ]
+    known = evidence.trailing.liquidation_hours(0.0)
+    hours = [each for each in known if start <= each.at < start + DAY]
     watched = sum(each.watched_pct for each in hours) / HOURS_PER_DAY
     if evidence.lacks_liquidations or watched < evidence.min_watched_pct:
         return _Liquidated(None, None, watched)
-    return _Liquidated(
-        sum(each.long_usd for each in hours), sum(each.short_usd for each in hours), watched
-    )
+    longs, shorts = sum(each.long_usd for each in hours), sum(each.short_usd for each in hours)
+    return _Liquidated(longs, shorts, watched)
 
 
 def _numbers(evidence: MarketEvidence, day: _Day) -> list[tuple[str, str, str]]:
     """The five numbers, each with its unit and its change."""
-    first, last = day.ends
-    funding, long_pct, value = last.funding_8h_pct, last.long_account_pct, last.open_interest_usd
-    total = day.liquidated.total_usd
-    coins = _change(first.open_interest_coins, last.open_interest_coins, " in coins")
+    first, last = day.hours["BTC"][0], day.hours["BTC"][-1]
+    funding, accounts, total = last.funding_8h_pct, last.long_account_pct, day.liquidated.total_usd
     return [
-        (
-            "BTC price",
-            f"{price(last.last_price)} {_quote(evidence, 'BTC')}",
-            _change(first.last_price, last.last_price),
-        ),
+        ("BTC price", *_price(evidence, "BTC", day)),
         (
             "BTC funding",
-            UNKNOWN if funding is None else f"{funding:+.4f} % per 8 h",
+            _known(funding, lambda pct: f"{rate(pct)} per 8 h"),
             _points(first.funding_8h_pct, funding, 4),
         ),
-        ("BTC open interest", UNKNOWN if value is None else usd(value), coins),
+        (
+            "BTC open interest",
+            _known(last.open_interest_usd, usd),
+            _change(first.open_interest_coins, last.open_interest_coins, "% in coins"),
+        ),
         (
             "BTC long accounts",
-            UNKNOWN if long_pct is None else f"{long_pct:.1f} %",
-            _points(first.long_account_pct, long_pct, 1),
+            _known(accounts, "{:.1f} %".format),
+            _points(first.long_account_pct, accounts, 1),
         ),
-        (
-            "Liquidations",
-            UNKNOWN if total is None else usd(total),
-            _change(day.before.total_usd, total),
-        ),
+        ("Liquidations", _known(total, usd), _change(day.before.total_usd, total)),
     ]
 
 
 def _lines(
     evidence: MarketEvidence, day: _Day, numbers: Sequence[tuple[str, str, str]]
-) -> tuple[str, str, str]:
-    prices = [
-        f"{base} {price(known[-1].last_price)} {_quote(evidence, base)} "
-        f"({_change(known[0].last_price, known[-1].last_price)})"
-        for base, known in day.hours.items()
-        if known
-    ]
-    measured = [
-        f"{name.removeprefix('BTC ')} {value} ({change})" for name, value, change in numbers[1:-1]
-    ]
-    span = span_text(*(each.at for each in day.ends)).partition(", ")[2]
-    recorded = f"We recorded {day.hours_recorded} of {HOURS_PER_DAY} hours, {span}."
-    return (
-        f"{', '.join(prices)}.",
-        f"BTC {'; '.join(measured)}.",
-        f"{_liquidation_line(evidence, day)} {recorded}",
-    )
+) -> Iterator[str]:
+    prices = {base: _price(evidence, base, day) for base, known in day.hours.items() if known}
+    yield f"{', '.join(f'{base} {now} ({change})' for base, (now, change) in prices.items())}."
+    measured = (f"{name.removeprefix('BTC ')} {now} ({change})" for name, now, change in numbers)
+    yield f"BTC {'; '.join([*measured][1:-1])}."
+    span = span_text(*(day.hours["BTC"][each].at for each in (0, -1))).partition(", ")[2]
+    recorded = f" We recorded {day.part}, {span}." if day.part else ""
+    yield f"{_liquidation_line(evidence, day)}{recorded}"
 
 
 def _liquidation_line(evidence: MarketEvidence, day: _Day) -> str:
     if evidence.lacks_liquidations:
         return "This venue doesn't publish all liquidations."
-    covered = f"{10 * day.liquidated.watched_pct // 1 / 10:g} % of the day covered"
+    watched, earlier = day.liquidated.watched_pct, day.before.total_usd
+    covered = f"{coverage(watched)} of the day covered"
     if day.liquidated.total_usd is None:
         return f"Liquidations unknown: {covered}, {evidence.min_watched_pct:g} % needed."
-    earlier = day.before.total_usd
     after = "" if earlier is None else f", after {usd(earlier)} the day before"
-    return f"{day.liquidated.text}{after}; {covered}."
+    return f"{day.liquidated.text}{after}{f'; {covered}' if watched < COMPLETE_PCT else ''}."
 
 
 def _inputs(day: _Day) -> dict[str, Json]:
     return {
-        "hours_recorded": day.hours_recorded,
+        "hours_recorded": day.recorded,
         "liquidated": dict(day.liquidated._asdict()),
         "liquidated_before": dict(day.before._asdict()),
         **{base: [_ends(known[0]), _ends(known[-1])] for base, known in day.hours.items() if known},
@@ -190,28 +178,35 @@ def _inputs(day: _Day) -> dict[str, Json]:
 
 
 def _ends(hour: Hour) -> dict[str, Json]:
-    return {
+    members = hour._asdict() | {
         "at": iso_timestamp(hour.at),
-        "last_price": hour.last_price,
-        "funding_8h_pct": hour.funding_8h_pct,
-        "open_interest_usd": hour.open_interest_usd,
         "open_interest_coins": hour.open_interest_coins,
-        "long_account_pct": hour.long_account_pct,
         "is_backfilled": bool(hour.is_backfilled),
     }
+    return {name: members[name] for name in members if name not in NOT_CITED}
 
 
-def _quote(evidence: MarketEvidence, base: str) -> str:
-    return evidence.majors[base].quote if base in evidence.majors else "USD"
+def _price(evidence: MarketEvidence, base: str, day: _Day) -> tuple[str, str]:
+    """The price at the end of the day, and its change."""
+    first, last = (day.hours[base][each].last_price for each in (0, -1))
+    quote = evidence.majors[base].quote if base in evidence.majors else "USD"
+    return f"{price(last)} {quote}", _change(first, last)
 
 
-def _change(before: float | None, after: float | None, unit: str = "") -> str:
+def _known(value: float | None, write: Callable[[float], str]) -> str:
+    return UNKNOWN if value is None else write(value)
+
+
+def _change(before: float | None, after: float | None, unit: str = "%") -> str:
     if before is None or before <= 0 or after is None:
         return UNKNOWN
-    return f"{change_pct(before, after):+.1f} %{unit}"
+    return _signed(change_pct(before, after), 1, unit)
 
 
 def _points(before: float | None, after: float | None, decimals: int) -> str:
-    if before is None or after is None:
-        return UNKNOWN
-    return f"{after - before:+.{decimals}f} points"
+    return UNKNOWN if before is None or after is None else _signed(after - before, decimals)
+
+
+def _signed(change: float, decimals: int, unit: str = "points") -> str:
+    shown = f"{change:+z.{decimals}f}"
+    return f"{shown} {unit}" if float(shown) else "unchanged"

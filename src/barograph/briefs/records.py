@@ -1,6 +1,6 @@
 """Briefs and the rules' drafts as frozen records."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from inspect import getdoc
 from typing import Generic, Literal, NamedTuple, TypeVar, get_args
@@ -25,6 +25,12 @@ Category = Literal[
     "note",
 ]
 CATEGORIES: tuple[Category, ...] = get_args(Category)
+
+
+def in_words(name: str) -> str:
+    """The name of a category or of a rule for people: `ETF flows`."""
+    return f"{name[:1].upper()}{name[1:].replace('-', ' ')}".replace("Etf", "ETF")
+
 
 OPERATOR = "operator"
 """The rule name of briefs that an operator wrote."""
@@ -63,6 +69,11 @@ class Brief(NamedTuple):
 
     first_published_at: int | None = None
     """When the first text was published; None if this is the first."""
+
+    @property
+    def first_at(self) -> int:
+        """When the first text was published."""
+        return self.published_at if self.first_published_at is None else self.first_published_at
 
     @property
     def begins_with_summary(self) -> bool:
@@ -114,6 +125,8 @@ class BriefsPage(NamedTuple):
 
     briefs: Sequence[ListedBrief]
     total: int
+    categories: Collection[str]
+    """Those of all briefs, or of those about the list's coin."""
 
 
 class Neighbours(NamedTuple):

@@ -10,7 +10,7 @@ docstrings are printed in the briefs.
 from collections.abc import Iterator, Sequence
 
 from barograph.briefs.records import Citation, Draft, Rule
-from barograph.kit.text import ordinal, price, usd
+from barograph.kit.text import coverage, price, rate, usd
 from barograph.kit.timestamps import (
     DAY,
     HOUR,
@@ -26,6 +26,7 @@ from barograph.markets.evidence import (
     FORTNIGHT_OF_HOURS,
     TRAILING,
     WEEK_OF_HOURS,
+    FundingSettlement,
     Hour,
     MarketEvidence,
     SpreadHour,
@@ -49,22 +50,24 @@ TURN_COOLDOWN = 3 * DAY
 
 
 def regime_change(evidence: MarketEvidence) -> Iterator[Draft]:
-    """The label of the BTC funding regime changed. Neither the old nor the new label is unknown."""
-    before, after = evidence.previous_regime, evidence.regime
-    if before is None or "unknown" in {before.label, after.label} or before.label == after.label:
+    """The label of the BTC funding regime changed. Changes from or to unknown are left out."""
+    before, after, pct = evidence.previous_regime, evidence.regime, evidence.regime.funding_8h_pct
+    if before is None or pct is None or "unknown" in (labels := {before.label, after.label}):
+        return
+    if len(labels) == 1:
         return
     yield Draft(
         subject=after.label,
-        headline=f"BTC funding turns {after.label}: {after.funding_8h_pct:+.4f} % per 8 h",
+        headline=f"BTC funding turns {after.label}: {rate(pct)} per 8 h",
         sentence=f"The BTC funding regime changed from {before.label} to {after.label} at "
-        f"{after.funding_8h_pct:+.4f} % per 8 hours. It had been {before.label} since "
+        f"{rate(pct)} per 8 hours. It had been {before.label} since "
         f"{time_text(before.since)}.",
         coins=["BTC"],
         window=(before.since, after.as_of),
         inputs={
             "label_before": before.label,
             "label_after": after.label,
-            "funding_8h_pct": after.funding_8h_pct,
+            "funding_8h_pct": pct,
         },
     )
 
@@ -81,15 +84,12 @@ def funding_flip(evidence: MarketEvidence) -> Iterator[Draft]:
             continue
         base = bases.get(settled.contract, settled.contract)
         sign = "positive" if settled.funding_rate_pct > 0 else "negative"
-        rate, earlier = (
-            _rate(settled.funding_rate_pct, settled.funding_interval_hours),
-            _rate(before.funding_rate_pct, before.funding_interval_hours),
-        )
         yield Draft(
             subject=base.lower(),
-            headline=f"{base} funding turns {sign}: {rate}",
-            sentence=f"{base} funding was {rate} at the settlement of {time_text(settled.at)}, "
-            f"after {earlier} at the settlement of {time_text(before.at)}.",
+            headline=f"{base} funding turns {sign}: {_per_8h(settled)}",
+            sentence=f"{base} funding was {_per_8h(settled)} at the settlement of "
+            f"{time_text(settled.at)}, after {_per_8h(before)} at the settlement of "
+            f"{time_text(before.at)}.",
             coins=[base],
             window=(before.at, settled.at),
             inputs={
@@ -119,14 +119,14 @@ def open_interest_move(evidence: MarketEvidence) -> Iterator[Draft]:
         moved = change_pct(before.last_price, now.last_price)
         if abs(moved) > CONSTANT_PRICE_PCT or abs(coins) < OPEN_INTEREST_MOVE_PCT:
             continue
-        way = "up" if coins > 0 else "down"
+        way, verb = ("up", "rose") if coins > 0 else ("down", "fell")
         yield Draft(
             subject=base.lower(),
             headline=f"{base} open interest {way} {abs(coins):.1f} % in 24 hours, "
-            f"price {moved:+.1f} %",
-            sentence=f"Measured in coins, {base} open interest changed by {coins:+.1f} % in 24 "
-            f"hours; it is now {usd(now.open_interest_usd)} (single-sided). The {now.price_kind} "
-            f"price changed by {moved:+.2f} % to {price(now.last_price)} {now.quote}."
+            f"price {moved:+z.1f} %",
+            sentence=f"Measured in coins, {base} open interest {verb} by {abs(coins):.1f} % in 24 "
+            f"hours, to {usd(now.open_interest_usd)} (one-sided). The {now.price_kind} "
+            f"price changed by {moved:+z.1f} % to {price(now.last_price)} {now.quote}."
             f"{_basis([before])}",
             coins=[base],
             window=(before.at, at),
@@ -136,6 +136,7 @@ def open_interest_move(evidence: MarketEvidence) -> Iterator[Draft]:
                 "last_price_before": before.last_price,
                 "open_interest_usd": now.open_interest_usd,
                 "open_interest_usd_before": before.open_interest_usd,
+                "coins_change_pct": round(coins, 2),
             },
         )
 
@@ -166,10 +167,10 @@ def liquidation_burst(evidence: MarketEvidence) -> Iterator[Draft]:
         headline=f"{usd(hour.total_usd)} liquidated in an hour, "
         f"{share:.0f} % {side}s{_leader(hour, assets)}",
         sentence=f"{usd(hour.total_usd)} of positions were liquidated on "
-        f"{span_text(hour.at, hour.at + HOUR)}, {share:.0f} % of them {side}. This is the "
-        f"{ordinal(such)} such hour in 7 days, {largest}, and the "
-        f"{ordinal(rank, 1)} percentile of {len(known)} covered hours. Most of it: "
-        f"{named}. We covered {hour.watched_pct:g} % of that hour.",
+        f"{span_text(hour.at, hour.at + HOUR)}, {share:.0f} % of them {side}. This hour is "
+        f"{largest}, at percentile {rank:.1f} of {len(known)} covered hours"
+        f"{f', and one of {such} such hours in 7 days' if such > 1 else ''}. Most of it: "
+        f"{named}. We covered {coverage(hour.watched_pct)} of that hour.",
         coins=[asset for asset, _ in assets],
         window=(hour.at, hour.at + HOUR),
         inputs={
@@ -207,8 +208,8 @@ def positioning_extreme(evidence: MarketEvidence) -> Iterator[Draft]:
             subject=f"{base.lower()}-{end}",
             headline=f"{share:.1f} % of {base} accounts are long, "
             f"{_standing(past, sign * share, at, f'{end}est')}",
-            sentence=f"{share:.1f} % of accounts with a position in {base} were net long, the "
-            f"{ordinal(rank, 1)} percentile of {len(known)} hourly values, which ranged from "
+            sentence=f"{share:.1f} % of accounts with a position in {base} were net long, "
+            f"percentile {rank:.1f} of {len(known)} hourly values, which ranged from "
             f"{known[0]:.1f} % to {known[-1]:.1f} %."
             f"{_basis([each for each in hours if each.long_account_pct is not None])}",
             coins=[base],
@@ -246,7 +247,7 @@ def volatility_extreme(evidence: MarketEvidence) -> Iterator[Draft]:
             headline=f"{base} volatility at {swing:.0f} % annualised, "
             f"{_standing(values, swing, last.at, 'highest')}",
             sentence=f"{base}'s hourly returns over the 24 hours to {time_text(last.at)} had "
-            f"an annualised volatility of {swing:.1f} %, the {ordinal(rank, 1)} percentile of "
+            f"an annualised volatility of {swing:.1f} %, percentile {rank:.1f} of "
             f"{len(known)} hourly values.{_basis(compared)}",
             coins=[base],
             window=(last.at - DAY, last.at),
@@ -270,13 +271,13 @@ def funding_spread(evidence: MarketEvidence) -> Iterator[Draft]:
         count, spread = len(now.hours), now.spread_pct
         if count < FORTNIGHT_OF_HOURS or now.rank < EXTREME_PERCENTILE or spread <= 0:
             continue
-        low, high = (f"{now.rates[each]:+.4f} % at {each}" for each in now.ends)
+        low, high = (f"{rate(now.rates[each])} at {VENUES[each].title}" for each in now.ends)
         yield Draft(
             subject=base.lower(),
             headline=f"{base} funding differs by {spread:.4f} % per 8 h between "
             f"{' and '.join(VENUES[each].title for each in now.ends)}",
             sentence=f"{base} funding per 8 hours was {high} and {low}. The difference of "
-            f"{spread:.4f} percentage points is at the {ordinal(now.rank, 1)} percentile of "
+            f"{spread:.4f} percentage points is at percentile {now.rank:.1f} of "
             f"{count} hours at the same venues.{_basis(now.hours)}",
             coins=[base],
             window=(at - TRAILING, at),
@@ -295,9 +296,7 @@ def outage(evidence: MarketEvidence) -> Iterator[Draft]:
     gap = evidence.outage
     if gap is None:
         return
-    why = "no failure of the exchange was recorded"
-    if gap.kind is not None:
-        why = f"the exchange: {gap.kind}"
+    why = f"the exchange: {gap.kind}" if gap.kind else "no failure of the exchange was recorded"
     minutes = (gap.until - gap.since) / MINUTE
     yield Draft(
         subject="market-data",
@@ -352,10 +351,11 @@ def liquidation_coverage(evidence: MarketEvidence) -> Iterator[Draft]:
         return
     if not evidence.trailing.liquidation_hours(needed):
         return
+    covered = coverage(hour.watched_pct)
     yield Draft(
         subject="liquidations",
-        headline=f"Only {hour.watched_pct:.0f} % of an hour's liquidations covered",
-        sentence=f"We covered {hour.watched_pct:g} % of {span_text(hour.at, hour.at + HOUR)} "
+        headline=f"Only {covered} of an hour's liquidations covered",
+        sentence=f"We covered {covered} of {span_text(hour.at, hour.at + HOUR)} "
         f"for liquidations; {needed:g} % is needed. There is no history to fill the gap from.",
         coins=[],
         window=(hour.at, hour.at + HOUR),
@@ -437,8 +437,9 @@ def _basis(compared: Sequence[Hour | SpreadHour]) -> str:
     return "" if basis is None else f" {basis}"
 
 
-def _rate(funding_rate_pct: float, interval_hours: float) -> str:
-    return f"{eight_hour_rate(funding_rate_pct, interval_hours):+.4f} % per 8 h"
+def _per_8h(settled: FundingSettlement) -> str:
+    pct = eight_hour_rate(settled.funding_rate_pct, settled.funding_interval_hours)
+    return f"{rate(pct)} per 8 h"
 
 
 def _day(day: str) -> str:

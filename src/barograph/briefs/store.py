@@ -59,23 +59,20 @@ def brief_event(brief: Brief) -> NewEvent:
 
 
 async def briefs_page(
-    tx: Transaction, *, category: str | None, coin: str | None, offset: int, count: int
+    tx: Transaction, category: str | None, coin: str | None, offset: int, count: int
 ) -> BriefsPage:
     """A page of all briefs, newest first; optionally of one category or about one coin.
 
     A coin is upper-case letters and digits.
     """
-    values = ["%" if coin is None else f'%"{coin}"%']
-    where = "coins LIKE $1"
-    if category is not None:
-        values.append(category)
-        where += " AND category = $2"
-    part = f"LIMIT ${len(values) + 1} OFFSET ${len(values) + 2}"
-    # The statements contain only the words above, never a caller's text.
-    ((total,),) = await tx.fetch(f"SELECT count(*) FROM briefs WHERE {where}", *values)  # noqa: S608
-    sql = f"SELECT {_LISTED} FROM briefs WHERE {where} {_NEWEST_FIRST} {part}"  # noqa: S608
-    rows = await tx.fetch(sql, *values, count, offset)
-    return BriefsPage([_listed(row) for row in rows], total)
+    like = "%" if coin is None else f'%"{coin}"%'
+    totals: dict[str, int] = dict(await tx.fetch(_TOTALS, like))
+    if category is None:
+        rows = await tx.fetch(_PAGE, like, count, offset)
+    else:
+        rows = await tx.fetch(_PAGE_OF_CATEGORY, like, count, offset, category)
+    total = sum(totals.values()) if category is None else totals.get(category, 0)
+    return BriefsPage([_listed(row) for row in rows], total, totals.keys())
 
 
 async def brief_neighbours(tx: Transaction, brief: Brief) -> Neighbours:
@@ -118,10 +115,10 @@ async def texts_between(queryable: Queryable, start: int, end: int) -> list[Brie
     return list({row[0]: BriefText(*row) for row in rows}.values())
 
 
-async def written_by_key(queryable: Queryable) -> dict[str, list[Written]]:
-    """What each rule wrote about each of its subjects, oldest first."""
+async def written_by_key(queryable: Queryable, since: int) -> dict[str, list[Written]]:
+    """What each rule wrote about each of its subjects since an instant, oldest first."""
     found: dict[str, list[Written]] = defaultdict(list)
-    for key, *members in await queryable.fetch(_WRITTEN):
+    for key, *members in await queryable.fetch(_WRITTEN, since):
         found[key].append(Written(*members))
     return dict(found)
 
@@ -159,6 +156,10 @@ WHERE slug = $1 AND version < ${Brief._fields.index("version") + 1}
 """  # noqa: S608
 _NEWEST = f"SELECT {_COLUMNS} FROM briefs {_NEWEST_FIRST} LIMIT $1"  # noqa: S608
 _NEWEST_LISTED = f"SELECT {_LISTED} FROM briefs {_NEWEST_FIRST} LIMIT $1"  # noqa: S608
+_TOTALS = "SELECT category, count(*) FROM briefs WHERE coins LIKE $1 GROUP BY category"
+_LIST = f"SELECT {_LISTED} FROM briefs WHERE coins LIKE $1"  # noqa: S608
+_PAGE = f"{_LIST} {_NEWEST_FIRST} LIMIT $2 OFFSET $3"
+_PAGE_OF_CATEGORY = f"{_LIST} AND category = $4 {_NEWEST_FIRST} LIMIT $2 OFFSET $3"
 _BY_SLUG = f"SELECT {_COLUMNS} FROM briefs WHERE slug = $1"  # noqa: S608
 _VERSION = f"SELECT {_COLUMNS} FROM brief_versions WHERE slug = $1 AND version = $2"  # noqa: S608
 _TEXT = ", ".join(BriefText._fields)
@@ -170,7 +171,8 @@ ORDER BY published_at, version
 """  # noqa: S608
 _ORIGIN = "cooldown_key, slug, version, coalesce(first_published_at, published_at), published_at"
 _WRITTEN = f"""
-SELECT {_ORIGIN} FROM briefs UNION ALL SELECT {_ORIGIN} FROM brief_versions
+SELECT {_ORIGIN} FROM briefs WHERE published_at > $1
+UNION ALL SELECT {_ORIGIN} FROM brief_versions WHERE published_at > $1
 ORDER BY published_at, version
 """  # noqa: S608
 _OLDER = f"""

@@ -18,6 +18,7 @@ UPDATED_FOR = 2 * DAY
 """For so long after its first text, the same rule and subject update a brief."""
 
 WEEK = 7 * DAY
+"""No rule has a longer cooldown."""
 
 
 class BriefWriter:
@@ -27,9 +28,9 @@ class BriefWriter:
         self._written: dict[str, list[Written]] = {}
         self._waiting: list[Brief] = []
 
-    async def load(self, tx: Transaction) -> None:
-        """Load what each rule wrote about each subject."""
-        self._written = await written_by_key(tx)
+    async def load(self, tx: Transaction, now: int) -> None:
+        """Load what each rule wrote about each subject in the week that it looks back at."""
+        self._written = await written_by_key(tx, now - WEEK)
 
     def conclude(self, evidence: MarketEvidence, macro: MacroEvidence) -> list[Brief]:
         """Write the briefs of a reading; includes earlier ones that could not be stored."""
@@ -72,7 +73,6 @@ class BriefWriter:
                 version=last.version + 1,
                 first_published_at=last.first_published_at,
             )
-        since = at if brief.first_published_at is None else brief.first_published_at
-        written = Written(brief.slug, brief.version, since, at)
+        written = Written(brief.slug, brief.version, brief.first_at, at)
         self._written[brief.cooldown_key] = [*week, written]
         self._waiting.append(brief)

@@ -16,7 +16,7 @@ from barograph.kit.timestamps import iso_timestamp
 from barograph.markets.disputes import Dispute, Measure
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import MAJORS, Perpetual, Perpetuals
-from barograph.markets.venues import Venue
+from barograph.markets.venues import VENUES, Venue
 from barograph.markets.view import FreshnessLimits, is_fresh
 
 State = Literal["ok", "disputed", "different asset", "stale", "unavailable", "not listed"]
@@ -269,7 +269,7 @@ def _compared(
         return entry
     why = (
         f"its mark of {entry.price:.6g} per coin is more than {100 * MAX_DIFFERENCE:g} % from "
-        f"{price:.6g} at {venue}"
+        f"{price:.6g} at {VENUES[venue].title}"
     )
     if entry.venue not in wrong:
         return entry._replace(state="different asset", reason=why)

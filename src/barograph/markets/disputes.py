@@ -17,6 +17,7 @@ from msgspec import Struct
 from barograph.board.feeds import Feed
 from barograph.kit.timestamps import MINUTE, SECOND
 from barograph.markets.records import Liquidation, Perpetuals
+from barograph.markets.venues import VENUES
 
 Measure = Literal["price", "funding", "open-interest", "liquidation-side"]
 
@@ -356,7 +357,7 @@ def _times(logarithm: float) -> str:
 
 
 def _named(venue: str, venues: Iterable[str]) -> str:
-    return " and ".join(sorted(other for other in venues if other != venue))
+    return " and ".join(sorted(VENUES[other].title for other in venues if other != venue))
 
 
 LATE = 10 * SECOND

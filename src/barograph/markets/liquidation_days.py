@@ -15,13 +15,8 @@ LARGEST = 20
 async def liquidation_day(tx: Transaction, venue: str, start: int) -> LiquidationDay:
     """The liquidations of the 24 hours from `start`, which are kept for at least two days."""
     end = start + DAY
-    sums: dict[str, dict[str, float]] = {}
-    for contract, side, usd in await tx.fetch(_BY_CONTRACT, venue, start, end):
-        sums.setdefault(contract, {})[side] = usd
-    coins = [
-        LiquidatedCoin(symbol_from(venue, name), each.get("long", 0.0), each.get("short", 0.0))
-        for name, each in sums.items()
-    ]
+    sums = await sums_by_contract(tx, venue, start, end)
+    coins = [LiquidatedCoin(symbol_from(venue, name), *sides) for name, sides in sums.items()]
     largest = await tx.fetch(_LARGEST, venue, start, end, LARGEST)
     watched = await watched_between(tx, venue, start, end)
     return LiquidationDay(
@@ -37,6 +32,14 @@ async def liquidation_day(tx: Transaction, venue: str, start: int) -> Liquidatio
     )
 
 
+async def sums_by_contract(
+    tx: Transaction, venue: str, start: int, end: int
+) -> dict[str, tuple[float, float]]:
+    """Liquidated longs and shorts in USD, by the contract's full name."""
+    rows = await tx.fetch(_BY_CONTRACT, venue, start, end)
+    return {contract: (longs, shorts) for contract, longs, shorts in rows}
+
+
 def _gaps(watched: list[Span], start: int, end: int) -> list[Span]:
     """The spans between the watched ones."""
     edges = pairwise([(start, start), *watched, (end, end)])
@@ -45,8 +48,9 @@ def _gaps(watched: list[Span], start: int, end: int) -> list[Span]:
 
 # As an expression, the contract doesn't mislead SQLite's planner to the index that begins with it.
 _BY_CONTRACT = """
-SELECT contract || '', side, SUM(size * price) FROM liquidations
-WHERE venue = $1 AND at >= $2 AND at < $3 GROUP BY 1, 2
+SELECT contract || '', SUM(CASE side WHEN 'long' THEN size * price ELSE 0.0 END),
+    SUM(CASE side WHEN 'short' THEN size * price ELSE 0.0 END) FROM liquidations
+WHERE venue = $1 AND at >= $2 AND at < $3 GROUP BY 1
 """
 _LARGEST = """
 SELECT at, contract, side, size, price FROM liquidations

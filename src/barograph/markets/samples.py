@@ -12,6 +12,9 @@ DAYS = (1, 7, 30, 60)
 """How many days a series may cover."""
 
 DEFAULT_DAYS = 7
+SERIES_FOLDER = "/api/v1/series/"
+"""Where any part of a series can be read."""
+
 FINE_STEP = 5 * MINUTE
 """The grid of one day if there are readings by the minute."""
 

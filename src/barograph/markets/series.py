@@ -2,13 +2,15 @@
 
 from collections import Counter
 from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
+from math import inf
+from operator import add
 from typing import Any, NamedTuple, TypeVar, cast
 
 from barograph.kit.caches import MinuteCache, SingleFlight
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Row, Transaction
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.liquidation_days import liquidation_day
+from barograph.markets.liquidation_days import liquidation_day, sums_by_contract
 from barograph.markets.liquidation_records import watched_between
 from barograph.markets.liquidations import Span, WatchedSpans
 from barograph.markets.records import ContractName
@@ -62,23 +64,25 @@ class SeriesReader:
         self._reading: SingleFlight[Hashable, object] = SingleFlight()
         self._weeks: dict[Hashable, tuple[int, object]] = {}
 
-    async def reading(self, name: ContractName, measure: Measure, days: int) -> Series:
-        """One measure of a contract over one of `DAYS`.
+    async def reading(
+        self, name: ContractName, measure: Measure, days: int, until: float = inf
+    ) -> Series:
+        """One measure of a contract over one of `DAYS`, up to an instant or to now.
 
         Raises:
             DatabaseUnavailable: the database cannot be read.
         """
         return await self.once(
-            (name, measure, days),
-            lambda tx, minute: reading_series(tx, name, measure, days, minute),
+            (name, measure, days, until),
+            lambda tx, now: reading_series(tx, name, measure, days, int(min(now, until))),
         )
 
-    async def liquidations(self, days: int) -> LiquidationSeries:
-        """Liquidations of all contracts over one of `DAYS`; raises as `reading` does."""
+    async def liquidations(self, days: int, until: float = inf) -> LiquidationSeries:
+        """Liquidations of all contracts over one of `DAYS`, as `reading`."""
         return await self.once(
-            ("liquidations", days),
-            lambda tx, minute: liquidation_series(
-                tx, self.venue, days, minute, self.min_watched_pct
+            ("liquidations", days, until),
+            lambda tx, now: liquidation_series(
+                tx, self.venue, days, int(min(now, until)), self.min_watched_pct
             ),
         )
 
@@ -122,28 +126,26 @@ class SeriesReader:
         known = self._weeks.get(key)
         if known is None or known[0] != period:
             hour = self._kept.minute // HOUR * HOUR
-
-            async def read() -> object:
-                return await self._database.read(lambda tx: work(tx, hour))
-
-            known = self._weeks[key] = period, await self._reading.do(("week", key, period), read)
+            known = self._weeks[key] = period, await self._read(("week", key, period), hour, work)
         return cast("T", known[1])
 
     async def once(
         self, key: Hashable, work: Callable[[Transaction, int], Coroutine[Any, Any, T]]
     ) -> T:
         """Read once per minute and key, for every caller; raises as `reading` does."""
-        kept = self._kept.get(key)
-        if kept is not None:
-            return cast("T", kept)
-        minute = self._kept.minute
+        kept, minute = self._kept.get(key), self._kept.minute
+        if kept is None:
+            kept = await self._read((key, minute), minute, work)
+            self._kept.put(key, minute, kept)
+        return cast("T", kept)
 
+    async def _read(
+        self, key: Hashable, at: int, work: Callable[[Transaction, int], Coroutine[Any, Any, T]]
+    ) -> object:
         async def read() -> object:
-            return await self._database.read(lambda tx: work(tx, minute))
+            return await self._database.read(lambda tx: work(tx, at))
 
-        found = await self._reading.do((key, minute), read)
-        self._kept.put(key, minute, found)
-        return cast("T", found)
+        return await self._reading.do(key, read)
 
 
 async def weeks_of_prices(tx: Transaction, venue: str, hour: int) -> dict[str, WeekOfPrices]:
@@ -180,14 +182,6 @@ class _Liquidated(NamedTuple):
     long_usd: float
     short_usd: float
     watched: int
-
-    def plus(self, other: "_Liquidated") -> "_Liquidated":
-        return _Liquidated(
-            self.at,
-            self.long_usd + other.long_usd,
-            self.short_usd + other.short_usd,
-            self.watched + other.watched,
-        )
 
 
 async def reading_series(
@@ -270,7 +264,8 @@ async def liquidation_columns(
     }
     for hour in await _open_hours(tx, venue, known):
         at = hour.at // length * length
-        found[at] = found.get(at, _Liquidated(at, 0.0, 0.0, 0)).plus(hour)
+        before = found.get(at, _Liquidated(at, 0.0, 0.0, 0))
+        found[at] = _Liquidated(at, *map(add, before[1:], hour[1:]))
     return tuple(_column(at, found.get(at), length, min_watched_pct, known.until) for at in starts)
 
 
@@ -298,15 +293,8 @@ async def contract_liquidations(
 async def liquidated_hour(tx: Transaction, venue: str, now: int) -> LiquidatedHour:
     """The hour up to the newest recorded minute, from single liquidations."""
     until, _, watch = await known_liquidations(tx, venue, now)
-    sums: dict[str, dict[str, float]] = {}
-    for contract, side, usd in await tx.fetch(_HOUR_BY_CONTRACT, venue, until - HOUR, until):
-        sums.setdefault(contract, {})[side] = usd
-    watched = sum(last - first for first, last in watch.within(until - HOUR, until))
-    return LiquidatedHour(
-        until,
-        10_000 * watched // HOUR / 100,
-        {name: (each.get("long", 0.0), each.get("short", 0.0)) for name, each in sums.items()},
-    )
+    sums = await sums_by_contract(tx, venue, until - HOUR, until)
+    return LiquidatedHour(until, watch.pct_within(until - HOUR, until), sums)
 
 
 async def watched_since(tx: Transaction, venue: str) -> int | None:
@@ -328,9 +316,10 @@ async def _counted(
     tx: Transaction, venue: str, watch: WatchedSpans, hour: int, until: int
 ) -> _Liquidated:
     end = min(hour + HOUR, until)
-    sums: dict[str, float] = dict(await tx.fetch(_EVENTS, venue, hour, end))
+    sums = (await sums_by_contract(tx, venue, hour, end)).values()
     watched = sum(last - first for first, last in watch.within(hour, end))
-    return _Liquidated(hour, sums.get("long", 0.0), sums.get("short", 0.0), watched)
+    longs, shorts = (sum(each[side] for each in sums) for side in (0, 1))
+    return _Liquidated(hour, longs, shorts, watched)
 
 
 async def regimes_at(
@@ -453,17 +442,9 @@ _FIRST_SPAN = "SELECT start_at FROM watched_spans WHERE venue = $1 ORDER BY star
 _FIRST_WATCHED_HOUR = """
 SELECT at FROM liquidation_hours WHERE venue = $1 AND watched_pct > 0 ORDER BY at LIMIT 1
 """
-_EVENTS = """
-SELECT side, SUM(size * price) FROM liquidations
-WHERE venue = $1 AND at >= $2 AND at < $3 GROUP BY side
-"""
 _CONTRACT_EVENTS = """
 SELECT at - at % $5, side, SUM(size * price) FROM liquidations
 WHERE venue = $1 AND contract = $2 AND at >= $3 AND at < $4 GROUP BY 1, 2
-"""
-_HOUR_BY_CONTRACT = """
-SELECT contract, side, SUM(size * price) FROM liquidations
-WHERE venue = $1 AND at >= $2 AND at < $3 GROUP BY contract, side
 """
 _COLUMNS = """
 SELECT at - at % $4, SUM(long_usd), SUM(short_usd), SUM(watched_pct) FROM liquidation_hours

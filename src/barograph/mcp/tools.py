@@ -191,7 +191,7 @@ TOOLS = (
     Tool(
         GUIDES,
         "Guide catalog",
-        "27 paid trading guides with prices in USD. Rarely changes.",
+        "27 paid guides, or a sample, priced in USD. Rarely changes.",
         _members(Guides),
     ),
     Tool(

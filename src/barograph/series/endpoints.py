@@ -30,14 +30,13 @@ from barograph.kit.wire import Schema, WireModel, operation, parameter
 from barograph.limits.listings import Listing, Listings, ListPart
 from barograph.markets.reader import MarketReader
 from barograph.markets.records import MAJORS
+from barograph.markets.samples import SERIES_FOLDER
 from barograph.markets.venues import source_of
 from barograph.series.query import MARKET_SERIES, STEPS, SeriesQuery, series_query
 from barograph.series.reader import SeriesPage, read_page
 from barograph.settings import Settings
 from barograph.signals.methods import DAILY
 from barograph.signals.reader import FIGURES
-
-SERIES_FOLDER = "/api/v1/series/"
 
 Origin = Literal["measured", "backfilled", "settled", "published"]
 

@@ -22,6 +22,7 @@ from barograph.briefs.records import (
     BriefText,
     ListedBrief,
     Neighbours,
+    in_words,
 )
 from barograph.briefs.store import (
     BRIEFS,
@@ -32,17 +33,18 @@ from barograph.briefs.store import (
     earlier_texts,
     texts_between,
 )
-from barograph.errors import NotFound, UpstreamUnavailable
 from barograph.kit.database import DatabaseUnavailable, Transaction
-from barograph.kit.timestamps import DAY, iso_timestamp
-from barograph.markets.samples import DAYS, Measure
+from barograph.kit.timestamps import iso_timestamp
+from barograph.markets.records import ContractName
+from barograph.markets.samples import DEFAULT_DAYS, Measure
 from barograph.markets.symbols import MAX_LENGTH, normalized
+from barograph.markets.venues import BYBIT, VENUES
 from barograph.site.paths import BRIEFS_FOLDER, BRIEFS_PAGE
-from barograph.site.responses import Page, PageRouter
-from barograph.site.series import ChartReader, listed_contract
+from barograph.site.responses import CACHE_ONE_HOUR, Page, PageRouter
+from barograph.site.series import ChartReader
 from barograph.site.series_charts import Chart
 from barograph.site.site import Site
-from barograph.site.templating import SITE_NAME, Templates, utc_text
+from barograph.site.templating import SITE_NAME, Templates, date_and_time
 
 PAGE_SIZE = 20
 CACHED_PAGES = 5
@@ -62,7 +64,7 @@ CHARTED: dict[str, Measure | Literal["liquidations"]] = {
     "volatility-extreme": "price",
     DAILY_WRAP: "price",
 }
-"""What the chart of a rule's brief shows."""
+"""What the chart of a rule's brief shows. Daily figures have no charts."""
 
 _PAGE = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,199}", re.ASCII)
@@ -85,9 +87,8 @@ class BriefsQuery(NamedTuple):
     @property
     def text(self) -> str:
         """The canonical query string."""
-        given = {"category": self.category if self.coin is not None else None}
-        given["page"] = str(self.page) if self.page > 1 else None
-        return urlencode({name: value for name, value in given.items() if value is not None})
+        given = {"category": self.coin and self.category, "page": self.page > 1 and self.page}
+        return urlencode({name: value for name, value in given.items() if value})
 
     @property
     def path(self) -> str:
@@ -98,12 +99,7 @@ class BriefsQuery(NamedTuple):
     def title(self) -> str:
         """The list in words."""
         about = "" if self.coin is None else f" about {self.coin}"
-        return f"Briefs{about}" if self.category is None else f"Briefs{about}: {self.category}"
-
-    @property
-    def offset(self) -> int:
-        """How many briefs come before this page."""
-        return (self.page - 1) * PAGE_SIZE
+        return f"Briefs{about}" + (f": {in_words(self.category)}" if self.category else "")
 
 
 def parse_briefs_query(query: QueryParams, **in_path: str) -> BriefsQuery | None:
@@ -140,24 +136,23 @@ def render_list(templates: Templates, query: BriefsQuery, found: BriefsPage) -> 
         last=last,
         newer=query._replace(page=query.page - 1) if query.page > 1 else None,
         older=query._replace(page=query.page + 1) if query.page < last else None,
-        choices=[(name, query._replace(category=name, page=1)) for name in (None, *CATEGORIES)],
+        choices=[
+            query._replace(category=name, page=1)
+            for name in (None, *CATEGORIES)
+            if name is None or name == query.category or name in found.categories
+        ],
+        in_words=in_words,
         everything=BriefsQuery(),
         max_coin=MAX_LENGTH,
         api_path=BRIEFS_PATH,
     )
 
 
-def chart_of(brief: Brief) -> tuple[str, Measure | Literal["liquidations"]] | None:
-    """The symbol and the measure of a brief's chart; None if it needs none."""
-    measure = CHARTED.get(brief.rule)
-    if measure is None or (measure != "liquidations" and not brief.coins):
-        return None
-    return next(iter(brief.coins), ""), measure
-
-
 def render_brief(templates: Templates, found: "BriefInList", chart: Chart | None = None) -> bytes:
     """One text of a brief with its evidence, and links to other texts and briefs."""
     brief = found.brief
+    address = f"{templates.base_url}{BRIEFS_FOLDER}{brief.slug}"
+    address += f"/{brief.version}" if brief.version < found.current else ""
     return templates.render(
         "brief.html",
         here=BRIEFS_PAGE,
@@ -166,10 +161,11 @@ def render_brief(templates: Templates, found: "BriefInList", chart: Chart | None
         earlier=found.earlier,
         same_day=found.same_day,
         chart=chart,
+        in_words=in_words,
         operator=OPERATOR,
         is_wrap=brief.rule == DAILY_WRAP,
         neighbours=found.neighbours,
-        address=(address := _address(found, templates.base_url)),
+        address=address,
         citation=citation(brief, address),
         article=article(brief, templates.base_url),
         category_path=BriefsQuery(category=brief.category).path,
@@ -181,15 +177,14 @@ def render_brief(templates: Templates, found: "BriefInList", chart: Chart | None
 def article(brief: Brief, base_url: str) -> dict[str, object]:
     """A brief as a schema.org article, for search engines."""
     publisher = {"@type": "Organization", "name": SITE_NAME, "url": f"{base_url}/"}
-    first = brief.first_published_at
     return {
         "@context": "https://schema.org",
         "@type": "Article",
         "headline": brief.headline,
         "description": brief.summary,
-        "datePublished": iso_timestamp(brief.published_at if first is None else first),
+        "datePublished": iso_timestamp(brief.first_at),
         "dateModified": iso_timestamp(brief.published_at),
-        "articleSection": brief.category,
+        "articleSection": in_words(brief.category),
         "keywords": list(brief.coins),
         "url": f"{base_url}{BRIEFS_FOLDER}{brief.slug}",
         "isAccessibleForFree": True,
@@ -198,16 +193,11 @@ def article(brief: Brief, base_url: str) -> dict[str, object]:
     }
 
 
-def _address(found: "BriefInList", base_url: str) -> str:
-    version = f"/{found.brief.version}" if found.brief.version < found.current else ""
-    return f"{base_url}{BRIEFS_FOLDER}{found.brief.slug}{version}"
-
-
 def citation(brief: Brief, address: str) -> str:
     """A ready-made citation."""
     return (
-        f"“{brief.headline}”, {SITE_NAME}, {utc_text(brief.published_at)} ({brief.source}). "
-        f"{address} · {NOTICE}"
+        f"“{brief.headline}”, {SITE_NAME}, {date_and_time(brief.published_at)}. "
+        f"Source: {brief.source}. {address} · {NOTICE}"
     )
 
 
@@ -237,7 +227,6 @@ def brief_page_routes(site: Site, charts: ChartReader) -> PageRouter:
 def brief_paths(newest: Sequence[ListedBrief]) -> dict[str, int | None]:
     """The pages of briefs and of their lists, with the time they last changed."""
     found: dict[str, int | None] = {BRIEFS_PAGE: newest[0].published_at if newest else None}
-    found |= dict.fromkeys(f"{CATEGORY_FOLDER}{each}" for each in CATEGORIES)
     for brief in reversed(newest):
         found[f"{CATEGORY_FOLDER}{brief.category}"] = brief.published_at
         found |= {f"{COIN_FOLDER}{coin}": brief.published_at for coin in brief.coins}
@@ -253,12 +242,18 @@ def _route_list(router: PageRouter, site: Site) -> None:
         if query is None:
             raise HTTPException(404)
         if query.page_path != request.scope["path"]:
-            return RedirectResponse(site.templates.root + query.path, 308)
+            cached = {"cache-control": CACHE_ONE_HOUR.decode()}
+            return RedirectResponse(site.templates.root + query.path, 308, cached)
+
+        async def read(tx: Transaction) -> BriefsPage:
+            offset = (query.page - 1) * PAGE_SIZE
+            return await briefs_page(tx, query.category, query.coin, offset, PAGE_SIZE)
 
         async def render(now: int) -> Page:
-            found = await _read_list(site, query)
+            found = await site.database.read(read)
             body = render_list(site.templates, query, found)
-            if body is None or (found.total == 0 and not _is_known(site, query.coin)):
+            listed = site.markets.contracts(site.board) or {}
+            if body is None or (found.total == 0 and query.coin not in {None, *listed}):
                 raise HTTPException(404)
             return Page(body, since=now, until=site.briefs.known_until(site.board))
 
@@ -267,63 +262,44 @@ def _route_list(router: PageRouter, site: Site) -> None:
 
 
 def _route_brief(router: PageRouter, site: Site, charts: ChartReader) -> None:
-    # Cached, because rendering Markdown blocks the event loop.
     @lru_cache(maxsize=CACHED_BRIEFS)
     def page(found: BriefInList, chart: Chart | None) -> Page:
         return Page(render_brief(site.templates, found, chart))
 
     @router.get(f"{BRIEFS_FOLDER}{{slug}}")
-    async def read_brief(request: Request, slug: str) -> Response:
-        async def render(_: int) -> Page:
-            found = await _read_brief(site, slug)
-            if found is None:
-                raise HTTPException(404)
-            return page(found, await _chart(site, charts, found.brief))
-
-        return await site.respond(request, render, query=b"" if _is_new(site, slug) else None)
-
     @router.get(f"{BRIEFS_FOLDER}{{slug}}/{{version}}")
-    async def read_version(request: Request, slug: str, version: str) -> Response:
+    async def read_brief(request: Request, slug: str, version: str | None = None) -> Response:
         async def render(_: int) -> Page:
             found = await _read_brief(site, slug, version)
             if found is None:
                 raise HTTPException(404)
             return page(found, await _chart(site, charts, found.brief))
 
-        return await site.respond(request, render, query=None)
+        is_cached = version is None and _is_new(site, slug)
+        return await site.respond(request, render, query=b"" if is_cached else None)
 
 
 async def _chart(site: Site, charts: ChartReader, brief: Brief) -> Chart | None:
-    """The chart of a brief with its moment marked; None if there is none, or no longer."""
-    shown, at = chart_of(brief), brief.window_end
-    if shown is None or at < site.board.clock() - DAYS[-1] * DAY:
-        return None
-    symbol, measure = shown
+    """The chart of a brief with its moment marked, from its own venue; None if there is none."""
+    measure, at = CHARTED.get(brief.rule), brief.window_end
+    # Only Bybit's source is a setting; those of other venues name them.
+    venue = next((each.name for each in VENUES.values() if each.title in brief.source), BYBIT)
+    contracts = site.markets.contracts(site.board, venue) or {}
+    symbol = next((coin for coin in brief.coins if coin in contracts), None)
     try:
-        if measure == "liquidations":
-            return await charts.liquidations_around(at)
-        name, _ = listed_contract(site, symbol)
-        return await charts.around(name, symbol, measure, at)
-    except (NotFound, UpstreamUnavailable, DatabaseUnavailable):
+        if measure == "liquidations" and venue == site.series.venue:
+            return await charts.liquidations(1, moment=at)
+        if measure is None or measure == "liquidations" or symbol is None:
+            return None
+        name = ContractName(venue, contracts[symbol].contract)
+        return await charts.measure(name, symbol, measure, DEFAULT_DAYS, moment=at)
+    except DatabaseUnavailable:
         return None
-
-
-def _is_known(site: Site, coin: str | None) -> bool:
-    """Whether a list may be empty: that of a listed coin, or of no coin."""
-    return coin is None or coin in (site.markets.contracts(site.board) or {})
 
 
 def _is_new(site: Site, slug: str) -> bool:
     newest = site.board.latest(BRIEFS)
     return newest is not None and any(each.slug == slug for each in newest.briefs)
-
-
-async def _read_list(site: Site, query: BriefsQuery) -> BriefsPage:
-    return await site.database.read(
-        lambda tx: briefs_page(
-            tx, category=query.category, coin=query.coin, offset=query.offset, count=PAGE_SIZE
-        )
-    )
 
 
 async def _read_brief(site: Site, slug: str, version: str | None = None) -> BriefInList | None:

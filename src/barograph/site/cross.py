@@ -3,14 +3,12 @@
 import asyncio
 from urllib.parse import quote
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.errors import InvalidRequest, NotFound, UpstreamUnavailable
 from barograph.markets.cross import CrossMarket
 from barograph.markets.cross_documents import CROSS_PATH, VENUES_PATH, venue_entries
-from barograph.markets.symbols import MAX_LENGTH
 from barograph.site.cross_pages import (
     COLUMNS,
     NUMBERS,
@@ -20,13 +18,14 @@ from barograph.site.cross_pages import (
     funding_text,
     interest_text,
     select_rows,
+    spread_text,
     spread_venues,
     table_rows,
 )
 from barograph.site.market_pages import exact_rate
-from barograph.site.markets import MAX_ECHO, REDIRECT_FIELDS
+from barograph.site.markets import redirect, unknown_name
 from barograph.site.paths import CROSS_FOLDER, CROSS_PAGE, VENUES_PAGE
-from barograph.site.responses import Page, PageRouter, accepts, private_page
+from barograph.site.responses import Page, PageRouter
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site
 from barograph.site.status_pages import detail_html
 
@@ -47,9 +46,10 @@ def cross_page_routes(site: Site) -> PageRouter:
         try:
             asset = site.cross.asset(coin)
         except (InvalidRequest, NotFound):
-            return await _not_found(site, request, coin)
+            template = "cross_not_found.html"
+            return await unknown_name(site, request, template, coin, here=CROSS_PAGE)
         if coin != asset:
-            return _redirect(site, asset)
+            return redirect(f"{site.templates.root}{CROSS_FOLDER}{quote(asset)}")
         return await site.respond(request, lambda now: _coin(site, asset, now))
 
     @router.get(VENUES_PAGE)
@@ -80,8 +80,6 @@ async def _cross(site: Site, query: CrossQuery, now: int) -> Page:
         query=query,
         columns=COLUMNS,
         numbers=NUMBERS,
-        default=CrossQuery(),
-        max_search=MAX_LENGTH,
         shown=len(rows),
         rows=body_rows,
         api_path=CROSS_PATH,
@@ -103,6 +101,7 @@ async def _coin(site: Site, asset: str, now: int) -> Page:
         now=now,
         interest_text=interest_text,
         funding_text=funding_text,
+        spread_text=spread_text,
         spread_venues=spread_venues,
         api_path=f"{CROSS_PATH}/{asset}",
     )
@@ -127,23 +126,3 @@ async def _venues(site: Site, now: int) -> Page:
 
 def _until(market: CrossMarket | None, now: int) -> int:
     return now + INCOMPLETE_PAGE_MS if market is None else market.until
-
-
-def _redirect(site: Site, asset: str) -> Response:
-    to = f"{site.templates.root}{CROSS_FOLDER}{quote(asset)}"
-    response = Response(status_code=308)
-    response.raw_headers = [(b"location", to.encode()), (b"content-length", b"0"), *REDIRECT_FIELDS]
-    return response
-
-
-async def _not_found(site: Site, request: Request, coin: str) -> Response:
-    """404: a page about the coin for browsers, the usual JSON for programs."""
-    if not accepts(request.scope["headers"], b"text/html"):
-        raise HTTPException(404)
-
-    async def render() -> bytes:
-        shown = coin if len(coin) <= MAX_ECHO else f"{coin[:MAX_ECHO]}…"
-        return site.templates.render("cross_not_found.html", here=CROSS_PAGE, coin=shown)
-
-    body, fields = await site.render_queue.render(request.scope, (CROSS_PAGE, coin), render)
-    return private_page(404, body, *fields)

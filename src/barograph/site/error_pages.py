@@ -19,18 +19,26 @@ RETRY_SECONDS = 5
 RETRY = (b"retry-after", b"%d" % RETRY_SECONDS)
 UNREADABLE = "this data is temporarily unavailable; try again in a few seconds"
 
-_TEMPLATES = {404: "not_found.html", 503: "unavailable.html"}
 _TEXTS = {
     400: "The address or the form contains something we can't read. Check it and try again.",
-    429: "Your network requested more uncached pages than we render for one address per minute. "
-    "Wait a moment, then try again.",
+    404: "There is no page at this address. Check the address, or start from one of these pages.",
     405: "This address doesn't accept that kind of request. You can only open it.",
     408: "The form did not arrive in time. Send it again.",
     413: "The form is too long. Shorten it and send it again.",
     414: "This address is too long. Shorten the part after the question mark.",
+    429: "Your network requested more uncached pages than we render for one address per minute. "
+    "Wait a moment, then try again.",
     500: "Something went wrong on our side. We logged the error; try again later.",
+    503: "We can't show this page right now. Try again in a few seconds. The status page says what "
+    "is failing and since when.",
 }
 _OTHER = "We could not process this request."
+_TITLES = {503: "Temporarily unavailable"}
+_HOME = {"home": "Home page"}
+_LINKS = {
+    404: {"markets": "All markets", "briefs": "All briefs", "developers": "API for developers"},
+}
+_OTHER_LINKS = {"status": "Service status"}
 
 
 def error_page(
@@ -51,22 +59,22 @@ def wants_page(request: Request) -> bool:
 
 
 def unavailable(
-    templates: Templates,
-    request: Request,
-    template: str = _TEMPLATES[503],
-    here: str = "",
-    **values: object,
+    templates: Templates, request: Request, template: str = "", **values: object
 ) -> Response:
-    """503: an existing page can't be read now; the template says why."""
-    if wants_page(request):
-        return private_page(503, templates.render(template, here=here, **values), RETRY)
-    return error_response(503, UNREADABLE, RETRY)
+    """503: an existing page can't be read now; a template can say why."""
+    if not wants_page(request):
+        return error_response(503, UNREADABLE, RETRY)
+    body = templates.render(template, **values) if template else _rendered(templates, 503)
+    return private_page(503, body, RETRY)
 
 
 @lru_cache(maxsize=32)
 def _rendered(templates: Templates, status: int) -> bytes:
     """Cached, so that a flood of errors stays cheap."""
-    title = HTTPStatus(status).phrase.capitalize()
-    text = _TEXTS.get(status, _OTHER)
-    template = _TEMPLATES.get(status, "error.html")
-    return templates.render(template, status=status, title=title, text=text)
+    return templates.render(
+        "error.html",
+        status=status,
+        title=_TITLES.get(status, HTTPStatus(status).phrase.capitalize()),
+        text=_TEXTS.get(status, _OTHER),
+        links=_LINKS.get(status, _OTHER_LINKS) | _HOME,
+    )

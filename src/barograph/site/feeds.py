@@ -1,10 +1,6 @@
 """Atom (RFC 4287) and JSON Feed 1.1 of the newest briefs and events."""
 
-from collections import defaultdict
-from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 from markupsafe import escape
@@ -17,78 +13,30 @@ from barograph.briefs.store import BRIEFS, NEWEST, newest_briefs
 from barograph.discovery.files import ATOM_TYPE, BRIEFS_FEED, EVENTS_FEED, FEEDS
 from barograph.errors import InvalidRequest
 from barograph.events.endpoints import EVENTS_PATH
-from barograph.events.records import EVENTS, Event, EventType
+from barograph.events.records import EVENTS, Event
 from barograph.kit.timestamps import iso_timestamp
 from barograph.site.paths import BRIEFS_FOLDER, BRIEFS_PAGE, HOME_PATH
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import Site
 from barograph.site.templating import SITE_NAME, Templates, render_markdown
+from barograph.site.visits import event_text
 
 CACHE_ONE_MINUTE = b"public, max-age=60"
 
 Item = dict[str, Any]
 """An item of a JSON Feed; the Atom feed is rendered from it too."""
 
-EVENT_TEXTS: Mapping[EventType, tuple[str, str, str]] = {
-    "regime.changed": (
-        "{symbol} funding regime: {previous} → {label}",
-        "Funding per 8 hours: {fundingRatePct8h} %.",
-        "/markets/{symbol}",
-    ),
-    "signal.changed": ("{name}: {previous} → {label}", "Measured: {value}.", "/signals/{key}"),
-    "brief.published": ("Brief: {headline}", "Category: {category}.", "/briefs/{slug}"),
-    "brief.updated": (
-        "Brief updated: {headline}",
-        "Category: {category}. Text {version} of this brief.",
-        "/briefs/{slug}",
-    ),
-    "contract.listed": (
-        "{symbol} perpetual listed on {venue}",
-        "Contract: {contract}.",
-        "/markets/{symbol}",
-    ),
-    "contract.delisted": (
-        "{symbol} perpetual delisted from {venue}",
-        "Contract: {contract}.",
-        "/markets",
-    ),
-    "feed.down": (
-        "Market data from {venue} is down",
-        "It is older than its freshness limit.",
-        "/status",
-    ),
-    "feed.recovered": ("Market data from {venue} has recovered", "It is fresh again.", "/status"),
-    "venue.switched": (
-        "Market data now comes from {venue}",
-        "Before: {previous}. Reason: {reason}.",
-        "/venues",
-    ),
-    "stance.recorded": (
-        "Stance {kind}: version {sequence} recorded",
-        "Digest: {history_digest}.",
-        "/record/{kind}",
-    ),
-}
-"""Title, detail and page by type, with the names of the event's members."""
-
-
-# Cached, because rendering Markdown blocks the event loop.
-@lru_cache(maxsize=2 * NEWEST)
-def brief_html(brief: Brief) -> str:
-    """A brief as its page shows it."""
-    lead = "" if brief.begins_with_summary else f"<p>{escape(brief.summary)}</p>\n"
-    return f"{lead}{render_markdown(brief.body)}"
-
 
 def brief_item(brief: Brief, base_url: str) -> Item:
     """A brief; its id is its address."""
-    url, first = f"{base_url}{BRIEFS_FOLDER}{brief.slug}", brief.first_published_at
+    url = f"{base_url}{BRIEFS_FOLDER}{brief.slug}"
+    lead = "" if brief.begins_with_summary else f"<p>{escape(brief.summary)}</p>\n"
     return {
         "id": url,
         "url": url,
         "title": brief.headline,
-        "content_html": brief_html(brief),
-        "date_published": iso_timestamp(brief.published_at if first is None else first),
+        "content_html": f"{lead}{render_markdown(brief.body)}",
+        "date_published": iso_timestamp(brief.first_at),
         "date_modified": iso_timestamp(brief.published_at),
         "tags": (brief.category, *brief.coins),
     }
@@ -96,17 +44,12 @@ def brief_item(brief: Brief, base_url: str) -> Item:
 
 def event_item(event: Event, base_url: str) -> Item:
     """An event in words; its id is the address of that event alone."""
-    given: Item = msgspec.json.decode(event.body)
-    known = {name: value for name, value in given.items() if value is not None}
-    names = ("venue", "previous") if given["type"] == "venue.switched" else ("venue",)
-    known |= {name: known[name].capitalize() for name in names if name in known}
-    members = defaultdict(lambda: "unknown", known)
-    title, detail, path = (each.format_map(members) for each in EVENT_TEXTS[given["type"]])
+    text = event_text(event)
     return {
         "id": f"{base_url}{EVENTS_PATH}?after={event.id - 1}&limit=1",
-        "url": base_url + quote(path),
-        "title": title,
-        "content_html": f"<p>{escape(detail)}</p>",
+        "url": base_url + text.path,
+        "title": text.title,
+        "content_html": f"<p>{escape(text.detail)}</p>",
         "date_published": iso_timestamp(event.at),
         "tags": (event.type, *event.symbols),
     }

@@ -1,24 +1,21 @@
-"""The content of `/heatmap` (pure): the market as a treemap, its legend, and its numbers."""
+"""The content of `/heatmap` (pure): the market as a treemap, and its legend."""
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, get_args
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
 
 from markupsafe import Markup, escape
 
 from barograph.kit.text import rate, usd
 from barograph.markets.perpetuals import day_change
+from barograph.markets.records import Perpetual
 from barograph.markets.symbols import symbol_of
 from barograph.markets.view import MarketView
-from barograph.site.charts.svg import Box, number, text, text_of
+from barograph.site.charts.svg import Box, number, text_of
 from barograph.site.charts.treemap import squarified
 from barograph.site.paths import MARKETS_FOLDER, MARKETS_PATH
-from barograph.site.tints import (
-    CHANGE_EDGES,
-    FUNDING_EDGES,
-    UNKNOWN,
-    change_tint,
-    funding_tint,
-)
+from barograph.site.tints import CHANGE_EDGES, FUNDING_EDGES, UNKNOWN, change_tint, funding_tint
 
 By = Literal["funding", "change"]
 COLOURS: dict[By, str] = {"funding": "Funding per 8 h", "change": "Price change in 24 h"}
@@ -28,71 +25,78 @@ UNKNOWN_SHOWN_PCT = 0.5
 _LETTER = 0.76
 """The width of a bold capital as a share of the font size; few are wider in any font."""
 
-_LONG_NAME = 0.8
-"""How much a name that would not fit may be smaller."""
+_DIGIT = 0.66
+_LINE = 1.2
+_PADDING = 4.0
+_WORD = 5
+"""A longer name may take two lines."""
 
-_PADDING = 5.0
-
-
-def chosen_colour(asked: str | None) -> By:
-    """The requested colour if there is one of this name, otherwise funding."""
-    return next((each for each in get_args(By) if each == asked), "funding")
+_STRONG = "34"
+"""The tints whose numbers are shortened if they don't fit."""
 
 
 class MapSize(NamedTuple):
-    """A drawing for one kind of screen: targets of at least 24 pixels, letters of at least 10."""
+    """A drawing for one kind of screen, with targets of at least 24 pixels."""
 
     name: str
     width: int
     height: int
     letters: int
-    """The smallest font size of usual names."""
+    """The usual font size of small cells."""
 
     least_side: int
     least_area: int
 
 
 SIZES = (
-    MapSize("broad", 1000, 560, letters=14, least_side=30, least_area=1_500),
+    MapSize("broad", 1000, 560, letters=13, least_side=30, least_area=1_500),
     # A window of 320 pixels draws it at 80 % of its size.
-    MapSize("tall", 360, 620, letters=13, least_side=30, least_area=1_350),
+    MapSize("tall", 360, 620, letters=13, least_side=32, least_area=1_350),
 )
 
 
-class HeatCell(NamedTuple):
-    """One perpetual."""
+@dataclass(eq=False)
+class HeatCell:
+    """One perpetual. Most are too small to draw, so the rest is found when it is needed."""
 
-    name: str
-    coin: str
-    """Shorter than the name if that has a multiplier."""
-
-    symbol: str | None
-    """The symbol of its page; None if it has none."""
-
+    view: MarketView
+    perpetual: Perpetual
     interest_usd: float
     share_pct: float
     """Of the open interest of all contracts."""
 
-    funding_8h_pct: float
-    change_pct: float | None
+    @cached_property
+    def symbol(self) -> str | None:
+        """The name of its page; None if it has none."""
+        return symbol_of(self.view.by_name, self.perpetual)
+
+    @cached_property
+    def change_pct(self) -> float | None:
+        """The price change of 24 hours."""
+        return day_change(self.view, self.perpetual).price_pct
+
+    @cached_property
+    def title(self) -> str:
+        """All its numbers, as XML."""
+        changed = "unknown" if self.change_pct is None else _change(self.change_pct)[0]
+        return text_of(
+            f"{self.perpetual.base}: open interest {usd(self.interest_usd)} ({self.share_pct:.1f} "
+            f"%), funding {rate(self.perpetual.funding_8h_pct)} per 8 h, price in 24 h {changed}"
+        )
 
     def number(self, by: By) -> float | None:
         """The number that the colour shows."""
-        return self.funding_8h_pct if by == "funding" else self.change_pct
+        return self.perpetual.funding_8h_pct if by == "funding" else self.change_pct
 
-    def tint(self, by: By) -> str:
-        """The class of its colour."""
-        if by == "funding":
-            return funding_tint(self.funding_8h_pct)
-        return change_tint(self.change_pct)
+
+def _change(percent: float) -> tuple[str, str]:
+    return f"{percent:+.2f} %", f"{percent:+.1f}"
 
 
 class Heatmap(NamedTuple):
     """The perpetuals of one reading that have open interest, the largest first."""
 
-    as_of: int
-    until: int
-    source: str
+    view: MarketView
     total_usd: float
     cells: Sequence[HeatCell]
 
@@ -119,34 +123,20 @@ class Heatmap(NamedTuple):
 
 def heatmap(view: MarketView) -> Heatmap:
     """Collect the fresh data."""
-    reading = view.perpetuals
-    held = [(each.open_interest_usd or 0.0, each) for each in reading.contracts]
+    held = [(each.open_interest_usd or 0.0, each) for each in view.perpetuals.contracts]
     total = sum(interest for interest, _ in held)
-    cells = [
-        HeatCell(
-            each.base,
-            each.asset,
-            symbol_of(view.by_name, each),
-            interest,
-            100 * interest / total,
-            each.funding_8h_pct,
-            day_change(view, each).price_pct,
-        )
-        for interest, each in held
-        if interest > 0
-    ]
-    cells.sort(key=lambda each: -each.interest_usd)
-    without = len(held) - len(cells)
-    return Heatmap(reading.as_of, view.until, reading.source, total, cells, without)
+    held_most = sorted((each for each in held if each[0] > 0), key=lambda each: -each[0])
+    cells = [HeatCell(view, each, usd, 100 * usd / total) for usd, each in held_most]
+    return Heatmap(view, total, cells, len(held) - len(cells))
 
 
 class Layout(NamedTuple):
-    """The cells that are large enough for a drawing, and what is merged into one more box."""
+    """The cells that are large enough for a drawing; the others share the last box."""
 
     size: MapSize
     cells: Sequence[HeatCell]
     boxes: Sequence[Box]
-    others: Sequence[HeatCell]
+    others: int
 
 
 def fit(cells: Sequence[HeatCell], size: MapSize) -> Layout:
@@ -161,7 +151,7 @@ def fit(cells: Sequence[HeatCell], size: MapSize) -> Layout:
         is_usable = all(min(each.width, each.height) >= size.least_side for each in boxes)
         # A large contract is never merged, even if a small one beside it is a thin strip.
         if is_usable or count == 0 or weights[count - 1] >= 4 * least:
-            return Layout(size, cells[:count], boxes, cells[count:])
+            return Layout(size, cells[:count], boxes, len(cells) - count)
         count -= 1
 
 
@@ -169,73 +159,81 @@ def draw_map(layout: Layout, by: By, root: str) -> Markup:
     """Draw a cell per contract, and one for all that are too small."""
     size, shown, boxes, others = layout
     folder = str(escape(f"{root}{MARKETS_FOLDER}"))
-    drawn = [
-        _cell(cell, place, by, size, folder) for cell, place in zip(shown, boxes, strict=False)
-    ]
+    drawn = [_cell(cell, box, by, size, folder) for cell, box in zip(shown, boxes, strict=False)]
     if others:
-        drawn.append(_others(len(others), boxes[-1], size, str(escape(f"{root}{MARKETS_PATH}"))))
+        title = f"Others: {others:,} contracts that are too small to draw alone"
+        words = _words("Others", [f"{others:,} contracts", ""], boxes[-1], size)
+        address = str(escape(f"{root}{MARKETS_PATH}"))
+        drawn.append(_linked("others", address, title, boxes[-1], words))
     # Safe: names are escaped, and everything else is numbers.
     return Markup(  # noqa: S704
         f'<svg class="map {size.name}" viewBox="0 0 {size.width} {size.height}" role="group" '
-        f'aria-label="Perpetuals by open interest. Colour: {COLOURS[by].lower()}.">'
-        f"{''.join(drawn)}</svg>"
+        f'aria-label="Perpetuals by open interest. Colour: {COLOURS[by].lower()}." '
+        f'text-anchor="middle">{"".join(drawn)}</svg>'
     )
 
 
 def _cell(cell: HeatCell, box: Box, by: By, size: MapSize, folder: str) -> str:
-    value = cell.number(by)
-    decimals = 4 if by == "funding" else 2
-    shown = "unknown" if value is None else f"{value:+.{decimals}f} %"
-    inner = (
-        f"<title>{text_of(_title(cell))}</title>{_rect(box)}{_words(cell.coin, shown, box, size)}"
-    )
-    if cell.symbol is None:
-        return f'<g class="{cell.tint(by)}">{inner}</g>'
-    return f'<a class="{cell.tint(by)}" href="{folder}{cell.symbol}">{inner}</a>'
+    value, numbers = cell.number(by), ["unknown", ""]
+    tint = (funding_tint if by == "funding" else change_tint)(value)
+    if value is not None:
+        full, short = (rate(value), f"{value:+.2f}") if by == "funding" else _change(value)
+        numbers = [full, short if tint[-1] in _STRONG else ""]
+    address = "" if cell.symbol is None else f"{folder}{cell.symbol}"
+    words = _words(cell.perpetual.base, numbers, box, size)
+    return _linked(tint, address, cell.title, box, words)
 
 
-def _title(cell: HeatCell) -> str:
-    changed = "unknown" if cell.change_pct is None else f"{cell.change_pct:+.2f} %"
+def _linked(kind: str, address: str, title: str, box: Box, words: str) -> str:
+    tag, link = ("a", f' href="{address}"') if address else ("g", "")
     return (
-        f"{cell.name}: open interest {usd(cell.interest_usd)} ({cell.share_pct:.1f} "
-        f"%), funding {rate(cell.funding_8h_pct)} per 8 h, price in 24 h {changed}"
+        f'<{tag} class="{kind}"{link}><title>{title}</title><rect x="{number(box.left)}" '
+        f'y="{number(box.top)}" width="{number(box.width)}" height="{number(box.height)}"/>'
+        f"{words}</{tag}>"
     )
 
 
-def _others(count: int, box: Box, size: MapSize, address: str) -> str:
-    """One cell for the contracts that are too small, without a colour of its own."""
-    words = _words("Others", f"{count:,} contracts", box, size)
-    return (
-        f'<a class="others" href="{address}"><title>Others: {count:,} contracts that are too small '
-        f"to draw alone</title>{_rect(box)}{words}</a>"
-    )
+def _words(name: str, values: Sequence[str], box: Box, size: MapSize) -> str:
+    """The name and the first value that fits below it; the last is written however small it is."""
+    usual, broken = size.letters, _broken(name)
+    most = max(usual, min(2.2 * usual, box.width / max(len(name), 7) / _LETTER, box.height / 4))
+    for value in values:
+        for names in ([name], broken):
+            letters = min(most, _fitting(names, value, box))
+            if letters >= 0.75 * usual:
+                return _lines(names, value, letters, box, size)
+    return _lines(names, value, letters, box, size)
 
 
-def _rect(box: Box) -> str:
-    return (
-        f'<rect x="{number(box.left)}" y="{number(box.top)}" width="{number(box.width)}" '
-        f'height="{number(box.height)}"/>'
-    )
+def _lines(names: Sequence[str], value: str, letters: float, box: Box, size: MapSize) -> str:
+    small = max(min(letters, size.letters), 0.6 * letters) if value else 0.0
+    y = (box.top + box.bottom - _LINE * (letters * len(names) + small)) / 2
+    x, written = number((box.left + box.right) / 2), ""
+    for words in names:
+        y += _LINE * letters
+        written += _text(x, y - 0.25 * letters, text_of(words), letters, ' class="coin"')
+    return written + (_text(x, y + 0.95 * small, value, small) if value else "")
 
 
-def _words(name: str, value: str, box: Box, size: MapSize) -> str:
-    """The name, and the value below it, as far as they fit; a cut name would be another one."""
-    room, least = (box.width - _PADDING) / _LETTER, size.letters
-    letters = max(least, min(3 * least, room / max(len(name), 7), box.height / 4))
-    if len(name) * letters > room:
-        letters = _LONG_NAME * least
-    if len(name) * letters > room:
-        return ""
-    small = max(least, 0.6 * letters)
-    has_value = len(value) * small <= 1.15 * room and box.height >= 1.3 * (letters + small)
-    x, y = (box.left + box.right) / 2, (box.top + box.bottom) / 2
-    high = y - 0.1 * letters if has_value else y + 0.35 * letters
-    written = _text(x, high, name, letters, "coin")
-    return written + _text(x, high + 1.25 * small, value, small, "") if has_value else written
+def _broken(name: str) -> list[str]:
+    """A long name in two lines, after its multiplier or in the middle."""
+    if len(name) <= _WORD:
+        return [name]
+    digits = len(name) - len(name.lstrip("0123456789"))
+    cut = digits % len(name) or (len(name) + 1) // 2
+    return [name[:cut], name[cut:]]
 
 
-def _text(x: float, y: float, words: str, letters: float, kind: str) -> str:
-    return text(x, y, words, kind, "middle").replace("<text", f'<text font-size="{letters:.1f}"', 1)
+def _fitting(names: Sequence[str], value: str, box: Box) -> float:
+    """The font size at which all lines fit into a box."""
+    widest = max(_LETTER * len(names[0]), _LETTER * len(names[-1]), _DIGIT * len(value))
+    lines = len(names) + bool(value)
+    return min((box.width - _PADDING) / widest, (box.height - _PADDING) / (_LINE * lines))
+
+
+def _text(x: str, y: float, words: str, letters: float, kind: str = "") -> str:
+    at = f'font-size="{letters:.1f}" x="{x}" y="{number(y)}"'
+    return f"<text{kind} {at}>{words}</text>"
 
 
 def legend(by: By) -> list[tuple[str, str]]:
@@ -244,27 +242,3 @@ def legend(by: By) -> list[tuple[str, str]]:
     down = [(f"tint-down-{place}", f"{-edge:g}") for place, edge in enumerate(below, 1)]
     up = [(f"tint-up-{place}", f"+{edge:g}") for place, edge in enumerate(above, 1)]
     return [*reversed(down), ("tint-0", "0"), *up, (UNKNOWN, "unknown")]
-
-
-def number_rows(layout: Layout, root: str) -> Markup:
-    """The body of a table with the numbers of a drawing."""
-    folder = str(escape(f"{root}{MARKETS_FOLDER}"))
-    rows = [_line(each, folder) for each in layout.cells]
-    if layout.others:
-        held = usd(sum(each.interest_usd for each in layout.others))
-        rows.append(
-            f'<tr><th scope="row">{len(layout.others):,} others</th><td>{held}</td>'
-            "<td>—</td><td>—</td></tr>"
-        )
-    # Safe: names are escaped, and everything else is numbers.
-    return Markup("\n".join(rows))  # noqa: S704
-
-
-def _line(cell: HeatCell, folder: str) -> str:
-    name = str(escape(cell.name))
-    linked = name if cell.symbol is None else f'<a href="{folder}{cell.symbol}">{name}</a>'
-    changed = "—" if cell.change_pct is None else f"{cell.change_pct:+.2f} %"
-    return (
-        f'<tr><th scope="row">{linked}</th><td>{usd(cell.interest_usd)}</td>'
-        f"<td>{rate(cell.funding_8h_pct)}</td><td>{changed}</td></tr>"
-    )

@@ -25,10 +25,8 @@ from barograph.site.home_pages import (
     MarketNow,
     Weeks,
     figures_of,
-    health_of,
     liquidation_line,
     market_now,
-    past_regimes,
 )
 from barograph.site.movers import FLOOR_USD, hour_movers
 from barograph.site.paths import HOME_PATH
@@ -37,6 +35,7 @@ from barograph.site.series import ChartReader
 from barograph.site.series_charts import Chart, chosen_days
 from barograph.site.series_documents import days_query
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site
+from barograph.site.status_pages import detail_html, headline
 from barograph.site.visits import REGIME, changes
 
 MEASURES_SHOWN: tuple[Measure, ...] = ("funding", "open-interest")
@@ -65,27 +64,30 @@ def home_routes(site: Site, charts: ChartReader, logs: PublicLogs) -> PageRouter
         async def render(now: int) -> Page:
             if not logs.is_probed:
                 await logs.probe()
-            return await _home(site, charts, days, now, logs.last_signed)
+            return await _home(site, charts, logs, days, now)
 
         return await site.respond(request, render, query=days_query(days))
 
     return router
 
 
-async def _home(
-    site: Site, charts: ChartReader, days: int, at: int, signed: tuple[int, int] | None
-) -> Page:
-    view = _view(site, at)
+async def _home(site: Site, charts: ChartReader, logs: PublicLogs, days: int, at: int) -> Page:
+    view = site.view(at)
     now = None if view is None else _market_now(site, view)
     recorded = await _read_record(site, charts, days)
     briefs, events = _briefs(site, at), recent_events(site.board)
+    status = site.status.status(site.board, at)
+    history = next(each for each in status.checks if each.name == "history")
     label, rate = ("unknown", None) if now is None else (now.label, now.funding_8h_pct)
     body = site.templates.render(
         "home.html",
         now=now,
         **_from_record(view, now, recorded),
-        health=health_of(site.status.status(site.board, at)),
-        signed=signed,
+        status=status,
+        status_text=headline(status),
+        # Read together with the status, so that the two agree.
+        signed=logs.last_signed,
+        unsigned=detail_html(history.detail, at),
         last_event=events[-1].id if events else 0,
         changes=changes(events),
         events_path=EVENTS_PATH,
@@ -115,7 +117,7 @@ def _from_record(
     """What the page shows from the database, or without it."""
     weeks, day, hour = ({}, None, None) if recorded is None else recorded[2:]
     shown: dict[str, object] = {
-        "regimes": past_regimes(None if recorded is None else recorded.past),
+        "regimes": [*zip(DAYS_AGO, [None] * 3 if recorded is None else recorded.past, strict=True)],
         "charts": None if recorded is None else recorded.charts,
     }
     if view is not None and now is not None:
@@ -125,13 +127,6 @@ def _from_record(
         shown["movers"] = [*now.movers, hour_movers(view, hour)]
         shown["line"] = liquidation_line(None if view.lacks_liquidations else day)
     return shown
-
-
-def _view(site: Site, at: int) -> MarketView | None:
-    try:
-        return site.markets.view(site.board, at)
-    except UpstreamUnavailable:
-        return None
 
 
 def _market_now(site: Site, view: MarketView) -> MarketNow | None:

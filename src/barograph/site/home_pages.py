@@ -1,27 +1,24 @@
 """The content of the home page (pure): the market at a glance."""
 
 from collections.abc import Mapping, Sequence
-from decimal import ROUND_DOWN, Decimal
 from typing import NamedTuple
 
 from markupsafe import Markup
 
-from barograph.kit.text import price, rate, usd
+from barograph.kit.text import coverage, price, rate, usd
 from barograph.kit.timestamps import DAY, MINUTE
 from barograph.markets.documents import citation, market_state_document
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.perpetuals import DayChange, day_change
 from barograph.markets.records import MAJORS, Perpetual
-from barograph.markets.regime import Label, describe
-from barograph.markets.samples import LiquidationSeries, Measure, PastRegime
+from barograph.markets.regime import Label, Regime
+from barograph.markets.samples import LiquidationSeries, Measure
 from barograph.markets.view import UNAVAILABLE, MarketView, is_fresh
 from barograph.site.charts.sparkline import sparkline
 from barograph.site.market_pages import price_heading
 from barograph.site.movers import MoverList, change_text, day_movers
-from barograph.site.status_pages import title_of
 from barograph.site.templating import date_and_time, duration_text, shown, soon
 from barograph.site.tints import change_tint, funding_tint
-from barograph.status.rules import Condition, ServiceStatus
 
 DAYS_AGO = {"Yesterday": 1, "7 days ago": 7, "30 days ago": 30}
 """The past instants whose regimes are shown."""
@@ -30,31 +27,6 @@ Weeks = Mapping[str, Mapping[Measure, Sequence[float | None]]]
 """The values of the last week, by symbol."""
 
 _OF_ACCOUNTS = "of accounts with a position, not of money"
-_FAILING = ("degraded", "down")
-_SENTENCES: dict[Label, str] = {
-    "short-crowded": "Shorts are crowded in BTC perpetuals.",
-    "short-leaning": "BTC perpetuals lean short.",
-    "neutral": "Funding of BTC perpetuals is balanced.",
-    "long-leaning": "BTC perpetuals lean long.",
-    "long-crowded": "Longs are crowded in BTC perpetuals.",
-    "unknown": "The regime of BTC perpetuals is unknown.",
-}
-
-
-class RegimeAt(NamedTuple):
-    """The regime at one instant."""
-
-    when: str
-    label: str | None
-    funding_8h_pct: float | None
-    otherwise: str
-    """What is shown without a label."""
-
-    at: int | None = None
-    """The hour of a past rate."""
-
-    is_backfilled: bool = False
-    """Whether a past rate is the last settled one, from the exchange's own history."""
 
 
 class Asset(NamedTuple):
@@ -62,8 +34,7 @@ class Asset(NamedTuple):
 
     symbol: str
     contract: Perpetual | None
-    funding_8h_pct: float | None
-    long_account_pct: float | None
+    long_account_pct: float | None = None
     change: DayChange = DayChange()
 
 
@@ -99,8 +70,12 @@ class MarketNow(NamedTuple):
     """When the market reading itself expires."""
 
     source: str
-    sentence: str
-    note: str
+    headline: str
+    """The price of BTC, and its change in 24 hours."""
+
+    lead: str
+    """Open interest, funding and liquidations."""
+
     label: Label
     funding_8h_pct: float | None
     price_heading: str
@@ -127,31 +102,30 @@ def market_now(view: MarketView, counted: LiquidationTotals | None) -> MarketNow
         UpstreamUnavailable: none of BTC, ETH and SOL is known.
     """
     until = market_state_document(view).until
-    if view.lacks_liquidations:
+    limit = view.limits.liquidations
+    if view.lacks_liquidations or counted is None or not is_fresh(counted.as_of, limit, view.now):
         counted = None
-    if counted is not None and not is_fresh(counted.as_of, view.limits.liquidations, view.now):
-        counted = None
-    if counted is not None:
-        until = min(until, counted.as_of + view.limits.liquidations)
+    else:
+        until = min(until, counted.as_of + limit)
     regime, liquidated = view.regime, view.liquidations
     first_at = None if counted is None else _total_at(counted, view)
-    label: Label = "unknown" if regime is None else regime.label
+    assets = tuple(_asset(view, symbol) for symbol in MAJORS)
     return MarketNow(
         as_of=view.perpetuals.as_of,
         until=until,
         reading_until=view.until,
         source=view.perpetuals.source,
-        sentence=_SENTENCES[label],
-        note="The regime has not been updated recently." if regime is None else describe(regime),
-        label=label,
+        headline=_headline(assets[0]),
+        lead=_lead(assets[0], regime, liquidated),
+        label="unknown" if regime is None else regime.label,
         funding_8h_pct=None if regime is None else regime.funding_8h_pct,
         price_heading=price_heading(view.perpetuals.venue),
-        assets=tuple(_asset(view, symbol) for symbol in MAJORS),
+        assets=assets,
         long_accounts_note=UNAVAILABLE if view.lacks_long_accounts else _OF_ACCOUNTS,
         liquidated_usd=None if liquidated is None else liquidated.total_usd,
         liquidated_in=_countdown(first_at, view.now),
         liquidated_note=_liquidated_note(counted, first_at, view),
-        sides=_sides(view.liquidations),
+        sides=_sides(liquidated),
         movers=day_movers(view),
         citation=citation(view.perpetuals.source, view.perpetuals.as_of),
     )
@@ -160,9 +134,13 @@ def market_now(view: MarketView, counted: LiquidationTotals | None) -> MarketNow
 def figures_of(asset: Asset, heading: str, weeks: Weeks) -> list[Figure]:
     """The numbers of an asset; `heading` is that of its price."""
     contract, change, week = asset.contract, asset.change, weeks.get(asset.symbol, {})
-    last = None if contract is None else contract.last_price
-    interest = None if contract is None else contract.open_interest_usd
-    funding, long = asset.funding_8h_pct, asset.long_account_pct
+    last, funding, interest = (
+        (None, None, None)
+        if contract is None
+        else (contract.last_price, contract.funding_8h_pct, contract.open_interest_usd)
+    )
+
+    long = shown(asset.long_account_pct, "{:.1f} %".format)
 
     def line(measure: Measure) -> Markup:
         return sparkline(week.get(measure, ()))
@@ -177,7 +155,7 @@ def figures_of(asset: Asset, heading: str, weeks: Weeks) -> list[Figure]:
             *("Open interest", shown(interest, usd), ""),
             *(*_moved(change.open_interest_pct), line("open-interest")),
         ),
-        Figure("Long accounts", shown(long, "{:.1f} %".format), "", "", "", line("long-accounts")),
+        Figure("Long accounts", long, "", "", "", line("long-accounts")),
     ]
 
 
@@ -196,48 +174,47 @@ def liquidation_line(series: LiquidationSeries | None) -> Markup:
     )
 
 
-class Health(NamedTuple):
-    """The status of the service in a few words."""
-
-    status: Condition
-    text: str
-    max_age_seconds: float
-    """The freshness limit of the market reading."""
+def _headline(btc: Asset) -> str:
+    if btc.contract is None:
+        return "BTC is not listed now."
+    level = f"{price(btc.contract.last_price)} {btc.contract.quote}"
+    return f"BTC {_moved_to(level, btc.change.price_pct, ' in 24 hours')}."
 
 
-def health_of(status: ServiceStatus) -> Health:
-    """The status, with the names of the parts that fail."""
-    failing = [title_of(each.name) for each in status.checks if each.status in _FAILING]
-    text = ", ".join(failing) or "All components are working."
-    return Health(status.status, text, status.feed.max_age_seconds)
+def _lead(btc: Asset, regime: Regime | None, liquidated: LiquidationTotals | None) -> str:
+    """A sentence for each of open interest, funding and liquidations; none for what is unknown."""
+    said: list[str] = []
+    interest = None if btc.contract is None else btc.contract.open_interest_usd
+    if interest is not None:
+        said.append(f"Its open interest {_moved_to(usd(interest), btc.change.open_interest_pct)}.")
+    if regime is not None and regime.funding_8h_pct is not None:
+        paid = f"{abs(regime.funding_8h_pct):.4f} %"
+        payer, payee = ("Longs", "shorts") if regime.funding_8h_pct > 0 else ("Shorts", "longs")
+        pays = "Neither side pays" if paid == "0.0000 %" else f"{payer} pay {payee} {paid} per 8 h"
+        said.append(f"{pays} ({regime.label}).")
+    if liquidated is not None:
+        sides = sorted(_sides(liquidated), key=lambda each: -each.share_pct)
+        most = "".join(f", {each.share_pct:.1f} % of it {each.name.lower()}" for each in sides[:1])
+        amount = usd(liquidated.total_usd) if liquidated.total_usd else "nothing"
+        said.append(f"In 24 hours, {amount} was liquidated across all contracts{most}.")
+    return " ".join(said)
 
 
-def past_regimes(past: Sequence[PastRegime] | None) -> list[RegimeAt]:
-    """The regime at `DAYS_AGO`; `past` is None if the database is unavailable."""
-    if past is None:
-        return [RegimeAt(when, None, None, "unavailable") for when in DAYS_AGO]
-    return [_past(when, regime) for when, regime in zip(DAYS_AGO, past, strict=True)]
-
-
-def _past(when: str, regime: PastRegime) -> RegimeAt:
-    # Back-filled hours have a rate, but the regime of that time was never judged.
-    otherwise = "not classified" if regime.is_backfilled else "not recorded"
-    label, rate, at, is_backfilled = regime
-    return RegimeAt(when, label, rate, otherwise, at, is_backfilled)
+def _moved_to(level: str, percent: float | None, within: str = "") -> str:
+    if percent is None:
+        return f"is at {level}"
+    if not round(percent, 1):
+        return f"is unchanged{within} at {level}"
+    return f"{'rose' if percent > 0 else 'fell'} {abs(percent):.1f} %{within} to {level}"
 
 
 def _asset(view: MarketView, symbol: str) -> Asset:
     contract = view.by_name.get(symbol)
     if contract is None:
-        return Asset(symbol, None, None, None)
+        return Asset(symbol, None)
     share = view.share(contract.contract)
-    return Asset(
-        symbol,
-        contract,
-        contract.funding_8h_pct,
-        None if share is None else share.long_account_pct,
-        day_change(view, contract),
-    )
+    long = None if share is None else share.long_account_pct
+    return Asset(symbol, contract, long, day_change(view, contract))
 
 
 def _liquidated_note(
@@ -251,12 +228,11 @@ def _liquidated_note(
             f"{duration_text(round(counted.watched_pct / 100 * DAY))} of the last 24 hours, and "
             f"began on {date_and_time(counted.watching_since)}."
         )
-    # Truncated, not rounded: 94.97 must not look like the required 95.0.
-    covered = Decimal(str(counted.watched_pct)).quantize(Decimal("0.1"), ROUND_DOWN)
+    covered = coverage(counted.watched_pct)
     if view.liquidations is None:
-        return f"only {covered} % of the day covered; {view.limits.min_coverage_pct:g} % needed"
+        return f"only {covered} of the day covered; {view.limits.min_coverage_pct:g} % needed"
     most = "" if counted.top_asset is None else f", most in {counted.top_asset}"
-    return f"all contracts{most}; {covered} % of the day covered"
+    return f"all contracts{most}; {covered} of the day covered"
 
 
 def _total_at(counted: LiquidationTotals, view: MarketView) -> int | None:

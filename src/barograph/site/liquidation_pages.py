@@ -1,15 +1,15 @@
 """The content of `/liquidations` (pure): what was liquidated, and how complete that number is."""
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
-from barograph.kit.text import usd
+from barograph.kit.text import coverage, usd
 from barograph.kit.timestamps import MINUTE, SECOND
 from barograph.markets.samples import LiquidatedCoin, LiquidationDay
 from barograph.markets.venues import Venue
 from barograph.site.templating import duration_text, utc_text
 
-Chosen = Literal["latest", "yesterday"]
+PERIODS = {"latest": "Last 24 hours", "yesterday": "Yesterday"}
 COINS_SHOWN = 25
 GAPS_SHOWN = 3
 ALL = 100.0
@@ -21,40 +21,16 @@ _PUBLISHED = {
 }
 
 
-def chosen_day(asked: str | None) -> Chosen | None:
-    """The requested period, by default the last 24 hours; None if there is no such period."""
-    return next((each for each in get_args(Chosen) if each == (asked or "latest")), None)
-
-
-class CoinRow(NamedTuple):
-    """A coin with its share of the total."""
-
-    coin: LiquidatedCoin
-    share_pct: float
-
-
 class DayFacts(NamedTuple):
-    """24 hours of liquidations, as the page shows them."""
+    """The chosen 24 hours of liquidations, as the page shows them."""
 
-    key: Chosen
+    key: str
+    """One of `PERIODS`."""
+
     day: LiquidationDay
     venue: Venue
     unwatched: Sequence[str]
     """The contracts whose liquidations the venue does not publish."""
-
-    min_coverage_pct: float
-
-    @property
-    def name(self) -> str:
-        """The period in words."""
-        return "Yesterday" if self.key == "yesterday" else "Last 24 hours"
-
-    @property
-    def title(self) -> str:
-        """The same with the exact time."""
-        if self.key == "yesterday":
-            return f"{self.name}, {utc_text(self.day.start)[:10]} UTC"
-        return f"{self.name}, to {utc_text(self.day.end)[11:16]} UTC"
 
     @property
     def is_known(self) -> bool:
@@ -62,19 +38,9 @@ class DayFacts(NamedTuple):
         return self.day.watched_pct > 0
 
     @property
-    def long_usd(self) -> float:
-        """Liquidated longs."""
-        return sum(each.long_usd for each in self.day.coins)
-
-    @property
-    def short_usd(self) -> float:
-        """Liquidated shorts."""
-        return sum(each.short_usd for each in self.day.coins)
-
-    @property
-    def total_usd(self) -> float:
-        """Both sides together."""
-        return self.long_usd + self.short_usd
+    def total(self) -> LiquidatedCoin:
+        """All coins together."""
+        return _together("All", self.day.coins)
 
     @property
     def is_complete(self) -> bool:
@@ -88,69 +54,50 @@ class DayFacts(NamedTuple):
         when = "yesterday" if self.key == "yesterday" else "in the last 24 hours"
         if not self.is_known:
             return f"We did not watch {self.venue.title} {when}, so the total is unknown."
-        if self.total_usd <= 0:
+        total = self.total
+        if total.total_usd <= 0:
             return f"We saw no liquidation at {self.venue.title} {when}."
-        share = 100 * self.long_usd / self.total_usd
         return (
-            f"{share:.1f} % of the liquidations at {self.venue.title} {when} were longs: "
-            f"{usd(self.long_usd)} of {usd(self.total_usd)}. "
-            f"{'Both amounts are complete.' if self.is_complete else 'Both are lower bounds.'}"
+            f"Longs were {100 * total.long_usd / total.total_usd:.1f} % of the value liquidated at "
+            f"{self.venue.title} {when}: {usd(total.long_usd)} of {usd(total.total_usd)}."
         )
 
     @property
     def completeness(self) -> str:
-        """How complete the number is, and what is missing."""
+        """How complete every amount of the period is, and what is missing."""
         if not self.is_known:
             return ""
+        bound = "Complete" if self.is_complete else "Lower bounds"
         published = _PUBLISHED[self.venue.liquidations].format(self.venue.title)
         if self.unwatched:
             published += f", except those of {_contracts(self.unwatched)}"
-        if self.is_complete:
-            return f"{published} and we covered all of this time."
-        if self.day.watched_pct >= ALL:
-            return f"{published}. We covered all of this time."
-        covered = f"We covered {self.day.watched_pct:g} % of this time"
-        return f"{published}. {covered}. {self._missing}{self._little}"
+        covered = f"we covered {coverage(self.day.watched_pct)} of the time"
+        return f"{bound}: {published}, and {covered}.{self._missing}"
 
     @property
     def _missing(self) -> str:
         gaps = self.day.gaps
+        if not gaps:
+            return ""
         longest = sorted(gaps, key=lambda gap: gap[0] - gap[1])[:GAPS_SHOWN]
         listed = ", ".join(_gap_text(*gap) for gap in sorted(longest))
         if len(gaps) == 1:
-            return f"Missing: {listed}."
+            return f" Missing: {listed}."
         lost = _lasting(sum(end - start for start, end in gaps))
         which = ", the longest" if len(gaps) > GAPS_SHOWN else ""
-        return f"Missing: {lost} in {len(gaps)} gaps{which}: {listed}."
+        return f" Missing: {lost} in {len(gaps)} gaps{which}: {listed}."
 
     @property
-    def _little(self) -> str:
-        least = self.min_coverage_pct
-        has_total = self.day.watched_pct >= least
-        return "" if has_total else f" Other pages show no total below {least:g} % coverage."
-
-    @property
-    def note(self) -> str:
-        """The same in a few words, for each table."""
-        if not self.is_known:
-            return "Unknown: we covered none of this time."
-        kind = {"all": "every liquidation", "largest per second": "only the largest per second"}
-        published = kind.get(self.venue.liquidations, "only some liquidations")
-        bound = "Complete" if self.is_complete else "Lower bounds"
-        covered = f"we covered {self.day.watched_pct:g} % of the time"
-        return f"{bound}: the venue publishes {published}, and {covered}."
-
-    @property
-    def rows(self) -> list[CoinRow]:
+    def rows(self) -> list[LiquidatedCoin]:
         """All coins, the largest ones, and one row for the others."""
         shown, others = self.day.coins[:COINS_SHOWN], self.day.coins[COINS_SHOWN:]
-        rows = [LiquidatedCoin("All", self.long_usd, self.short_usd), *shown]
-        if others:
-            longs = sum(each.long_usd for each in others)
-            shorts = sum(each.short_usd for each in others)
-            rows.append(LiquidatedCoin(f"{len(others)} others", longs, shorts))
-        total = self.total_usd or 1.0
-        return [CoinRow(each, 100 * each.total_usd / total) for each in rows]
+        rest = [_together(f"{len(others)} others", others)] if others else []
+        return [self.total, *shown, *rest]
+
+
+def _together(name: str, coins: Sequence[LiquidatedCoin]) -> LiquidatedCoin:
+    longs = sum(each.long_usd for each in coins)
+    return LiquidatedCoin(name, longs, sum(each.short_usd for each in coins))
 
 
 def in_use_text(venue: Venue, in_use: Venue) -> str:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from barograph import NOTICE
-from barograph.kit.text import price, rate, usd
+from barograph.kit.text import coverage, price, rate, usd
 from barograph.markets.aliases import find_contract
 from barograph.markets.perpetuals import DayChange, day_change, liquidated_day, percent_change
 from barograph.markets.records import LongAccounts, Perpetual, Perpetuals, classes_left_out
@@ -133,7 +133,7 @@ def missing_liquidations(view: MarketView) -> str:
         return UNAVAILABLE
     if view.watched is None:
         return "no current data"
-    return f"we covered only {view.watched.watched_pct:.4g} % of the last 24 hours"
+    return f"we covered only {coverage(view.watched.watched_pct)} of the last 24 hours"
 
 
 def _fact(field: str, value: str, note: str, read_at: int | None) -> MarketFact:
@@ -172,7 +172,7 @@ def _interest(each: Perpetual, change: DayChange, as_of: int) -> MarketFact:
     dollars = each.open_interest_usd
     value = UNKNOWN if dollars is None else usd(dollars)
     counted = as_of if each.open_interest_at is None else each.open_interest_at
-    note = "; ".join([*_interest_changes(change), _interest_in_full(each)])
+    note = "; ".join([*_interest_changes(change), _coins_text(each)])
     return _fact("open_interest_usd", value, note, None if dollars is None else counted)
 
 
@@ -197,22 +197,19 @@ def _liquidations(view: MarketView, each: Perpetual) -> MarketFact:
     if sides is None:
         return _fact("notional_usd", UNKNOWN, "not published for this contract", None)
     longs, shorts = sides
-    note = (
-        f"{usd(longs)} longs, {usd(shorts)} shorts; {totals.watched_pct:.4g} % of the time covered"
-    )
+    covered = coverage(totals.watched_pct)
+    note = f"{usd(longs)} longs, {usd(shorts)} shorts; {covered} of the time covered"
     return _fact("notional_usd", usd(longs + shorts), note, totals.as_of)
 
 
-def _interest_in_full(perpetual: Perpetual) -> str:
-    """Open interest to the dollar, and in coins if the exchange gave them."""
-    dollars, coins = perpetual.open_interest_usd, perpetual.open_interest_coins
-    base = perpetual.base
+def _coins_text(each: Perpetual) -> str:
+    """Open interest in coins, if the exchange gave them."""
+    if each.open_interest_coins is None:
+        known = each.open_interest_usd is not None
+        return "in USD" if known else "not published by the exchange"
     # A multiplier contract such as 1000PEPE begins with a digit.
-    is_multiple = perpetual.multiplier != 1 or base[:1].isdigit()
-    unit = f"units of {base}" if is_multiple else base
-    parts = [f"{dollars:,.0f} USD"] if dollars is not None else []
-    parts += [f"{coins:,.0f} {unit}"] if coins is not None else []
-    return ", ".join(parts) or "not published by the exchange"
+    is_multiple = each.multiplier != 1 or each.base[:1].isdigit()
+    return f"{each.open_interest_coins:,.0f} {'units of ' if is_multiple else ''}{each.base}"
 
 
 def exact_rate(percent: float) -> str:

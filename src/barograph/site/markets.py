@@ -4,19 +4,17 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.badges.documents import BADGE_FOLDER
-from barograph.errors import UpstreamUnavailable
 from barograph.kit.csv_table import CSV
 from barograph.kit.csv_table import table as csv_table
 from barograph.kit.database import DatabaseUnavailable
 from barograph.markets.documents import DERIVATIVES_PATH
 from barograph.markets.perpetuals import PERPETUALS_PATH
-from barograph.markets.records import ContractName, Perpetuals
+from barograph.markets.records import ContractName
 from barograph.markets.samples import DAYS, MEASURES
 from barograph.markets.series import WeekOfPrices
 from barograph.markets.symbols import MAX_LENGTH, normalized
@@ -28,19 +26,15 @@ from barograph.site.market_pages import (
     left_out_text,
     market_facts,
 )
+from barograph.site.market_rows import CSV_COLUMNS, csv_rows, ranks_of, table_rows
 from barograph.site.market_table import (
-    CSV_COLUMNS,
+    FILTERS,
     NUMBERS,
-    MarketRow,
     MarketsQuery,
     MarketTable,
     columns_of,
-    csv_rows,
-    filters_of,
     market_rows,
     market_table,
-    ranks_of,
-    table_rows,
 )
 from barograph.site.paths import MARKETS_CSV, MARKETS_FOLDER, MARKETS_PATH
 from barograph.site.responses import (
@@ -63,9 +57,6 @@ ROWS_PER_STEP = 200
 MAX_ECHO = 40
 """How much of an unknown symbol is repeated on its 404 page."""
 
-REDIRECT_FIELDS = [(b"cache-control", CACHE_ONE_HOUR), *SECURITY_HEADERS]
-"""Not cached forever: the contract that an asset names can change."""
-
 
 def market_page_routes(site: Site, charts: ChartReader) -> PageRouter:
     """The routes of the table and of every perpetual."""
@@ -79,12 +70,10 @@ def market_page_routes(site: Site, charts: ChartReader) -> PageRouter:
 
     @router.get(MARKETS_CSV)
     async def read_csv(request: Request) -> Response:
-        query, symbols = (
-            MarketsQuery.parse(request.query_params),
-            request.query_params.get("symbols"),
-        )
+        asked = request.query_params
+        query, symbols = MarketsQuery.parse(asked), asked.get("symbols")
         if symbols is not None:
-            query = query._replace(symbols=frozenset(symbols.upper().split(",")))
+            query = query.limited(symbols=frozenset(symbols.upper().split(",")))
         is_endless = bool(query.search) or symbols is not None
         cache_key = None if is_endless else query.text.encode()
         return await site.respond(request, lambda now: _csv(site, query, now), query=cache_key)
@@ -96,22 +85,24 @@ def market_page_routes(site: Site, charts: ChartReader) -> PageRouter:
             return site.unavailable(request)
         found = find_perpetual(contracts, symbol)
         if found is None:
-            return await _not_found(site, request, symbol, last)
+            return await unknown_name(
+                *(site, request, "market_not_found.html", symbol),
+                here=MARKETS_PATH,
+                source=last.source,
+                left_out=left_out_text(last),
+                is_symbol=normalized(symbol) is not None,
+                max_symbol=MAX_LENGTH,
+            )
         days = chosen_days(request.query_params.get("days"))
+        query = days_query(days)
         if symbol != found.symbol:
-            return _redirect(site, found.symbol, days)
+            end = f"?{query.decode()}" if query else ""
+            return redirect(f"{site.templates.root}{MARKETS_FOLDER}{found.symbol}{end}")
         return await site.respond(
-            request, lambda now: _market(site, charts, found, days, now), query=days_query(days)
+            request, lambda now: _market(site, charts, found, days, now), query=query
         )
 
     return router
-
-
-def _view(site: Site, now: int) -> MarketView | None:
-    try:
-        return site.markets.view(site.board, now)
-    except UpstreamUnavailable:
-        return None
 
 
 async def _weeks(site: Site, view: MarketView) -> Mapping[str, WeekOfPrices] | None:
@@ -137,10 +128,12 @@ async def _in_steps(items: Sequence[T], work: Callable[[Sequence[T]], list[R]]) 
 
 
 async def _markets(site: Site, query: MarketsQuery, now: int) -> Page:
-    view, last = _view(site, now), site.board.latest(PERPETUALS)
+    view, last = site.view(now), site.board.latest(PERPETUALS)
     table = None if view is None else await _table(site, view)
+    venue = VENUES[site.series.venue if view is None else view.perpetuals.venue]
     rows = [] if table is None else table.select(query)
-    body_rows = [] if table is None else await _html_rows(site, table, rows)
+    ranks = ranks_of([] if table is None else table.rows)
+    await asyncio.sleep(0)
     body = site.templates.render(
         "markets.html",
         here=MARKETS_PATH,
@@ -148,26 +141,19 @@ async def _markets(site: Site, query: MarketsQuery, now: int) -> Page:
         last=last,
         left_out="" if last is None else left_out_text(last),
         query=query,
-        filters=filters_of(query),
-        columns=() if table is None else columns_of(table.venue),
-        suffix="" if table is None else VENUES[table.venue].suffix,
+        filters=FILTERS,
+        columns=columns_of(venue.name),
+        suffix=venue.suffix,
         numbers=NUMBERS,
-        default=MarketsQuery(),
-        max_search=MAX_LENGTH,
         shown=len(rows),
         csv_path=MARKETS_CSV,
         api_path=PERPETUALS_PATH,
-        rows=body_rows,
+        rows=await _in_steps(
+            rows, lambda part: [table_rows(part, site.templates.root, venue.suffix, ranks)]
+        ),
     )
     await asyncio.sleep(0)
     return Page(body, since=now, until=_until(table, now))
-
-
-async def _html_rows(site: Site, table: MarketTable, rows: Sequence[MarketRow]) -> list[Markup]:
-    ranks = ranks_of(table.rows)
-    await asyncio.sleep(0)
-    root, venue = site.templates.root, table.venue
-    return await _in_steps(rows, lambda part: [table_rows(part, root, venue, ranks)])
 
 
 def _until(table: MarketTable | None, now: int) -> int:
@@ -184,16 +170,17 @@ async def _csv(site: Site, query: MarketsQuery, now: int) -> Page:
         UpstreamUnavailable: the market feed is missing or too old.
     """
     table = await _table(site, site.markets.view(site.board, now))
-    rows = await _in_steps(table.select(query), lambda part: csv_rows(part, table.as_of))
+    reading = table.view.perpetuals
+    rows = await _in_steps(table.select(query), lambda part: csv_rows(part, reading.as_of))
     name = (b"content-disposition", b'attachment; filename="markets.csv"')
-    body = csv_table(CSV_COLUMNS, rows, table.source)
+    body = csv_table(CSV_COLUMNS, rows, reading.source)
     return Page(body, since=now, until=_until(table, now), content_type=CSV, fields=[name])
 
 
 async def _market(
     site: Site, charts: ChartReader, found: FoundPerpetual, days: int, now: int
 ) -> Page:
-    view, last = _view(site, now), site.board.latest(PERPETUALS)
+    view, last = site.view(now), site.board.latest(PERPETUALS)
     listed = (site.markets.contracts(site.board) or {}).get(found.symbol)
     if listed is not None:  # the page may have waited for its turn while the venue changed
         found = found._replace(perpetual=listed)
@@ -213,7 +200,7 @@ async def _market(
         days=days,
         all_days=DAYS,
         badge_path=f"{BADGE_FOLDER}funding/{found.symbol}.svg",
-        api_path=_api_path(found.symbol),
+        api_path=f"{DERIVATIVES_PATH}?symbol={found.symbol}",
         full_path=f"{PERPETUALS_PATH}/{found.symbol}",
     )
     until = now + INCOMPLETE_PAGE_MS
@@ -225,10 +212,8 @@ async def _market(
 async def _charts(
     charts: ChartReader, venue: str, found: FoundPerpetual, days: int
 ) -> list[Chart] | None:
-    name, has_accounts = (
-        ContractName(venue, found.perpetual.contract),
-        VENUES[venue].has_long_accounts,
-    )
+    name = ContractName(venue, found.perpetual.contract)
+    has_accounts = VENUES[venue].has_long_accounts
     measures = [each for each in MEASURES if has_accounts or each != "long-accounts"]
     try:
         return [await charts.measure(name, found.symbol, each, days) for each in measures]
@@ -236,35 +221,24 @@ async def _charts(
         return None
 
 
-def _api_path(symbol: str) -> str:
-    return f"{DERIVATIVES_PATH}?symbol={symbol}"
-
-
-def _redirect(site: Site, symbol: str, days: int) -> Response:
-    """To the canonical symbol of a contract."""
-    query = days_query(days).decode()
-    to = f"{site.templates.root}{MARKETS_FOLDER}{symbol}{'?' if query else ''}{query}"
+def redirect(to: str) -> Response:
+    """To the canonical name. Not cached forever: the contract that an asset names can change."""
     response = Response(status_code=308)
-    response.raw_headers = [(b"location", to.encode()), (b"content-length", b"0"), *REDIRECT_FIELDS]
+    fields = ((b"location", to.encode()), (b"content-length", b"0"))
+    response.raw_headers = [*fields, (b"cache-control", CACHE_ONE_HOUR), *SECURITY_HEADERS]
     return response
 
 
-async def _not_found(site: Site, request: Request, symbol: str, last: Perpetuals) -> Response:
-    """404: a page about the symbol for browsers, the usual JSON for programs."""
+async def unknown_name(
+    site: Site, request: Request, template: str, name: str, **values: object
+) -> Response:
+    """404: a page about the name for browsers, the usual JSON for programs."""
     if not accepts(request.scope["headers"], b"text/html"):
         raise HTTPException(404)
 
     async def render() -> bytes:
-        return site.templates.render(
-            "market_not_found.html",
-            here=MARKETS_PATH,
-            symbol=symbol if len(symbol) <= MAX_ECHO else f"{symbol[:MAX_ECHO]}…",
-            source=last.source,
-            left_out=left_out_text(last),
-            is_symbol=normalized(symbol) is not None,
-            max_symbol=MAX_LENGTH,
-        )
+        shown = name if len(name) <= MAX_ECHO else f"{name[:MAX_ECHO]}…"
+        return site.templates.render(template, name=shown, **values)
 
-    key = (MARKETS_PATH, symbol)
-    body, fields = await site.render_queue.render(request.scope, key, render)
+    body, fields = await site.render_queue.render(request.scope, (template, name), render)
     return private_page(404, body, *fields)

@@ -14,23 +14,13 @@ from barograph.markets.liquidation_endpoints import LIQUIDATIONS_PATH
 from barograph.markets.perpetuals import PERPETUALS_PATH
 from barograph.markets.samples import LiquidationDays
 from barograph.markets.symbols import MAX_LENGTH, is_normalized
-from barograph.markets.venues import VENUES, Venue
+from barograph.markets.venues import VENUES
 from barograph.markets.view import PERPETUALS, is_fresh
 from barograph.site.charts.columns import column_chart
 from barograph.site.cross_pages import NUMBERS, CrossQuery, select_rows
 from barograph.site.funding_pages import funding_columns, funding_rows
-from barograph.site.heatmap_pages import (
-    COLOURS,
-    SIZES,
-    By,
-    chosen_colour,
-    draw_map,
-    fit,
-    heatmap,
-    legend,
-    number_rows,
-)
-from barograph.site.liquidation_pages import Chosen, DayFacts, chosen_day, in_use_text
+from barograph.site.heatmap_pages import COLOURS, SIZES, By, draw_map, fit, heatmap, legend
+from barograph.site.liquidation_pages import PERIODS, DayFacts, in_use_text
 from barograph.site.paths import FUNDING_PAGE, HEATMAP_PAGE, LIQUIDATIONS_PAGE, MARKETS_PATH
 from barograph.site.responses import Page, PageRouter
 from barograph.site.series import ChartReader
@@ -47,7 +37,7 @@ def overview_routes(site: Site, charts: ChartReader) -> PageRouter:
 
     @router.get(HEATMAP_PAGE)
     async def read_heatmap(request: Request) -> Response:
-        by = chosen_colour(request.query_params.get("by"))
+        by: By = "change" if request.query_params.get("by") == "change" else "funding"
         query = b"" if by == "funding" else f"by={by}".encode()
         return await site.respond(request, lambda now: _heatmap(site, by, now), query=query)
 
@@ -59,8 +49,8 @@ def overview_routes(site: Site, charts: ChartReader) -> PageRouter:
 
     @router.get(LIQUIDATIONS_PAGE)
     async def read_liquidations(request: Request) -> Response:
-        day = chosen_day(request.query_params.get("day"))
-        if day is None:  # a dated link must not show other data
+        day = request.query_params.get("day") or "latest"
+        if day not in PERIODS:  # a dated link must not show other data
             raise HTTPException(404)
         query = b"" if day == "latest" else f"day={day}".encode()
         return await site.respond(
@@ -71,13 +61,10 @@ def overview_routes(site: Site, charts: ChartReader) -> PageRouter:
 
 
 async def _heatmap(site: Site, by: By, now: int) -> Page:
-    try:
-        found = heatmap(site.markets.view(site.board, now))
-    except UpstreamUnavailable:
-        found = None
+    view = site.view(now)
+    found = None if view is None else heatmap(view)
     await asyncio.sleep(0)  # several hundred contracts take a while: let cached reads go in between
-    root = site.templates.root
-    layouts = [fit([] if found is None else found.cells, size) for size in SIZES]
+    layouts = [] if found is None else [fit(found.cells, size) for size in SIZES]
     await asyncio.sleep(0)
     body = site.templates.render(
         "heatmap.html",
@@ -87,11 +74,10 @@ async def _heatmap(site: Site, by: By, now: int) -> Page:
         by=by,
         colours=COLOURS,
         legend=legend(by),
-        drawings=[draw_map(each, by, root) for each in layouts],
-        rows=number_rows(layouts[0], root),
+        drawings=[draw_map(each, by, site.templates.root) for each in layouts],
         api_path=PERPETUALS_PATH,
     )
-    return Page(body, since=now, until=now + INCOMPLETE_PAGE_MS if found is None else found.until)
+    return Page(body, since=now, until=now + INCOMPLETE_PAGE_MS if view is None else view.until)
 
 
 async def _funding(site: Site, query: CrossQuery, now: int) -> Page:
@@ -125,7 +111,7 @@ async def _funding(site: Site, query: CrossQuery, now: int) -> Page:
     return Page(body, since=now, until=now + INCOMPLETE_PAGE_MS if market is None else market.until)
 
 
-async def _liquidations(site: Site, charts: ChartReader, day: Chosen, now: int) -> Page:
+async def _liquidations(site: Site, charts: ChartReader, day: str, now: int) -> Page:
     venue = VENUES[site.series.venue]
     if venue.liquidations == "none":
         body = site.templates.render(
@@ -133,18 +119,25 @@ async def _liquidations(site: Site, charts: ChartReader, day: Chosen, now: int) 
         )
         return Page(body, since=now, until=now + MINUTE)
     found = await site.series.liquidation_days()
-    days = _days(site, found, venue)
-    chosen = next(each for each in days if each.key == day)
-    in_use = site.board.latest(PERPETUALS)
-    heard_at = _heard_at(site, found)
-    bound, listed = _bound(site, heard_at, now), site.markets.contracts(site.board) or {}
+    reading, in_use = site.markets.reading(site.board, venue.name), site.board.latest(PERPETUALS)
+    heard_at, listed = _heard_at(site, found), site.markets.contracts(site.board) or {}
+    bound = _bound(site, heard_at, now)
+    chosen = found.yesterday if day == "yesterday" else found.latest
+    facts = DayFacts(day, chosen, venue, [] if reading is None else reading.unwatched)
+    if day == "latest":
+        chart: Chart | Markup = (await charts.liquidations(1))._replace(
+            page=f"{LIQUIDATIONS_PAGE}#liquidations"
+        )
+    else:
+        chart = column_chart(found.hours, prefix="chart-yesterday", name="Liquidations yesterday")
     body = site.templates.render(
         "liquidations.html",
         here=MARKETS_PATH,
         venue=venue,
-        days=days,
-        chosen=chosen,
-        chart=await _by_hour(charts, found, chosen),
+        periods=PERIODS,
+        chosen=facts,
+        chart=chart,
+        min_coverage_pct=site.series.min_watched_pct,
         symbols={symbol for symbol in listed if is_normalized(symbol)},
         bound=bound,
         heard_at=heard_at,
@@ -153,15 +146,6 @@ async def _liquidations(site: Site, charts: ChartReader, day: Chosen, now: int) 
     )
     minute = now // MINUTE * MINUTE + MINUTE  # then the record is read again
     return Page(body, since=now, until=minute if bound is None else min(minute, bound))
-
-
-def _days(site: Site, found: LiquidationDays, venue: Venue) -> list[DayFacts]:
-    reading = site.markets.reading(site.board, venue.name)
-    also = venue, [] if reading is None else reading.unwatched, site.series.min_watched_pct
-    return [
-        DayFacts("latest", found.latest, *also),
-        DayFacts("yesterday", found.yesterday, *also),
-    ]
 
 
 def _heard_at(site: Site, found: LiquidationDays) -> int | None:
@@ -175,10 +159,3 @@ def _bound(site: Site, heard_at: int | None, now: int) -> int | None:
     """When the last 24 hours stop being current; None if they are not."""
     limit = site.cross.limits.liquidations
     return None if heard_at is None or not is_fresh(heard_at, limit, now) else heard_at + limit
-
-
-async def _by_hour(charts: ChartReader, found: LiquidationDays, chosen: DayFacts) -> Chart | Markup:
-    if chosen.key == "latest":
-        chart = await charts.liquidations(1)
-        return chart._replace(page=f"{LIQUIDATIONS_PAGE}#{chart.name}")
-    return column_chart(found.hours, prefix="chart-yesterday", name=chosen.title)

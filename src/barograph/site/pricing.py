@@ -23,30 +23,21 @@ class SampleStance(NamedTuple):
     text: str
     version: StanceVersion
 
-    def level(self, name: str) -> str:
-        """A level with its unit."""
-        return _UNITS[name].format(self.version.leg.levels[name])
-
 
 @cache
 def sample_stance() -> SampleStance:
     """The packaged sample."""
-    text = (files("barograph.stances") / "sample.json").read_text("utf-8")
-    return SampleStance(text.rstrip(), StanceVersion.model_validate(json.loads(text)))
+    given = json.loads((files("barograph.stances") / "sample.json").read_text("utf-8"))
+    return SampleStance(json.dumps(given, indent=2), StanceVersion.model_validate(given))
 
 
-_UNITS = {
-    "fundingRatePct8h": "{:+.4f} %",
-    "score": "{:.0f} of 100",
-    "score24hAgo": "{:.0f} of 100",
-    "delta24h": "{:+.1f}",
+LEVELS = {
+    "fundingRatePct8h": ("BTC funding per 8 h, as settled", "{:+.4f} %"),
+    "score": ("Score: its rank among the last 90 settlements", "{:.1f} of 100"),
+    "score24hAgo": ("Score 24 hours before", "{:.1f} of 100"),
+    "delta24h": ("Change of the score", "{:+.1f}"),
 }
-_LEVELS = {
-    "fundingRatePct8h": "BTC funding per 8 h, as settled",
-    "score": "Score: its rank among the last 90 settlements",
-    "score24hAgo": "Score 24 hours before",
-    "delta24h": "Change of the score",
-}
+"""Each level of the sample with its unit."""
 
 
 def pricing_routes(site: Site, terms: Terms) -> PageRouter:
@@ -65,7 +56,7 @@ def pricing_routes(site: Site, terms: Terms) -> PageRouter:
             stance_paths=STANCE_PATHS,
             material_change_path=MATERIAL_CHANGE_PATH,
             sample=sample_stance(),
-            levels=_LEVELS,
+            levels=LEVELS,
         )
         return Page(body)
 

@@ -62,8 +62,8 @@ def record_routes(
         try:
             return await _respond(site, request, pages.record, b"")
         except RecordUnreadable:
-            values = pages.fixed_values()
-            return unavailable(site.templates, request, "record.html", RECORD_PATH, **values)
+            values = {"here": RECORD_PATH, **pages.fixed_values()}
+            return unavailable(site.templates, request, "record.html", **values)
 
     @router.get(RECORD_FOLDER + "{kind}")
     async def read_versions(request: Request, kind: str) -> Response:
@@ -96,7 +96,7 @@ async def _respond(
     try:
         return await site.respond(request, render, query=query)
     except RecordContradicted:
-        return unavailable(site.templates, request, "record_replaced.html", RECORD_PATH)
+        return unavailable(site.templates, request, "record_replaced.html", here=RECORD_PATH)
 
 
 class _RecordPages(NamedTuple):

@@ -226,7 +226,8 @@ def _slash_routes(root: str) -> PageRouter:
         GUIDES_FOLDER,
         RECORD_FOLDER,
     )
-    for path in (*PAGES, *(f"{folder}{{name}}" for folder in folders)):
+    versions = f"{BRIEFS_FOLDER}{{name}}/{{version}}"
+    for path in (*PAGES, *(f"{folder}{{name}}" for folder in folders), versions):
         if path != HOME_PATH:
             router.add(f"{path}/", redirect, "GET", "HEAD")
     return router

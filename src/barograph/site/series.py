@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from math import inf
 from typing import Any
 
 from starlette.requests import Request
@@ -60,12 +61,14 @@ class ChartReader:
     ) -> Chart:
         """The chart of one measure of a contract, under the title `symbol`.
 
+        It shows the days up to now, or those around a moment, which it marks.
+
         Raises:
             DatabaseUnavailable: the database can't be read.
         """
 
         async def draw() -> Chart:
-            series = await self._series.reading(name, measure, days)
+            series = await self._series.reading(name, measure, days, _end(days, moment))
             events = (await self._events(name.venue)).about(symbol)
             return measure_chart(series, symbol, self._root, events, moment)
 
@@ -75,28 +78,15 @@ class ChartReader:
         """The chart of the liquidations of all contracts; raises as `measure` does."""
 
         async def draw() -> Chart:
-            now = self._cache.minute  # all charts of a page have the same time axis
-            series = await self._series.liquidations(days)
-            events = (await self._events(self._series.venue)).in_category(LIQUIDATIONS)
+            end = _end(days, moment)
+            now = int(min(self._cache.minute, end))  # the same time axis as the page's other charts
+            series = await self._series.liquidations(days, end)
+            venue = self._series.venue
+            events = (await self._events(venue)).in_category(LIQUIDATIONS)
             time = timeline(days, now, events, moment)
-            return liquidations_chart(series, self._series.min_watched_pct, self._root, time)
+            return liquidations_chart(series, self._series.min_watched_pct, self._root, time, venue)
 
         return await self._cached((days, moment), draw)
-
-    async def around(self, name: ContractName, symbol: str, measure: Measure, at: int) -> Chart:
-        """The shortest chart of a week or more that contains an instant, with the instant marked.
-
-        After 60 days there is no such chart, and the instant is not marked. Raises as `measure`.
-        """
-        return await self.measure(name, symbol, measure, self._days_since(at), moment=at)
-
-    async def liquidations_around(self, at: int) -> Chart:
-        """The same for the liquidations of all contracts."""
-        return await self.liquidations(self._days_since(at), moment=at)
-
-    def _days_since(self, at: int) -> int:
-        fitting = (days for days in DAYS[1:] if at >= self._cache.minute - days * DAY)
-        return next(fitting, DAYS[-1])
 
     async def _events(self, venue: str) -> RecordedEvents:
         return await self._series.once(
@@ -111,6 +101,11 @@ class ChartReader:
             self._cache.put(key, minute, chart)
             await asyncio.sleep(0)  # let cached reads go between two charts
         return chart
+
+
+def _end(days: int, moment: int | None) -> float:
+    """Where a chart ends if the time has come: half of its days after the moment."""
+    return inf if moment is None else moment + days * DAY // 2
 
 
 def series_routes(site: Site, source: str) -> ApiRouter:

@@ -2,15 +2,18 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
+from urllib.parse import urlencode
 
 from markupsafe import Markup
 
 from barograph.badges.documents import BADGE_FOLDER
 from barograph.kit.text import price, rate, usd
+from barograph.kit.timestamps import iso_timestamp
 from barograph.markets.regime import EDGES_PCT
 from barograph.markets.samples import (
     DAYS,
     DEFAULT_DAYS,
+    SERIES_FOLDER,
     LiquidationSeries,
     Measure,
     Series,
@@ -33,7 +36,7 @@ NOTES: Mapping[Measure, str] = {
         f"regime: {', '.join(f'{each:+g}' for each in EDGES_PCT)} %."
     ),
     "open-interest": (
-        "Value of all open positions in USD, single-sided: each long and its short count once."
+        "Value of all open positions in USD, one-sided: each long and its short count once."
     ),
     "long-accounts": (
         "Accounts with a net long position, in percent of all accounts with a position. It counts "
@@ -74,7 +77,7 @@ class Chart(NamedTuple):
     csv: str
     note: str
     image: str
-    """The path of the same chart as an image."""
+    """The path of the same chart as an image; empty for a chart that doesn't end now."""
 
     page: str
     """The path of a page with this chart."""
@@ -103,6 +106,8 @@ def measure_chart(
     time = timeline(days, series.as_of, *marked)
     title = f"{symbol} {labels_of(measure, series.venue).name.lower()}"
     json, csv = (root + data_path(symbol, measure, days, form) for form in ("json", "csv"))
+    if at is not None:
+        json, csv = _data_of_span(root, measure, series.venue, time, symbol=symbol)
     return Chart(
         name=measure,
         title=title,
@@ -112,7 +117,7 @@ def measure_chart(
         json=json,
         csv=csv,
         note=_note(series) + _moment_note(time),
-        image=image_path(f"{symbol}/{measure}", days),
+        image="" if at is not None else image_path(f"{symbol}/{measure}", days),
         page=f"{MARKETS_FOLDER}{symbol}?days={days}#{measure}",
         days=days,
         origin=_origin_note(series),
@@ -164,7 +169,18 @@ def days_text(days: int) -> str:
 
 
 def _moment_note(time: Timeline) -> str:
-    return "" if time.moment is None else f" The line marks {date_and_time(time.moment)}."
+    if time.moment is None:
+        return ""
+    return f" The line marks {date_and_time(time.moment)}, the end of the measured time."
+
+
+def _data_of_span(
+    root: str, measure: str, venue: str, time: Timeline, **of: str
+) -> tuple[str, str]:
+    """The data of a chart that doesn't end now, as JSON and as CSV."""
+    ends = {"from": iso_timestamp(time.start), "to": iso_timestamp(time.end)}
+    path = f"{root}{SERIES_FOLDER}{measure}?{urlencode({'venue': venue, **of, **ends}, safe=':')}"
+    return path, f"{path}&format=csv"
 
 
 def price_unit(venue: str) -> str:
@@ -195,10 +211,13 @@ def liquidations_chart(
     min_coverage_pct: float,
     root: str,
     time: Timeline | None = None,
+    venue: str = "",
 ) -> Chart:
     """The chart of all liquidations; intervals with less coverage are hatched."""
     days, time = series.days, time or timeline(series.days, series.as_of)
     json, csv = (root + liquidations_path(days, form) for form in ("json", "csv"))
+    if time.moment is not None:
+        json, csv = _data_of_span(root, LIQUIDATIONS, venue, time)
     since = (
         "" if series.watched_since is None else _SINCE.format(date_and_time(series.watched_since))
     )
@@ -213,7 +232,7 @@ def liquidations_chart(
         json=json,
         csv=csv,
         note=_LIQUIDATED.format(every(series.interval), min_coverage_pct) + _moment_note(time),
-        image=image_path(LIQUIDATIONS, days),
+        image="" if time.moment is not None else image_path(LIQUIDATIONS, days),
         page=f"{HOME_PATH}?days={days}#{LIQUIDATIONS}",
         days=days,
         origin=since,

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from barograph.board.board import Board
 from barograph.briefs.reader import BriefsReader
+from barograph.errors import UpstreamUnavailable
 from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.documents import HotKey
 from barograph.kit.http import DocumentResponse
@@ -18,7 +19,7 @@ from barograph.markets.cross_reader import CrossReader
 from barograph.markets.reader import MarketReader
 from barograph.markets.records import BackfillProgress
 from barograph.markets.series import SeriesReader
-from barograph.markets.view import BACKFILL, PERPETUALS
+from barograph.markets.view import BACKFILL, PERPETUALS, MarketView
 from barograph.signals.reader import SignalsReader
 from barograph.site.error_pages import RETRY_SECONDS, unavailable
 from barograph.site.responses import Page
@@ -123,6 +124,13 @@ class Site:
         if is_cached:
             hot[key] = page
         return page
+
+    def view(self, now: int) -> MarketView | None:
+        """The fresh facts about the market; None if the market feed is missing or too old."""
+        try:
+            return self.markets.view(self.board, now)
+        except UpstreamUnavailable:
+            return None
 
     def backfill(self, now: int) -> str:
         """The progress of the back-fill of the venue in use; empty if nothing is left to fill."""

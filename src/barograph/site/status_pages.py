@@ -8,9 +8,10 @@ from typing import Final, NamedTuple
 
 from markupsafe import Markup, escape
 
+from barograph.kit.text import coverage
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.site.charts.strips import Cell, strip
-from barograph.site.templating import clock_time, date_and_time, duration_text
+from barograph.site.templating import clock_time, date_and_time, duration_text, unbroken
 from barograph.status.incidents import (
     API,
     DAYS_SHOWN,
@@ -53,9 +54,6 @@ _NAMED: Final = 3
 
 _SHOWN: Final[Mapping[Resolution, int]] = {"hour": HOURS_SHOWN, "day": DAYS_SHOWN}
 _UNITS: Final = ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"))
-_EXTERNAL: Final = ("identity", "payments")
-"""Checked once per minute; their details say when. All others are checked for each page."""
-
 _TIMESTAMP: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 
 
@@ -96,40 +94,38 @@ class ShownIncident(NamedTuple):
 
 def components(status: ServiceStatus) -> list[Component]:
     """Every component as it is now."""
-    now = _instant(status.as_of)
     checks = {
-        each.name: Component(each.name, "", each.status, each.detail, now, "checked")
-        if each.name not in _EXTERNAL
-        else Component(each.name, "", each.status, each.detail)
+        each.name: Component(each.name, title_of(each.name), each.status, each.detail)
         for each in status.checks
     }
-    api = status.api
-    checks[API] = Component(
-        API, "", api.status, f"version {api.version}", _instant(api.started_at), "running since"
-    )
-    feed = checks["market-feed"]
+    api, feed = status.api, checks["market-feed"]
+    version, started_at = f"version {api.version}", _instant(api.started_at)
+    checks[API] = Component(API, title_of(API), api.status, version, started_at, "running since")
     if status.feed.last_update is not None:
         # The limit, because the age in the detail would soon be wrong.
         limit = f"freshness limit {status.feed.max_age_seconds:g} s"
         detail = limit if feed.condition == "ok" else feed.detail
         at = _instant(status.feed.last_update)
         checks["market-feed"] = feed._replace(detail=detail, at=at, event="last reading")
-    return [checks[name]._replace(title=title_of(name)) for name in _ordered(checks)]
+    order = {name: number for number, name in enumerate(TITLES)}
+    return sorted(checks.values(), key=lambda each: order.get(each.name, len(order)))
 
 
 def headline(status: ServiceStatus) -> str:
-    """The state of the service in one sentence that names what fails."""
-    checks = {each.name: each for each in status.checks}
-    down = [_stale_text(status)] if checks["market-feed"].status == "down" else []
-    if "database" in checks and checks["database"].status == "down":
-        down.append("The database is unavailable.")
-    failing = [each.title for each in components(status) if each.condition in ("degraded", "down")]
-    if down or not failing:
-        return " ".join(down) or "All components are working."
-    names, more = failing[:_NAMED], len(failing) - _NAMED
-    if more > 0:
-        names.append(f"{more} more")
-    return f"Degraded: {' and '.join(filter(None, (', '.join(names[:-1]), names[-1])))}."
+    """What fails, in one sentence; the home page and `/status` say the same."""
+    parts = components(status)
+    failing = [each for each in parts if each.condition in ("degraded", "down")]
+    down = {each.name for each in failing if each.condition == "down"}
+    said = [_stale_text(status)] if "market-feed" in down else []
+    if "database" in down:
+        said.append("The database is unavailable.")
+    if said:
+        return " ".join(said)
+    if not failing:
+        starting = sum(each.condition == "warming_up" for each in parts)
+        return f"All components are working{f'; {starting} warming up' if starting else ''}."
+    more = f" and {len(failing) - _NAMED} more" if len(failing) > _NAMED else ""
+    return f"Affected: {', '.join(each.title for each in failing[:_NAMED])}{more}."
 
 
 def _stale_text(status: ServiceStatus) -> str:
@@ -153,10 +149,10 @@ def detail_html(detail: str, now: int) -> Markup:
     html, end = Markup(), 0
     for found in _TIMESTAMP.finditer(detail):
         at = _instant(found[0])
-        html += escape(detail[end : found.start()])
+        html += escape(unbroken(detail[end : found.start()]))
         html += clock_time(at, with_day=at // DAY != now // DAY)
         end = found.end()
-    return html + escape(detail[end:])
+    return html + escape(unbroken(detail[end:]))
 
 
 def has_failures(record: StatusHistory) -> bool:
@@ -181,28 +177,18 @@ def recorded_time(record: StatusHistory) -> str:
 
 
 def uptime_strips(record: StatusHistory, names: Iterable[str]) -> dict[str, list[UptimeStrip]]:
-    """The history of each component by hours and by days."""
+    """The history of each component by hours and, if they say more, by days."""
     found = {(each.resolution, each.name, each.at): each for each in record.counts}
-    return {
-        name: [_strip(resolution, name, found, record.now) for resolution in SPANS]
-        for name in names
-    }
+    strips = {}
+    for name in names:
+        hours, days = (_strip(each, name, found, record.now) for each in SPANS)
+        strips[name] = [hours] if hours.uptime == days.uptime else [hours, days]
+    return strips
 
 
 def incidents(record: StatusHistory, now: int) -> list[ShownIncident]:
     """The recorded incidents, newest first."""
     return [_shown(each, record.last_at.get(each.name), now) for each in record.incidents]
-
-
-def percent_text(part: int, whole: int) -> str:
-    """A share in percent, truncated, so that only the whole is 100 %."""
-    hundredths = part * 10_000 // whole
-    return f"{hundredths / 100:g} %"
-
-
-def _ordered(names: Iterable[str]) -> list[str]:
-    order = {name: number for number, name in enumerate(TITLES)}
-    return sorted(names, key=lambda name: order.get(name, len(order)))
 
 
 def _strip(
@@ -252,7 +238,7 @@ def _uptime(counts: Sequence[ConditionCount]) -> str:
     ok = sum(each.ok for each in counts)
     if recorded * MINUTE < HOUR:  # too little for a percentage
         return f"ok in {ok} of {_plural(recorded, 'recorded minute')}"
-    return f"ok for {percent_text(ok, recorded)} of {duration_text(recorded * MINUTE)} recorded"
+    return f"ok for {coverage(100 * ok / recorded)} of {duration_text(recorded * MINUTE)} recorded"
 
 
 def _plural(count: int, noun: str) -> str:

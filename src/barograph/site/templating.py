@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -28,6 +29,8 @@ class _WebLinksOnly(MarkdownIt):
         return url.lower().startswith(("http://", "https://"))
 
 
+# Cached, because rendering Markdown blocks the event loop.
+@lru_cache(maxsize=256)
 def render_markdown(text: str) -> Markup:
     """Render Markdown for a page that has its own `h1`: headings start at `h2`."""
     tokens = _MARKDOWN.parse(text)
@@ -133,7 +136,7 @@ def per(allowance: RateLimit) -> str:
 
 def unbroken(text: str) -> str:
     """The same text, in which no line ends between a number and its unit."""
-    return _BEFORE_UNIT.sub(NBSP, text)
+    return type(text)(_BEFORE_UNIT.sub(NBSP, text))  # Markup stays Markup
 
 
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=%|(?:h|min|s|d|hours?|days?|USD|UTC)\b)")

@@ -1,73 +1,96 @@
-"""What changed, for visitors who come back (pure): the newest event about each subject."""
+"""Events in words (pure): for feeds, and for visitors who come back."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import msgspec
 
 from barograph.events.records import Event
-from barograph.site.paths import (
-    BRIEFS_FOLDER,
-    MARKETS_FOLDER,
-    RECORD_FOLDER,
-    SIGNALS_FOLDER,
-    STATUS_PAGE,
-    VENUES_PAGE,
-)
 from barograph.site.record_pages import TITLES as STANCES
-from barograph.site.status_pages import title_of
 
 KEPT = 16
 """More than the script shows, because a visitor may have seen the newest."""
 
+REGIME = "btc-funding-regime"
+"""The signal that says the same as the regime."""
 
-class Change(NamedTuple):
+EVENT_TEXTS: Mapping[str, tuple[str, str, str]] = {
+    "regime.changed": (
+        "{symbol} funding regime: {previous} → {label}",
+        "Funding per 8 hours: {fundingRatePct8h} %.",
+        f"/signals/{REGIME}",
+    ),
+    "signal.changed": ("{name}: {previous} → {label}", "Measured: {value}.", "/signals/{key}"),
+    "brief.published": ("Brief: {headline}", "Category: {category}.", "/briefs/{slug}"),
+    "brief.updated": (
+        "Brief updated: {headline}",
+        "Category: {category}. Text {version} of this brief.",
+        "/briefs/{slug}",
+    ),
+    "contract.listed": (
+        "{symbol} perpetual listed on {venue}",
+        "Contract: {contract}.",
+        "/markets/{symbol}",
+    ),
+    "contract.delisted": (
+        "{symbol} perpetual delisted from {venue}",
+        "Contract: {contract}.",
+        "/markets",
+    ),
+    "feed.down": (
+        "Market data from {venue} is down",
+        "It is older than its freshness limit.",
+        "/status",
+    ),
+    "feed.recovered": ("Market data from {venue} has recovered", "It is fresh again.", "/status"),
+    "venue.switched": (
+        "Market data now comes from {venue}",
+        "Before: {previous}. Reason: {reason}.",
+        "/venues",
+    ),
+    "stance.recorded": (
+        "Stance “{stance}”: version {sequence} recorded",
+        "Digest: {history_digest}.",
+        "/record/{kind}",
+    ),
+}
+"""Title, detail and page by type, with the names of the event's members."""
+
+
+class EventText(NamedTuple):
     """An event in plain words."""
 
-    id: int
-    at: int
-    text: str
+    title: str
+    detail: str
     path: str
-    """What it links to; empty if nothing."""
+    subject: str
+    """What it is about: a contract, or a page."""
 
 
-def changes(events: Sequence[Event]) -> list[Change]:
+def event_text(event: Event) -> EventText:
+    """Write an event in words; a member that it lacks is unknown."""
+    given = msgspec.json.decode(event.body, type=dict[str, Any])
+    known = {name: value for name, value in given.items() if value is not None}
+    names = ("venue", "previous") if event.type == "venue.switched" else ("venue",)
+    known |= {name: known[name].capitalize() for name in names if name in known}
+    kind = known.get("kind", "unknown")
+    members = defaultdict(lambda: "unknown", known, stance=STANCES.get(kind, kind))
+    words = EVENT_TEXTS.get(event.type, (event.type, "", ""))
+    title, detail, path = (each.format_map(members) for each in words)
+    return EventText(title, detail, quote(path), known.get("contract") or path or title)
+
+
+def changes(events: Sequence[Event]) -> list[tuple[Event, EventText]]:
     """The newest event about each subject, newest first.
 
     A signal near an edge changes back and forth, so only its last label is of interest.
     """
-    found: dict[str, Change] = {}
+    found: dict[str, tuple[Event, EventText]] = {}
     for event in reversed(events):
-        # An event of an earlier version may lack a member, which must not cost the page.
-        members = defaultdict(str, msgspec.json.decode(event.body, type=dict[str, Any]))
-        part, stance = title_of(members["feed"] or members["venue"]), STANCES.get(members["kind"])
-        members |= {"part": part, "stance": stance or members["kind"]}
-        words = _WORDS.get(event.type, ("{type}", "{type}", ""))
-        subject, text, path = (each.format_map(members) for each in words)
-        found.setdefault(subject, Change(event.id, event.at, text, path))
+        text = event_text(event)
+        found.setdefault(text.subject, (event, text))
         if len(found) == KEPT:
             break
     return list(found.values())
-
-
-REGIME = "btc-funding-regime"
-"""The signal that says the same as the regime."""
-
-_WORDS = {
-    "signal.changed": ("{key}", "{name} became {label}: {value}", f"{SIGNALS_FOLDER}{{key}}"),
-    "regime.changed": (REGIME, "The {symbol} regime became {label}", f"{SIGNALS_FOLDER}{REGIME}"),
-    "brief.published": ("{slug}", "{headline}", f"{BRIEFS_FOLDER}{{slug}}"),
-    "brief.updated": ("{slug}", "{headline}", f"{BRIEFS_FOLDER}{{slug}}"),
-    "contract.listed": ("{contract}", "{contract} was listed", f"{MARKETS_FOLDER}{{symbol}}"),
-    "contract.delisted": ("{contract}", "{contract} is no longer listed", ""),
-    "feed.down": ("{feed}", "{part}: data became stale", STATUS_PAGE),
-    "feed.recovered": ("{feed}", "{part}: data is fresh again", STATUS_PAGE),
-    "venue.switched": ("venue", "{part} became the venue in use", VENUES_PAGE),
-    "stance.recorded": (
-        "{kind}",
-        "Stance “{stance}”: version {sequence} was recorded",
-        f"{RECORD_FOLDER}{{kind}}",
-    ),
-}
-"""For each type: its subject, its text and what it links to."""

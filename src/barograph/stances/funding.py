@@ -135,9 +135,9 @@ def _decide(
 def _label(rate: float, before: float | None) -> tuple[str, str]:
     """The label and the reason; a crowded side must have paid heavily twice in a row."""
     if before is not None and min(before, rate) >= LONG_CROWDED_PCT:
-        return "cautious", "longs have paid heavily twice"
+        return "cautious", "longs paid heavily at the last two settlements"
     if before is not None and max(before, rate) <= SHORT_CROWDED_PCT:
-        return "stand-aside", "shorts have paid heavily twice"
+        return "stand-aside", "shorts paid heavily at the last two settlements"
     if rate <= SHORT_PCT:
         return "constructive", "shorts pay longs"
     return "neutral", "no crowd has paid twice in a row"

@@ -9,6 +9,7 @@ from pydantic import Field
 from barograph import NOTICE
 from barograph.errors import Forbidden
 from barograph.history.records import Stances
+from barograph.kit.text import coverage
 from barograph.kit.timestamps import DAY, MINUTE, SECOND, iso_timestamp
 from barograph.kit.wire import WireModel
 from barograph.macro.records import MacroHealth
@@ -24,7 +25,7 @@ from barograph.markets.records import (
     Perpetuals,
     classes_left_out,
 )
-from barograph.markets.venues import publishes_liquidations, publishes_long_accounts
+from barograph.markets.venues import VENUES, publishes_liquidations, publishes_long_accounts
 from barograph.markets.view import UNAVAILABLE, FreshnessLimits, is_fresh
 from barograph.stances.etf import KIND as ETF_STANCE
 from barograph.terms.sources import SELLING, SOURCES, Unconfirmed
@@ -236,9 +237,9 @@ def _venue(inputs: StatusInputs) -> Check:
     """The venue in use, and why it is another one than the primary."""
     in_use, primary = inputs.in_use, inputs.limits.primary
     if in_use is None or in_use.venue == primary:
-        return _check("venue", "ok", f"{primary} is in use")
-    used = f"{in_use.venue} has been in use since {iso_timestamp(in_use.since)}"
-    why = "" if in_use.before is None else f" ({in_use.before}: {in_use.reason})"
+        return _check("venue", "ok", f"{VENUES[primary].title} is in use")
+    used = f"{VENUES[in_use.venue].title} has been in use since {iso_timestamp(in_use.since)}"
+    why = "" if in_use.before is None else f" ({VENUES[in_use.before].title}: {in_use.reason})"
     return _check("venue", "degraded", used + why)
 
 
@@ -350,7 +351,7 @@ def _coverage(inputs: StatusInputs) -> Check:
     name, totals, limits = "liquidations", inputs.liquidations, inputs.limits
     if totals is None or not is_fresh(totals.as_of, limits.liquidations, inputs.now):
         return _check(name, "degraded", "not counted recently")
-    watched = f"{totals.watched_pct:g} % of the last 24 hours covered"
+    watched = f"{coverage(totals.watched_pct)} of the last 24 hours covered"
     if totals.heard_at is None or not is_fresh(totals.heard_at, limits.liquidations, inputs.now):
         return _check(name, "degraded", f"{watched}, but the stream is not connected now")
     if totals.watched_pct >= limits.min_coverage_pct:

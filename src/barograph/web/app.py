@@ -69,6 +69,7 @@ from barograph.markets.documents import hot_documents
 from barograph.markets.endpoints import PerpetualsAnswer, market_routes, perpetual_routes
 from barograph.markets.liquidation_endpoints import LiquidationReads, liquidation_routes
 from barograph.markets.reader import MarketReader, freshness_limits
+from barograph.markets.samples import SERIES_FOLDER
 from barograph.markets.series import SeriesReader
 from barograph.markets.venues import source_of
 from barograph.markets.view import feeds_of
@@ -79,7 +80,7 @@ from barograph.mcp.tools import TOOLS
 from barograph.payments.checkout import Cashier
 from barograph.payments.journal import Journal
 from barograph.payments.records import Facilitator
-from barograph.series.endpoints import SERIES_FOLDER, SeriesAnswer, series_routes
+from barograph.series.endpoints import SeriesAnswer, series_routes
 from barograph.settings import Settings
 from barograph.signals.endpoints import signals_answer, signals_before_routing, signals_routes
 from barograph.signals.reader import SignalsReader

@@ -14,12 +14,12 @@ def squarified(weights: Sequence[float], box: Box) -> list[Box]:
     Huizing and van Wijk, "Squarified Treemaps", 2000). Descending weights give the best shapes.
     """
     found: list[Box] = []
-    sums = [*accumulate(reversed(weights))][::-1]
+    sums = [*accumulate(reversed(weights), initial=0.0)][::-1]
     while len(found) < len(weights):
         start, is_wide = len(found), box.width >= box.height
         end = _row_end(weights, start, sums[start], box)
-        share = 1.0 if end == len(weights) else sum(weights[start:end]) / sums[start]
-        row, box = _split(box, share, across=is_wide)
+        parts = (sum(weights[start:end]), sums[end])
+        row, box = _divided(box, parts, across=is_wide)
         found += _divided(row, weights[start:end], across=not is_wide)
     return found
 
@@ -40,20 +40,11 @@ def _row_end(weights: Sequence[float], start: int, total: float, box: Box) -> in
     return len(weights)
 
 
-def _split(box: Box, share: float, *, across: bool) -> tuple[Box, Box]:
-    """The first share of a box, and the rest of it; `across` cuts its width."""
-    if across:
-        x = box.left + share * box.width
-        return box._replace(right=x), box._replace(left=x)
-    y = box.top + share * box.height
-    return box._replace(bottom=y), box._replace(top=y)
-
-
-def _divided(row: Box, weights: Sequence[float], *, across: bool) -> list[Box]:
-    """The parts of a row, side by side, or below each other if not `across`."""
-    start, size = (row.left, row.width) if across else (row.top, row.height)
+def _divided(box: Box, weights: Sequence[float], *, across: bool) -> list[Box]:
+    """The parts of a box, side by side, or below each other if not `across`."""
+    start, size = (box.left, box.width) if across else (box.top, box.height)
     total = sum(weights)
     edges = (start + size * each / total for each in accumulate(weights, initial=0.0))
     if across:
-        return [row._replace(left=first, right=last) for first, last in pairwise(edges)]
-    return [row._replace(top=first, bottom=last) for first, last in pairwise(edges)]
+        return [box._replace(left=first, right=last) for first, last in pairwise(edges)]
+    return [box._replace(top=first, bottom=last) for first, last in pairwise(edges)]

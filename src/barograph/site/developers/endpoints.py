@@ -143,7 +143,6 @@ def page_values(
         "coded_errors": problems.CODED_ERRORS,
         "endpoint_paths": _ENDPOINT_PATHS,
         "badges": reference.BADGES,
-        "signal_badges": reference.signal_badges(),
         "badge_minutes": KEEP_SECONDS * SECOND // MINUTE,
         "bands": reference.bands(),
         "hysteresis": reference.percent(HYSTERESIS_PCT).lstrip("+"),

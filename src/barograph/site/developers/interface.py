@@ -33,13 +33,6 @@ class Parameter(NamedTuple):
     example: str | None
 
 
-class DocumentedResponse(NamedTuple):
-    """One status and its meaning."""
-
-    status: str
-    text: Markup
-
-
 class DocumentedEndpoint(NamedTuple):
     """One operation."""
 
@@ -57,7 +50,8 @@ class DocumentedEndpoint(NamedTuple):
     body: str | None
     """An example request body."""
 
-    responses: tuple[DocumentedResponse, ...]
+    responses: Mapping[str, Markup]
+    """The meaning of each status."""
 
     @property
     def target(self) -> str:
@@ -73,9 +67,10 @@ class DocumentedEndpoint(NamedTuple):
     @property
     def opens(self) -> bool:
         """Whether `target` works without credentials, whatever this instance has recorded."""
-        is_certain = all(
-            each.place != "path" and not each.is_required for each in self.parameters
-        ) and "404" not in {each.status for each in self.responses}
+        is_certain = (
+            all(each.place != "path" and not each.is_required for each in self.parameters)
+            and "404" not in self.responses
+        )
         return self.method == "GET" and not self.credentials and is_certain
 
     def command(self, base_url: str) -> str:
@@ -142,7 +137,7 @@ def _endpoints(schema: Schema) -> Iterator[DocumentedEndpoint]:
                 credentials=tuple(_credentials(operation, schemes)),
                 parameters=tuple(_parameters(operation, schema["components"]["schemas"])),
                 body=_body(operation),
-                responses=tuple(_responses(operation)),
+                responses=_responses(operation),
             )
 
 
@@ -207,8 +202,7 @@ def _body(operation: Schema) -> str | None:
     return json.dumps(content["example"], ensure_ascii=False)
 
 
-def _responses(operation: Schema) -> Iterator[DocumentedResponse]:
-    is_coded = bool(operation["security"])
-    for status, response in sorted(operation["responses"].items()):
-        if is_coded or status not in COMMON_STATUSES:
-            yield DocumentedResponse(status, marked(response["description"]))
+def _responses(operation: Schema) -> dict[str, Markup]:
+    hidden = set() if operation["security"] else COMMON_STATUSES
+    found = sorted(operation["responses"].items())
+    return {status: marked(each["description"]) for status, each in found if status not in hidden}

@@ -35,6 +35,7 @@ from barograph.site.paths import (
     SIGNALS_FOLDER,
     STATUS_PAGE,
 )
+from barograph.site.record_pages import TITLES
 from barograph.site.templating import Terms, per
 from barograph.stances.documents import STANCE_PATHS
 from barograph.webhooks.records import MAX_WEBHOOKS
@@ -91,7 +92,7 @@ def sales(terms: Terms) -> list[Sale]:
     if not terms.takes_payments:
         return []
     stances = [
-        Sale(f"One read of {kind}, without Feed", path, terms.stance_price)
+        Sale(f"One read of {TITLES[kind]}, without Feed", path, terms.stance_price)
         for kind, path in STANCE_PATHS.items()
     ]
     return [Sale(f"Feed for {terms.feed_period_days} days", FEED_PATH, terms.feed_price), *stances]
@@ -124,19 +125,6 @@ def fields() -> list[tuple[str, str, str]]:
     return [(name, examples[name.lower()], meaning) for name, meaning in _FIELDS.items()]
 
 
-def signal_badges() -> list[BadgeEntry]:
-    """The badge of every signal."""
-    return [
-        BadgeEntry(
-            method.name,
-            f"{BADGE_FOLDER}signal/{method.key}.svg",
-            "The current label of the signal.",
-            f"{SIGNALS_FOLDER}{method.key}",
-        )
-        for method in METHODS
-    ]
-
-
 def bands() -> dict[str, str]:
     """The funding rates of each regime label; the outer labels include their edges."""
     low, *between, high = LABELS
@@ -155,7 +143,7 @@ def percent(value: float) -> str:
     return f"{value:+g} %"
 
 
-_ADDRESS = "IP address (IPv6: /64)"
+_ADDRESS = "IP address"
 _UNCACHED = (
     "Uncached reads of series, liquidations, incidents and older events; uncached pages and "
     "downloads; history proofs"
@@ -195,6 +183,15 @@ BADGES = [
         "The health of the market feed and of the API.",
         STATUS_PAGE,
     ),
+    *(
+        BadgeEntry(
+            method.name,
+            f"{BADGE_FOLDER}signal/{method.key}.svg",
+            f"The label of the signal “{method.name}”.",
+            f"{SIGNALS_FOLDER}{method.key}",
+        )
+        for method in METHODS
+    ),
     BadgeEntry(
         "paper record",
         f"{BADGE_FOLDER}record.svg",
@@ -205,7 +202,7 @@ BADGES = [
         f"{DEVELOPERS_PATH}#badges",
     ),
 ]
-"""One badge of each kind except the signals."""
+"""One badge of each kind, and those of all signals."""
 
 
 FIRST_SYMBOL = "BTC"

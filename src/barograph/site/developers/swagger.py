@@ -12,7 +12,7 @@ from starlette.responses import Response
 from barograph.discovery.openapi import INTERFACE_VERSION
 from barograph.kit.caches import SingleFlight
 from barograph.kit.http import DocumentResponse
-from barograph.site.paths import REFERENCE_FOLDER, REFERENCE_PATH
+from barograph.site.paths import DEVELOPERS_PATH, REFERENCE_FOLDER, REFERENCE_PATH
 from barograph.site.responses import (
     CACHE_FOREVER,
     CACHE_ONE_HOUR,
@@ -61,6 +61,7 @@ def docs_routes(site: Site) -> PageRouter:
     def page() -> Page:
         body = site.templates.render(
             "docs.html",
+            here=DEVELOPERS_PATH,
             folder=REFERENCE_FOLDER,
             version=swagger_version(),
             interface_version=INTERFACE_VERSION,

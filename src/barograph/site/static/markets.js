@@ -6,17 +6,23 @@ const WATCHED = "watched-perpetuals";
 const REST_MS = 2_000;
 let typing = null;
 let waiting = null;
+let unsaved = null; // the list, if the browser refuses to store it
 
 function listed() {
   return document.querySelector("table[data-sorts]");
 }
 
+// The query of the address. As on the server, the last of several values counts.
 function chosen(table) {
-  const asked = new URLSearchParams(location.search);
+  const asked = Object.fromEntries(new URLSearchParams(location.search));
   const known = [...table.tHead.querySelectorAll("[data-sort]")].map((head) => head.dataset.sort);
-  const sort = known.find((each) => each === asked.get("sort")) ?? table.dataset.default.split(" ")[0];
-  const order = ["asc", "desc"].find((each) => each === asked.get("order")) ?? defaultOrder(sort);
-  return { sort, order, q: asked.get("q") ?? "", watch: asked.get("watch") === "1" };
+  const sort = known.includes(asked.sort) ? asked.sort : table.dataset.default.split(" ")[0];
+  const order = ["asc", "desc"].includes(asked.order) ? asked.order : defaultOrder(sort);
+  return { sort, order, q: asked.q ?? "", watch: asked.watch === "1" && watchLink() !== null };
+}
+
+function watchLink() {
+  return document.querySelector("a[data-watch]");
 }
 
 function defaultOrder(sort) {
@@ -29,25 +35,30 @@ function turned(choice, sort) {
 }
 
 // An address with this choice; its filters stay as they are.
-function addressOf(table, { sort, order, q, watch }, from = location.href) {
+function addressOf(table, { sort, order, q, watch, symbols }, from = location.href) {
   const url = new URL(from);
   const isDefault = `${sort} ${order}` === table.dataset.default;
-  const fields = { ...(isDefault ? {} : { sort, order }), q, ...(watch ? { watch: "1" } : {}) };
-  for (const name of ["sort", "order", "q", "watch"]) {
+  const fields = { ...(isDefault ? {} : { sort, order }), q: q || undefined, watch: watch ? "1" : undefined, symbols };
+  for (const name of ["sort", "order", "q", "watch", "symbols"]) {
     url.searchParams.delete(name);
-    if (fields[name]) url.searchParams.set(name, fields[name]);
+    if (fields[name] !== undefined) url.searchParams.set(name, fields[name]);
   }
-  return url.pathname + url.search + url.hash;
+  return url.href;
 }
 
-function choose(table, choice) {
-  history.replaceState(history.state, "", addressOf(table, choice));
+function go(address) {
+  history.replaceState(history.state, "", address);
+  show(listed());
+}
+
+function show(table) {
+  const choice = chosen(table);
   filter(table, choice);
   arrange(table, choice);
 }
 
 function nameOf(row) {
-  return row.dataset.name ?? row.cells[0].textContent.toUpperCase();
+  return row.cells[0].textContent.toUpperCase();
 }
 
 function matches(row, wanted, suffix) {
@@ -64,11 +75,22 @@ function filter(table, { q, watch }) {
     row.hidden = !matches(row, wanted, table.dataset.suffix ?? "") || (only !== null && !only.has(symbolOf(row)));
   }
   const shown = rows.filter((row) => !row.hidden).length;
-  const nothing = document.getElementById("nothing");
-  nothing.dataset.text ??= nothing.textContent;
-  nothing.textContent = only?.size === 0 ? nothing.dataset.watch : nothing.dataset.text;
-  nothing.hidden = shown > 0;
+  const note = watchNote(rows, only);
+  document.getElementById("nothing").hidden = shown > 0 || note !== "";
   document.getElementById("shown").textContent = String(shown);
+  if (watchLink() !== null) document.getElementById("watched").textContent = note;
+}
+
+// What the visitor must know about the list that they look at.
+function watchNote(rows, only) {
+  if (unsaved !== null) return "Your browser blocks storage for this site. It forgets your watchlist when you leave this page.";
+  if (only === null) return "";
+  if (only.size === 0) return "Your watchlist is empty. Press ☆ beside a symbol.";
+  // Filters of the server and its search leave rows out.
+  if (String(rows.length) !== document.getElementById("total").textContent) return "";
+  const gone = [...only].filter((symbol) => !rows.some((row) => symbolOf(row) === symbol));
+  const words = gone.length === 1 ? "1 watched coin is" : `${gone.length} watched coins are`;
+  return gone.length === 0 ? "" : `${words} not listed here: ${gone.join(", ")}.`;
 }
 
 function arrange(table, choice) {
@@ -76,8 +98,7 @@ function arrange(table, choice) {
   const sorted = inOrder(rows, table.dataset.sorts.split(" ").indexOf(choice.sort), choice.order);
   if (sorted.some((row, index) => row !== rows[index])) table.tBodies[0].append(...sorted);
   for (const head of table.tHead.querySelectorAll("[data-sort]")) {
-    if (head.dataset.sort === choice.sort) head.setAttribute("aria-sort", `${choice.order}ending`);
-    else head.removeAttribute("aria-sort");
+    head.ariaSort = head.dataset.sort === choice.sort ? `${choice.order}ending` : null;
     head.firstElementChild.href = addressOf(table, turned(choice, head.dataset.sort));
   }
   renewLinks(table, choice);
@@ -85,23 +106,19 @@ function arrange(table, choice) {
 
 // Filters and the CSV keep what was chosen here. Only the browser knows the list of the visitor.
 function renewLinks(table, choice) {
-  for (const link of document.querySelectorAll("a[data-keep]")) {
-    const isSwitch = link.hasAttribute("data-watch");
-    link.href = addressOf(table, { ...choice, watch: choice.watch !== isSwitch }, link.href);
-    if (isSwitch && choice.watch) link.setAttribute("aria-current", "true");
-    else if (isSwitch) link.removeAttribute("aria-current");
-  }
-  const csv = document.querySelector("a[data-csv]");
-  if (csv === null) return;
-  const url = new URL(addressOf(table, { ...choice, watch: false }, csv.href), location.href);
-  url.searchParams.delete("symbols");
-  if (choice.watch) url.searchParams.set("symbols", [...watched()].join(","));
-  csv.href = url.href;
+  const [link, csv] = [watchLink(), document.querySelector("a[data-csv]")];
+  for (const each of document.querySelectorAll("a[data-keep]")) each.href = addressOf(table, choice, each.href);
+  if (link === null) return;
+  link.href = addressOf(table, { ...choice, watch: !choice.watch });
+  link.ariaCurrent = choice.watch ? "true" : null;
+  const symbols = choice.watch ? [...watched()].join(",") : undefined;
+  csv.href = addressOf(table, { ...choice, watch: false, symbols }, csv.href);
 }
 
 // The list of the visitor, and a star in every row that has a page
 
 function watched() {
+  if (unsaved !== null) return unsaved;
   try {
     const kept = JSON.parse(localStorage.getItem(WATCHED)) ?? [];
     return new Set(Array.isArray(kept) ? kept.filter((each) => typeof each === "string") : []);
@@ -115,44 +132,44 @@ function symbolOf(row) {
 }
 
 function addStars(table) {
-  if (document.querySelector("a[data-watch]") === null) return;
+  if (watchLink() === null) return;
   const known = watched();
   for (const row of table.tBodies[0].rows) {
     const [head, symbol] = [row.cells[0], symbolOf(row)];
     if (symbol === undefined || head.querySelector("button") !== null) continue;
-    const star = document.createElement("button");
-    star.type = "button";
-    star.className = "star";
-    star.setAttribute("aria-label", `Watch ${symbol}`);
-    star.setAttribute("aria-pressed", String(known.has(symbol)));
+    const labels = { ariaLabel: `Watch ${symbol}`, ariaPressed: String(known.has(symbol)) };
+    head.append(Object.assign(document.createElement("button"), { type: "button", className: "star", ...labels }));
     head.abbr = symbol; // so that screen readers don't read the button before every cell
-    head.append(star);
   }
 }
 
 function turnStar(star) {
-  const [known, symbol] = [watched(), symbolOf(star.closest("tr"))];
+  const row = star.closest("tr");
+  const [known, symbol] = [watched(), symbolOf(row)];
   if (!known.delete(symbol)) known.add(symbol);
   try {
     localStorage.setItem(WATCHED, JSON.stringify([...known]));
   } catch {
-    return; // no storage
+    unsaved = known;
   }
-  star.setAttribute("aria-pressed", String(known.has(symbol)));
-  choose(listed(), chosen(listed()));
+  star.ariaPressed = String(known.has(symbol));
+  show(listed());
+  if (!row.hidden) return;
+  // The row left the watchlist: keep the focus near it.
+  const rows = [...row.parentElement.rows].filter((each) => !each.hidden || each === row);
+  const next = rows[rows.indexOf(row) + 1] ?? rows[rows.indexOf(row) - 1];
+  (next?.querySelector(".star") ?? watchLink()).focus();
 }
 
 // As on the server: unknown numbers come last, and equal numbers are sorted by name.
 function inOrder(rows, place, order) {
   const sign = order === "asc" ? 1 : -1;
-  const byName = (one, other) => (one.name > other.name) - (one.name < other.name);
-  const byNumber = (one, other) =>
-    (one.number === null) - (other.number === null) || sign * (one.number - other.number) || byName(one, other);
-  const keyed = rows.map((row) => {
-    const number = row.dataset.values.split(" ")[place] ?? "";
-    return { row, name: nameOf(row), number: number === "" ? null : Number(number) };
-  });
-  keyed.sort(place < 0 ? (one, other) => sign * byName(one, other) : byNumber);
+  const byName = (one, other) => (place < 0 ? sign : 1) * ((one.name > other.name) - (one.name < other.name));
+  const keyed = rows.map((row) => ({ row, name: nameOf(row), number: parseFloat(row.dataset.values.split(" ")[place]) }));
+  keyed.sort(
+    (one, other) =>
+      isNaN(one.number) - isNaN(other.number) || sign * (one.number - other.number) || byName(one, other),
+  );
   return keyed.map(({ row }) => row);
 }
 
@@ -163,7 +180,7 @@ function search(field) {
     if (waiting !== null) renewTable(waiting);
   }, REST_MS);
   const table = listed();
-  choose(table, { ...chosen(table), q: field.value });
+  go(addressOf(table, { ...chosen(table), q: field.value }));
   // A page with a search has only its matches; the other rows come with the default page.
   if (!table.hasAttribute("data-complete")) document.dispatchEvent(new Event("renew"));
 }
@@ -200,14 +217,13 @@ function renewTable(fresh) {
 }
 
 function restore(table) {
-  const choice = chosen(table);
-  document.querySelector("[data-search]").value = choice.q;
+  document.querySelector("[data-search]").value = chosen(table).q;
   addStars(table);
-  choose(table, choice);
+  show(table);
 }
 
 function keyOf(row) {
-  return row.dataset.contract ?? nameOf(row);
+  return row.dataset.contract ?? row.cells[0].textContent;
 }
 
 function addRows(table, other) {
@@ -241,9 +257,7 @@ document.addEventListener("click", (event) => {
   const link = event.target.closest("th[data-sort] a, a[data-watch]");
   if (link === null || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
   event.preventDefault();
-  const choice = chosen(listed());
-  const isSwitch = link.hasAttribute("data-watch");
-  choose(listed(), isSwitch ? { ...choice, watch: !choice.watch } : turned(choice, link.parentElement.dataset.sort));
+  go(link.href);
 });
 document.addEventListener("submit", (event) => {
   if (event.target.matches('[role="search"]') && listed() !== null) event.preventDefault();

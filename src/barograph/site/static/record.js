@@ -249,11 +249,15 @@ export async function check(pasted, log, addStep, onProgress) {
   if (signed === false) return NOT_OURS;
   const member = list.endsWith("/events") ? "event_digest" : "history_digest";
   const found = await publishedRoot(log.folder + list, member, size, (read) => onProgress(read, size));
-  if (found.read < size) return cut(found.read, size, signed);
+  if (found.read < size) {
+    const text = `The checkpoint covers ${number(size)} entries. If it is only seconds old, try again. Otherwise entries were removed from the record.`;
+    return mismatch(`DOES NOT match: the list ends at ${number(found.read)}.`, text, signed);
+  }
   const same = isSame(found.root, checkpoint.root);
   const [condition, word] = same ? ["ok", "same"] : ["down", "different"];
   addStep(condition, word, `The root of the first ${number(size)} published digests:`, found.root);
-  return same ? matches(size, found.count, signed) : changed(size, signed);
+  if (same) return matches(size, found.count, signed);
+  return mismatch(CHANGED, `The first ${number(size)} published digests no longer give the signed root.`, signed);
 }
 
 const SIGNATURE = {
@@ -269,53 +273,32 @@ const NOT_OURS = {
 };
 
 function matches(size, count, signed) {
-  if (size === 0) return emptyMatch(signed);
+  const condition = signed === null ? "degraded" : "ok";
+  const unsure = signed === null ? " We could not check the signature in this browser." : "";
+  if (size === 0) {
+    const text = `The list had no entries when this checkpoint was signed.${unsure}`;
+    return { condition, head: "Empty: there were no entries to compare.", text };
+  }
   const added = typeof count === "number" ? count - size : 0;
   const since = added > 0 ? ` ${number(added)} ${added === 1 ? "entry was" : "entries were"} added since.` : "";
-  const unsure = signed === null ? " We could not check the signature in this browser." : "";
-  return {
-    condition: signed === null ? "degraded" : "ok",
-    head: `Matches: nothing up to entry ${number(size)} has changed.`,
-    text: `No entry was changed, removed or inserted.${since}${unsure}`,
-  };
+  const text = `No entry was changed, removed or inserted.${since}${unsure}`;
+  return { condition, head: `Matches: nothing up to entry ${number(size)} has changed.`, text };
 }
 
-function emptyMatch(signed) {
-  return {
-    condition: signed === null ? "degraded" : "ok",
-    head: "Empty: there were no entries to compare.",
-    text: `The list had no entries when this checkpoint was signed.${signed === null ? " We could not check the signature in this browser." : ""}`,
-  };
-}
+const CHANGED = "DOES NOT match: the record was changed.";
 
-function changed(size, signed) {
-  return {
-    condition: "down",
-    head: "DOES NOT match: the record was changed.",
-    text: `The first ${number(size)} published digests no longer give the signed root.${blame(signed)}`,
-  };
-}
-
-function cut(read, size, signed) {
-  return {
-    condition: "down",
-    head: `DOES NOT match: the list ends at ${number(read)}.`,
-    text: `The checkpoint covers ${number(size)} entries. If it is only seconds old, try again. Otherwise entries were removed from the record.${blame(signed)}`,
-  };
+function mismatch(head, text, signed) {
+  const blame =
+    signed === null
+      ? "But we could not check the signature in this browser, so your copy of the checkpoint may be the part that was changed."
+      : "Keep the checkpoint: its signature proves this to anyone.";
+  return { condition: "down", head, text: `${text} ${blame}` };
 }
 
 function failure(error) {
-  if (error instanceof Broken) {
-    return { condition: "down", head: "DOES NOT match: the record was changed.", text: error.message };
-  }
+  if (error instanceof Broken) return { condition: "down", head: CHANGED, text: error.message };
   const text = error instanceof NotChecked ? error.message : "An unexpected error occurred.";
   return { condition: "degraded", head: "Not checked.", text };
-}
-
-function blame(signed) {
-  return signed === null
-    ? " But we could not check the signature in this browser, so your copy of the checkpoint may be the part that was changed."
-    : " Keep the checkpoint: its signature proves this to anyone.";
 }
 
 function toHex(data) {

@@ -324,7 +324,7 @@ function readoutOf(chart) {
   return chart.closest("figure").querySelector(".readout");
 }
 
-function valueText({ at, origin, ...values }, dataset) {
+function valueText({ at, origin, watched, ...values }, dataset) {
   const text = Object.entries(values)
     .filter(([, value]) => typeof value === "number" || value === null)
     .map(([name, value]) => [name.split("_"), value])
