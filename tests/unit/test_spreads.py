@@ -94,8 +94,8 @@ def test_a_spread_at_the_edge_of_its_history_is_a_brief_that_names_both_venues()
     brief = write_brief(rule, draft, found)
 
     assert draft.subject == "btc"
-    assert "-0.0100 % at bybit" in brief.summary
-    assert "+0.3850 % at binance" in brief.summary
+    assert "-0.0100 % at Bybit" in brief.summary
+    assert "+0.3850 % at Binance" in brief.summary
     assert brief.source == "source of bybit; source of binance"
     assert (rule.category, rule.cooldown) == ("funding", 2 * DAY)
     assert not list(funding_spread(seen(recorded(400), bybit=-0.01, binance=0.37)))
