@@ -69,7 +69,7 @@ def test_every_tint_that_a_page_may_use_has_a_colour() -> None:
     used = {tints.change_tint(sign * each) for each in (0.0, *edges) for sign in (1, -1)}
 
     for name in {*used, tints.UNKNOWN}:
-        assert re.search(rf"^\.{name} \{{\n  --tint: var\(--([\w-]+)\)", CSS, re.MULTILINE), name
+        assert re.search(rf"^\.{name} \{{ --tint: var\(--([\w-]+)\)", CSS, re.MULTILINE), name
 
 
 def test_badges_use_the_light_colours_of_the_same_meanings() -> None:

@@ -89,7 +89,7 @@ _RULES = (
 _LIGHT = ("#ffffff", "#d8dee3", "#55626c", "#16232d", "#12324a", "#1f66b8")
 _LIGHT_BANDS = ("#eba591", "#fae6e0", "#eceff2", "#dcf0ee", "#8accc6")
 _DARK = ("#14222c", "#2a3b47", "#a3b1bb", "#e8edf0", "#d7e6f0", "#7db4f0")
-_DARK_BANDS = ("#71301f", "#40221b", "#1b2a34", "#123836", "#145a56")
+_DARK_BANDS = ("#8e422f", "#572e23", "#1b2a34", "#153f3c", "#17635c")
 _STYLE = (
     "<style>text{font:11px system-ui,-apple-system,Segoe UI,Roboto,DejaVu Sans,sans-serif}"
     ".title{font-size:13px;font-weight:700}.now{stroke-width:2}"
