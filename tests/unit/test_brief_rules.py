@@ -252,8 +252,7 @@ def test_a_burst_names_the_three_largest_assets_and_the_share_of_longs() -> None
 
     assert draft.headline == "$1.00M liquidated in an hour, 75 % longs, led by BTC"
     assert (
-        "This hour is the largest in 8 days, at percentile 100.0 of 200 covered hours, "
-        in draft.sentence
+        "This hour is the largest in 8 days, the highest of 200 covered hours, " in draft.sentence
     )
     assert draft.coins == ["BTC", "ETH", "SOL"]
     assert "$1.00M of positions" in draft.sentence

@@ -10,7 +10,7 @@ docstrings are printed in the briefs.
 from collections.abc import Iterator, Sequence
 
 from barograph.briefs.records import Citation, Draft, Rule
-from barograph.kit.text import coverage, price, rate, usd
+from barograph.kit.text import coverage, percentile, price, rate, usd
 from barograph.kit.timestamps import (
     DAY,
     HOUR,
@@ -168,7 +168,7 @@ def liquidation_burst(evidence: MarketEvidence) -> Iterator[Draft]:
         f"{share:.0f} % {side}s{_leader(hour, assets)}",
         sentence=f"{usd(hour.total_usd)} of positions were liquidated on "
         f"{span_text(hour.at, hour.at + HOUR)}, {share:.0f} % of them {side}. This hour is "
-        f"{largest}, at percentile {rank:.1f} of {len(known)} covered hours"
+        f"{largest}, {percentile(rank, len(known), 'covered hours')}"
         f"{f', and one of {such} such hours in 7 days' if such > 1 else ''}. Most of it: "
         f"{named}. We covered {coverage(hour.watched_pct)} of that hour.",
         coins=[asset for asset, _ in assets],
@@ -209,7 +209,7 @@ def positioning_extreme(evidence: MarketEvidence) -> Iterator[Draft]:
             headline=f"{share:.1f} % of {base} accounts are long, "
             f"{_standing(past, sign * share, at, f'{end}est')}",
             sentence=f"{share:.1f} % of accounts with a position in {base} were net long, "
-            f"percentile {rank:.1f} of {len(known)} hourly values, which ranged from "
+            f"{percentile(rank, len(known), 'hourly values')}, which ranged from "
             f"{known[0]:.1f} % to {known[-1]:.1f} %."
             f"{_basis([each for each in hours if each.long_account_pct is not None])}",
             coins=[base],
@@ -247,8 +247,8 @@ def volatility_extreme(evidence: MarketEvidence) -> Iterator[Draft]:
             headline=f"{base} volatility at {swing:.0f} % annualised, "
             f"{_standing(values, swing, last.at, 'highest')}",
             sentence=f"{base}'s hourly returns over the 24 hours to {time_text(last.at)} had "
-            f"an annualised volatility of {swing:.1f} %, percentile {rank:.1f} of "
-            f"{len(known)} hourly values.{_basis(compared)}",
+            f"an annualised volatility of {swing:.1f} %, "
+            f"{percentile(rank, len(known), 'hourly values')}.{_basis(compared)}",
             coins=[base],
             window=(last.at - DAY, last.at),
             inputs={
@@ -277,8 +277,8 @@ def funding_spread(evidence: MarketEvidence) -> Iterator[Draft]:
             headline=f"{base} funding differs by {spread:.4f} % per 8 h between "
             f"{' and '.join(VENUES[each].title for each in now.ends)}",
             sentence=f"{base} funding per 8 hours was {high} and {low}. The difference of "
-            f"{spread:.4f} percentage points is at percentile {now.rank:.1f} of "
-            f"{count} hours at the same venues.{_basis(now.hours)}",
+            f"{spread:.4f} percentage points is {percentile(now.rank, count)} at the same "
+            f"venues.{_basis(now.hours)}",
             coins=[base],
             window=(at - TRAILING, at),
             inputs={

@@ -20,7 +20,7 @@ def one_line(name: str, text: str, longest: int) -> str:
 LETTERS = ("k", "M", "B", "T")
 THOUSAND = 1_000
 HUNDRED = 100
-ENDINGS = {"1": "st", "2": "nd", "3": "rd"}
+ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 
 
 def usd(amount: float) -> str:
@@ -44,11 +44,10 @@ def rate(percent: float) -> str:
     return f"{percent:+z.4f} %"
 
 
-def ordinal(number: float, decimals: int = 0) -> str:
-    """A position or a percentile, such as `1st`, `12th`, `93rd` or `97.5th`."""
-    shown = f"{number:.{decimals}f}"
-    is_teen = shown[-2:] in {"11", "12", "13"}
-    return f"{shown}{'th' if is_teen else ENDINGS.get(shown[-1], 'th')}"
+def ordinal(number: int) -> str:
+    """A position, such as `1st`, `12th` or `93rd`."""
+    is_teen = number % HUNDRED in {11, 12, 13}
+    return f"{number}{'th' if is_teen else ENDINGS.get(number % 10, 'th')}"
 
 
 def percentile(rank: float, count: int, of: str = "hours") -> str:
