@@ -66,7 +66,7 @@ CONTENT = {
     "guides": {".columns li h2 a": 27, ".columns li strong": 27},
     "guide": {".figures dd.big": 2},
     "signals": {"tbody tr th a": 8, "tbody tr strong": 8},
-    "signal": {"#current dd.big": 4, ".lanes tbody tr": 3, "#recorded tbody tr strong": 3},
+    "signal": {"#current dd.big": 4, ".lanes tbody tr": 3, "#recorded .events strong": 3},
     "record": {".columns article": 3, "details > summary": 8, "#without-script": 1},
     "record-of-a-kind": {"tbody td.digest": 50},
     "developers": {".group > summary": 10, "#limits": 1, "pre code": 5},
