@@ -113,7 +113,7 @@ def described(answer: Answer) -> str:
         ("funding/BTC", ("BTC funding", "+0.0100 % / 8h")),
         ("funding/btc", ("BTC funding", "+0.0100 % / 8h")),
         ("funding/BTCUSDT", ("BTCUSDT funding", "+0.0100 % / 8h")),
-        ("funding/1000PEPE", ("1000PEPE funding", "+0.0050 % / 4h")),
+        ("funding/1000PEPE", ("1000PEPE funding", "+0.0100 % / 8h")),
         ("signal/btc-funding-regime", ("BTC funding regime", "neutral")),
         ("signal/btc-long-accounts", ("BTC long accounts", "unknown")),
         ("status", ("status", "ok")),

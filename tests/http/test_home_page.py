@@ -15,7 +15,7 @@ from barograph.markets.view import BACKFILL
 from barograph.signals.methods import METHODS
 from support.clock import START
 from support.events import add_events, change
-from support.markets import ETH, PEPE, SOL, reading, shares
+from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading, shares
 from support.pages import FOUND, NOTE, Checked
 from support.service import Service
 
@@ -73,14 +73,14 @@ def test_the_market_is_told_at_a_glance(service: Service) -> None:
     text = look(service).text
 
     assert "BTC is at 67,000.5 USDT." in text
-    assert "Longs pay shorts 0.0100 % per 8 h (neutral)." in text
+    assert "Longs pay shorts 0.0100 % per 8 h (regime: neutral)." in text
     assert "live Source: test venue. As of 2026-11-06 21:20 UTC" in text
     for figure in (
         "Asset Price (USDT) Funding per 8 h Open interest Long accounts",
         "BTC 67,000.5 — +0.0100 % $5.00B — 61.5 %",
         "ETH 3,500.25 — -0.0125 % $2.50B — 55.0 %",
         "SOL 180.100 — +0.0000 % $0 — 0.0 %",
-        "Long accounts: of accounts with a position, not of money.",
+        "Long accounts: share of the accounts with a position, not of money.",
         "Next BTC settlement: 22:20 UTC",
     ):
         assert figure in text
@@ -123,13 +123,14 @@ def test_a_countdown_takes_the_place_of_the_first_days_total(empty_service: Serv
 def test_changes_lines_and_movers_come_from_the_record(service: Service) -> None:
     yesterday = (START - DAY) // HOUR * HOUR
     hours = [
-        ReadingRow("hour", "BTCUSDT", at, 60_000.0 + n, 0.02, 4, 4e9, None)
+        ReadingRow("hour", "BTCUSDT", at, 60_000.0 + n, 0.02, 4, 4e9, None, 40.0)
         for n, at in enumerate((yesterday - HOUR, yesterday - 5 * HOUR, yesterday))
     ]
     asyncio.run(service.database.write(lambda tx: record_rows(tx, "bybit", readings=hours)))
     asyncio.run(service.judge.refresh(service.database, START))
     service.watch_day([Liquidation(START - HOUR // 2, "SOLUSDT", "long", 2.0, 50.0)])
-    service.publish(reading(), shares())
+    btc = changed(BTC, open_interest_coins=50.0)
+    service.publish(reading(contracts=(btc, *MARKET[1:])), shares())
 
     page = look(service)
 
@@ -141,8 +142,8 @@ def test_changes_lines_and_movers_come_from_the_record(service: Service) -> None
     )
     assert "Liquidations: 20:20\N{EN DASH}21:20 UTC, 100 % covered." in page.text
     assert (
-        "pp are percentage points. They compare with the hour recorded at 2026-11-05 21:00"
-        in page.text
+        "pp means percentage points. "
+        "Changes are measured from the hourly reading at 2026-11-05 21:00" in page.text
     )
     lines = re.findall(r'class="spark (\w+)"', service.get("/").text)
     assert lines == ["down", "flat", "flat"]

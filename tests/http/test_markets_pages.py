@@ -111,7 +111,7 @@ def test_every_live_perpetual_is_listed_with_price_funding_interest_and_accounts
     ]
     assert "live As of 2026-11-06 21:20 UTC" in page.text
     assert "Source: test venue" in page.text
-    assert "Liquidations cover 100 % of the last 24 hours." in page.text
+    assert "We covered liquidations for 100 % of the last 24 hours." in page.text
     assert "4 of 4 perpetuals" in page.text
     assert {f"/markets/{each.base}" for each in MARKET} <= set(page.targets)
 

@@ -64,13 +64,13 @@ def test_what_is_fresh_is_told_with_its_source_and_time() -> None:
     assert now.assets[0].contract == BTC
 
 
-FLAT = DayAgo({"BTCUSDT": PastValues(START - DAY, 67_000.0, 5e9, None, None)})
-MOVED = DayAgo({"BTCUSDT": PastValues(START - DAY, 60_000.0, 6.25e9, None, None)})
+FLAT = DayAgo({"BTCUSDT": PastValues(START - DAY, 67_000.0, 4e9, 500.0, None)})
+MOVED = DayAgo({"BTCUSDT": PastValues(START - DAY, 60_000.0, 4e9, 625.0, None)})
 INTEREST = "Its open interest is at $5.00B."
-LONGS_PAY = "Longs pay shorts 0.0100 % per 8 h (neutral)."
-SHORTS_PAY = "Shorts pay longs 0.0125 % per 8 h (short-leaning)."
+LONGS_PAY = "Longs pay shorts 0.0100 % per 8 h (regime: neutral)."
+SHORTS_PAY = "Shorts pay longs 0.0125 % per 8 h (regime: short-leaning)."
 MOST = ", 62.5 % of it longs"
-LIQUIDATED = "In 24 hours, $1.00k was liquidated across all contracts"
+LIQUIDATED = "In 24 hours, $1.00k was liquidated at Bybit"
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,8 @@ LIQUIDATED = "In 24 hours, $1.00k was liquidated across all contracts"
         (
             {"regime": Regime("neutral", START, -0.00004, START), "watched": NOTHING},
             "BTC is at 67,000.5 USDT.",
-            f"{INTEREST} Neither side pays (neutral). {LIQUIDATED.replace('$1.00k', 'nothing')}.",
+            f"{INTEREST} Neither side pays (regime: neutral). "
+            f"{LIQUIDATED.replace('$1.00k', 'nothing')}.",
         ),
         (
             {
@@ -102,7 +103,7 @@ LIQUIDATED = "In 24 hours, $1.00k was liquidated across all contracts"
                 "watched": None,
                 "by_name": {"ETH": ETH},
             },
-            "BTC is not listed now.",
+            "The exchange in use doesn't list BTC.",
             "",
         ),
     ],
@@ -111,7 +112,8 @@ LIQUIDATED = "In 24 hours, $1.00k was liquidated across all contracts"
 def test_the_market_is_told_in_a_sentence_that_leaves_out_what_is_unknown(
     facts: dict[str, Any], headline: str, lead: str
 ) -> None:
-    now = now_of(a_view(**facts))
+    btc = changed(BTC, open_interest_coins=500.0)
+    now = now_of(a_view(btc, ETH, **facts))
 
     assert (now.headline, now.lead) == (headline, lead)
 

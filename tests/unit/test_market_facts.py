@@ -56,8 +56,8 @@ LIQUIDATED = LiquidationTotals(
 )
 DAY_AGO = DayAgo(
     {
-        "BTCUSDT": PastValues(START - DAY, 60_000.0, 4_000_000_000.0, None),
-        "ETHUSDT": PastValues(START - DAY, 3_600.0, 2_600_000_000.0, None),
+        "BTCUSDT": PastValues(START - DAY, 60_000.0, 4_000_000_000.0, 40.0),
+        "ETHUSDT": PastValues(START - DAY, 3_600.0, 2_600_000_000.0, 26.0),
     }
 )
 RISING: Week = tuple(60_000.0 + 100 * n for n in range(43))
@@ -89,7 +89,9 @@ def table_of(view: MarketView, weeks: Mapping[str, Week] | None = None) -> Marke
 
 
 def full_table(contracts: tuple[Perpetual, ...] = MARKET) -> MarketTable:
-    view = view_of(contracts, watched=LIQUIDATED, day_ago=DAY_AGO)
+    held = {"BTC": 50.0, "ETH": 25.0}
+    listed = tuple(changed(each, open_interest_coins=held.get(each.base)) for each in contracts)
+    view = view_of(listed, watched=LIQUIDATED, day_ago=DAY_AGO)
     return table_of(view, {"BTCUSDT": RISING})
 
 
@@ -227,7 +229,7 @@ def test_what_is_missing_is_said_with_its_reason() -> None:
     covered_little = replace(LIQUIDATED, watched_pct=40.0)
     (liquidations, changes, weeks) = table_of(view_of(watched=covered_little)).notes
 
-    assert complete == ("Liquidations cover 99.5 % of the last 24 hours.",)
+    assert complete == ("We covered liquidations for 99.5 % of the last 24 hours.",)
     assert "we covered only 40 % of the last 24 hours" in liquidations
     assert changes.startswith("24-hour changes are unknown")
     assert "temporarily unavailable" in weeks
@@ -244,6 +246,8 @@ def test_filters_find_what_is_crowded_long_and_losing_open_interest() -> None:
     assert names(found, interest="rising") == ["BTC"]
     assert names(found, crowd="long", interest="falling", sort="funding") == ["ETH"]
     assert names(found, crowd="long", interest="rising") == []
+    unknown = [found.unknown(MarketsQuery.parse({"interest": each})) for each in ("", "rising")]
+    assert unknown == [0, 1], "the change of SOL is not known"
 
 
 def test_a_filter_keeps_order_and_search_and_is_lifted_by_the_same_link() -> None:
@@ -333,7 +337,13 @@ def test_a_root_with_signs_of_markup_stays_one_address() -> None:
 
 def test_seven_hundred_rows_are_not_heavy() -> None:
     many = tuple(
-        changed(BTC, base=f"1000TOKEN{n}", contract=f"1000TOKEN{n}USDT", last_price=n / 7)
+        changed(
+            BTC,
+            base=f"1000TOKEN{n}",
+            contract=f"1000TOKEN{n}USDT",
+            last_price=n / 7,
+            open_interest_coins=50.0,
+        )
         for n in range(700)
     )
     full = [each.contract for each in many]
@@ -341,7 +351,7 @@ def test_seven_hundred_rows_are_not_heavy() -> None:
         many,
         [LongAccounts(name, 61.5, START) for name in full],
         watched=replace(LIQUIDATED, by_contract=dict.fromkeys(full, (1_234_567.0, 45_600.0))),
-        day_ago=DayAgo(dict.fromkeys(full, PastValues(START - DAY, 90.0, 4_000_000_000.0, None))),
+        day_ago=DayAgo(dict.fromkeys(full, PastValues(START - DAY, 90.0, None, 40.0))),
     )
     weeks = {name: tuple(float(n * 17 % 43) for n in range(43)) for name in full}
 

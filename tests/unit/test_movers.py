@@ -18,8 +18,9 @@ LIMITS = FreshnessLimits(
 
 
 def a_contract(base: str, **fields: Any) -> Perpetual:
-    held = {"open_interest_usd": float(FLOOR_USD), "last_price": 100.0, "funding_rate_pct": 0.01}
-    return changed(BTC, base=base, contract=f"{base}USDT", **{**held, **fields})
+    held = {"open_interest_usd": float(FLOOR_USD), "open_interest_coins": 1.0, "last_price": 100.0}
+    known = {**held, "funding_rate_pct": 0.01, **fields}
+    return changed(BTC, base=base, contract=f"{base}USDT", **known)
 
 
 def a_view(*contracts: Perpetual, before: dict[str, PastValues] | None = None) -> MarketView:
@@ -29,7 +30,7 @@ def a_view(*contracts: Perpetual, before: dict[str, PastValues] | None = None) -
 
 
 def past(price: float | None, interest: float | None = None, rate: float | None = None) -> Any:
-    return PastValues(START - DAY, price, interest, None, rate)
+    return PastValues(START - DAY, price, None, interest, rate)
 
 
 def test_falls_count_as_much_as_rises_and_no_change_is_no_move() -> None:
@@ -54,7 +55,7 @@ def test_dust_is_no_mover() -> None:
 
 def test_funding_is_compared_with_the_rate_of_a_day_ago() -> None:
     four_hourly = a_contract("A", funding_rate_pct=-0.02, funding_interval_hours=4)
-    before = {"A": past(None, 2.0 * FLOOR_USD, 0.01), "B": past(None, None, 0.0)}
+    before = {"A": past(None, 2.0, 0.01), "B": past(None, None, 0.0)}
 
     _, by_interest, by_funding = day_movers(a_view(four_hourly, a_contract("B"), before=before))
 

@@ -10,7 +10,7 @@ from barograph.badges.svg import BAD, GOOD, LONG, MEASURED, SHORT, UNKNOWN, WARN
 from barograph.kit.documents import FOREVER
 from barograph.kit.timestamps import DAY
 from barograph.markets.records import Perpetual
-from barograph.markets.regime import BASIS, Label
+from barograph.markets.regime import BASIS, Label, band_of
 from barograph.status.rules import Condition
 
 CAVEAT = "legacy paper-strategy record, continuity unverified"
@@ -71,17 +71,19 @@ def regime(label: Label, source: str, until: int) -> TimedContent:
 
 
 def funding(symbol: str, perpetual: Perpetual | None, source: str, until: int) -> TimedContent:
-    """The funding rate of one perpetual with its interval; None if there is no such perpetual."""
+    """The funding rate of one perpetual per 8 hours; None if there is no such perpetual."""
     label = f"{symbol} funding"
     if perpetual is None:
         description = f"No live perpetual has this name. Source: {source}."
         return TimedContent(_error(label, "unknown", description), until)
-    message = f"{signed_rate(perpetual.funding_rate_pct)} % / {perpetual.funding_interval_hours:g}h"
+    rate = perpetual.funding_8h_pct
     description = (
-        f"The rate of the current funding interval of {perpetual.contract}, in percent of the "
-        f"position's value. Positive: longs pay shorts. Source: {source}."
+        f"The funding rate of {perpetual.contract} per 8 hours, in percent of the position's "
+        f"value. It is settled every {perpetual.funding_interval_hours:g} h. Positive: longs pay "
+        f"shorts. Source: {source}."
     )
-    return TimedContent(_plain(label, message, _side(message), description), until)
+    message = f"{signed_rate(rate)} % / 8h"
+    return TimedContent(_plain(label, message, _REGIME_COLOURS[band_of(rate)], description), until)
 
 
 def unavailable(label: str) -> TimedContent:
@@ -115,11 +117,6 @@ _REGIME_COLOURS: dict[Label, str] = {
     "long-crowded": LONG,
 }
 _STATUS_COLOURS: dict[Condition, str] = {"ok": GOOD, "degraded": WARN, "down": BAD}
-
-
-def _side(message: str) -> str:
-    """The colour of the side that pays, by the rate's sign as written."""
-    return {"+": LONG, "\N{MINUS SIGN}": SHORT}.get(message[0], MEASURED)
 
 
 def _plain(label: str, message: str, colour: str, description: str) -> BadgeContent:

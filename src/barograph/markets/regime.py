@@ -73,7 +73,7 @@ def next_regime(previous: Regime | None, rate_pct: float | None, at: int, dwell:
         since = previous.since if previous and previous.label == "unknown" else at
         return Regime("unknown", since, None, at)
     if previous is None or previous.label == "unknown":
-        return Regime(_band(rate_pct), at, rate_pct, at)
+        return Regime(band_of(rate_pct), at, rate_pct, at)
     wanted = _band_from(previous.label, rate_pct)
     if wanted == previous.label:
         return Regime(previous.label, previous.since, rate_pct, at)
@@ -84,7 +84,7 @@ def describe(regime: Regime) -> str:
     """Explain the label in one sentence."""
     if regime.funding_8h_pct is None:
         return "The BTC funding rate is unknown, so there is no regime label."
-    band = _band(regime.funding_8h_pct)
+    band = band_of(regime.funding_8h_pct)
     sentence = f"BTC funding is {regime.funding_8h_pct:+.4f} % per 8 hours: {_MEANING[band]}"
     if band == regime.label:
         return sentence
@@ -116,7 +116,7 @@ def _same_side(previous: Regime, wanted: Label) -> bool:
     return (LABELS.index(previous.candidate) > here) == (LABELS.index(wanted) > here)
 
 
-def _band(rate_pct: float) -> Label:
+def band_of(rate_pct: float) -> Label:
     """The label of a rate without hysteresis; the outer labels own their edges."""
     below = sum(rate_pct >= edge if edge > 0 else rate_pct > edge for edge in EDGES_PCT)
     return LABELS[below]
@@ -124,13 +124,13 @@ def _band(rate_pct: float) -> Label:
 
 def _band_from(current: Label, rate_pct: float) -> Label:
     """The label of a rate when `current` is in force: leaving it takes a little more."""
-    wanted = _band(rate_pct)
+    wanted = band_of(rate_pct)
     here, there = LABELS.index(current), LABELS.index(wanted)
     neutral = LABELS.index("neutral")
     if abs(there - neutral) >= abs(here - neutral) and (there - neutral) * (here - neutral) >= 0:
         return wanted
     toward_neutral = HYSTERESIS_PCT if here < neutral else -HYSTERESIS_PCT
-    return current if _band(rate_pct - toward_neutral) == current else wanted
+    return current if band_of(rate_pct - toward_neutral) == current else wanted
 
 
 _MEANING: dict[Label, str] = {

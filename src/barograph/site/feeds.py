@@ -16,12 +16,10 @@ from barograph.events.endpoints import EVENTS_PATH
 from barograph.events.records import EVENTS, Event
 from barograph.kit.timestamps import iso_timestamp
 from barograph.site.paths import BRIEFS_FOLDER, BRIEFS_PAGE, HOME_PATH
-from barograph.site.responses import Page, PageRouter
+from barograph.site.responses import CACHE_ONE_MINUTE, Page, PageRouter
 from barograph.site.site import Site
 from barograph.site.templating import SITE_NAME, Templates, render_markdown
 from barograph.site.visits import event_text
-
-CACHE_ONE_MINUTE = b"public, max-age=60"
 
 Item = dict[str, Any]
 """An item of a JSON Feed; the Atom feed is rendered from it too."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.briefs.records import ListedBrief
+from barograph.briefs.records import ListedBrief, in_words
 from barograph.discovery.files import service_links
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
 from barograph.events.endpoints import EVENTS_PATH, recent_events
@@ -103,6 +103,8 @@ async def _home(site: Site, charts: ChartReader, logs: PublicLogs, days: int, at
         daily_signals=DAILY,
         briefs=briefs,
         market_state_path=MARKET_STATE_PATH,
+        switched=site.switched,
+        in_words=in_words,
     )
     until = at + INCOMPLETE_PAGE_MS
     if now is not None and recorded is not None and briefs is not None:

@@ -13,6 +13,7 @@ from barograph.markets.perpetuals import DayChange, day_change
 from barograph.markets.records import MAJORS, Perpetual
 from barograph.markets.regime import Label, Regime
 from barograph.markets.samples import LiquidationSeries, Measure
+from barograph.markets.venues import VENUES
 from barograph.markets.view import UNAVAILABLE, MarketView, is_fresh
 from barograph.site.charts.sparkline import sparkline
 from barograph.site.market_pages import price_heading
@@ -26,7 +27,7 @@ DAYS_AGO = {"Yesterday": 1, "7 days ago": 7, "30 days ago": 30}
 Weeks = Mapping[str, Mapping[Measure, Sequence[float | None]]]
 """The values of the last week, by symbol."""
 
-_OF_ACCOUNTS = "of accounts with a position, not of money"
+_OF_ACCOUNTS = "share of the accounts with a position, not of money"
 
 
 class Asset(NamedTuple):
@@ -116,7 +117,7 @@ def market_now(view: MarketView, counted: LiquidationTotals | None) -> MarketNow
         reading_until=view.until,
         source=view.perpetuals.source,
         headline=_headline(assets[0]),
-        lead=_lead(assets[0], regime, liquidated),
+        lead=_lead(assets[0], regime, liquidated, VENUES[view.perpetuals.venue].title),
         label="unknown" if regime is None else regime.label,
         funding_8h_pct=None if regime is None else regime.funding_8h_pct,
         price_heading=price_heading(view.perpetuals.venue),
@@ -153,7 +154,7 @@ def figures_of(asset: Asset, heading: str, weeks: Weeks) -> list[Figure]:
         ),
         Figure(
             *("Open interest", shown(interest, usd), ""),
-            *(*_moved(change.open_interest_pct), line("open-interest")),
+            *(*_moved(change.open_interest_coins_pct), line("open-interest")),
         ),
         Figure("Long accounts", long, "", "", "", line("long-accounts")),
     ]
@@ -176,27 +177,30 @@ def liquidation_line(series: LiquidationSeries | None) -> Markup:
 
 def _headline(btc: Asset) -> str:
     if btc.contract is None:
-        return "BTC is not listed now."
+        return "The exchange in use doesn't list BTC."
     level = f"{price(btc.contract.last_price)} {btc.contract.quote}"
     return f"BTC {_moved_to(level, btc.change.price_pct, ' in 24 hours')}."
 
 
-def _lead(btc: Asset, regime: Regime | None, liquidated: LiquidationTotals | None) -> str:
+def _lead(
+    btc: Asset, regime: Regime | None, liquidated: LiquidationTotals | None, venue: str
+) -> str:
     """A sentence for each of open interest, funding and liquidations; none for what is unknown."""
     said: list[str] = []
     interest = None if btc.contract is None else btc.contract.open_interest_usd
     if interest is not None:
-        said.append(f"Its open interest {_moved_to(usd(interest), btc.change.open_interest_pct)}.")
+        moved = _moved_to(usd(interest), btc.change.open_interest_coins_pct)
+        said.append(f"Its open interest {moved}.")
     if regime is not None and regime.funding_8h_pct is not None:
         paid = f"{abs(regime.funding_8h_pct):.4f} %"
         payer, payee = ("Longs", "shorts") if regime.funding_8h_pct > 0 else ("Shorts", "longs")
         pays = "Neither side pays" if paid == "0.0000 %" else f"{payer} pay {payee} {paid} per 8 h"
-        said.append(f"{pays} ({regime.label}).")
+        said.append(f"{pays} (regime: {regime.label}).")
     if liquidated is not None:
         sides = sorted(_sides(liquidated), key=lambda each: -each.share_pct)
         most = "".join(f", {each.share_pct:.1f} % of it {each.name.lower()}" for each in sides[:1])
         amount = usd(liquidated.total_usd) if liquidated.total_usd else "nothing"
-        said.append(f"In 24 hours, {amount} was liquidated across all contracts{most}.")
+        said.append(f"In 24 hours, {amount} was liquidated at {venue}{most}.")
     return " ".join(said)
 
 

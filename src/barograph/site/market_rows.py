@@ -109,7 +109,7 @@ def _spark(week: Week) -> str:
 
 CSV_COLUMNS = (
     "symbol,contract,lastPrice,quote,priceChange24hPct,priceChange7dPct,fundingRatePct8h,"
-    "fundingRatePct,fundingIntervalHours,nextFundingTime,openInterestUsd,openInterestChange24hPct,"
+    "fundingRatePct,fundingIntervalHours,nextFundingTime,openInterestUsd,openInterestCoinsChange24hPct,"
     "liquidations24h_longUsd,liquidations24h_shortUsd,longAccountPct,as_of"
 )
 

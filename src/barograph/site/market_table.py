@@ -34,7 +34,7 @@ def columns_of(venue: str) -> tuple[Column, ...]:
         ("change", "24_h_%", "Change of the price in 24 hours"),
         ("funding", "Funding_% per_8_h", "Per 8 hours; beside it, the contract's own interval"),
         ("open-interest", "Open interest", "In USD, one-sided"),
-        ("interest-change", "OI 24_h_%", "Change of the USD value in 24 hours"),
+        ("interest-change", "OI 24_h_%", "Change in coins in 24 hours: price moves don't count"),
         ("week", "7_days_%", "Change of the price in 7 days"),
         ("liquidations", "Liquidated 24_h long,_short", "In USD; sorts by the total"),
         ("long-accounts", "Long accounts_%", "Share of accounts that are net long"),
@@ -100,7 +100,7 @@ def _filters() -> Iterable[Filter]:
         yield Filter(f"Crowded {crowd}", rule, "crowd", crowd, "funding", edge)
     edge = INTEREST_MOVES_PCT
     for way, side, sign in (("rising", "above", 1), ("falling", "below", -1)):
-        rule = f"Open interest in USD at least {edge:g} % {side} that of 24 h ago"
+        rule = f"Open interest in coins at least {edge:g} % {side} that of 24 h ago"
         yield Filter(f"OI {way}", rule, "interest", way, "interest-change", sign * edge)
 
 
@@ -156,6 +156,16 @@ class MarketTable(NamedTuple):
             number=lambda row: row.number(query.sort),
         )
 
+    def unknown(self, query: MarketsQuery) -> int:
+        """How many rows may match or not: a number that a filter needs is unknown."""
+        on = [each for each in FILTERS if each.is_on(query)]
+        may = [
+            [each.passes(row) or row.number(each.measure) is None for each in on]
+            for row in self.rows
+            if row.is_found(query) and not all(each.passes(row) for each in on)
+        ]
+        return sum(all(each) for each in may)
+
 
 def market_rows(
     view: MarketView, contracts: Iterable[Perpetual], weeks: Mapping[str, Week] | None
@@ -184,7 +194,7 @@ def _row(view: MarketView, each: Perpetual, week: Week) -> MarketRow:
         change.price_pct,
         each.funding_8h_pct,
         each.open_interest_usd,
-        change.open_interest_pct,
+        change.open_interest_coins_pct,
         week_change(each.last_price, week),
         None if liquidated is None else sum(liquidated),
         None if share is None else share.long_account_pct,
@@ -199,7 +209,8 @@ def _notes(view: MarketView, rows: Sequence[MarketRow], *, has_weeks: bool) -> I
     if view.liquidations is None:
         yield f"Liquidations are unknown: {missing_liquidations(view)}."
     else:
-        yield f"Liquidations cover {coverage(view.liquidations.watched_pct)} of the last 24 hours."
+        covered = coverage(view.liquidations.watched_pct)
+        yield f"We covered liquidations for {covered} of the last 24 hours."
     if not any(row.number("change") is not None for row in rows):
         yield "24-hour changes are unknown: we have no record from 24 hours ago."
     if not has_weeks:

@@ -38,7 +38,7 @@ from barograph.site.market_table import (
 )
 from barograph.site.paths import MARKETS_CSV, MARKETS_FOLDER, MARKETS_PATH
 from barograph.site.responses import (
-    CACHE_ONE_HOUR,
+    CACHE_ONE_MINUTE,
     SECURITY_HEADERS,
     Page,
     PageRouter,
@@ -71,10 +71,10 @@ def market_page_routes(site: Site, charts: ChartReader) -> PageRouter:
     @router.get(MARKETS_CSV)
     async def read_csv(request: Request) -> Response:
         asked = request.query_params
-        query, symbols = MarketsQuery.parse(asked), asked.get("symbols")
-        if symbols is not None:
-            query = query.limited(symbols=frozenset(symbols.upper().split(",")))
-        is_endless = bool(query.search) or symbols is not None
+        query, symbols = MarketsQuery.parse(asked), asked.getlist("symbols")
+        if symbols:
+            query = query.limited(symbols=frozenset(",".join(symbols).upper().split(",")))
+        is_endless = bool(query.search or symbols)
         cache_key = None if is_endless else query.text.encode()
         return await site.respond(request, lambda now: _csv(site, query, now), query=cache_key)
 
@@ -142,6 +142,8 @@ async def _markets(site: Site, query: MarketsQuery, now: int) -> Page:
         left_out="" if last is None else left_out_text(last),
         query=query,
         filters=FILTERS,
+        unknown=0 if table is None else table.unknown(query),
+        switched=site.switched,
         columns=columns_of(venue.name),
         suffix=venue.suffix,
         numbers=NUMBERS,
@@ -222,10 +224,10 @@ async def _charts(
 
 
 def redirect(to: str) -> Response:
-    """To the canonical name. Not cached forever: the contract that an asset names can change."""
+    """To the canonical name. Not cached for long: another venue may call the contract otherwise."""
     response = Response(status_code=308)
     fields = ((b"location", to.encode()), (b"content-length", b"0"))
-    response.raw_headers = [*fields, (b"cache-control", CACHE_ONE_HOUR), *SECURITY_HEADERS]
+    response.raw_headers = [*fields, (b"cache-control", CACHE_ONE_MINUTE), *SECURITY_HEADERS]
     return response
 
 

@@ -55,7 +55,8 @@ def day_movers(view: MarketView) -> tuple[MoverList, ...]:
     ]
     prices = [(day.price_pct, each, price(each.last_price)) for each, day in moved]
     interest = [
-        (day.open_interest_pct, each, usd(each.open_interest_usd or 0.0)) for each, day in moved
+        (day.open_interest_coins_pct, each, usd(each.open_interest_usd or 0.0))
+        for each, day in moved
     ]
     funding = [(_basis_points(each, day), each, rate(each.funding_8h_pct)) for each, day in moved]
     return (

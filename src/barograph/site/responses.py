@@ -25,6 +25,7 @@ SECURITY_HEADERS: Headers = [
     (b"referrer-policy", b"same-origin"),
 ]
 
+CACHE_ONE_MINUTE = b"public, max-age=60"
 CACHE_ONE_HOUR = b"public, max-age=3600"
 CACHE_FOREVER = b"public, max-age=31536000, immutable"
 REVALIDATE = b"no-cache"

@@ -16,14 +16,16 @@ from barograph.kit.http import DocumentResponse
 from barograph.kit.timestamps import SECOND
 from barograph.limits.render_queue import RenderQueue
 from barograph.markets.cross_reader import CrossReader
+from barograph.markets.failover import VENUE_IN_USE
 from barograph.markets.reader import MarketReader
 from barograph.markets.records import BackfillProgress
 from barograph.markets.series import SeriesReader
+from barograph.markets.venues import VENUES
 from barograph.markets.view import BACKFILL, PERPETUALS, MarketView
 from barograph.signals.reader import SignalsReader
 from barograph.site.error_pages import RETRY_SECONDS, unavailable
 from barograph.site.responses import Page
-from barograph.site.templating import Templates, soon
+from barograph.site.templating import Templates, date_and_time, soon
 from barograph.status.reader import StatusReader
 
 INCOMPLETE_PAGE_MS = 2 * SECOND
@@ -131,6 +133,17 @@ class Site:
             return self.markets.view(self.board, now)
         except UpstreamUnavailable:
             return None
+
+    @property
+    def switched(self) -> str:
+        """That a standby venue is in use, and why; empty while the first one is."""
+        known, first = self.board.latest(VENUE_IN_USE), VENUES[self.series.venue].title
+        if known is None or known.venue == self.series.venue:
+            return ""
+        return (
+            f"We have used {VENUES[known.venue].title} since {date_and_time(known.since)}, because "
+            f"{first} failed. Its numbers can't be compared with those of {first}."
+        )
 
     def backfill(self, now: int) -> str:
         """The progress of the back-fill of the venue in use; empty if nothing is left to fill."""
