@@ -539,7 +539,7 @@ def test_the_marker_of_a_gauge_follows_the_rate_and_stops_at_the_ends() -> None:
 
     assert marker(-9.0) < marker(-0.02) < marker(0.01) < marker(0.02) < marker(9.0)
     assert marker(9.0) == marker(0.05)
-    assert texts(parsed(gauge("long-crowded", 9.0, prefix="g")), "value") == ["+9.0000 %"]
+    assert texts(parsed(gauge("long-crowded", 9.0, prefix="g")), "value") == ["+9.0000 % per 8 h"]
 
 
 def test_an_unknown_rate_is_not_drawn_as_zero() -> None:

@@ -94,8 +94,10 @@ LIQUIDATED = "In 24 hours, $1.00k was liquidated at Bybit"
         (
             {"regime": Regime("neutral", START, -0.00004, START), "watched": NOTHING},
             "BTC is at 67,000.5 USDT.",
-            f"{INTEREST} Neither side pays (regime: neutral). "
-            f"{LIQUIDATED.replace('$1.00k', 'nothing')}.",
+            (
+                f"{INTEREST} Neither side pays (regime: neutral). "
+                f"{LIQUIDATED.replace('$1.00k', 'nothing')}."
+            ),
         ),
         (
             {

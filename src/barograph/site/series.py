@@ -61,7 +61,7 @@ class ChartReader:
     ) -> Chart:
         """The chart of one measure of a contract, under the title `symbol`.
 
-        It shows the days up to now, or those around a moment, which it marks.
+        It shows the days up to now with their events, or those around a moment, which it marks.
 
         Raises:
             DatabaseUnavailable: the database can't be read.
@@ -69,7 +69,7 @@ class ChartReader:
 
         async def draw() -> Chart:
             series = await self._series.reading(name, measure, days, _end(days, moment))
-            events = (await self._events(name.venue)).about(symbol)
+            events = (await self._events(name.venue)).about(symbol) if moment is None else ()
             return measure_chart(series, symbol, self._root, events, moment)
 
         return await self._cached((name, symbol, measure, days, moment), draw)
@@ -82,7 +82,7 @@ class ChartReader:
             now = int(min(self._cache.minute, end))  # the same time axis as the page's other charts
             series = await self._series.liquidations(days, end)
             venue = self._series.venue
-            events = (await self._events(venue)).in_category(LIQUIDATIONS)
+            events = () if moment else (await self._events(venue)).in_category(LIQUIDATIONS)
             time = timeline(days, now, events, moment)
             return liquidations_chart(series, self._series.min_watched_pct, self._root, time, venue)
 

@@ -15,16 +15,16 @@ REGIME_BANDS = tuple(
 """The bands of BTC's funding rate in percent per eight hours."""
 
 SIZE = (320, 72)
-HALF_VALUE = 34
+HALF_VALUE = 56
 """Half the width of the rate."""
 
 
 def gauge(label: Label, rate_pct: float | None, *, prefix: str) -> Markup:
     """Draw the current label, and the rate in percent per eight hours if it is known."""
     known = drawable(rate_pct)
-    written = "unknown" if known is None else rate(known)
+    written = "unknown" if known is None else f"{rate(known)} per 8 h"
     description = (
-        f"BTC perpetual funding rate: {written} per 8 hours. Five bands from short-crowded to "
+        f"BTC perpetual funding rate: {written}. Five bands from short-crowded to "
         f"long-crowded, with edges at {', '.join(f'{edge:+g}' for edge in EDGES_PCT)} percent."
     )
     x = (LEFT + RIGHT) / 2 if known is None else gauge_x(known)
