@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,10 @@ from barograph.board.feeds import Publication
 from barograph.board.front_door import front_door
 from barograph.briefs.records import Brief
 from barograph.kit.http import Receive, Scope, Send
-from barograph.kit.timestamps import DAY, iso_timestamp
+from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.markets.records import Perpetuals
+from barograph.markets.store import ReadingRow, record_rows
+from barograph.markets.venues import VENUES
 from barograph.markets.view import PERPETUALS
 from support.clock import START
 from support.markets import BTC, reading
@@ -189,7 +192,11 @@ def test_a_daily_wrap_links_to_the_texts_of_its_day(site: SiteService) -> None:
 
 @pytest.mark.parametrize(
     ("source", "venue"),
-    [("Hyperliquid public data", "hyperliquid"), ("test venue", "bybit"), ("Binance data", None)],
+    [
+        (VENUES["hyperliquid"].source, "hyperliquid"),
+        ("test venue, not Hyperliquid", "bybit"),
+        (VENUES["binance"].source, None),
+    ],
 )
 def test_a_chart_shows_the_venue_of_its_brief_whichever_is_in_use(
     tmp_path: Path, source: str, venue: str | None
@@ -199,13 +206,25 @@ def test_a_chart_shows_the_venue_of_its_brief_whichever_is_in_use(
     in_use, other = PERPETUALS, PERPETUALS.of("bybit")
     published = [Publication.of(*each) for each in zip((in_use, other), readings, strict=True)]
     asyncio.run(site.service.database.write(lambda tx: publish(tx, published)))
-    site.service.keep_briefs(FOUND._replace(rule="funding-flip", coins=("BTC",), source=source))
+    brief = FOUND._replace(rule="funding-flip", coins=("BTC",), source=source)
+    site.service.keep_briefs(brief)
 
-    links = [each for each in site.look(f"/briefs/{FOUND.slug}").targets if "/series/" in each]
+    def links() -> list[str]:
+        page = site.look(f"/briefs/{FOUND.slug}")
+        return [each for each in page.targets if "/series/" in each]
+
+    assert not links(), "nothing is recorded of that time"
+    hour = brief.window_end // HOUR * HOUR - HOUR
+    rows = [ReadingRow("hour", "BTCUSDT", hour, 60_000.0, 0.02, 8, 4e9, None)]
+    for name in ("bybit", "hyperliquid"):
+        work = partial(record_rows, venue=name, readings=rows)
+        asyncio.run(site.service.database.write(work))
+    site.service.clock.pass_seconds(60)
+    found = links()
     site.close()
 
-    assert len(links) == (0 if venue is None else 2)
-    assert all(f"funding?venue={venue}&symbol=BTC&" in each for each in links)
+    assert len(found) == (0 if venue is None else 2)
+    assert all(f"funding?venue={venue}&symbol=BTC&" in each for each in found)
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def ordinal(number: int) -> str:
 
 def percentile(rank: float, count: int, of: str = "hours") -> str:
     """A mid-rank in percent: `percentile 98.1 of 720 hours`, `the highest of 720 hours`."""
-    below = rank * count / HUNDRED  # a value that is one of them counts half
+    below = round(2 * rank * count / HUNDRED) / 2  # a value that is one of them counts half
     if count - below < 1:
         return f"the highest of {count} {of}"
     return f"{'the lowest' if below < 1 else f'percentile {floor(10 * rank) / 10}'} of {count} {of}"

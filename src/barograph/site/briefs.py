@@ -38,7 +38,7 @@ from barograph.kit.timestamps import iso_timestamp
 from barograph.markets.records import ContractName
 from barograph.markets.samples import DEFAULT_DAYS, Measure
 from barograph.markets.symbols import MAX_LENGTH, normalized
-from barograph.markets.venues import BYBIT, VENUES
+from barograph.markets.venues import BYBIT, VENUES, source_of
 from barograph.site.paths import BRIEFS_FOLDER, BRIEFS_PAGE
 from barograph.site.responses import CACHE_ONE_HOUR, Page, PageRouter
 from barograph.site.series import ChartReader
@@ -282,19 +282,26 @@ def _route_brief(router: PageRouter, site: Site, charts: ChartReader) -> None:
 async def _chart(site: Site, charts: ChartReader, brief: Brief) -> Chart | None:
     """The chart of a brief with its moment marked, from its own venue; None if there is none."""
     measure, at = CHARTED.get(brief.rule), brief.window_end
-    # Only Bybit's source is a setting; those of other venues name them.
-    venue = next((each.name for each in VENUES.values() if each.title in brief.source), BYBIT)
+    source, others = brief.source, VENUES.keys() - {BYBIT}
+    # Only Bybit's source is a setting.
+    venue = next((each for each in others if source_of(each, source) == source), BYBIT)
     contracts = site.markets.contracts(site.board, venue) or {}
     symbol = next((coin for coin in brief.coins if coin in contracts), None)
     try:
         if measure == "liquidations" and venue == site.series.venue:
-            return await charts.liquidations(1, moment=at)
+            return _unless_empty(await charts.liquidations(1, moment=at))
         if measure is None or measure == "liquidations" or symbol is None:
             return None
         name = ContractName(venue, contracts[symbol].contract)
-        return await charts.measure(name, symbol, measure, DEFAULT_DAYS, moment=at)
+        chart = await charts.measure(name, symbol, measure, DEFAULT_DAYS, moment=at)
+        return _unless_empty(chart)
     except DatabaseUnavailable:
         return None
+
+
+def _unless_empty(chart: Chart) -> Chart | None:
+    """The record keeps hours for a limited time, and briefs for ever."""
+    return None if chart.is_empty else chart
 
 
 def _is_new(site: Site, slug: str) -> bool:

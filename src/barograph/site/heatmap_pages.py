@@ -27,6 +27,8 @@ _LETTER = 0.76
 
 _DIGIT = 0.66
 _LINE = 1.2
+_LEAST_LETTERS = 6.0
+"""Smaller text can't be read; the title of the cell has it."""
 _PADDING = 4.0
 _WORD = 5
 """A longer name may take two lines."""
@@ -90,7 +92,7 @@ class HeatCell:
 
 
 def _change(percent: float) -> tuple[str, str]:
-    return f"{percent:+.2f} %", f"{percent:+.1f}"
+    return f"{percent:+z.2f} %", f"{percent:+z.1f}"
 
 
 class Heatmap(NamedTuple):
@@ -194,7 +196,7 @@ def _linked(kind: str, address: str, title: str, box: Box, words: str) -> str:
 
 
 def _words(name: str, values: Sequence[str], box: Box, size: MapSize) -> str:
-    """The name and the first value that fits below it; the last is written however small it is."""
+    """The name and the first value that fits below it; the last is written smaller if needed."""
     usual, broken = size.letters, _broken(name)
     most = max(usual, min(2.2 * usual, box.width / max(len(name), 7) / _LETTER, box.height / 4))
     for value in values:
@@ -202,7 +204,7 @@ def _words(name: str, values: Sequence[str], box: Box, size: MapSize) -> str:
             letters = min(most, _fitting(names, value, box))
             if letters >= 0.75 * usual:
                 return _lines(names, value, letters, box, size)
-    return _lines(names, value, letters, box, size)
+    return _lines(names, value, letters, box, size) if letters >= _LEAST_LETTERS else ""
 
 
 def _lines(names: Sequence[str], value: str, letters: float, box: Box, size: MapSize) -> str:

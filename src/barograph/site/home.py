@@ -118,8 +118,9 @@ def _from_record(
 ) -> dict[str, object]:
     """What the page shows from the database, or without it."""
     weeks, day, hour = ({}, None, None) if recorded is None else recorded[2:]
+    past = [None] * len(DAYS_AGO) if recorded is None else recorded.past
     shown: dict[str, object] = {
-        "regimes": [*zip(DAYS_AGO, [None] * 3 if recorded is None else recorded.past, strict=True)],
+        "regimes": [*zip(DAYS_AGO, past, strict=True)],
         "charts": None if recorded is None else recorded.charts,
     }
     if view is not None and now is not None:

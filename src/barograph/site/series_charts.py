@@ -90,6 +90,11 @@ class Chart(NamedTuple):
     badge: str = ""
     """The path of the badge with the current value, if there is one."""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is recorded of its time."""
+        return self.latest == NOTHING.capitalize()
+
 
 def chosen_days(asked: str | None) -> int:
     """The requested number of days if it is one of `DAYS`, otherwise the default."""

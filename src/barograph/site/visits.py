@@ -79,7 +79,10 @@ def event_text(event: Event) -> EventText:
     members = defaultdict(lambda: "unknown", known, stance=STANCES.get(kind, kind))
     words = EVENT_TEXTS.get(event.type, (event.type, "", ""))
     title, detail, path = (each.format_map(members) for each in words)
-    return EventText(title, detail, quote(path), known.get("contract") or path or title)
+    subject = known.get("contract") or path or title
+    if event.type.startswith(("feed.", "contract.")):
+        subject += f" {members['venue']}"
+    return EventText(title, detail, quote(path), subject)
 
 
 def changes(events: Sequence[Event]) -> list[tuple[Event, EventText]]:

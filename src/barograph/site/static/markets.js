@@ -76,16 +76,16 @@ function filter(table, { q, watch }) {
   }
   const shown = rows.filter((row) => !row.hidden).length;
   const note = watchNote(rows, only);
-  document.getElementById("nothing").hidden = shown > 0 || note !== "";
+  document.getElementById("nothing").hidden = shown > 0 || only?.size === 0;
   document.getElementById("shown").textContent = String(shown);
   if (watchLink() !== null) document.getElementById("watched").textContent = note;
 }
 
 // What the visitor must know about the list that they look at.
 function watchNote(rows, only) {
+  if (only?.size === 0) return "Your watchlist is empty. Press ☆ beside a symbol.";
   if (unsaved !== null) return "Your browser blocks storage for this site. It forgets your watchlist when you leave this page.";
   if (only === null) return "";
-  if (only.size === 0) return "Your watchlist is empty. Press ☆ beside a symbol.";
   // Filters of the server and its search leave rows out.
   if (String(rows.length) !== document.getElementById("total").textContent) return "";
   const gone = [...only].filter((symbol) => !rows.some((row) => symbolOf(row) === symbol));

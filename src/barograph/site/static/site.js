@@ -277,7 +277,7 @@ function nearest(chart, points, step, at) {
 // A sample is at its instant. A column, which has more than one value, begins there and may not be over.
 function middle(chart, found, step) {
   const at = Date.parse(found.at);
-  return "value" in found ? at : (at + Math.min(at + step * 1_000, axes(chart).to)) / 2;
+  return "long_usd" in found ? (at + Math.min(at + step * 1_000, axes(chart).to)) / 2 : at;
 }
 
 async function move(chart, key) {
@@ -297,7 +297,7 @@ function mark(chart, found, step) {
   const { left, right, top, bottom, from, to, low, high } = axes(chart);
   const x = left + ((middle(chart, found, step) - from) / (to - from)) * (right - left);
   set(chart, "line", "crosshair", { x1: x, x2: x, y1: top, y2: bottom });
-  const value = "value" in found ? found.value : found.long_usd === null ? null : found.long_usd + found.short_usd;
+  const value = !("long_usd" in found) ? found.value : found.long_usd === null ? null : found.long_usd + found.short_usd;
   const share = Math.min(1, Math.max(0, (value - low) / (high - low)));
   if (value === null) chart.querySelector(".dot")?.remove();
   else set(chart, "circle", "dot", { cx: x, cy: bottom - share * (bottom - top), r: 3.5 });
