@@ -266,7 +266,7 @@ def test_a_brief_shows_its_body_and_where_it_comes_from(site: SiteService) -> No
     assert "Text with <script>alert(1)</script> and a link." in note.text
     assert "https://example.com/" in note.targets
     assert "Written by the operator of this instance" in note.text
-    assert "Rule Funding extreme Measured time 2026-11-06 20:20 UTC" in found.text
+    assert "Rule Funding extreme Measured period 2026-11-06 20:20 UTC" in found.text
     assert FOUND.inputs_digest in found.text
     assert {"/briefs/category/funding", "/briefs/coin/BTC", "/briefs/coin/ETH"} <= set(
         found.targets

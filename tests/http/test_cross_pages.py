@@ -123,7 +123,7 @@ def test_a_coin_says_what_is_left_out_and_why(two: SiteService) -> None:
     put(two, other(contracts=(changed(OTHER[0], open_interest_usd=None),)))
     two.clock.now += 5_000
     unknown = two.look("/cross/BTC").text
-    assert "Hyperliquid (no total): it has no current open interest." in unknown
+    assert "Hyperliquid (not in the total): it has no current open interest." in unknown
 
 
 def test_a_missing_venue_is_named_instead_of_a_total(two: SiteService) -> None:

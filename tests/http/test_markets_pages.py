@@ -230,7 +230,7 @@ def test_contracts_that_are_not_crypto_have_no_page_and_are_only_counted(tmp_pat
 
         listed, gone = read(service, LIST), read(service, "/markets/ZS", 404)
 
-    told = "We leave out 183 contracts that are not crypto: 180 stock, 3 commodity."
+    told = "We leave out 183 contracts that are not crypto: 180 stocks, 3 commodities."
     assert f"Source: test venue. {told}" in listed.text
     assert f"or may have delisted it. {told}" in gone.text
 
@@ -442,7 +442,7 @@ def test_another_form_of_a_symbol_leads_to_the_one_page(
 def test_a_symbol_that_is_not_known_is_a_page_that_says_so(fresh: Service, symbol: str) -> None:
     answer = fresh.ask(f"/markets/{symbol}", **HTML)
 
-    assert "at test venue." in Read(answer, 404).text
+    assert "Bybit lists no perpetual" in Read(answer, 404).text
     assert answer.headers["cache-control"] == "no-store"
     assert len(answer.body) < 6_000
     assert fresh.ask(f"/markets/{symbol}").body == b'{"error":"not found"}'
@@ -452,7 +452,7 @@ def test_a_contract_that_is_no_longer_live_has_no_page(service: Service) -> None
     assert service.ask("/markets/SOL").status == 200
     service.publish(reading(contracts=(BTC, ETH, PEPE)))
 
-    assert "There is no perpetual SOL" in read(service, "/markets/SOL", 404).text
+    assert "lists no perpetual SOL" in read(service, "/markets/SOL", 404).text
     assert SOL.base not in read(service, LIST).listed
     assert service.ask("/api/agent/derivatives?symbol=SOL").json()["available"] is False
 

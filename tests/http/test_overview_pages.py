@@ -210,7 +210,7 @@ def test_what_is_missing_is_named_and_makes_a_lower_bound(two: SiteService) -> N
     page = two.look("/liquidations?day=yesterday").text.replace("\xa0", " ")
 
     assert "$300 of $400. Lower bounds: Bybit publishes every liquidation" in page
-    assert "and we covered 91.6 % of the time. Missing: 2026-11-05 13:00 to 15:00 UTC." in page
+    assert "but we covered only 91.6 % of the time. Missing: 2026-11-05 13:00 to 15:00 UTC." in page
 
 
 def test_a_day_that_nobody_watched_is_unknown_and_not_zero(two: SiteService) -> None:

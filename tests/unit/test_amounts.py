@@ -2,7 +2,7 @@
 
 import pytest
 
-from barograph.kit.text import coverage, ordinal, percentile, price, usd
+from barograph.kit.text import coverage, percentile, price, usd
 from barograph.site.templating import unbroken
 
 
@@ -42,25 +42,6 @@ def test_a_price_has_every_digit_and_no_fewer_than_others_of_its_size(
     amount: float, shown: str
 ) -> None:
     assert price(amount) == shown
-
-
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [
-        (0, "0th"),
-        (1, "1st"),
-        (2, "2nd"),
-        (3, "3rd"),
-        (11, "11th"),
-        (12, "12th"),
-        (13, "13th"),
-        (93, "93rd"),
-        (100, "100th"),
-        (111, "111th"),
-    ],
-)
-def test_an_ordinal_ends_as_in_english(number: int, text: str) -> None:
-    assert ordinal(number) == text
 
 
 @pytest.mark.parametrize(

@@ -194,7 +194,7 @@ def test_a_mark_price_in_usd_is_named_as_such() -> None:
     seen = moving(1_200, 100)
     elsewhere = changed(seen.majors["BTC"], price_kind="mark", quote="USD")
     (draft,) = open_interest_move(seen._replace(majors={"BTC": elsewhere}))
-    assert "The mark price changed by +0.0 %" in draft.sentence
+    assert "The mark price is unchanged at" in draft.sentence
     assert draft.sentence.endswith(" USD.")
 
 
@@ -255,9 +255,9 @@ def test_a_burst_names_the_three_largest_assets_and_the_share_of_longs() -> None
         "This hour is the largest in 8 days, the highest of 200 covered hours, " in draft.sentence
     )
     assert draft.coins == ["BTC", "ETH", "SOL"]
-    assert "$1.00M of positions" in draft.sentence
-    assert "75 % of them long" in draft.sentence
-    assert "and one of 3 such hours in 7 days." in draft.sentence
+    assert "$1.00M was liquidated on " in draft.sentence
+    assert "75 % of it longs" in draft.sentence
+    assert "and one of 3 hours in 7 days at or above the 99th percentile." in draft.sentence
     assert draft.window == (AT - HOUR, AT)
     assert draft.inputs["largest_usd"] == {"BTC": 3.0, "ETH": 2.0, "SOL": 1.0}
 

@@ -128,7 +128,7 @@ def test_the_same_finding_within_two_days_updates_its_brief(passed: int, version
     assert (again.version, again.published_at) == (version, AT + passed)
     assert (again.slug == first.slug) == (version == 2)
     assert again.first_published_at == (AT if version == 2 else None)
-    assert ("This is the 2nd time in 7 days." in again.summary) == (passed > 0)
+    assert ("This has happened 2 times in 7 days." in again.summary) == (passed > 0)
 
 
 def test_updates_end_two_days_after_the_first_text() -> None:

@@ -285,7 +285,10 @@ def test_close_events_share_a_mark_and_each_is_named() -> None:
     assert [each.at for each in chart.events] == [far, *reversed(close)]
     line = list(places(of_class(root, "moment")[0].attrib["d"]))
     assert [y for _, y in line] == [PLOT.top, PLOT.bottom]
-    assert "The line marks 2026-11-03 21:20 UTC, the end of the measured time." in chart.note
+    assert (
+        "The vertical line marks 2026-11-03 21:20 UTC, the end of the measured period."
+        in chart.note
+    )
     old = measure_chart(series([1.0, 2.0])._replace(as_of=START), "BTC", "", at=outside.at)
     assert not of_class(parsed(old.drawing), "moment")
 

@@ -169,10 +169,10 @@ def test_each_cell_is_the_worst_of_its_time_and_says_how_long_it_was_what() -> N
         ("down", "20:00\N{EN DASH}21:00 UTC: 50 min ok, 6 min degraded, 4 min down"),
         ("ok", "21:00\N{EN DASH}22:00 UTC: 20 min ok"),
     ]
-    assert last_day.uptime == "ok for 92.1 % of 2 h 20 min recorded"
+    assert last_day.uptime == "ok for 92.1 % of the 2 h 20 min recorded"
     assert cells(months.drawing)[0] == ("down", "8 Sep: 23 h 59 min ok, 1 min down")
     assert (months.period, len(cells(months.drawing))) == ("Last 60 days", 60)
-    assert months.uptime == "ok for 99.9 % of 1 d 16 h recorded"
+    assert months.uptime == "ok for 99.9 % of the 1 d 16 h recorded"
     label = ET.fromstring(months.drawing).get("aria-label")
     assert label == "API, last 60 days, oldest first: 1 day ok, 1 day down, 58 days not recorded"
 
@@ -252,7 +252,7 @@ def test_every_part_that_people_know_comes_before_the_other_checks() -> None:
     ("found", "words"),
     [
         (status(), "All components are working."),
-        (status(cross_venue="warming_up"), "All components are working; 1 warming up."),
+        (status(cross_venue="warming_up"), "No component is failing; 1 is warming up."),
         (status(market_feed="down"), "The market data is incomplete."),
         (status({"last_update": None}, market_feed="down"), "We have no market data yet."),
         (

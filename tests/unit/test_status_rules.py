@@ -191,7 +191,7 @@ def test_a_source_of_figures_that_fails_is_named() -> None:
 
     assert check(status, "daily-figures").status == "degraded"
     since = iso_timestamp(NOW - 60_000)
-    assert check(status, "daily-figures").detail == f"treasury unreachable since {since}"
+    assert check(status, "daily-figures").detail == f"Treasury unreachable since {since}"
     for left, condition in (({"sofr": sources["sofr"]}, "ok"), ({}, "not_configured")):
         assert verdict(WELL._replace(macro=MacroHealth(left)), "daily-figures") == condition
 
@@ -390,8 +390,8 @@ def test_contracts_of_other_classes_or_without_a_topic_are_counted_and_no_failur
 
     assert exchange.status == liquidations.status == "ok"
     assert exchange.detail == (
-        "the last reading succeeded; left out 202 contracts that are not crypto: 180 stock, "
-        "20 commodity, 2 weather; this version does not know the class weather"
+        "the last reading succeeded; left out 202 contracts that are not crypto: 180 stocks, "
+        "20 commodities, 2 weather; this version does not know the class weather"
     )
     assert liquidations.detail.endswith("covered; contracts without a liquidation topic: 2")
 

@@ -72,9 +72,9 @@ def wrap_key(at: int) -> str:
 def daily_wrap(evidence: MarketEvidence) -> Iterator[Draft]:
     """A daily wrap covers one UTC day, from its first to its last recorded hour.
 
-    It is written from 00:05 UTC on. A change of open interest is measured in coins. Liquidations
-    count if we covered enough of the day, and are compared with the day before it. A day with fewer
-    than 12 recorded hours is left out.
+    We write it after 00:05 UTC on the next day. Changes of open interest are measured in coins.
+    Liquidations count if we covered enough of the day; they are compared with the day before. A day
+    with fewer than 12 recorded hours gets no wrap.
     """
     at, newest = evidence.reading.as_of, evidence.trailing.newest_liquidation_hour
     start = _wrapped_day(at)
@@ -94,7 +94,7 @@ def daily_wrap(evidence: MarketEvidence) -> Iterator[Draft]:
         coins=[base for base, known in hours.items() if known],
         window=(start, start + DAY),
         inputs=_inputs(day),
-        table=[("Number", "Value", "Change"), *numbers],
+        table=[("Measure", "Value", "Change"), *numbers],
     )
 
 
@@ -207,6 +207,6 @@ def _points(before: float | None, after: float | None, decimals: int) -> str:
     return UNKNOWN if before is None or after is None else _signed(after - before, decimals)
 
 
-def _signed(change: float, decimals: int, unit: str = "points") -> str:
+def _signed(change: float, decimals: int, unit: str = "pp") -> str:
     shown = f"{change:+z.{decimals}f}"
     return f"{shown} {unit}" if float(shown) else "unchanged"

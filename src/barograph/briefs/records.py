@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from barograph.briefs.tables import labelled, markdown_table
 from barograph.kit.json import Json, canonical, digest
-from barograph.kit.text import ordinal
 from barograph.kit.timestamps import SECOND, dated_text, iso_timestamp
 from barograph.markets.evidence import MarketEvidence
 
@@ -200,7 +199,7 @@ def write_brief(rule: Rule[E], draft: Draft, evidence: MarketEvidence, times: in
     source, as_of, figures = draft.source or evidence.reading.source, at, ""
     if cited is not None:
         source, as_of, figures = cited.source, cited.as_of, f" figures of {cited.day},"
-    again = f" This is the {ordinal(times)} time in 7 days." if times > 1 else ""
+    again = f" This has happened {times} times in 7 days." if times > 1 else ""
     origin = f"Source: {source},{figures} as of {dated_text(as_of)}."
     counted = {"times_in_7_days": times} if times > 1 else {}
     measured: dict[str, Json] = {**draft.inputs, **counted}

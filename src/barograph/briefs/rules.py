@@ -106,9 +106,10 @@ def funding_flip(evidence: MarketEvidence) -> Iterator[Draft]:
 
 
 def open_interest_move(evidence: MarketEvidence) -> Iterator[Draft]:
-    """Open interest of BTC, ETH or SOL moved by 8 % or more in 24 hours, its price by at most 1 %.
+    """Open interest of BTC, ETH or SOL moved by 8 % or more in 24 hours.
 
-    Open interest is measured in coins, so that the price alone has no effect.
+    Meanwhile, its price moved by at most 1 %. Open interest is measured in coins, so that the price
+    alone has no effect.
     """
     at = evidence.reading.as_of
     for base, now in evidence.majors.items() if evidence.closed_hour is not None else ():
@@ -126,7 +127,7 @@ def open_interest_move(evidence: MarketEvidence) -> Iterator[Draft]:
             f"price {moved:+z.1f} %",
             sentence=f"Measured in coins, {base} open interest {verb} by {abs(coins):.1f} % in 24 "
             f"hours, to {usd(now.open_interest_usd)} (one-sided). The {now.price_kind} "
-            f"price changed by {moved:+z.1f} % to {price(now.last_price)} {now.quote}."
+            f"price {_moved(moved)} {price(now.last_price)} {now.quote}."
             f"{_basis([before])}",
             coins=[base],
             window=(before.at, at),
@@ -160,17 +161,18 @@ def liquidation_burst(evidence: MarketEvidence) -> Iterator[Draft]:
     covered = evidence.trailing.liquidation_hours(evidence.min_watched_pct)
     week = [each.total_usd for each in covered if each.at > hour.at - WEEK_OF_HOURS * HOUR]
     such = 1 + sum(percentile_rank(each, known) >= BURST_PERCENTILE for each in week)
+    often = f", and one of {such} hours in 7 days at or above the 99th percentile"
+    again = often if such > 1 else ""
     past = [(each.at, each.total_usd) for each in covered]
     largest = _standing(past, hour.total_usd, hour.at, "largest")
     yield Draft(
         subject="market",
         headline=f"{usd(hour.total_usd)} liquidated in an hour, "
         f"{share:.0f} % {side}s{_leader(hour, assets)}",
-        sentence=f"{usd(hour.total_usd)} of positions were liquidated on "
-        f"{span_text(hour.at, hour.at + HOUR)}, {share:.0f} % of them {side}. This hour is "
-        f"{largest}, {percentile(rank, len(known), 'covered hours')}"
-        f"{f', and one of {such} such hours in 7 days' if such > 1 else ''}. Most of it: "
-        f"{named}. We covered {coverage(hour.watched_pct)} of that hour.",
+        sentence=f"{usd(hour.total_usd)} was liquidated on {span_text(hour.at, hour.at + HOUR)}, "
+        f"{share:.0f} % of it {side}s. This hour is {largest}, "
+        f"{percentile(rank, len(known), 'covered hours')}{again}. Largest: {named}. "
+        f"We covered {coverage(hour.watched_pct)} of that hour.",
         coins=[asset for asset, _ in assets],
         window=(hour.at, hour.at + HOUR),
         inputs={
@@ -178,7 +180,7 @@ def liquidation_burst(evidence: MarketEvidence) -> Iterator[Draft]:
             "short_usd": hour.short_usd,
             "largest_usd": {asset: round(amount, 2) for asset, amount in assets},
             "watched_pct": hour.watched_pct,
-            "percentile": round(rank, 2),
+            "percentile": round(rank, 4),
             "hours_compared": len(known),
             "such_hours_in_7_days": such,
         },
@@ -216,7 +218,7 @@ def positioning_extreme(evidence: MarketEvidence) -> Iterator[Draft]:
             window=(max(hours[0].at, at - TRAILING), at),
             inputs={
                 "long_account_pct": share,
-                "percentile": round(rank, 2),
+                "percentile": round(rank, 4),
                 "hours_compared": len(known),
                 "lowest_pct": known[0],
                 "highest_pct": known[-1],
@@ -253,7 +255,7 @@ def volatility_extreme(evidence: MarketEvidence) -> Iterator[Draft]:
             window=(last.at - DAY, last.at),
             inputs={
                 "volatility_pct": round(swing, 4),
-                "percentile": round(rank, 2),
+                "percentile": round(rank, 4),
                 "hours_compared": len(known),
             },
         )
@@ -274,17 +276,17 @@ def funding_spread(evidence: MarketEvidence) -> Iterator[Draft]:
         low, high = (f"{rate(now.rates[each])} at {VENUES[each].title}" for each in now.ends)
         yield Draft(
             subject=base.lower(),
-            headline=f"{base} funding differs by {spread:.4f} % per 8 h between "
+            headline=f"{base} funding differs by {spread:.4f} percentage points per 8 h between "
             f"{' and '.join(VENUES[each].title for each in now.ends)}",
-            sentence=f"{base} funding per 8 hours was {high} and {low}. The difference of "
-            f"{spread:.4f} percentage points is {percentile(now.rank, count)} at the same "
+            sentence=f"{base} funding per 8 hours was {high} and {low}. The difference is "
+            f"{spread:.4f} percentage points, {percentile(now.rank, count)} at the same "
             f"venues.{_basis(now.hours)}",
             coins=[base],
             window=(at - TRAILING, at),
             inputs={
                 "funding_8h_pct": dict(now.rates),
                 "spread_pct": round(spread, 6),
-                "percentile": round(now.rank, 2),
+                "percentile": round(now.rank, 4),
                 "hours_compared": count,
             },
             source="; ".join(now.sources),
@@ -435,6 +437,13 @@ def _basis(compared: Sequence[Hour | SpreadHour]) -> str:
     """A sentence about the back-filled hours; empty if there are none."""
     basis = backfill_basis(compared)
     return "" if basis is None else f" {basis}"
+
+
+def _moved(pct: float) -> str:
+    shown = f"{abs(pct):.1f} %"
+    if shown == "0.0 %":
+        return "is unchanged at"
+    return f"{'rose' if pct > 0 else 'fell'} by {shown} to"
 
 
 def _per_8h(settled: FundingSettlement) -> str:

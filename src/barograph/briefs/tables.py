@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from math import floor
 
 from barograph.kit.json import Json
 from barograph.kit.text import coverage, price, rate, usd
@@ -18,7 +19,7 @@ LABELS = {
     "before_funding_rate_pct": "Previous rate",
     "before_settled_at": "Previous settlement",
     "before_slope_pct": "Previous slope",
-    "coins_change_pct": "Change of open interest in coins",
+    "coins_change_pct": "Open interest change, in coins",
     "days": "Net flow by day",
     "flow_5d_pct": "Net flow in five days, share of assets",
     "flow_5d_usd": "Net flow in five days",
@@ -38,12 +39,13 @@ LABELS = {
     "needed_pct": "Coverage needed",
     "open_interest_usd": "Open interest",
     "open_interest_usd_before": "Open interest 24 hours earlier",
-    "read_at": "Rate last read",
+    "read_at": "Time of that reading",
     "settled_at": "Settlement",
     "short_usd": "Shorts liquidated",
     "since": "Last reading before the gap",
     "slope_pct": "Slope, 10 years less 3 months",
     "spread_pct": "Difference",
+    "times_in_7_days": "Occurrences in 7 days",
     "until": "First reading after the gap",
     "us10y_pct": "10-year yield",
     "us3m_pct": "3-month yield",
@@ -112,7 +114,7 @@ def _number(name: str, value: float) -> str:
     if "price" in name:
         return price(value)
     if name == "percentile":
-        return f"{value:.1f}"
+        return f"{floor(10 * value) / 10}"  # cut off, as in the sentence
     if name.endswith("_pct"):
         return _PERCENT.get(name, "{:.1f} %".format)(value)
     return f"{value:g} h" if name.endswith("interval_hours") else f"{value:,g}"

@@ -35,7 +35,7 @@ TAGS: Mapping[str, str] = {
     "is past its freshness limit, these endpoints return 502.",
     "venues": "The exchanges, and the same coin at all of them. Free, no key needed.",
     "briefs": "Short analyses of the recorded data. Free, no key needed.",
-    "guides": "The catalog of paid guides, or a sample. Reading it is free; the guides are paid.",
+    "guides": "The catalog of paid guides, or a sample catalog. Reading the catalog is free.",
     "signals": "Regime signals. Free; a personal key raises the limit.",
     KEYS: "Personal keys for signals, sent by e-mail.",
     "status": "Health of the feed and the API.",

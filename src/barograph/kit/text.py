@@ -20,7 +20,6 @@ def one_line(name: str, text: str, longest: int) -> str:
 LETTERS = ("k", "M", "B", "T")
 THOUSAND = 1_000
 HUNDRED = 100
-ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 
 
 def usd(amount: float) -> str:
@@ -35,19 +34,13 @@ def usd(amount: float) -> str:
 
 
 def coverage(percent: float) -> str:
-    """How much of a time was covered, such as `99.9 %`; cut off, because 99.97 is not complete."""
+    """The covered share of a period, such as `99.9 %`; cut off, because 99.97 is not complete."""
     return f"{floor(10 * percent) / 10:g} %"
 
 
 def rate(percent: float) -> str:
     """A funding rate: always signed, because the sign says who pays whom."""
     return f"{percent:+z.4f} %"
-
-
-def ordinal(number: int) -> str:
-    """A position, such as `1st`, `12th` or `93rd`."""
-    is_teen = number % HUNDRED in {11, 12, 13}
-    return f"{number}{'th' if is_teen else ENDINGS.get(number % 10, 'th')}"
 
 
 def percentile(rank: float, count: int, of: str = "hours") -> str:

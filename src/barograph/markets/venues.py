@@ -54,7 +54,7 @@ VENUES: Final[Mapping[str, Venue]] = {
             "Bybit v5 public market data (USDT perpetuals)",
             liquidations="all",
             liquidation_price="bankruptcy",
-            open_interest="one side; the venue also publishes both",
+            open_interest="one side (it also publishes both)",
         ),
         Venue(
             HYPERLIQUID,

@@ -80,9 +80,10 @@ VOLATILITY = Bands(("calm", "normal", "turbulent"), (20, 80), middle=1, margin=5
 def btc_funding_regime(evidence: MarketEvidence, _previous: str | None) -> SignalResult:
     """The regime of the BTC perpetual's funding rate, converted to eight hours.
 
-    short-crowded at -0.03 % or less, short-leaning below -0.005 %, long-leaning from +0.015 %,
-    long-crowded from +0.03 %, neutral in between. On the way back towards neutral, the rate must
-    pass the edge by 0.0025 %. A new label must hold for 15 minutes before it takes effect.
+    The regime is short-crowded at -0.03 % or less, short-leaning below -0.005 %, long-leaning from
+    +0.015 %, long-crowded from +0.03 %, neutral in between. On the way back towards neutral, the
+    rate must pass the edge by 0.0025 %. A new label must hold for 15 minutes before it takes
+    effect.
     """
     regime = evidence.regime
     if regime.funding_8h_pct is None:
@@ -114,10 +115,10 @@ def funding_breadth(evidence: MarketEvidence, previous: str | None) -> SignalRes
 def liquidation_pressure(evidence: MarketEvidence, previous: str | None) -> SignalResult:
     """Liquidations in the last 60 minutes, compared with every recorded hour of the last 30 days.
 
-    The label follows the percentile of their USD total among all hours that we covered: quiet up to
-    the 20th, elevated from the 90th, extreme from the 99th, normal in between. On the way back
-    towards normal, the percentile must pass the edge by more than 2 points. Unknown if we covered
-    too little of the last hour, or have less than seven days of hourly data.
+    The label follows the percentile of the liquidations' USD total among all hours that we covered:
+    quiet up to the 20th, elevated from the 90th, extreme from the 99th, normal in between. On the
+    way back towards normal, the percentile must pass the edge by more than 2 points. The signal is
+    unknown if we covered too little of the last hour, or have less than seven days of hourly data.
     """
     known = evidence.trailing.liquidation_totals(evidence.min_watched_pct)
     if evidence.lacks_liquidations:
@@ -135,10 +136,11 @@ def liquidation_pressure(evidence: MarketEvidence, previous: str | None) -> Sign
 def btc_long_accounts(evidence: MarketEvidence, previous: str | None) -> SignalResult:
     """The share of accounts that are long BTC, compared with its hourly values of the last 30 days.
 
-    The label follows its percentile among those values: long-extreme from the 95th, short-extreme
-    up to the 5th, typical in between. On the way back towards typical, the percentile must pass the
-    edge by more than 3 points. The share counts accounts, not money. Unknown without a fresh value,
-    or with less than fourteen days of hourly data.
+    The label follows the percentile of the share among its hourly values of the last 30 days:
+    long-extreme from the 95th, short-extreme up to the 5th, typical in between. On the way back
+    towards typical, the percentile must pass the edge by more than 3 points. The share counts
+    accounts, not money. The signal is unknown without a fresh value, or with less than fourteen
+    days of hourly data.
     """
     if evidence.lacks_long_accounts:
         return NOT_AT_THIS_VENUE
@@ -159,9 +161,9 @@ def btc_long_accounts(evidence: MarketEvidence, previous: str | None) -> SignalR
 def btc_open_interest_trend(evidence: MarketEvidence, previous: str | None) -> SignalResult:
     """The 24-hour change in BTC open interest, measured in coins so that the price has no effect.
 
-    rising from +5 %, falling from -5 %, flat in between. On the way back towards flat, the change
-    must pass the edge by more than 1 point. The reference is the full hour nearest to 24 hours ago;
-    unknown without it.
+    The trend is rising from +5 %, falling from -5 %, flat in between. On the way back towards flat,
+    the change must pass the edge by more than 1 point. The reference is the full hour nearest to 24
+    hours ago. The signal is unknown without it.
     """
     before = evidence.trailing.hour_at("BTC", evidence.reading.as_of - DAY)
     change = coins_change_pct(before, evidence.majors.get("BTC"))
@@ -174,11 +176,11 @@ def btc_open_interest_trend(evidence: MarketEvidence, previous: str | None) -> S
 def btc_realised_volatility(evidence: MarketEvidence, previous: str | None) -> SignalResult:
     """The 24-hour volatility of BTC's hourly returns, compared with its values of the last 30 days.
 
-    It is annualised without subtracting the mean. The label follows its percentile among the values
-    computed for each recorded hour: calm up to the 20th, turbulent from the 80th, normal in
-    between. On the way back towards normal, the percentile must pass the edge by more than 5
-    points. Unknown if an hour of the last day is missing, or with less than fourteen days of hourly
-    data.
+    The volatility is annualised without subtracting the mean. The label follows its percentile
+    among the values computed for each recorded hour: calm up to the 20th, turbulent from the 80th,
+    normal in between. On the way back towards normal, the percentile must pass the edge by more
+    than 5 points. The signal is unknown if an hour of the last day is missing, or with less than
+    fourteen days of hourly data.
     """
     hours = evidence.trailing.hours("BTC", since=evidence.reading.as_of - 2 * HOUR)
     known = evidence.trailing.volatility("BTC")
@@ -199,8 +201,8 @@ def cross_venue_funding(evidence: MarketEvidence, previous: str | None) -> Signa
     The value is the highest rate less the lowest, each converted to eight hours. The label follows
     its percentile among the recorded hours of the same venues: narrow up to the 10th, wide from the
     90th, typical in between. On the way back towards typical, the percentile must pass the edge by
-    more than 3 points. Unknown if fewer than two venues have a fresh rate, or with less than
-    fourteen days of hourly data of all of them.
+    more than 3 points. The signal is unknown if fewer than two venues have a fresh rate, or with
+    less than fourteen days of hourly data of all of them.
     """
     if evidence.spreads is None:
         return NOT_KNOWN._replace(basis="It compares venues, and this instance reads only one.")
@@ -211,8 +213,9 @@ def cross_venue_funding(evidence: MarketEvidence, previous: str | None) -> Signa
     if count < FORTNIGHT_OF_HOURS:
         return _too_few(spread.hours, FORTNIGHT_OF_HOURS, "hours of the same venues")
     low, high = (VENUES[each].title for each in spread.ends)
-    which = f"{high} above {low}" if spread.spread_pct > 0 else "no difference"
-    value = f"{spread.spread_pct:.4f} % per 8 h, {which}, {percentile(spread.rank, count)}"
+    which = f"{spread.spread_pct:.4f} % per 8 h, {high} above {low}"
+    what = which if spread.spread_pct > 0 else "no difference between venues"
+    value = f"{what}, {percentile(spread.rank, count)}"
     return SignalResult(SPREAD.label(spread.rank, previous), value, backfill_basis(spread.hours))
 
 
@@ -227,11 +230,11 @@ _flow_regime = lru_cache(maxsize=1)(flow_regime)
 def btc_etf_flow(evidence: MacroEvidence) -> SignalResult:
     """Net flow into the covered BTC ETFs over five days, in percent of their assets.
 
-    accumulation from +0.5 % with inflows on four of the five days, distribution from -0.5 % with
-    outflows on four of them, mixed otherwise. Both labels last until the flow is back within
-    0.25 % of zero. The value names the newest day and the funds that count. Unknown with less than
-    20 days of figures, if a flow of the five days is missing, or if the newest day is more than two
-    US business days old.
+    The label is accumulation from +0.5 % with inflows on four of the five days, distribution from
+    -0.5 % with outflows on four of them, mixed otherwise. The first two last until the flow is back
+    within 0.25 % of zero. The value names the newest day and the funds that count. The signal is
+    unknown with less than 20 days of figures, if a flow of the five days is missing, or if the
+    newest day is more than two US business days old.
     """
     week = flow_week(evidence)
     if week is None:
@@ -247,10 +250,11 @@ def btc_etf_flow(evidence: MacroEvidence) -> SignalResult:
 def us_rates(evidence: MacroEvidence) -> SignalResult:
     """How the 10-year US Treasury par yield and the slope of the curve moved over 20 days of data.
 
-    The slope is the 10-year yield less the 3-month yield. bear if the 10-year yield rose by 5 basis
-    points or more, bull if it fell by as much; steepening and flattening likewise for the slope;
-    consolidation if neither moved that far. The value names the newest day. Unknown with less than
-    21 days of both yields, or if that day is more than two US business days old.
+    The slope is the 10-year yield less the 3-month yield. The label is bear if the 10-year yield
+    rose by 5 basis points or more, bull if it fell by as much; steepening and flattening likewise
+    for the slope; consolidation if neither moved that far. The value names the newest day. The
+    signal is unknown with less than 21 days of both yields, or if that day is more than two US
+    business days old.
     """
     now = yield_curve(evidence)
     if now is None:

@@ -35,6 +35,9 @@ class SignalsReader:
         }
         """The source of each signal's data, by its key."""
 
+        all_venues = (source_of(each, settings.exchange_source) for each in settings.venue_names)
+        self.sources["cross-venue-funding"] = "; ".join(all_venues)
+
         self._rendered: tuple[Signals | None, Document] | None = None
 
     def fresh(self, board: Board, now: int) -> Signals | None:

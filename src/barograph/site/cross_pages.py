@@ -34,7 +34,7 @@ COMPARABLE: tuple[State, ...] = ("ok", "disputed")
 """The states of an entry whose funding is that of the coin."""
 
 SAME_RATE = 0.00005
-"""A spread below this, in percent, is none."""
+"""Smaller spreads, in percent, are shown as “none”."""
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ class CoinFacts(NamedTuple):
             if row.entry.state != "ok"
         }
         for each in self.coin.open_interest_missing:
-            found.setdefault(each.venue, ("no total", each.reason))
+            found.setdefault(each.venue, ("not in the total", each.reason))
         return {f"{VENUES[name].title} ({kind})": why or "" for name, (kind, why) in found.items()}
 
 

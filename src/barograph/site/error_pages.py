@@ -26,7 +26,7 @@ _TEXTS = {
     408: "The form did not arrive in time. Send it again.",
     413: "The form is too long. Shorten it and send it again.",
     414: "This address is too long. Shorten the part after the question mark.",
-    429: "Your network requested more uncached pages than we render for one address per minute. "
+    429: "Too many page requests came from your IP address in the last minute. "
     "Wait a moment, then try again.",
     500: "Something went wrong on our side. We logged the error; try again later.",
     503: "We can't show this page right now. Try again in a few seconds. The status page says what "

@@ -71,8 +71,9 @@ class DayFacts(NamedTuple):
         published = _PUBLISHED[self.venue.liquidations].format(self.venue.title)
         if self.unwatched:
             published += f", except those of {_contracts(self.unwatched)}"
-        covered = f"we covered {coverage(self.day.watched_pct)} of the time"
-        return f"{bound}: {published}, and {covered}.{self._missing}"
+        but = "and we covered" if self.day.watched_pct >= ALL else "but we covered only"
+        covered = f"{but} {coverage(self.day.watched_pct)} of the time"
+        return f"{bound}: {published}, {covered}.{self._missing}"
 
     @property
     def _missing(self) -> str:

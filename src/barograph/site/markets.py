@@ -88,7 +88,7 @@ def market_page_routes(site: Site, charts: ChartReader) -> PageRouter:
             return await unknown_name(
                 *(site, request, "market_not_found.html", symbol),
                 here=MARKETS_PATH,
-                source=last.source,
+                venue=VENUES[last.venue].title,
                 left_out=left_out_text(last),
                 is_symbol=normalized(symbol) is not None,
                 max_symbol=MAX_LENGTH,

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from barograph.entitlements.refusals import FEED_PATH, PRICING_PATH, RESERVE_PRICE_USD
 from barograph.feed.endpoints import FEED_NOW_PATH
 from barograph.material_change.endpoints import MATERIAL_CHANGE_PATH
+from barograph.site.record_pages import TITLES
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import Site
 from barograph.site.templating import Terms
@@ -33,9 +34,9 @@ def sample_stance() -> SampleStance:
 
 LEVELS = {
     "fundingRatePct8h": ("BTC funding per 8 h, as settled", "{:+.4f} %"),
-    "score": ("Score: its rank among the last 90 settlements", "{:.1f} of 100"),
-    "score24hAgo": ("Score 24 hours before", "{:.1f} of 100"),
-    "delta24h": ("Change of the score", "{:+.1f}"),
+    "score": ("Score: percentile among the last 90 settlements", "{:.1f} of 100"),
+    "score24hAgo": ("Score 24 hours earlier", "{:.1f} of 100"),
+    "delta24h": ("Change in score", "{:+.1f}"),
 }
 """Each level of the sample with its unit."""
 
@@ -57,6 +58,7 @@ def pricing_routes(site: Site, terms: Terms) -> PageRouter:
             material_change_path=MATERIAL_CHANGE_PATH,
             sample=sample_stance(),
             levels=LEVELS,
+            titles=TITLES,
         )
         return Page(body)
 

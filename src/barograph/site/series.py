@@ -104,7 +104,7 @@ class ChartReader:
 
 
 def _end(days: int, moment: int | None) -> float:
-    """Where a chart ends if the time has come: half of its days after the moment."""
+    """The end of a chart: half of its days after the moment, or now if that is earlier."""
     return inf if moment is None else moment + days * DAY // 2
 
 

@@ -32,8 +32,8 @@ from barograph.site.templating import date_and_time
 _PRICES: Mapping[PriceKind, str] = {"last": "last trade", "mark": "mark price"}
 NOTES: Mapping[Measure, str] = {
     "funding": (
-        "Percent per 8 hours; if positive, longs pay shorts. The lines are the edges of the BTC "
-        f"regime: {', '.join(f'{each:+g}' for each in EDGES_PCT)} %."
+        "Percent per 8 hours; if positive, longs pay shorts. The horizontal lines are the "
+        f"edges of the BTC regime: {', '.join(f'{each:+g}' for each in EDGES_PCT)} %."
     ),
     "open-interest": (
         "Value of all open positions in USD, one-sided: each long and its short count once."
@@ -176,7 +176,7 @@ def days_text(days: int) -> str:
 def _moment_note(time: Timeline) -> str:
     if time.moment is None:
         return ""
-    return f" The line marks {date_and_time(time.moment)}, the end of the measured time."
+    return f" The vertical line marks {date_and_time(time.moment)}, the end of the measured period."
 
 
 def _data_of_span(

@@ -123,7 +123,9 @@ def headline(status: ServiceStatus) -> str:
         return " ".join(said)
     if not failing:
         starting = sum(each.condition == "warming_up" for each in parts)
-        return f"All components are working{f'; {starting} warming up' if starting else ''}."
+        if not starting:
+            return "All components are working."
+        return f"No component is failing; {starting} {'is' if starting == 1 else 'are'} warming up."
     more = f" and {len(failing) - _NAMED} more" if len(failing) > _NAMED else ""
     return f"Affected: {', '.join(each.title for each in failing[:_NAMED])}{more}."
 
@@ -238,7 +240,9 @@ def _uptime(counts: Sequence[ConditionCount]) -> str:
     ok = sum(each.ok for each in counts)
     if recorded * MINUTE < HOUR:  # too little for a percentage
         return f"ok in {ok} of {_plural(recorded, 'recorded minute')}"
-    return f"ok for {coverage(100 * ok / recorded)} of {duration_text(recorded * MINUTE)} recorded"
+    return (
+        f"ok for {coverage(100 * ok / recorded)} of the {duration_text(recorded * MINUTE)} recorded"
+    )
 
 
 def _plural(count: int, noun: str) -> str:

@@ -11,7 +11,7 @@ from barograph.markets.symbols import MAX_LENGTH
 Row = TypeVar("Row")
 Order = Literal["asc", "desc"]
 SYMBOL = "symbol"
-"""The name to sort by that is no number."""
+"""The only sort key that is text."""
 
 _SEPARATORS = re.compile(r"[\s/_-]")
 
@@ -82,7 +82,8 @@ class TableQuery:
     def finds(self, name: str, full_names: Iterable[str]) -> bool:
         """Whether the search is a part of the name, or the start of a full name.
 
-        `BTC/USDT` and `bitcoin cash` mean names without separators. Full names end alike.
+        `BTC/USDT` and `bitcoin cash` mean names without separators. Only the start of a full name
+        counts, because all end in the same quote currency.
         """
         wanted = _SEPARATORS.sub("", self.search).upper()
         return wanted in name.upper() or any(each.startswith(wanted) for each in full_names)

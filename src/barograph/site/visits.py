@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from barograph.briefs.records import in_words
 from barograph.events.records import Event
 from barograph.site.record_pages import TITLES as STANCES
 
@@ -26,7 +27,7 @@ EVENT_TEXTS: Mapping[str, tuple[str, str, str]] = {
     "brief.published": ("Brief: {headline}", "Category: {category}.", "/briefs/{slug}"),
     "brief.updated": (
         "Brief updated: {headline}",
-        "Category: {category}. Text {version} of this brief.",
+        "Category: {category}. Version {version} of this brief.",
         "/briefs/{slug}",
     ),
     "contract.listed": (
@@ -76,6 +77,7 @@ def event_text(event: Event) -> EventText:
     names = ("venue", "previous") if event.type == "venue.switched" else ("venue",)
     known |= {name: known[name].capitalize() for name in names if name in known}
     kind = known.get("kind", "unknown")
+    known["category"] = in_words(known.get("category", "unknown"))
     members = defaultdict(lambda: "unknown", known, stance=STANCES.get(kind, kind))
     words = EVENT_TEXTS.get(event.type, (event.type, "", ""))
     title, detail, path = (each.format_map(members) for each in words)

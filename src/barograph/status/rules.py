@@ -431,15 +431,19 @@ def _macro(inputs: StatusInputs) -> Check:
     if not sources:
         return _check(name, "not_configured", "no source is configured")
     failing = [
-        f"{source} {health.failure} since {iso_timestamp(health.failing_since)}"
+        f"{_source_title(source)} {health.failure} since {iso_timestamp(health.failing_since)}"
         for source, health in sources
         if health.failure is not None and health.failing_since is not None
     ]
     if failing:
         return _check(name, "degraded", "; ".join(failing))
-    return _check(
-        name, "ok", ", ".join(f"{source} {_reach(each.newest_day)}" for source, each in sources)
-    )
+    read = (f"{_source_title(source)} {_reach(each.newest_day)}" for source, each in sources)
+    return _check(name, "ok", ", ".join(read))
+
+
+def _source_title(source: str) -> str:
+    titles = {"treasury": "Treasury", "etf-operator": "the operator's ETF file"}
+    return titles.get(source, source.removeprefix("etf-").upper())
 
 
 def _reach(newest_day: str | None) -> str:

@@ -250,7 +250,8 @@ export async function check(pasted, log, addStep, onProgress) {
   const member = list.endsWith("/events") ? "event_digest" : "history_digest";
   const found = await publishedRoot(log.folder + list, member, size, (read) => onProgress(read, size));
   if (found.read < size) {
-    const text = `The checkpoint covers ${number(size)} entries. If it is only seconds old, try again. Otherwise entries were removed from the record.`;
+    const or = signed === null ? ", or the checkpoint was changed" : "";
+    const text = `The checkpoint covers ${number(size)} entries. If it is only seconds old, try again. Otherwise entries were removed from the record${or}.`;
     return mismatch(`DOES NOT match: the list ends at ${number(found.read)}.`, text, signed);
   }
   const same = isSame(found.root, checkpoint.root);
@@ -286,13 +287,14 @@ function matches(size, count, signed) {
 }
 
 const CHANGED = "DOES NOT match: the record was changed.";
+const UNSURE = "DOES NOT match: the record or your checkpoint was changed.";
 
 function mismatch(head, text, signed) {
-  const blame =
+  const [said, blame] =
     signed === null
-      ? "But we could not check the signature in this browser, so your copy of the checkpoint may be the part that was changed."
-      : "Keep the checkpoint: its signature proves this to anyone.";
-  return { condition: "down", head, text: `${text} ${blame}` };
+      ? [UNSURE, "We could not check the signature in this browser, so we don't know which."]
+      : [head, "Keep the checkpoint: its signature proves this to anyone."];
+  return { condition: "down", head: said, text: `${text} ${blame}` };
 }
 
 function failure(error) {
