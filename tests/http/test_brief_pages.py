@@ -219,7 +219,7 @@ def test_a_chart_shows_the_venue_of_its_brief_whichever_is_in_use(
     for name in ("bybit", "hyperliquid"):
         work = partial(record_rows, venue=name, readings=rows)
         asyncio.run(site.service.database.write(work))
-    site.service.clock.pass_seconds(60)
+    site.service.clock.pass_seconds(660)  # what was read is kept for ten minutes
     asyncio.run(site.service.database.write(lambda tx: publish(tx, published)))
     found = links()
     site.close()
