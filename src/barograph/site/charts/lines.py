@@ -41,7 +41,7 @@ NAME_HEIGHT = 13
 THINNEST_NAMED = 9
 """The least height of a band that has its name; tails of letters may reach out of it."""
 
-NAME_STEP = 44
+NAME_STEP = 22
 """How far apart the places are where a name may begin."""
 
 PRICE_DECIMALS = 10
@@ -117,8 +117,8 @@ def line_chart(
         path("line", trace(_places(axes, _measured(points)))),
         *_draw_backfilled(axes, points),
         _last_dot(axes, points),
-        *_band_names(axes, bands, points),
         draw_events(time, PLOT, axes.x),
+        *_band_names(axes, bands, points),
     )
 
 
@@ -262,7 +262,7 @@ def _band_names(axes: Axes, bands: Sequence[Band], points: Sequence[Point]) -> I
         spot = next((each for each in spots if _is_free(each, places, named)), None)
         if spot is not None:
             named.append(spot)
-            yield text(spot.left + 4, spot.bottom - 3, band.label, "band-name")
+            yield text(spot.right - 4, spot.bottom - 3, band.label, "band-name", "end")
 
 
 def _is_free(spot: Box, places: Sequence[Place], named: Sequence[Box]) -> bool:
@@ -274,8 +274,8 @@ def _is_free(spot: Box, places: Sequence[Place], named: Sequence[Box]) -> bool:
 
 
 def _spots(room: Box, width: float) -> Iterator[Box]:
-    """Where a name may be, from left to right."""
-    lefts = range(round(room.left), round(room.right - width), NAME_STEP)
+    """Where a name may be, from right to left."""
+    lefts = range(int(room.right - width), round(room.left), -NAME_STEP)
     for left in lefts if room.height >= THINNEST_NAMED else ():
         for top in (room.top, max(room.top, room.bottom - NAME_HEIGHT)):
             yield Box(left, top, left + width, top + NAME_HEIGHT)
