@@ -206,24 +206,21 @@ def test_a_chart_shows_the_venue_of_its_brief_whichever_is_in_use(
     in_use, other = PERPETUALS, PERPETUALS.of("bybit")
     published = [Publication.of(*each) for each in zip((in_use, other), readings, strict=True)]
     asyncio.run(site.service.database.write(lambda tx: publish(tx, published)))
-    brief = FOUND._replace(rule="funding-flip", coins=("BTC",), source=source)
-    site.service.keep_briefs(brief)
-
-    def links() -> list[str]:
-        page = site.look(f"/briefs/{FOUND.slug}")
-        return [each for each in page.targets if "/series/" in each]
-
-    assert not links(), "nothing is recorded of that time"
-    hour = brief.window_end // HOUR * HOUR - HOUR
-    rows = [ReadingRow("hour", "BTCUSDT", hour, 60_000.0, 0.02, 8, 4e9, None)]
+    rows = [ReadingRow("hour", "BTCUSDT", START // HOUR * HOUR, 60_000.0, 0.02, 8, 4e9, None)]
     for name in ("bybit", "hyperliquid"):
         work = partial(record_rows, venue=name, readings=rows)
         asyncio.run(site.service.database.write(work))
-    site.service.clock.pass_seconds(660)  # what was read is kept for ten minutes
-    asyncio.run(site.service.database.write(lambda tx: publish(tx, published)))
-    found = links()
+    brief = FOUND._replace(rule="funding-flip", coins=("BTC",), source=source)
+    old = brief._replace(slug="2026-09-01-funding", window_end=START - 40 * DAY)
+    site.service.keep_briefs(old, brief)
+
+    found, nothing = (
+        [each for each in site.look(f"/briefs/{slug}").targets if "/series/" in each]
+        for slug in (brief.slug, old.slug)
+    )
     site.close()
 
+    assert not nothing, "hours of that time are not recorded"
     assert len(found) == (0 if venue is None else 2)
     assert all(f"funding?venue={venue}&symbol=BTC&" in each for each in found)
 
