@@ -168,11 +168,11 @@ def test_a_week_is_given_when_nothing_is_said(recorded: Service) -> None:
         assert answer.body == recorded.ask(f"{path}?days=7").body
 
 
-def test_the_full_name_of_a_contract_means_the_same(recorded: Service) -> None:
-    by_name = recorded.ask("/data/1000PEPEUSDT/price.json").json()
-    by_base = recorded.ask("/data/1000PEPE/price.json").json()
-    assert by_name["symbol"] == "1000PEPEUSDT"
-    assert by_name["points"] == by_base["points"]
+@pytest.mark.parametrize("name", ["1000PEPEUSDT", "PEPE", "pepe"])
+def test_every_name_of_a_contract_means_the_same(recorded: Service, name: str) -> None:
+    by_name = recorded.ask(f"/data/{name}/price.json").json()
+    assert by_name["symbol"] == "1000PEPE"
+    assert by_name == recorded.ask("/data/1000PEPE/price.json").json()
 
 
 def test_days_that_are_not_offered_are_refused_with_the_list(recorded: Service) -> None:

@@ -43,6 +43,15 @@ def test_an_exact_symbol_wins_over_a_multiplier_contract_and_a_name() -> None:
     assert [find_contract(index, each.base) for each in exact] == exact
 
 
+def test_a_thousand_coins_have_two_names() -> None:
+    thousand = changed(PEPE, contract="kPEPE", base="kPEPE", coin="PEPE", multiplier=1000)
+    kava = changed(BTC, contract="KAVA", base="KAVA")
+    index = index_of(reading(contracts=(thousand, kava)))
+
+    assert [find_contract(index, each) for each in ("1000PEPE", "pepe")] == [thousand] * 2
+    assert find_contract(index, "1000AVA") is None
+
+
 def test_every_name_leads_to_the_contract_that_lists_it() -> None:
     for name, symbol in NAMES.items():
         listed = changed(PEPE, contract=f"1000{symbol}USDT", base=f"1000{symbol}")

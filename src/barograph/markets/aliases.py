@@ -38,6 +38,8 @@ def find_contract(index: ContractIndex, text: str) -> Perpetual | None:
     """
     name = text.upper() if text.isascii() else text  # upper() makes ASCII of some others
     found = _by_symbol(index, name)
+    if found is None and name[:4] == "1000" and _is_thousand(index, name[4:]):
+        found = index[f"K{name[4:]}"]
     if found is None:
         letters = "".join(each for each in name if each.isalnum())
         found = _by_symbol(index, NAMES.get(letters, ""))
@@ -82,10 +84,15 @@ def _by_symbol(index: ContractIndex, name: str) -> Perpetual | None:
         return None
     texts = [*(each + name for each in _MULTIPLIERS), f"{name}1000"]
     found = [index[text] for text in texts if text in index]
-    thousand = index.get(f"K{name}")
-    if thousand is not None and thousand.coin == name:  # `kPEPE` at Hyperliquid, but not KAVA
-        found.append(thousand)
+    if _is_thousand(index, name):
+        found.append(index[f"K{name}"])
     return max(found, key=lambda each: each.open_interest_usd or 0.0, default=None)
+
+
+def _is_thousand(index: ContractIndex, coin: str) -> bool:
+    """Whether there is a contract such as `kPEPE` at Hyperliquid, but not KAVA for AVA."""
+    found = index.get(f"K{coin}")
+    return found is not None and found.coin == coin
 
 
 _NAMES_BY_SYMBOL: dict[str, list[str]] = defaultdict(list)

@@ -14,7 +14,6 @@ from barograph.badges.documents import SVG
 from barograph.errors import NotFound, TemporarilyUnavailable, UpstreamUnavailable
 from barograph.kit.documents import CORS, NO_STORE, NOSNIFF, Document, Headers
 from barograph.limits.rendered_reads import RenderedReads
-from barograph.markets.symbols import symbol_of
 from barograph.site.charts.image import ImageText, image, image_style
 from barograph.site.charts.lines import empty_chart
 from barograph.site.paths import CHART_FOLDER
@@ -55,10 +54,8 @@ def chart_image_routes(site: Site, charts: ChartReader, source: str) -> PageRout
     @router.get(f"{CHART_FOLDER}{{symbol}}/{{measure}}.svg")
     @_always_drawn
     async def read_measure(request: Request, **_: str) -> Response:
-        symbol, measure, days = asked_series(request)
-        name, read = listed_contract(site, symbol)
-        contracts = site.markets.contracts(site.board) or {}
-        symbol = symbol_of(contracts, contracts[symbol]) or symbol
+        asked, measure, days = asked_series(request)
+        name, symbol, read = listed_contract(site, asked)
         key = (name, symbol, measure, days)
         return await respond(
             request, key, lambda: charts.measure(name, symbol, measure, days), read

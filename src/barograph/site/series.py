@@ -16,10 +16,11 @@ from barograph.kit.http import ApiRouter
 from barograph.kit.timestamps import DAY
 from barograph.kit.wire import Schema, WireModel, operation, parameter
 from barograph.limits.rendered_reads import RenderedReads
+from barograph.markets.aliases import find_contract
 from barograph.markets.records import ContractName
 from barograph.markets.samples import DAYS, DEFAULT_DAYS, MEASURES, Measure
 from barograph.markets.series import SeriesReader
-from barograph.markets.symbols import PATTERN, RULE, normalized
+from barograph.markets.symbols import PATTERN, RULE, normalized, symbol_of
 from barograph.site.chart_events import RecordedEvents, recorded_events
 from barograph.site.charts.events import timeline
 from barograph.site.paths import DATA_FOLDER
@@ -115,8 +116,8 @@ def series_routes(site: Site, source: str) -> ApiRouter:
     reader = site.series
 
     async def answer(request: Request, form: Form) -> Response:
-        symbol, measure, days = asked_series(request)
-        name, read_from = listed_contract(site, symbol)
+        asked, measure, days = asked_series(request)
+        name, symbol, read_from = listed_contract(site, asked)
 
         async def document() -> Document:
             series = await reader.reading(name, measure, days)
@@ -170,8 +171,8 @@ def asked_series(request: Request) -> tuple[str, Measure, int]:
     return symbol, measure, days_from_query(request.query_params)
 
 
-def listed_contract(site: Site, symbol: str) -> tuple[ContractName, str]:
-    """A contract of the venue in use, as in the charts, and the source of its data.
+def listed_contract(site: Site, text: str) -> tuple[ContractName, str, str]:
+    """A contract of the venue in use, as in the charts, its symbol, and the source of its data.
 
     Raises:
         UpstreamUnavailable: no contract is known yet.
@@ -181,9 +182,11 @@ def listed_contract(site: Site, symbol: str) -> tuple[ContractName, str]:
     reading, contracts = site.markets.reading(site.board), site.markets.contracts(site.board)
     if reading is None or contracts is None:
         raise UpstreamUnavailable
-    if symbol not in contracts:
-        raise NotFound(f"unknown symbol {symbol}")
-    return ContractName(reading.venue, contracts[symbol].contract), reading.source
+    found = find_contract(contracts, text)
+    if found is None:
+        raise NotFound(f"unknown symbol {text}")
+    symbol = symbol_of(contracts, found) or text
+    return ContractName(reading.venue, found.contract), symbol, reading.source
 
 
 _TABLE: Schema = {
