@@ -65,7 +65,7 @@ class Live(NamedTuple):
         return {each.status_code for each in found if each is not None}
 
     def is_in_use(self, venue: str) -> bool:
-        return self.check("venue").startswith(f"{venue.capitalize()} ")
+        return self.check("venue").startswith(f"{venue} ")
 
     def until(self, status: int) -> None:
         eventually(lambda: self.statuses() == {status}, f"{status} everywhere")

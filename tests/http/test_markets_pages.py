@@ -230,7 +230,7 @@ def test_contracts_that_are_not_crypto_have_no_page_and_are_only_counted(tmp_pat
 
         listed, gone = read(service, LIST), read(service, "/markets/ZS", 404)
 
-    told = "We leave out 183 contracts that are not crypto: 180 stocks, 3 commodities."
+    told = "We leave out 183 contracts that are not crypto: 180 stock, 3 commodity."
     assert f"Source: test venue. {told}" in listed.text
     assert f"or may have delisted it. {told}" in gone.text
 

@@ -300,7 +300,7 @@ def test_contracts_that_are_not_crypto_are_counted_by_class() -> None:
 
     assert told() == ""
     assert told(stock=1) == "We leave out 1 contract that is not crypto: 1 stock."
-    many = "We leave out 1,204 contracts that are not crypto: 1,180 stocks, 12 ETFs, 12 forex."
+    many = "We leave out 1,204 contracts that are not crypto: 1,180 stock, 12 ETF, 12 forex."
     assert told(forex=12, stock=1_180, ETF=12) == many
 
 

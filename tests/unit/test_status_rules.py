@@ -191,7 +191,7 @@ def test_a_source_of_figures_that_fails_is_named() -> None:
 
     assert check(status, "daily-figures").status == "degraded"
     since = iso_timestamp(NOW - 60_000)
-    assert check(status, "daily-figures").detail == f"Treasury unreachable since {since}"
+    assert check(status, "daily-figures").detail == f"treasury unreachable since {since}"
     for left, condition in (({"sofr": sources["sofr"]}, "ok"), ({}, "not_configured")):
         assert verdict(WELL._replace(macro=MacroHealth(left)), "daily-figures") == condition
 
@@ -390,8 +390,8 @@ def test_contracts_of_other_classes_or_without_a_topic_are_counted_and_no_failur
 
     assert exchange.status == liquidations.status == "ok"
     assert exchange.detail == (
-        "the last reading succeeded; left out 202 contracts that are not crypto: 180 stocks, "
-        "20 commodities, 2 weather; this version does not know the class weather"
+        "the last reading succeeded; left out 202 contracts that are not crypto: 180 stock, "
+        "20 commodity, 2 weather; this version does not know the class weather"
     )
     assert liquidations.detail.endswith("covered; contracts without a liquidation topic: 2")
 
@@ -485,7 +485,7 @@ def test_source_that_is_read_without_confirmation_for_now_says_until_when() -> N
 def test_a_venue_that_was_in_use_before_the_order_changed_needs_no_reason() -> None:
     found = assess(WELL._replace(in_use=VenueInUse("hyperliquid", NOW)))
     since = iso_timestamp(NOW)
-    assert check(found, "venue").detail == f"Hyperliquid has been in use since {since}"
+    assert check(found, "venue").detail == f"hyperliquid has been in use since {since}"
 
 
 def test_each_dispute_between_venues_is_named_and_degrades_the_service() -> None:

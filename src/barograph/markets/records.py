@@ -134,13 +134,9 @@ class Perpetuals(Struct, frozen=True):
 
 
 def classes_left_out(reading: Perpetuals) -> str:
-    """The classes in `left_out` with their counts, largest first, such as `180 stocks, 12 ETFs`."""
+    """The classes in `left_out` with their counts, largest first, such as `180 stock, 12 ETF`."""
     largest = sorted(reading.left_out.items(), key=lambda each: (-each[1], each[0]))
-    plurals = {"stock": "stocks", "commodity": "commodities", "ETF": "ETFs", "": "unnamed"}
-    return ", ".join(
-        f"{count:,} {plurals.get(word, word) if count > 1 else word or 'unnamed'}"
-        for word, count in largest[:MAX_CLASSES]
-    )
+    return ", ".join(f"{count:,} {word or 'unnamed'}" for word, count in largest[:MAX_CLASSES])
 
 
 def without_open_interest(reading: Perpetuals) -> Perpetuals:

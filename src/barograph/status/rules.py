@@ -25,7 +25,7 @@ from barograph.markets.records import (
     Perpetuals,
     classes_left_out,
 )
-from barograph.markets.venues import VENUES, publishes_liquidations, publishes_long_accounts
+from barograph.markets.venues import publishes_liquidations, publishes_long_accounts
 from barograph.markets.view import UNAVAILABLE, FreshnessLimits, is_fresh
 from barograph.stances.etf import KIND as ETF_STANCE
 from barograph.terms.sources import SELLING, SOURCES, Unconfirmed
@@ -237,9 +237,9 @@ def _venue(inputs: StatusInputs) -> Check:
     """The venue in use, and why it is another one than the primary."""
     in_use, primary = inputs.in_use, inputs.limits.primary
     if in_use is None or in_use.venue == primary:
-        return _check("venue", "ok", f"{VENUES[primary].title} is in use")
-    used = f"{VENUES[in_use.venue].title} has been in use since {iso_timestamp(in_use.since)}"
-    why = "" if in_use.before is None else f" ({VENUES[in_use.before].title}: {in_use.reason})"
+        return _check("venue", "ok", f"{primary} is in use")
+    used = f"{in_use.venue} has been in use since {iso_timestamp(in_use.since)}"
+    why = "" if in_use.before is None else f" ({in_use.before}: {in_use.reason})"
     return _check("venue", "degraded", used + why)
 
 
@@ -431,19 +431,15 @@ def _macro(inputs: StatusInputs) -> Check:
     if not sources:
         return _check(name, "not_configured", "no source is configured")
     failing = [
-        f"{_source_title(source)} {health.failure} since {iso_timestamp(health.failing_since)}"
+        f"{source} {health.failure} since {iso_timestamp(health.failing_since)}"
         for source, health in sources
         if health.failure is not None and health.failing_since is not None
     ]
     if failing:
         return _check(name, "degraded", "; ".join(failing))
-    read = (f"{_source_title(source)} {_reach(each.newest_day)}" for source, each in sources)
-    return _check(name, "ok", ", ".join(read))
-
-
-def _source_title(source: str) -> str:
-    titles = {"treasury": "Treasury", "etf-operator": "the operator's ETF file"}
-    return titles.get(source, source.removeprefix("etf-").upper())
+    return _check(
+        name, "ok", ", ".join(f"{source} {_reach(each.newest_day)}" for source, each in sources)
+    )
 
 
 def _reach(newest_day: str | None) -> str:
