@@ -45,7 +45,7 @@ test-all: environment load-tools ## the slower suites: browsers, generators, con
 	$(MAKE) --no-print-directory test-servers
 
 test-servers: .venv/dev ## the API's tests again, on PostgreSQL and Valkey instead of SQLite
-	$(BIN)/pytest -p no:schemathesis -n 2 --servers $(QUICK) tests/http
+	$(BIN)/pytest -p no:schemathesis -n 2 --dist loadfile --servers $(QUICK) tests/http
 
 test-fast: .venv/dev ## in less than a minute: the unit tests and the list of requirements
 	@+$(MAKE) --no-print-directory --jobs=2 --output-sync=target --keep-going \
