@@ -22,6 +22,7 @@ from barograph.briefs.rules import (
     regime_change,
     volatility_extreme,
 )
+from barograph.briefs.tables import LABELS
 from barograph.kit.json import canonical
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, dated_text, iso_timestamp
 from barograph.markets.evidence import (
@@ -517,6 +518,8 @@ def test_in_a_month_in_which_everything_happens_every_rule_speaks(month: list[Br
 
 def test_every_input_has_a_name_in_words_and_every_time_is_for_people(month: list[Brief]) -> None:
     for brief in month:
+        inputs = set(json.loads(brief.inputs)) - {"source", "as_of"}
+        assert brief.rule == "daily-wrap" or inputs <= set(LABELS)
         names = re.findall(r"^\| ([^|]+) \|", brief.body, re.MULTILINE)
         assert all(name[0].isupper() for name in names)
         assert not re.search(r"_|\b(pct|usd)\b", "\n".join(names))

@@ -20,6 +20,9 @@ LABELS = {
     "before_settled_at": "Previous settlement",
     "before_slope_pct": "Previous slope",
     "coins_change_pct": "Open interest change, in coins",
+    "contract": "Contract",
+    "coverage": "Coverage",
+    "day": "Day",
     "days": "Net flow by day",
     "flow_5d_pct": "Net flow in five days, share of assets",
     "flow_5d_usd": "Net flow in five days",
@@ -27,6 +30,7 @@ LABELS = {
     "funding_interval_hours": "Funding interval",
     "funding_rate_pct": "Rate at the settlement",
     "highest_pct": "Highest of the hours compared",
+    "hours_compared": "Hours compared",
     "kind": "Failure of the exchange",
     "label_after": "Regime after",
     "label_before": "Regime before",
@@ -39,12 +43,15 @@ LABELS = {
     "needed_pct": "Coverage needed",
     "open_interest_usd": "Open interest",
     "open_interest_usd_before": "Open interest 24 hours earlier",
+    "percentile": "Percentile",
     "read_at": "Time of that reading",
+    "reason": "Reason",
     "settled_at": "Settlement",
     "short_usd": "Shorts liquidated",
     "since": "Last reading before the gap",
     "slope_pct": "Slope, 10 years less 3 months",
     "spread_pct": "Difference",
+    "such_hours_in_7_days": "Hours like this in 7 days",
     "times_in_7_days": "Occurrences in 7 days",
     "until": "First reading after the gap",
     "us10y_pct": "10-year yield",
@@ -52,7 +59,7 @@ LABELS = {
     "volatility_pct": "Volatility, annualised",
     "watched_pct": "Coverage of the hour",
 }
-"""Inputs whose own names are not their names in words."""
+"""The names of inputs in words."""
 
 UNKNOWN = "\N{EN DASH}"
 _HUNDREDTHS = "{:z.2f} %".format
