@@ -28,14 +28,14 @@ run: .venv/run ## start the demo: simulated exchange, collector and API on this 
 
 install: .venv/run ## install what a host needs
 
-setup: environment load-tools ## install what tests, lint and benchmarks need
+setup: environment load-tools .venv-witness/ready ## install what tests, lint and benchmarks need
 
 test: environment ## lint, and the tests for the contract and every part of the product
 	@echo "$(AT_ONCE) parts run at once; each is shown when it is finished"
 	@+$(MAKE) --no-print-directory --jobs=$(AT_ONCE) --output-sync=target --keep-going \
 		$(PARTS:%=test-%) lint
 
-test-all: environment load-tools ## the slower suites: browsers, generators, conformance, benchmarks
+test-all: environment load-tools .venv-witness/ready ## the slower suites: browsers, generators, conformance, benchmarks
 	$(BIN)/pytest $(SHARED) -m "thorough and not long" --ignore=tests/e2e/test_cluster.py \
 		--ignore=tests/docs/test_operating_page.py
 	@# Alone, because the page names fixed ports.
@@ -99,7 +99,7 @@ docs: .venv/dev ## regenerate the generated pages in docs/
 	$(BIN)/python docs/generate.py
 
 clean: ## remove everything that was installed or generated here
-	rm -rf .venv .venv-payer .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache artefacts data
+	rm -rf .venv .venv-payer .venv-witness .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache artefacts data
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/run: requirements-demo.txt pyproject.toml client/pyproject.toml
@@ -118,4 +118,11 @@ clean: ## remove everything that was installed or generated here
 .venv-payer/ready: requirements-payer.txt
 	test -x .venv-payer/bin/python || $(PYTHON) -m venv .venv-payer
 	.venv-payer/bin/pip --disable-pip-version-check install --quiet --require-hashes -r $<
+	@touch $@
+
+# The witness says that it needs Python 3.12, but it works on 3.11.
+.venv-witness/ready: requirements-witness.txt
+	test -x .venv-witness/bin/python || $(PYTHON) -m venv .venv-witness
+	.venv-witness/bin/pip --disable-pip-version-check install --quiet --ignore-requires-python \
+		--require-hashes -r $<
 	@touch $@

@@ -4,6 +4,8 @@ ClientError
 ├── Unreachable               no complete response
 ├── InvalidAnswer             the response can't be read
 ├── ReferencesUnusable        the file of references can't be read or written
+├── Contradiction             an audit found that the service contradicts itself or what you kept
+├── NotAudited                an audit could not be finished, which says nothing about the service
 └── Refused                   the service answered with an error
     ├── InvalidRequest        400
     ├── CredentialRefused     401
@@ -31,6 +33,19 @@ class InvalidAnswer(ClientError):
 
 class ReferencesUnusable(ClientError):
     """The file of references can't be read or written."""
+
+
+class Contradiction(ClientError):
+    """The service contradicts itself, its signatures, or what you kept."""
+
+    def __init__(self, message: str, *notes: str) -> None:
+        super().__init__(message)
+        self.notes = notes
+        """The signed checkpoints that show it."""
+
+
+class NotAudited(ClientError):
+    """An audit could not be finished: something is missing or can't be read."""
 
 
 class Refused(ClientError):

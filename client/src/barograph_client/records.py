@@ -296,6 +296,8 @@ class Decision:
 
     label: str
     confidence: str
+    """How complete the data was; not a probability, never scored."""
+
     rationale: str
     by: str
 
@@ -711,6 +713,12 @@ class LogEvent:
     kind: Text = UNSET
     sequence: Integer = UNSET
     history_digest: Text = UNSET
+    text_sha256: Text = UNSET
+    day: Text = UNSET
+    rows: Integer = UNSET
+    sha256: Text = UNSET
+    after_days: Integer = UNSET
+    removed: Text = UNSET
 
 
 @record

@@ -1,0 +1,223 @@
+"""The command `barograph-audit`, which is also `barograph audit` of the service."""
+
+import asyncio
+import json
+import sys
+import traceback
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import httpx2
+
+from barograph_client.audit.logs import AuditedLog, audit_logs
+from barograph_client.audit.notes import LOG_KEY, parse_key, parse_policy
+from barograph_client.audit.stance import ProvenStance, check_stance
+from barograph_client.audit.trust import Trusted, read_kept, readable
+from barograph_client.clients import AsyncBarograph
+from barograph_client.decode import to_builtins
+from barograph_client.errors import ClientError, Contradiction, NotAudited
+from barograph_client.reads import Patience
+
+FINE, CONTRADICTION, NOT_FINISHED, INTERRUPTED = 0, 1, 2, 130
+PATIENCE = Patience(tries=10, seconds=300)
+DESCRIPTION = """\
+Check everything that a service has logged, from outside: its signatures, every
+entry and every tile of each log, the lists, and the text of every event.
+Without --key or --kept, the command trusts the key that the service shows today.
+
+exit codes:
+  0  no contradiction found
+  1  a contradiction, which the message names
+  2  the command line is wrong, or the audit could not be finished: this says
+     nothing about the service
+"""
+EXAMPLES = """\
+examples:
+  {prog} https://barograph.example --save kept.json
+  {prog} https://barograph.example --kept kept.json --save kept.json
+  {prog} https://barograph.example --log rates-desk --policy policy.txt --json
+  {prog} --stance stance.json --proof stance.tlog-proof --key VKEY
+"""
+NOT_PROVEN = (
+    "This does not prove that a stance was right, or that others see the same logs. Keep the "
+    "checkpoints with --save, and compare them with someone else's. See {url}/record#trust"
+)
+
+
+def main(
+    arguments: Sequence[str] | None = None,
+    prog: str = "barograph-audit",
+    transport: httpx2.AsyncBaseTransport | None = None,
+) -> int:
+    """Run the command and return its exit code."""
+    options = _parse(arguments, prog)
+    try:
+        return _show(options, *_outcome(options, transport))
+    except (KeyboardInterrupt, BrokenPipeError):
+        return INTERRUPTED
+    except Exception:  # noqa: BLE001 - Python would exit with 1, as for a contradiction
+        traceback.print_exc()
+        return NOT_FINISHED
+
+
+def _outcome(
+    options: Namespace, transport: httpx2.AsyncBaseTransport | None
+) -> tuple[int, dict[str, Any]]:
+    started, found = monotonic(), dict[str, Any]()
+    try:
+        found = _run(options, transport)
+        code, verdict = FINE, "no contradiction found"
+    except Contradiction as error:
+        found = {"message": str(error), "checkpoints": error.notes}
+        code, verdict = CONTRADICTION, "contradiction"
+    except ClientError as error:
+        found = {"message": str(error)}
+        code, verdict = NOT_FINISHED, "not finished"
+    finally:
+        _show_progress("", 0)
+    return code, {"verdict": verdict, **found, "seconds": round(monotonic() - started, 1)}
+
+
+def _show(options: Namespace, code: int, outcome: dict[str, Any]) -> int:
+    if options.json:
+        print(json.dumps(to_builtins(outcome), ensure_ascii=False))  # noqa: T201
+    else:
+        for line in _lines(outcome, options):
+            shown = "".join(each if each.isprintable() else "?" for each in line)
+            print(shown, file=sys.stderr if code else sys.stdout)
+    return code
+
+
+def _parse(arguments: Sequence[str] | None, prog: str) -> Namespace:
+    parser = ArgumentParser(
+        prog,
+        description=DESCRIPTION,
+        epilog=EXAMPLES.format(prog=prog),
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("url", nargs="?", metavar="URL", help="the address of the service")
+    add("--log", action="append", default=[], help="only this log, such as events; repeatable")
+    add("--kept", type=Path, metavar="FILE", help="compare with the checkpoints in this file")
+    add("--key", action="append", default=[], metavar="VKEY", help="trust this key; repeatable")
+    add("--policy", type=Path, metavar="FILE", help="require cosignatures by this tlog-policy")
+    add("--save", type=Path, metavar="FILE", help="keep the checkpoints for the next audit")
+    add("--stance", type=Path, metavar="FILE", help="check this stance offline, with --proof")
+    add("--proof", type=Path, metavar="FILE", help="the tlog-proof of the stance")
+    add("--json", action="store_true", help="print one JSON object")
+    options = parser.parse_args(arguments)
+    is_offline = options.stance is not None
+    if (options.proof is not None) != is_offline or (options.url is None) != is_offline:
+        parser.error("give either URL, or --stance with --proof")
+    return options
+
+
+def _run(options: Namespace, transport: httpx2.AsyncBaseTransport | None) -> dict[str, Any]:
+    with readable("--key"):
+        trusted = Trusted(tuple(parse_key(each, LOG_KEY) for each in options.key))
+    if options.policy is not None:
+        with readable(str(options.policy)):
+            trusted = trusted._replace(policy=parse_policy(_read(options.policy).decode()))
+    if options.kept is not None:
+        with readable(str(options.kept)):
+            trusted = trusted._replace(kept=read_kept(_read(options.kept).decode()))
+    if options.stance is not None:
+        with readable(str(options.proof)):
+            proof = _read(options.proof).decode()
+        return {"stance": check_stance(_read(options.stance), proof, trusted)}
+    logs = asyncio.run(_audit(options, trusted, transport))
+    if options.save is not None:
+        _save(options.save, trusted, logs)
+    return {"logs": tuple(logs), "requests": 1 + sum(each.requests for each in logs)}
+
+
+async def _audit(
+    options: Namespace, trusted: Trusted, transport: httpx2.AsyncBaseTransport | None
+) -> list[AuditedLog]:
+    with readable("URL"):
+        client = AsyncBarograph(options.url, patience=PATIENCE, transport=transport)
+    async with client:
+        return await audit_logs(client, trusted, options.log, _show_progress)
+
+
+def _save(file: Path, trusted: Trusted, logs: Sequence[AuditedLog]) -> None:
+    """Replace the kept checkpoints of the audited logs, and keep the others."""
+    audited = [{"checkpoint": each.checkpoint, "verifier": each.key} for each in logs]
+    names = {each.log for each in logs}
+    others = [
+        {"checkpoint": kept.checkpoint.note, "verifier": kept.key.text}
+        for name, kept in trusted.kept.items()
+        if name not in names and kept.key is not None
+    ]
+    try:
+        draft = file.with_name(f".{file.name}.new")
+        draft.write_text(json.dumps({"checkpoints": audited + others}, indent=1), "utf-8")
+        draft.replace(file)
+    except OSError as error:
+        raise NotAudited(f"{file} can't be written ({error.strerror})") from error
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise NotAudited(f"{file} can't be read ({error.strerror})") from error
+
+
+def _lines(outcome: dict[str, Any], options: Namespace) -> Iterator[str]:
+    if "message" in outcome:
+        yield f"{outcome['verdict']}: {outcome['message']}"
+        for note in outcome.get("checkpoints", ()):
+            yield from ("", *note.splitlines())
+        return
+    if "stance" in outcome:
+        yield _stance_line(outcome["stance"])
+        return
+    logs: tuple[AuditedLog, ...] = outcome["logs"]
+    yield from map(_log_line, logs)
+    taken = f"{outcome['seconds']} seconds, {outcome['requests']} requests"
+    yield f"No contradiction found ({len(logs)} of the service's logs, {taken})."
+    if any(each.key_from == "the service" for each in logs):
+        yield (
+            "You named no key, so the audit trusted the one that the service shows today. Compare "
+            f"it with another source: {logs[0].key}"
+        )
+    yield NOT_PROVEN.format(url=options.url.rstrip("/"))
+
+
+def _log_line(log: AuditedLog) -> str:
+    parts = [
+        f"{log.log}: size {log.size}, root {log.root[:16]}…",
+        f"signed by a key from {log.key_from}",
+    ]
+    if log.witnesses:
+        times = ", ".join(f"{name} {at}" for name, at in log.cosigned.items())
+        parts.append(f"cosigned by {len(log.cosigned)} of {log.witnesses} ({times})")
+    if log.kept_size is not None:
+        parts.append(f"unchanged up to the size {log.kept_size} that you kept")
+    if log.texts or log.texts_removed:
+        parts.append(f"texts: {log.texts} match, {log.texts_removed} removed")
+    return "; ".join((*parts, f"tiles {log.tiles}, requests {log.requests}"))
+
+
+def _stance_line(stance: ProvenStance) -> str:
+    cosigned = ", ".join(stance.cosigned) or "no witness"
+    return (
+        f"The leg, salt and times of the stance are those of sequence {stance.sequence} of "
+        f"{stance.log}, as recorded, in a signed checkpoint of {stance.size} entries, cosigned by "
+        f"{cosigned}."
+    )
+
+
+def _show_progress(log: str, requests: int) -> None:
+    if sys.stderr.isatty():
+        shown = f"{log}: {requests} requests" if log else ""
+        print(f"\r\x1b[K{shown}", end="", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def run() -> None:
+    """Run the command as a program."""
+    sys.exit(main())

@@ -1,0 +1,144 @@
+"""Read the public files of one log, some at a time."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import islice
+from typing import Any, TypeVar
+
+from barograph_client.audit.notes import HASH
+from barograph_client.audit.trees import WIDTH, tile_path, tiles_of
+from barograph_client.audit.trust import readable
+from barograph_client.calls import Call
+from barograph_client.clients import AsyncBarograph
+from barograph_client.decode import record
+from barograph_client.errors import Contradiction, NotAudited, NotFound, Refused
+
+T = TypeVar("T")
+Progress = Callable[[str, int], None]
+"""Takes the name of a log, and how many requests it has taken so far."""
+
+CONCURRENT = 8
+WAITING = 64
+"""How many requests are planned at a time: a checkpoint can claim any size."""
+
+PAGE = 1000
+ENTRY_PREFIX = HASH.to_bytes(2)
+
+
+@record
+class ListedEntry:
+    """An entry of a list under `/api/history`: a version or an event."""
+
+    history_digest: str = ""
+    issued_at: str = ""
+    event_digest: str = ""
+    at: str = ""
+
+
+@record
+class ListedPage:
+    """A page of such a list."""
+
+    entries: tuple[ListedEntry, ...]
+    next: int | None
+
+
+class LogFiles:
+    """The files of a log. Methods raise `ClientError` if one is not served, or can't be read."""
+
+    def __init__(self, client: AsyncBarograph, path: str, log: str, progress: Progress) -> None:
+        self.path = path
+        self.requests = 0
+        self._client, self._log, self._progress = client, log, progress
+        self._slots = asyncio.Semaphore(CONCURRENT)
+
+    async def checkpoint(self) -> str:
+        """The newest checkpoint.
+
+        Raises:
+            ValueError: it is not text.
+        """
+        return (await self._get("checkpoint")).decode()
+
+    async def pieces(self, level: int | str, count: int) -> list[bytes]:
+        """All hashes of a level or, if the level is `entries`, all entries.
+
+        Raises:
+            Contradiction: a file does not have as many as the size of the log says.
+        """
+        tiles = await gather(self._tile(level, *each) for each in tiles_of(count))
+        return [piece for tile in tiles for piece in tile]
+
+    async def listed(self, size: int) -> list[ListedEntry]:
+        """The first entries of the list under `/api/history`."""
+        found, after = list[ListedEntry](), 0
+        while len(found) < size:
+            target = f"/api/history/{self._log}?after={after}&limit={PAGE}"
+            page = await self._read(Call(target, ListedPage, is_page=True))
+            found += page.entries
+            if page.next is None or page.next <= after:
+                break
+            after = page.next
+        if len(found) < size:
+            raise NotAudited(
+                f"{self._log}: the list under /api/history ends at sequence {len(found)}, but the "
+                f"log has {size} entries. A cache may have an old copy: run the audit again"
+            )
+        return found[:size]
+
+    async def events(self, size: int) -> list[dict[str, Any]]:
+        """The first events of the log, as the API lists them."""
+        found: list[dict[str, Any]] = []
+        while len(found) < size:
+            target = f"/api/v1/events?after={len(found)}&limit={PAGE}"
+            body = await self._read(Call(target, bytes, is_page=True))
+            with readable(target):
+                page = json.loads(body)["events"]
+            if not page:
+                raise NotAudited(
+                    f"{self._log}: /api/v1/events ends at {len(found)}, but the log has {size} "
+                    "entries. A cache may have an old copy: run the audit again"
+                )
+            found += page
+        return found[:size]
+
+    async def _tile(self, level: int | str, index: int, width: int) -> list[bytes]:
+        prefix = ENTRY_PREFIX if level == "entries" else b""
+        length = len(prefix) + HASH
+        path = tile_path(level, index, width)
+        try:
+            body = await self._get(path)
+        except NotFound:  # a log may delete a partial tile when the full one is there
+            if width == WIDTH:
+                raise
+            path = tile_path(level, index)
+            body = (await self._get(path))[: width * length]
+        parts = [body[at : at + length] for at in range(0, len(body), length)]
+        if len(body) != width * length or not all(each.startswith(prefix) for each in parts):
+            raise Contradiction(
+                f"{self._log}: {path} has {len(body)} bytes, which are not the {width} parts of "
+                f"{length} bytes that belong there"
+            )
+        return [each[len(prefix) :] for each in parts]
+
+    async def _get(self, path: str) -> bytes:
+        return await self._read(Call(f"{self.path}/{path}", bytes, is_page=True))
+
+    async def _read(self, call: Call[T]) -> T:
+        async with self._slots:
+            self.requests += 1
+            self._progress(self._log, self.requests)
+            try:
+                return await self._client.run(self._client.reader.read(call))
+            except Refused as refusal:
+                what = f"{call.target} answered {refusal.status}: {refusal.message}"
+                raise type(refusal)(refusal.status, what) from refusal
+
+
+async def gather(reads: Iterator[Awaitable[T]]) -> list[T]:
+    """Wait for all of them, some at a time."""
+    found: list[T] = []
+    while some := [*islice(reads, WAITING)]:
+        found += await asyncio.gather(*some)
+    return found

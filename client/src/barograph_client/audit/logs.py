@@ -1,0 +1,280 @@
+"""Download the logs of a service, and check them against their signatures and what you kept.
+
+What is downloaded is checked in a fixed order, so the same logs always lead to the same first
+contradiction.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from hashlib import sha256
+from itertools import pairwise
+
+from barograph_client.audit.files import LogFiles, Progress
+from barograph_client.audit.notes import (
+    LOG_KEY,
+    SignedCheckpoint,
+    parse_checkpoint,
+    parse_key,
+    signed_at,
+    split_origin,
+)
+from barograph_client.audit.trees import WIDTH, leaf_hash, tile_path, tree_root
+from barograph_client.audit.trust import (
+    Published,
+    PublishedLog,
+    Trusted,
+    is_signed_by,
+    readable,
+    require_trusted_key,
+)
+from barograph_client.calls import Call
+from barograph_client.clients import AsyncBarograph
+from barograph_client.decode import record
+from barograph_client.errors import Contradiction, NotAudited
+
+CHECKPOINTS = "/api/history/checkpoint"
+EVENT_LOG = "events"
+CLOCK_SECONDS = 600
+"""How far the clocks of two hosts may be apart, or a clock may be set back."""
+
+
+@record
+class AuditedLog:
+    """A log in which no contradiction was found."""
+
+    log: str
+    size: int
+    root: str
+    key: str
+    key_from: str
+    """`you`, `your kept file`, or `the service`, for whose key nobody else vouches."""
+
+    cosigned: Mapping[str, str]
+    """The time of each witness's cosignature."""
+
+    witnesses: int
+    """How many witnesses your policy has."""
+
+    kept_size: int | None
+    tiles: int
+    requests: int
+    texts: int
+    texts_removed: int
+    checkpoint: str
+
+
+async def audit_logs(
+    client: AsyncBarograph,
+    trusted: Trusted,
+    wanted: Collection[str] = (),
+    progress: Progress = lambda _log, _requests: None,
+) -> list[AuditedLog]:
+    """Audit the wanted logs, by default every log that the service publishes or that you kept.
+
+    Raises:
+        Contradiction: the service contradicts itself, a signature or what you kept.
+        ClientError: the audit could not be finished, which says nothing about the logs.
+    """
+    published = await client.run(client.reader.read(Call(CHECKPOINTS, Published)))
+    with readable(CHECKPOINTS):
+        logs = {parse_checkpoint(each.checkpoint).log: each for each in published.logs}
+    wanted = wanted or {**logs, **trusted.kept}
+    if missing := [name for name in wanted if name not in logs]:
+        raise NotAudited(f"{CHECKPOINTS} lacks the log {missing[0]}: it has {', '.join(logs)}")
+    audits = [_Audit(client, trusted, published, logs[name], progress) for name in wanted]
+    return [await each.run() for each in audits]
+
+
+class _Audit:
+    """The audit of one log."""
+
+    def __init__(
+        self,
+        client: AsyncBarograph,
+        trusted: Trusted,
+        published: Published,
+        log: PublishedLog,
+        progress: Progress,
+    ) -> None:
+        self._trusted, self._published = trusted, published
+        with readable(CHECKPOINTS):
+            self._listed = parse_checkpoint(log.checkpoint)
+            self._key = parse_key(log.verifier, LOG_KEY)
+        path, self._log = split_origin(self._listed.origin)
+        self._files = LogFiles(client, path, self._log, progress)
+        kept = trusted.kept.get(self._log)
+        self._kept = None if kept is None else kept.checkpoint
+
+    async def run(self) -> AuditedLog:
+        key_from = require_trusted_key(self._log, self._key, self._published, self._trusted)
+        with readable(f"{self._files.path}/checkpoint"):
+            newest = parse_checkpoint(await self._files.checkpoint())
+        self._require_not_retired(newest)
+        self._require_signed(newest)
+        cosigned = self._trusted.policy.require_quorum(newest)
+        earlier = self._earlier(newest)
+        entries = await self._files.pieces("entries", newest.size)
+        leaves = [leaf_hash(each) for each in entries]
+        tiles = await self._check_tiles(leaves)
+        self._check_roots(leaves, newest, earlier)
+        texts = removed = 0
+        if self._log == EVENT_LOG:
+            removed = await self._check_texts(entries)
+            texts = newest.size - removed
+        else:
+            await self._check_list(entries)
+        return AuditedLog(
+            log=self._log,
+            size=newest.size,
+            root=newest.root.hex(),
+            key=self._key.text,
+            key_from=key_from,
+            cosigned={name: _time(at) for name, at in cosigned.items()},
+            witnesses=len(self._trusted.policy.witnesses),
+            kept_size=None if self._kept is None else self._kept.size,
+            tiles=tiles,
+            requests=self._files.requests,
+            texts=texts,
+            texts_removed=removed,
+            checkpoint=newest.note,
+        )
+
+    def _require_signed(self, checkpoint: SignedCheckpoint) -> None:
+        if checkpoint.origin != self._key.name or signed_at(checkpoint, self._key) is None:
+            raise Contradiction(
+                f"{self._log}: a served checkpoint of {checkpoint.size} entries is not signed by "
+                f"{self._key.text}",
+                checkpoint.note,
+            )
+
+    def _require_not_retired(self, checkpoint: SignedCheckpoint) -> None:
+        """Tell a cached checkpoint from before a change of the key from a forged one."""
+        retired = {public for public, _, _ in self._published.last_checkpoints()}
+        if any(is_signed_by(checkpoint, public) for public in retired):
+            raise NotAudited(
+                f"{self._log}: a retired key signed the served checkpoint of {checkpoint.size} "
+                "entries. It may be an old copy in a cache: run the audit again"
+            )
+
+    def _earlier(self, newest: SignedCheckpoint) -> list[tuple[str, SignedCheckpoint]]:
+        """The other signed checkpoints of the log, which its entries must agree with."""
+        self._require_signed(self._listed)
+        found = [(f"the one in {CHECKPOINTS}", self._listed)]
+        for public, last, successor in self._published.last_checkpoints():
+            # A last checkpoint speaks for the log that it names, not for a later one.
+            if successor and successor.name == self._key.name and is_signed_by(last, public):
+                found.append(("the last one of a retired key", last))
+        if self._kept is not None:
+            self._require_growth(self._kept, newest)
+            found.insert(0, ("the one that you kept", self._kept))
+        for what, other in found:
+            if other.size == newest.size and other.root != newest.root:
+                raise Contradiction(
+                    f"{self._log}: two signed checkpoints of {newest.size} entries have different "
+                    f"roots: {other.root.hex()} in {what}, {newest.root.hex()} in the served one",
+                    other.note,
+                    newest.note,
+                )
+        return [each for each in found if each[1].size <= newest.size]
+
+    def _require_growth(self, kept: SignedCheckpoint, newest: SignedCheckpoint) -> None:
+        if kept.size > max(newest.size, self._listed.size):
+            raise Contradiction(
+                f"{self._log}: the log has {newest.size} entries, but the checkpoint that you kept "
+                f"has {kept.size}: {kept.size - newest.size} were removed",
+                kept.note,
+                newest.note,
+            )
+        if kept.size > newest.size:
+            raise NotAudited(
+                f"{self._log}: the served checkpoint has {newest.size} entries, fewer than the "
+                f"{kept.size} that you kept, but {CHECKPOINTS} has {self._listed.size}. It waits "
+                "for witnesses, or is an old copy in a cache: run the audit again later"
+            )
+
+    async def _check_tiles(self, expected: Sequence[bytes]) -> int:
+        """Compare every tile with what follows from the leaves; return how many there are."""
+        level = tiles = 0
+        while expected:
+            served = await self._files.pieces(level, len(expected))
+            for index, (found, computed) in enumerate(zip(served, expected, strict=True)):
+                if found != computed:
+                    source = tile_path(level - 1, index) if level else f"entry {index}"
+                    raise Contradiction(
+                        f"{self._log}: {source} gives the hash {computed.hex()}, but "
+                        f"{tile_path(level, index // WIDTH)} has {found.hex()}"
+                    )
+            tiles += -(-len(expected) // WIDTH)
+            full = len(expected) // WIDTH
+            expected = [tree_root(expected[at * WIDTH : (at + 1) * WIDTH]) for at in range(full)]
+            level += 1
+        return tiles
+
+    def _check_roots(
+        self,
+        leaves: Sequence[bytes],
+        newest: SignedCheckpoint,
+        earlier: Sequence[tuple[str, SignedCheckpoint]],
+    ) -> None:
+        for what, signed in (("the served one", newest), *earlier):
+            if (computed := tree_root(leaves[: signed.size])) != signed.root:
+                raise Contradiction(
+                    f"{self._log}: the first {signed.size} entries give the root {computed.hex()}, "
+                    f"but a signed checkpoint, {what}, says {signed.root.hex()}: entries were "
+                    "changed, removed or reordered",
+                    *dict.fromkeys((signed.note, newest.note)),
+                )
+
+    async def _check_list(self, entries: Sequence[bytes]) -> None:
+        """Compare the entries with the list under `/api/history`, which has their times."""
+        listed = await self._files.listed(len(entries))
+        for index, (entry, each) in enumerate(zip(entries, listed, strict=True)):
+            if (shown := each.history_digest or each.event_digest) != entry.hex():
+                raise Contradiction(
+                    f"{self._log}: entry {index} is {entry.hex()}, but the list under /api/history "
+                    f"has {shown[:64]} as sequence {index + 1}"
+                )
+        with readable(f"/api/history/{self._log}"):
+            times = [datetime.fromisoformat(each.issued_at or each.at) for each in listed]
+            earlier = [(one - two).total_seconds() > CLOCK_SECONDS for one, two in pairwise(times)]
+        if True in earlier:
+            index = earlier.index(True)
+            raise Contradiction(
+                f"{self._log}: sequence {index + 2} has the time {times[index + 1].isoformat()}, "
+                f"before sequence {index + 1} with {times[index].isoformat()}: it was back-dated, "
+                "or the clock was set back"
+            )
+        if self._kept is not None:
+            self._check_against_witnesses(self._kept, times)
+
+    def _check_against_witnesses(self, kept: SignedCheckpoint, times: Sequence[datetime]) -> None:
+        """Find an entry that is dated before witnesses saw the log without it."""
+        witnessed = min(self._trusted.policy.cosigners(kept).values(), default=0)
+        for index, at in enumerate(times[kept.size :], kept.size):
+            if at.timestamp() < witnessed - CLOCK_SECONDS:
+                raise Contradiction(
+                    f"{self._log}: sequence {index + 1} has the time {at.isoformat()}, but "
+                    f"witnesses saw the log end at sequence {kept.size} on {_time(witnessed)}: it "
+                    "was back-dated",
+                    kept.note,
+                )
+
+    async def _check_texts(self, entries: Sequence[bytes]) -> int:
+        """Compare the text of every event with its entry; return how many were removed."""
+        from rfc8785 import dumps  # noqa: PLC0415 - an extra, as cryptography, which is here by now
+
+        removed = 0
+        for index, event in enumerate(await self._files.events(len(entries))):
+            if "removed" in event:
+                removed += 1
+            elif (computed := sha256(dumps(event)).digest()) != entries[index]:
+                raise Contradiction(
+                    f"{self._log}: event {index + 1} in /api/v1/events has the SHA-256 digest "
+                    f"{computed.hex()}, but entry {index} is {entries[index].hex()}: it is not the "
+                    "text that was logged"
+                )
+        return removed
+
+
+def _time(at: int) -> str:
+    return datetime.fromtimestamp(min(at, 2**37), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

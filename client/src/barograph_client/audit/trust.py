@@ -1,0 +1,173 @@
+"""What you trust before an audit, and whether it leads to the key that signs today."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from barograph_client.audit.notes import (
+    LOG_KEY,
+    NO_QUORUM,
+    Key,
+    Policy,
+    SignedCheckpoint,
+    decode_base64,
+    parse_checkpoint,
+    parse_key,
+    signed_at,
+)
+from barograph_client.decode import decode_json, record
+from barograph_client.errors import Contradiction, NotAudited
+
+
+@record
+class PublishedLog:
+    """The newest checkpoint of a log, and the key that signed it."""
+
+    checkpoint: str
+    verifier: str
+
+
+@record
+class PreviousKey:
+    """A retired key, and its last checkpoints, which name the next key."""
+
+    public_key: str
+    checkpoints: tuple[str, ...]
+
+
+@record
+class Published:
+    """What `/api/history/checkpoint` serves, and what a kept file holds."""
+
+    checkpoints: tuple[PublishedLog, ...]
+    event_log: PublishedLog | None = None
+    previous_keys: tuple[PreviousKey, ...] = ()
+
+    @property
+    def logs(self) -> tuple[PublishedLog, ...]:
+        """Every log; that of all events is the last."""
+        return self.checkpoints if self.event_log is None else (*self.checkpoints, self.event_log)
+
+    def last_checkpoints(self) -> Iterator[tuple[bytes, SignedCheckpoint, Key | None]]:
+        """Each retired key, oldest first, with a last checkpoint and the successor it names.
+
+        Raises:
+            NotAudited: they can't be read.
+        """
+        with readable("previous_keys"):
+            for each in self.previous_keys:
+                public = decode_base64(each.public_key)
+                for last in map(parse_checkpoint, each.checkpoints):
+                    yield public, last, last.successor
+
+
+class Kept(NamedTuple):
+    """A checkpoint from an earlier audit; without a key, if only its text was kept."""
+
+    checkpoint: SignedCheckpoint
+    key: Key | None
+
+
+class Trusted(NamedTuple):
+    """What you bring to an audit."""
+
+    keys: tuple[Key, ...] = ()
+    policy: Policy = Policy((), {}, {}, NO_QUORUM, {})
+    kept: Mapping[str, Kept] = {}
+    """By the short names of the logs."""
+
+    @property
+    def public_keys(self) -> set[bytes]:
+        """The keys that you named. All logs of a service have the same key."""
+        return {key.public for key in (*self.keys, *self.policy.logs)}
+
+
+def read_kept(text: str) -> dict[str, Kept]:
+    """Read a kept file: of an audit, of `/api/history/checkpoint`, or one checkpoint as text.
+
+    Raises:
+        ValueError: it is none of these, or a checkpoint was changed after it was signed.
+    """
+    if not text.lstrip().startswith("{"):
+        checkpoint = parse_checkpoint(text)
+        return {checkpoint.log: Kept(checkpoint, None)}
+    found: dict[str, Kept] = {}
+    for each in decode_json(Published, text.encode()).logs:
+        key, checkpoint = parse_key(each.verifier, LOG_KEY), parse_checkpoint(each.checkpoint)
+        if not _is_intact(checkpoint, key.public):
+            raise ValueError(f"the checkpoint of {checkpoint.log} was changed after it was signed")
+        found[checkpoint.log] = Kept(checkpoint, key)
+    return found
+
+
+def require_trusted_key(log: str, current: Key, published: Published, trusted: Trusted) -> str:
+    """Follow the successors of the keys that you trust to the one that signs now.
+
+    Returns where the trust comes from; without a key from you, it is `the service` itself.
+
+    Raises:
+        Contradiction: no key that you trust leads to the current one.
+        NotAudited: it is not known which key signed the checkpoint that you kept.
+    """
+    kept = trusted.kept.get(log)
+    kept_key = None if kept is None else _kept_key(log, kept, current, published, trusted)
+    accepted = trusted.public_keys
+    source = "you" if accepted else "your kept file"
+    if not accepted:
+        if kept_key is None:
+            return "the service"
+        accepted = {kept_key}
+    for public, last, successor in published.last_checkpoints():
+        if public in accepted and successor is not None and is_signed_by(last, public):
+            accepted.add(successor.public)
+    if current.public not in accepted:
+        raise Contradiction(
+            f"{log}: the service signs with {current.text}, which is not the key from {source}, "
+            "and no key that you trust has signed it as its successor. If the operator announced "
+            "a new key elsewhere, give it with --key"
+        )
+    return source
+
+
+def _kept_key(log: str, kept: Kept, current: Key, published: Published, trusted: Trusted) -> bytes:
+    """The key of a kept checkpoint; if only its text was kept, the one that signed it."""
+    if kept.key is not None:
+        return kept.key.public
+    retired = [public for public, _, _ in published.last_checkpoints()]
+    for public in (*trusted.public_keys, current.public, *retired):
+        if _is_intact(kept.checkpoint, public):
+            return public
+    raise NotAudited(
+        f"{log}: no known key signed the checkpoint that you kept. Check that the file is "
+        "complete, or give the key that signed it with --key"
+    )
+
+
+def is_signed_by(checkpoint: SignedCheckpoint, public: bytes) -> bool:
+    """Whether the key signed the checkpoint for its log.
+
+    Raises:
+        Contradiction: its signature does not match the text.
+    """
+    return signed_at(checkpoint, Key(checkpoint.origin, LOG_KEY, public)) is not None
+
+
+def _is_intact(checkpoint: SignedCheckpoint, public: bytes) -> bool:
+    """The same for your own file: if it was changed, the service has contradicted nothing."""
+    try:
+        return is_signed_by(checkpoint, public)
+    except Contradiction:
+        return False
+
+
+@contextmanager
+def readable(what: str) -> Iterator[None]:
+    """Turn a format error into the end of the audit, because it proves nothing.
+
+    Raises:
+        NotAudited: it can't be read.
+    """
+    try:
+        yield
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise NotAudited(f"{what} can't be read: {error}") from error
