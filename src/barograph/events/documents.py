@@ -54,6 +54,14 @@ class EventRecord(WireModel):
     kind: Annotated[str, _of("stance.recorded")]
     sequence: Annotated[int, _of("stance.recorded")]
     history_digest: Annotated[str, _of("stance.recorded", " SHA-256 of the version.")]
+    text_sha256: Annotated[str, _of("brief events", " SHA-256 of the text.")]
+    day: Annotated[str, _of("liquidations.filed", " The UTC day of the daily file.")]
+    rows: Annotated[int, _of("liquidations.filed", " The liquidations in the file.")]
+    sha256: Annotated[str, _of("liquidations.filed", " SHA-256 of the compressed file.")]
+    after_days: Annotated[
+        int, _of("reveal.announced", " Days until new versions become public; 0: never.")
+    ]
+    removed: Annotated[str, _of("events without their text", " Why it was removed.")]
 
 
 class EventList(ListBody):

@@ -7,8 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.board.board import Board
-from barograph.errors import InvalidRequest, NotFound
-from barograph.events.documents import EventList
+from barograph.errors import InvalidRequest, NotFound, RequestError
+from barograph.events.documents import EventList, EventRecord
 from barograph.events.query import (
     BEYOND,
     UNKNOWN_SYMBOL,
@@ -19,14 +19,14 @@ from barograph.events.query import (
     filter_from,
     page_of,
 )
-from barograph.events.records import EVENT_TYPES, EVENTS, Event
-from barograph.events.store import events_after, id_before
+from barograph.events.records import EVENTS, Event
+from barograph.events.store import event_text, events_after, id_before
 from barograph.kit.database import Database
 from barograph.kit.documents import Document
 from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.lists import (
     READ_ERRORS,
-    TIME_RULE,
+    TIME,
     ListHead,
     address,
     given_parameters,
@@ -93,7 +93,7 @@ class EventsAnswer(NamedTuple):
 
 
 def event_routes(answer: EventsAnswer) -> ApiRouter:
-    """The route of the log."""
+    """The routes of the log and of single texts."""
     router = ApiRouter(tags=["events"])
 
     @router.get(
@@ -133,7 +133,37 @@ def event_routes(answer: EventsAnswer) -> ApiRouter:
         key = (EVENTS_PATH, newest, *given.items())  # a new event may belong to any page
         return await answer.reads.respond(request, key, render)
 
+    _route_texts(router, answer)
     return router
+
+
+def _route_texts(router: ApiRouter, answer: EventsAnswer) -> None:
+    @router.get(
+        f"{EVENTS_PATH}/{{digest:sha256}}",
+        **operation("getEvent", EventRecord, _DIGEST, responses=_OF_TEXTS),
+    )
+    async def text(request: Request) -> Response:
+        digest = request.path_params["digest"]
+
+        async def render() -> Document:
+            found = await event_text(answer.database, digest)
+            if found is None:
+                raise NotFound("no event has this digest: send the SHA-256 of an event's text")
+            body, removed = found
+            if not body:
+                raise TextRemoved(removed)
+            return Document(body.encode())
+
+        return await answer.reads.respond(request, (EVENTS_PATH, digest), render)
+
+
+class TextRemoved(RequestError):
+    """The operator has removed the text of an event; its digest is still in the log."""
+
+    status = 410
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the text was removed: {why}")
 
 
 def recent_events(board: Board) -> tuple[Event, ...]:
@@ -157,10 +187,14 @@ def symbol_resolver(board: Board, listed: Callable[[str], str | None]) -> Resolv
 
 
 FILTERS = (
-    parameter("query", "type", f"Types, with commas: {', '.join(EVENT_TYPES)}."),
+    parameter("query", "type", "Values of an event's `type`, with commas."),
     parameter("query", "symbol", "Assets, with commas: BTC, BTCUSDT or bitcoin."),
     parameter("query", "venue", "Only events of one exchange, and those of none. Default: of all."),
 )
+_DIGEST = parameter(
+    "path", "digest", "SHA-256 of the text.", pattern="^[0-9a-f]{64}$", example="ab" * 32
+)
+_OF_TEXTS = {404: "No such event.", 410: "The text was removed.", **READ_ERRORS}
 _CONTINUE = "`at` is when it happened. Continue with `after`, never with `since`."
 _PARAMETERS = (
     parameter(
@@ -175,7 +209,7 @@ _PARAMETERS = (
     parameter(
         "query",
         "since",
-        f"Or start with the first event that happened since a time: {TIME_RULE}. {_CONTINUE}",
+        f"Or start with the first event that happened since a time: {TIME}. {_CONTINUE}",
     ),
     *FILTERS,
     limit_parameter(DEFAULT_EVENTS, MAX_EVENTS),

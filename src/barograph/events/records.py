@@ -18,6 +18,9 @@ EventType = Literal[
     "feed.recovered",
     "venue.switched",
     "stance.recorded",
+    "liquidations.filed",
+    "reveal.announced",
+    "accuracy.defined",
 ]
 EVENT_TYPES: Final[tuple[EventType, ...]] = get_args(EventType)
 
@@ -51,7 +54,8 @@ class Event(Struct, frozen=True):
     """The assets that it is about, for filters."""
 
     body: str
-    """The whole event as canonical JSON, exactly as recorded and published."""
+    """The whole event as canonical JSON, exactly as recorded and published. If the text was removed
+    later, what is left of it and the reason."""
 
 
 class RecentEvents(Struct, frozen=True):

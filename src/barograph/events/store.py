@@ -7,9 +7,9 @@ import msgspec
 from barograph import NOTICE
 from barograph.board.board import publish
 from barograph.board.feeds import Publication
-from barograph.events.records import EVENTS, RECENT, Event, NewEvent, RecentEvents
+from barograph.events.records import EVENTS, RECENT, Event, EventType, NewEvent, RecentEvents
 from barograph.kit.database import Queryable, Row, Transaction
-from barograph.kit.json import canonical
+from barograph.kit.json import canonical, digest
 from barograph.kit.timestamps import iso_timestamp
 
 
@@ -25,9 +25,39 @@ async def append_events(tx: Transaction, events: Sequence[NewEvent]) -> None:
     ((last,),) = await tx.fetch(_LAST)
     rows = [(number, *_row(each, number)) for number, each in enumerate(_once(new), last + 1)]
     await tx.execute_many(_ADD, rows)
+    await _publish_newest(tx)
+
+
+async def _publish_newest(tx: Transaction) -> None:
     recent = await tx.fetch(_NEWEST, RECENT)
     published = RecentEvents(tuple(_event(row) for row in reversed(recent)))
     await publish(tx, [Publication.of(EVENTS, published)])
+
+
+async def remove_text(tx: Transaction, text_digest: str, why: str) -> bool:
+    """Remove the text of an event for good; return whether there was one with this digest.
+
+    Its digest stays in the log. The texts of announcements and definitions stay too, because they
+    bind the service.
+    """
+    if not await tx.fetch(_REMOVABLE, text_digest):
+        return False
+    await tx.execute(_REMOVE, text_digest, why)
+    await _publish_newest(tx)
+    return True
+
+
+async def event_text(queryable: Queryable, text_digest: str) -> tuple[str, str] | None:
+    """The text with a digest, and why it was removed if it is empty."""
+    rows = await queryable.fetch("SELECT body, removed FROM events WHERE digest = $1", text_digest)
+    return rows[0] if rows else None
+
+
+async def events_of_type(queryable: Queryable, kind: EventType) -> list[Event]:
+    """Every event of a type, oldest first."""
+    # Between these two are all causes of the type: `0` is the character after `/`.
+    rows = await queryable.fetch(_OF_TYPE, f"{kind}/", f"{kind}0")
+    return [_event(row) for row in rows]
 
 
 async def events_after(queryable: Queryable, after: int, limit: int) -> list[Event]:
@@ -53,11 +83,14 @@ def _row(event: NewEvent, number: int) -> Row:
     at = iso_timestamp(event.at)
     head = {"id": number, "type": event.type, "at": at, "notice": NOTICE}
     body = canonical({**head, **event.members})
-    return _cause(event), event.type, event.at, body
+    return _cause(event), event.type, event.at, body, digest(body)
 
 
 def _event(row: Row) -> Event:
-    number, kind, at, body = row
+    number, kind, at, body, removed = row
+    if not body:
+        head = {"id": number, "type": kind, "at": iso_timestamp(at), "notice": NOTICE}
+        body = canonical({**head, "removed": removed})
     return Event(number, kind, at, symbols_of(msgspec.json.decode(body)), body)
 
 
@@ -70,9 +103,16 @@ def symbols_of(members: dict[str, object]) -> tuple[str, ...]:
 
 _KNOWN = "SELECT id FROM events WHERE cause = $1"
 _LAST = "SELECT coalesce(max(id), 0) FROM events"
-_ADD = "INSERT INTO events (id, cause, type, at, body) VALUES ($1, $2, $3, $4, $5)"
-_NEWEST = "SELECT id, type, at, body FROM events ORDER BY id DESC LIMIT $1"
-_AFTER = "SELECT id, type, at, body FROM events WHERE id > $1 ORDER BY id LIMIT $2"
+_ADD = "INSERT INTO events (id, cause, type, at, body, digest) VALUES ($1, $2, $3, $4, $5, $6)"
+_REMOVABLE = """
+SELECT id FROM events WHERE digest = $1 AND body <> ''
+AND type NOT IN ('reveal.announced', 'accuracy.defined')
+"""
+_REMOVE = "UPDATE events SET body = '', removed = $2 WHERE digest = $1 AND body <> ''"
+_SELECT = "SELECT id, type, at, body, removed FROM events"
+_NEWEST = f"{_SELECT} ORDER BY id DESC LIMIT $1"
+_AFTER = f"{_SELECT} WHERE id > $1 ORDER BY id LIMIT $2"
+_OF_TYPE = f"{_SELECT} WHERE cause > $1 AND cause < $2 ORDER BY id"
 _ID_BEFORE = """
 SELECT coalesce(min(id) - 1, (SELECT coalesce(max(id), 0) FROM events)) FROM events WHERE at >= $1
 """

@@ -6,9 +6,9 @@ whose checkpoints it signs.
 """
 
 import re
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Iterable, Iterator
-from hashlib import sha256
+from itertools import product
 from typing import Literal, NamedTuple, get_args
 
 from cryptography.exceptions import InvalidSignature
@@ -16,18 +16,21 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from msgspec import Struct
 
 from barograph.errors import BarographError
+from barograph.history.records import KINDS
+from barograph_client.audit import notes
+from barograph_client.audit.notes import HASH, KEY_ID, LOG_KEY, SUCCESSOR, Key
 
 LogName = Literal["versions", "events"]
 LOGS: tuple[LogName, ...] = get_args(LogName)
+Log = tuple[str, LogName]
+"""A kind of stance, and its list: versions or events."""
 
-ED25519 = b"\1"
-"""The signature type, the first byte of an encoded key."""
+EVENT_LOG: Log = ("events", "events")
+"""The log of everything that changed, beside those of the stances."""
 
-KEY_ID_SIZE = 4
-HASH_SIZE = 32
+ALL_LOGS: tuple[Log, ...] = (*product(KINDS, LOGS), EVENT_LOG)
+
 LONGEST_NOTE = 100_000
-SUCCESSOR = "successor "
-"""Begins the fourth line of a key's last checkpoint; the next key in verifier form follows."""
 
 _SIZE = re.compile(r"0|[1-9][0-9]{0,17}", re.ASCII)
 _SIGNATURE = re.compile(r"— (\S+) (\S+)")
@@ -51,24 +54,6 @@ class Checkpoint(NamedTuple):
         return f"{self.origin}\n{self.size}\n{b64encode(self.root).decode()}\n"
 
 
-class Verifier(NamedTuple):
-    """A public key and the name of its log."""
-
-    name: str
-    public_key: bytes
-
-    @property
-    def key_id(self) -> bytes:
-        """Identifies the key among keys of the same name."""
-        named = self.name.encode() + b"\n" + ED25519 + self.public_key
-        return sha256(named).digest()[:KEY_ID_SIZE]
-
-    @property
-    def text(self) -> str:
-        """The key in verifier form: `<name>+<identifier>+<key>`."""
-        return f"{self.name}+{self.key_id.hex()}+{b64encode(ED25519 + self.public_key).decode()}"
-
-
 class PublishedCheckpoint(NamedTuple):
     """The newest checkpoint of one log, and the key that verifies it."""
 
@@ -78,7 +63,7 @@ class PublishedCheckpoint(NamedTuple):
     note: str
     """The checkpoint with its signature."""
 
-    verifier: Verifier
+    verifier: Key
 
 
 class RetiredKey(Struct, frozen=True):
@@ -106,6 +91,13 @@ class LogKeys(Struct, frozen=True):
     retired: tuple[RetiredKey, ...] = ()
     """Oldest first."""
 
+    events: str = ""
+    """The name of the log of events, if it lost entries in a restore and had to begin again."""
+
+    def name_of(self, log: Log) -> str:
+        """The part of a log's name that tells it from earlier logs."""
+        return self.events or self.name if log == EVENT_LOG else self.name
+
     def signers(self) -> list[bytes]:
         """Every public key that signed logs of this name, the current one first."""
         retired = [each.public_key for each in self.retired if each.name == self.name]
@@ -115,8 +107,12 @@ class LogKeys(Struct, frozen=True):
 def log_origin(base_url: str, kind: str, log: LogName, name: str = "") -> str:
     """The name of a log of the instance at `base_url`; `name` is that of a new origin."""
     _, _, address = base_url.partition("://")
-    versions = f"{address}/history{name and f'-{name}'}/{kind}"
-    return versions if log == "versions" else f"{versions}/events"
+    return f"{address}/history{name and f'-{name}'}/{log_path((kind, log))}"
+
+
+def log_path(log: Log) -> str:
+    """The path of a log below the others of its instance: `KIND`, `KIND/events` or `events`."""
+    return log[0] if log[1] == "versions" or log == EVENT_LOG else f"{log[0]}/{log[1]}"
 
 
 def public_bytes(key: Ed25519PrivateKey) -> bytes:
@@ -124,9 +120,9 @@ def public_bytes(key: Ed25519PrivateKey) -> bytes:
     return key.public_key().public_bytes_raw()
 
 
-def verifier_of(key: Ed25519PrivateKey, name: str) -> Verifier:
+def verifier_of(key: Ed25519PrivateKey, name: str) -> Key:
     """The public key, for the log of this name."""
-    return Verifier(name, public_bytes(key))
+    return Key(name, LOG_KEY, public_bytes(key))
 
 
 def sign_checkpoint(checkpoint: Checkpoint, key: Ed25519PrivateKey) -> str:
@@ -147,7 +143,7 @@ def sign_last_checkpoint(
     return f"{text}\n{signed}{_signature(text, new, origin)}"
 
 
-def open_checkpoint(note: str, verifier: Verifier) -> Checkpoint:
+def open_checkpoint(note: str, verifier: Key) -> Checkpoint:
     """Read a checkpoint that the verifier's key signed for the verifier's log.
 
     Raises:
@@ -168,13 +164,13 @@ def open_by_any(note: str, name: str, public_keys: Iterable[bytes]) -> Checkpoin
     refused = CheckpointRefused("there is no key that could have signed this checkpoint")
     for each in public_keys:
         try:
-            return open_checkpoint(note, Verifier(name, each))
+            return open_checkpoint(note, Key(name, LOG_KEY, each))
         except CheckpointRefused as error:
             refused = error
     raise refused
 
 
-def open_note(note: str, verifier: Verifier) -> str:
+def open_note(note: str, verifier: Key) -> str:
     """The text of a signed note.
 
     Raises:
@@ -185,14 +181,14 @@ def open_note(note: str, verifier: Verifier) -> str:
         raise CheckpointRefused("this is not a signed note")
     text = head + "\n"
     signed = [
-        signature[KEY_ID_SIZE:]
-        for name, signature in _signatures(signatures)
-        if (name, signature[:KEY_ID_SIZE]) == (verifier.name, verifier.key_id)
+        signature[KEY_ID:]
+        for name, signature in signatures_of(signatures)
+        if (name, signature[:KEY_ID]) == (verifier.name, verifier.key_id)
     ]
     if not signed:
         raise CheckpointRefused("the expected key did not sign this note")
     try:
-        key = Ed25519PublicKey.from_public_bytes(verifier.public_key)
+        key = Ed25519PublicKey.from_public_bytes(verifier.public)
         for signature in signed:
             key.verify(signature, text.encode())
     except (InvalidSignature, ValueError) as error:
@@ -209,30 +205,33 @@ def parse_checkpoint(text: str) -> Checkpoint:
     lines = text.removesuffix("\n").split("\n")
     if len(lines) < _BODY_LINES or not all(lines) or not _SIZE.fullmatch(lines[1]):
         raise CheckpointRefused("the signed text is not a checkpoint")
-    root = _base64(lines[2])
-    if len(root) != HASH_SIZE:
+    root = decode_base64(lines[2])
+    if len(root) != HASH:
         raise CheckpointRefused("the checkpoint's root is not a SHA-256 hash")
     return Checkpoint(lines[0], int(lines[1]), root)
 
 
 def _signature(text: str, key: Ed25519PrivateKey, name: str) -> str:
-    signature = verifier_of(key, name).key_id + key.sign(text.encode())
+    return signature_line(name, verifier_of(key, name).key_id + key.sign(text.encode()))
+
+
+def signature_line(name: str, signature: bytes) -> str:
+    """A line that ends a signed note; the signature begins with the identifier of its key."""
     return f"— {name} {b64encode(signature).decode()}\n"
 
 
-def _signatures(lines: str) -> Iterator[tuple[str, bytes]]:
+def signatures_of(lines: str) -> Iterator[tuple[str, bytes]]:
+    """The name and bytes of each signature line; raises `CheckpointRefused`."""
     for line in lines.removesuffix("\n").split("\n"):
         found = _SIGNATURE.fullmatch(line)
         if found is None:
             raise CheckpointRefused("a signature line is malformed")
-        yield found[1], _base64(found[2])
+        yield found[1], decode_base64(found[2])
 
 
-def _base64(text: str) -> bytes:
+def decode_base64(text: str) -> bytes:
+    """Decode canonical base64; raises `CheckpointRefused`."""
     try:
-        raw = b64decode(text, validate=True)
+        return notes.decode_base64(text)
     except ValueError as error:
-        raise CheckpointRefused("a key, root or signature is not base64") from error
-    if b64encode(raw).decode() != text:  # spare bits are set: a second spelling of the same bytes
-        raise CheckpointRefused("a key, root or signature is not canonical base64")
-    return raw
+        raise CheckpointRefused("a key, root or signature is not canonical base64") from error

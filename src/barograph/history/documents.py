@@ -90,6 +90,9 @@ class Checkpoints(WireModel):
     """The newest checkpoint of every list."""
 
     checkpoints: list[SignedCheckpoint]
+    event_log: Annotated[
+        SignedCheckpoint, Field(description="The same for the log of all events, /api/v1/events.")
+    ]
     public_key: Annotated[str, Field(description="The Ed25519 public key: 32 bytes in base64.")]
     previous_keys: Annotated[
         list[PreviousKey], Field(description="Keys that signed before, oldest first.")
@@ -164,7 +167,7 @@ def proof_from_query(query: QueryParams) -> ProofQuery:
     Raises:
         InvalidRequest: one is repeated, or not a whole number.
     """
-    return ProofQuery(_natural(query, "size"), _natural(query, "from"), _natural(query, "sequence"))
+    return ProofQuery(natural(query, "size"), natural(query, "from"), natural(query, "sequence"))
 
 
 def require_within(size: int, asked: ProofQuery) -> None:
@@ -204,19 +207,21 @@ def events_document(kind: str, page: PageQuery, rows: Sequence[DigestRow], count
 def checkpoints_document(
     published: Sequence[PublishedCheckpoint], public_key: bytes, retired: Sequence[RetiredKey]
 ) -> Document:
-    """The newest checkpoints, and the last ones of earlier keys."""
+    """The newest checkpoints, the log of events last, and the last ones of earlier keys."""
+    signed = [
+        SignedCheckpoint(
+            kind=each.kind,
+            log=each.log,
+            size=each.checkpoint.size,
+            root=each.checkpoint.root.hex(),
+            checkpoint=each.note,
+            verifier=each.verifier.text,
+        )
+        for each in published
+    ]
     body = Checkpoints(
-        checkpoints=[
-            SignedCheckpoint(
-                kind=each.kind,
-                log=each.log,
-                size=each.checkpoint.size,
-                root=each.checkpoint.root.hex(),
-                checkpoint=each.note,
-                verifier=each.verifier.text,
-            )
-            for each in published
-        ],
+        checkpoints=signed[:-1],
+        event_log=signed[-1],
         public_key=b64encode(public_key).decode(),
         previous_keys=[
             PreviousKey(
@@ -237,7 +242,12 @@ def _page(kind: str, page: PageQuery, rows: Sequence[DigestRow], count: int) -> 
     return {"kind": kind, "count": count, "after": page.after, "next": following, "notice": NOTICE}
 
 
-def _natural(query: QueryParams, name: str) -> int | None:
+def natural(query: QueryParams, name: str) -> int | None:
+    """An optional whole number.
+
+    Raises:
+        InvalidRequest: it is repeated, or not a whole number.
+    """
     values = query.getlist(name)
     if not values:
         return None

@@ -75,7 +75,7 @@ def history_routes(
         CHECKPOINT_PATH, **operation("getHistoryCheckpoints", Checkpoints, responses=_UNREADABLE)
     )
     async def checkpoints(_: Request) -> DocumentResponse:
-        published = await _readable(logs.checkpoints())
+        published = await readable(logs.checkpoints())
         return DocumentResponse(
             checkpoints_document(published, logs.public_key, logs.keys.retired), clock()
         )
@@ -90,10 +90,10 @@ def _route_lists(
 ) -> None:
     async def answer(request: Request, name: LogName) -> DocumentResponse:
         kind, page = _kind(request), page_from_query(request.query_params)
-        await _readable(continuity.require(kind))
+        await readable(continuity.require(kind))
         # Rows before the count, so that an entry recorded in between is not beyond the count.
-        rows = await _readable(history.digests(kind, name, page.after, page.limit))
-        count = await _readable(history.count(kind, name))
+        rows = await readable(history.digests(kind, name, page.after, page.limit))
+        count = await readable(history.count(kind, name))
         render = history_document if name == "versions" else events_document
         return DocumentResponse(render(kind, page, rows, count), clock())
 
@@ -116,8 +116,8 @@ def _route_proofs(router: ApiRouter, logs: PublicLogs, limiter: RateLimiter, clo
     async def answer(request: Request, name: LogName) -> DocumentResponse:
         kind, asked = _kind(request), proof_from_query(request.query_params)
         usage = await limiter.count(RENDERS, limiter.caller(request.scope))
-        head = await _readable(logs.head(kind, name))
-        body = await _readable(_proof(kind, name, logs.log(kind, name), head, asked))
+        head = await readable(logs.head(kind, name))
+        body = await readable(_proof(kind, name, logs.log(kind, name), head, asked))
         now = clock()
         return DocumentResponse(Document(body.encode()), now, rate_limit_fields(usage, now))
 
@@ -178,7 +178,12 @@ def _kind(request: Request) -> str:
     return kind
 
 
-async def _readable(reading: Awaitable[T]) -> T:
+async def readable(reading: Awaitable[T]) -> T:
+    """Wait for a read of the record.
+
+    Raises:
+        HistoryUnavailable: it failed.
+    """
     try:
         return await reading
     except SigningRefused as error:

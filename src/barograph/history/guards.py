@@ -156,7 +156,7 @@ class SignedHeads:
     """The tree heads that all processes signed, and whether this process can sign now."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
-        self._database = database
+        self.database = database
         self._clock = clock
         self.failure: str | None = None
         """Why no checkpoint can be signed, and since when; safe to publish."""
@@ -166,7 +166,7 @@ class SignedHeads:
 
     async def last_signed(self, kind: str, log: LogName) -> SignedHead:
         """The last signed head; the head of the empty list if there is none."""
-        return await _last_signed(self._database, kind, log)
+        return await _last_signed(self.database, kind, log)
 
     async def adopt(self, public_key: bytes) -> None:
         """Store the key that signs first, unless another process was faster."""
@@ -176,7 +176,7 @@ class SignedHeads:
             if keys.public_key is None:
                 await store_log_keys(tx, replace(keys, public_key=public_key))
 
-        await self._database.write(work)
+        await self.database.write(work)
 
     async def advance(self, kind: str, log: LogName, last: SignedHead, head: TreeHead) -> bool:
         """Store a head as the successor of `last`, before it is signed.
@@ -195,7 +195,7 @@ class SignedHeads:
             await tx.execute(_ADVANCE, kind, log, head.size, head.root.hex(), size, root.hex())
             return (await _last_signed(tx, kind, log)).head == head
 
-        return await self._database.write(work)
+        return await self.database.write(work)
 
     def signing_worked(self) -> None:
         """Note that every checkpoint was signed."""

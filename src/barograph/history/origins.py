@@ -8,9 +8,8 @@ with them. A record that is behind becomes a new origin: a log with another name
 import json
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import partial
 from hashlib import sha256
-from itertools import product
+from secrets import token_hex
 from typing import NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -18,9 +17,11 @@ from msgspec.structs import replace
 
 from barograph.errors import BarographError, ConfigurationError
 from barograph.history.checkpoint import (
-    LOGS,
+    ALL_LOGS,
+    EVENT_LOG,
     Checkpoint,
     CheckpointRefused,
+    Log,
     LogKeys,
     LogName,
     RetiredKey,
@@ -38,9 +39,8 @@ from barograph.history.guards import (
     store_log_keys,
 )
 from barograph.history.merkle import EMPTY_ROOT, TreeHead
-from barograph.history.public_log import HistoryRewritten, PublicLog, PublicLogs
+from barograph.history.public_log import HistoryRewritten, PublicLog, PublicLogs, open_log
 from barograph.history.reader import HistoryReader
-from barograph.history.records import KINDS
 from barograph.history.signing import FILE_NAME
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
@@ -49,9 +49,6 @@ from barograph.kit.fingerprints import replace_fingerprint
 NAME_DIGITS = 8
 """How many hex digits of its key's hash name a new origin. A counter could repeat a name, because a
 backup from before an origin doesn't know about it."""
-
-Log = tuple[str, LogName]
-"""A kind of stance, and its list: versions or events."""
 
 
 class RecordBehind(BarographError):
@@ -74,8 +71,7 @@ class Record(NamedTuple):
     async def log(self, kind: str, log: LogName) -> tuple[PublicLog, TreeHead, TreeHead]:
         """A log, its head now, and the last head that this database knows to be signed."""
         await self.continuity.require(kind)
-        read, links = self.history.digests, self.history.chain_links
-        tree = PublicLog(partial(read, kind, log), partial(links, kind, log))
+        tree = open_log(self.history, self.service, (kind, log))
         signed = await SignedHeads(self.service, self.clock).last_signed(kind, log)
         return tree, await tree.head(), signed.head
 
@@ -91,7 +87,8 @@ async def resume_signing(
     """Sign again with the same name and key, if the record holds everything that was signed.
 
     Each file is the JSON of `/api/history/checkpoint`, or the text of one checkpoint. A record that
-    is behind signs nothing from now on, even if nobody marked it as restored.
+    is behind signs nothing from now on, even if nobody marked it as restored. Events happen all the
+    time, so a restore nearly always loses some: their log begins again under another name.
 
     Returns what was compared, for people.
 
@@ -107,12 +104,17 @@ async def resume_signing(
         raise ConfigurationError(OTHER_KEY)
     after = replace(before, public_key=public_bytes(key), held_since=None)
     given = _opened(files, after, record.base_url)
-    found = [await _compare(record, *log, heads) for log, heads in given.items()]
-    if problems := [text for is_behind, text in found if is_behind]:
+    found = {log: await _compare(record, *log, given[log]) for log in ALL_LOGS if log in given}
+    if problems := [text for log, (lacks, text) in found.items() if lacks and log != EVENT_LOG]:
         await record.service.write(lambda tx: hold_signing(tx, record.clock()))
         raise RecordBehind("; ".join(problems))
+    texts = [text for _, text in found.values()]
+    if EVENT_LOG not in found or found[EVENT_LOG][0]:
+        after = replace(after, events=token_hex(NAME_DIGITS // 2))
+        name = log_origin(record.base_url, *EVENT_LOG, after.events)
+        texts.append(f"the log of events begins again as {name}")
     await record.service.write(lambda tx: _replace_keys(tx, before, after, key))
-    return [text for _, text in found]
+    return texts
 
 
 async def rotate_key(
@@ -166,12 +168,16 @@ async def _succeed(
     signer = old if found == old_key else None  # without the old key, only the new one signs
     if old_key is not None:
         last = []
-        for log in product(KINDS, LOGS):
-            names = [log_origin(record.base_url, *log, each) for each in (before.name, name)]
+        for log in ALL_LOGS:
+            renamed = name if name != before.name else before.name_of(log)
+            names = [
+                log_origin(record.base_url, *log, each) for each in (before.name_of(log), renamed)
+            ]
             checkpoint = Checkpoint(names[0], *await _agreed(record, *log))
             last.append(sign_last_checkpoint(checkpoint, signer, new, names[1]))
         retired += (RetiredKey(old_key, before.name, record.clock(), tuple(last)),)
-    after = LogKeys(name, public_bytes(new), None, retired)
+    events = before.events if name == before.name else ""
+    after = LogKeys(name, public_bytes(new), None, retired, events)
     await record.service.write(lambda tx: _replace_keys(tx, before, after, new))
     return after
 
@@ -183,13 +189,15 @@ async def _replace_keys(
         raise BarographError("another process changed the signing key: run the command again")
     if after.name != before.name:
         await tx.execute("DELETE FROM signed_heads")
+    elif after.events != before.events:
+        await tx.execute("DELETE FROM signed_heads WHERE kind = $1 AND log = $2", *EVENT_LOG)
     await store_log_keys(tx, after)
     await replace_fingerprint(tx, FILE_NAME, key.private_bytes_raw())
 
 
 def _opened(files: Sequence[str], keys: LogKeys, base_url: str) -> dict[Log, list[TreeHead]]:
-    """The heads of checkpoints that our keys signed, at least one of each log."""
-    logs = {log_origin(base_url, *log, keys.name): log for log in product(KINDS, LOGS)}
+    """The heads of checkpoints that our keys signed, at least one of each log of stances."""
+    logs = {log_origin(base_url, *log, keys.name_of(log)): log for log in ALL_LOGS}
     given = defaultdict[Log, list[TreeHead]](list)
     for note in (note for text in files for note in _notes(text)):
         origin = note.partition("\n")[0]
@@ -207,7 +215,7 @@ def _opened(files: Sequence[str], keys: LogKeys, base_url: str) -> dict[Log, lis
                 "was replaced after the backup, start a new origin with --new-origin"
             ) from error
         given[logs[origin]].append(TreeHead(opened.size, opened.root))
-    if missing := [origin for origin, log in logs.items() if log not in given]:
+    if missing := [each for each, log in logs.items() if log not in (*given, EVENT_LOG)]:
         raise CheckpointRefused(
             f"no checkpoint of {missing[0]} was given: give all of /api/history/checkpoint, or "
             "start a new origin with --new-origin"
@@ -222,7 +230,8 @@ def _notes(text: str) -> list[str]:
     except (ValueError, RecursionError):
         return [text]
     try:
-        return [str(each["checkpoint"]) for each in document["checkpoints"]]
+        listed = [*document["checkpoints"], *filter(None, [document.get("event_log")])]
+        return [str(each["checkpoint"]) for each in listed]
     except (KeyError, TypeError) as error:
         raise CheckpointRefused("a file is not the JSON of /api/history/checkpoint") from error
 

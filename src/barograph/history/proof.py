@@ -7,8 +7,6 @@ Both follow from its place in the published list.
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rfc8785 import CanonicalizationError
-
 from barograph.errors import BarographError
 from barograph.history.checkpoint import Checkpoint
 from barograph.history.digest import GENESIS
@@ -19,10 +17,8 @@ from barograph.history.merkle import (
     is_included,
     tree_root,
 )
-from barograph.kit.json import Json, canonical, digest
-
-DELIVERED = ("schema", "kind", "leg_id", "revision", "issued_at", "expires_at", "leg", "salt")
-"""The members of a delivered body that are hashed."""
+from barograph.kit.json import canonical, digest
+from barograph_client.audit.stance import stance_digest
 
 
 class ProofFailed(BarographError):
@@ -49,15 +45,10 @@ def recompute_digest(body: Mapping[str, Any], sequence: int, previous_digest: st
     Raises:
         ProofFailed: it is not a complete stance.
     """
-    missing = [name for name in DELIVERED if name not in body]
-    if missing:
-        raise ProofFailed(f"the stance lacks {', '.join(missing)}")
-    document: dict[str, Json] = {name: body[name] for name in DELIVERED}
-    document |= {"sequence": sequence, "previous_digest": previous_digest}
     try:
-        return digest(canonical(document))
-    except CanonicalizationError as error:
-        raise ProofFailed(f"the stance has no canonical JSON: {error}") from error
+        return stance_digest(body, sequence, previous_digest).hex()
+    except ValueError as error:
+        raise ProofFailed(f"the stance can't be hashed: {error}") from error
     except RecursionError as error:
         raise ProofFailed("the stance is nested too deeply") from error
 

@@ -9,14 +9,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import product
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from barograph.errors import ConfigurationError
 from barograph.history.checkpoint import (
-    LOGS,
+    ALL_LOGS,
+    EVENT_LOG,
     Checkpoint,
+    Log,
     LogKeys,
     LogName,
     PublishedCheckpoint,
@@ -26,6 +27,7 @@ from barograph.history.checkpoint import (
     verifier_of,
 )
 from barograph.history.digest import GENESIS
+from barograph.history.event_log import event_digests, verified_digests
 from barograph.history.guards import (
     OTHER_KEY,
     RESTORED,
@@ -42,22 +44,25 @@ from barograph.history.merkle import (
     consistency_ranges,
     inclusion_ranges,
     is_consistent,
+    leaf_hash,
     peaks_root,
 )
 from barograph.history.reader import ChainLink, HistoryReader, RecordDamaged
 from barograph.history.records import KINDS, DigestRow
-from barograph.kit.database import DatabaseUnavailable
+from barograph.history.tiles import TILE_LEVEL, TILE_WIDTH, Tile, entry_bundle
+from barograph.kit.database import Database, DatabaseUnavailable
 
-BLOCK_LEVEL = 10
-BLOCK = 1 << BLOCK_LEVEL
+BLOCK = TILE_WIDTH
+"""The digests of a block are one tile of the lowest level."""
+
 PAGE = 128
 """Documents hashed at a time; other requests wait meanwhile."""
 
 ReadDigests = Callable[[int, int], Awaitable[Sequence[DigestRow]]]
 """Takes a sequence and a limit; returns the digests after that sequence."""
 
-ReadLinks = Callable[[int, int], Awaitable[list[ChainLink]]]
-"""The same, as links verified against their documents."""
+ReadNew = Callable[[str, int, int], Awaitable[list[str]]]
+"""Takes the last known digest too; returns digests that were verified against their documents."""
 
 
 class HistoryRewritten(RecordDamaged):
@@ -71,13 +76,14 @@ class PublicLog:
     digest does not continue the chain, and `HistoryRewritten` if the record contradicts a head.
     """
 
-    def __init__(self, read: ReadDigests, read_links: ReadLinks) -> None:
+    def __init__(self, read: ReadDigests, read_new: ReadNew) -> None:
         self._read = read
-        self._read_links = read_links
+        self._read_new = read_new
         self._growing = asyncio.Lock()
         self._blocks: list[bytes] = []
         self._full_blocks = Frontier()
         self._last_block = Frontier()
+        self._last_digests: list[str] = []
         self._size = 0
         self._newest = GENESIS
 
@@ -113,6 +119,31 @@ class PublicLog:
         """The proof that a leaf is in the tree of `size`."""
         return [await self._root(each) for each in inclusion_ranges(index, size)]
 
+    async def tile(self, tile: Tile) -> bytes:
+        """The bytes of a tile or bundle that the tree has."""
+        if not tile.level:
+            digests = (await self._block(tile.number))[: tile.width]
+            hashes = [leaf_hash(each) for each in digests]
+            return entry_bundle(digests) if tile.level is None else b"".join(hashes)
+        span = BLOCK << TILE_LEVEL * (tile.level - 1)
+        starts = [(tile.number * TILE_WIDTH + each) * span for each in range(tile.width)]
+        return b"".join([await self._root(Range(start, start + span)) for start in starts])
+
+    async def digest(self, index: int) -> str:
+        """The digest of one entry."""
+        return (await self._block(index // BLOCK))[index % BLOCK]
+
+    async def _block(self, number: int) -> list[str]:
+        """The digests of a block, checked against the tree."""
+        if number == len(self._blocks):
+            return self._last_digests
+        digests = [each.digest for each in await self._read(number * BLOCK, BLOCK)]
+        frontier = Frontier()
+        _add(frontier, digests)
+        if peaks_root(frontier.peaks) != self._blocks[number]:
+            raise HistoryRewritten(f"the digests after {number * BLOCK} were changed")
+        return digests
+
     async def _expect_no_change(self) -> None:
         if self._size == 0:
             return
@@ -123,17 +154,18 @@ class PublicLog:
     async def _grow(self) -> bool:
         """Add a page of digests to the current block; return whether there may be more."""
         wanted = min(PAGE, BLOCK - self._size % BLOCK)
-        digests = chained_digests(self._newest, await self._read_links(self._size, wanted))
+        digests = await self._read_new(self._newest, self._size, wanted)
         if not digests:
             return False
         _add(self._last_block, digests)
+        self._last_digests += digests
         self._size += len(digests)
         self._newest = digests[-1]
         if self._size % BLOCK == 0:
             block = peaks_root(self._last_block.peaks)
             self._blocks.append(block)
-            self._full_blocks.add(block, BLOCK_LEVEL)
-            self._last_block = Frontier()
+            self._full_blocks.add(block, TILE_LEVEL)
+            self._last_block, self._last_digests = Frontier(), []
         return len(digests) == wanted
 
     async def _root(self, leaves: Range) -> bytes:
@@ -142,7 +174,7 @@ class PublicLog:
         frontier = Frontier()
         if end - start >= BLOCK:
             for block in self._blocks[start // BLOCK : end // BLOCK]:
-                frontier.add(block, BLOCK_LEVEL)
+                frontier.add(block, TILE_LEVEL)
             start = end // BLOCK * BLOCK
         if start < end:
             _add(frontier, [each.digest for each in await self._read(start, end - start)])
@@ -175,11 +207,10 @@ class PublicLogs:
         self._signed = signed
         self._continuity = continuity
         self._base_url = base_url
-        self._published: dict[tuple[str, LogName], PublishedCheckpoint] = {}
-        self._logs: dict[tuple[str, LogName], PublicLog] = {}
-        for kind, log in product(KINDS, LOGS):
-            read = partial(history.digests, kind, log)
-            self._logs[kind, log] = PublicLog(read, partial(history.chain_links, kind, log))
+        self._published: dict[Log, PublishedCheckpoint] = {}
+        self._logs: dict[Log, PublicLog] = {}
+        for each in ALL_LOGS:
+            self._logs[each] = open_log(history, signed.database, each)
 
     def log(self, kind: str, log: LogName) -> PublicLog:
         """One log."""
@@ -189,6 +220,26 @@ class PublicLogs:
     def public_key(self) -> bytes:
         """The public half of the key, the same for all logs."""
         return public_bytes(self._key)
+
+    def proof_url(self, kind: str, history_digest: str) -> str:
+        """Where the proof of a version is."""
+        scheme, _, _ = self._base_url.partition("://")
+        return f"{scheme}://{self.origin(kind, 'versions')}/{history_digest}.tlog-proof"
+
+    def origin(self, kind: str, log: LogName) -> str:
+        """The name of a log."""
+        return log_origin(self._base_url, kind, log, self.keys.name_of((kind, log)))
+
+    async def checkpoint(self, kind: str, log: LogName) -> PublishedCheckpoint:
+        """The newest checkpoint of a log."""
+        while True:
+            newest = await self._newest(kind, log)
+            if newest.keys == self.keys:  # otherwise another coroutine has loaded a new key
+                return self._checkpoint(kind, log, newest.head)
+
+    def sign(self, checkpoint: Checkpoint) -> str:
+        """Sign a checkpoint again that was signed before."""
+        return sign_checkpoint(checkpoint, self._key)
 
     async def checkpoints(self) -> list[PublishedCheckpoint]:
         """The newest checkpoint of every log."""
@@ -207,14 +258,15 @@ class PublicLogs:
 
     @property
     def last_signed(self) -> tuple[int, int] | None:
-        """How many entries the newest checkpoints cover, and when this process confirmed them.
+        """How many entries of stances are signed, and when this process confirmed them.
 
         None before the first time, and while no checkpoint can be signed.
         """
         at = self._signed.signed_at
         if at is None or self._signed.failure is not None:
             return None
-        return sum(each.checkpoint.size for each in self._published.values()), at
+        sizes = [each.checkpoint.size for each in self._published.values() if each.kind in KINDS]
+        return sum(sizes), at
 
     async def probe(self) -> None:
         """Sign now, so that `/api/status` does not depend on requests."""
@@ -225,7 +277,7 @@ class PublicLogs:
         """The newest head of a log, stored as signed before it is published."""
         return (await self._newest(kind, log)).head
 
-    async def _newest_of_all(self) -> dict[tuple[str, LogName], TreeHead]:
+    async def _newest_of_all(self) -> dict[Log, TreeHead]:
         """The newest head of every log, all of them to be signed by our key."""
         while True:
             newest = {log: await self._newest(*log) for log in self._logs}
@@ -271,7 +323,7 @@ class PublicLogs:
         raise SigningRefused(OTHER_KEY)
 
     def _checkpoint(self, kind: str, log: LogName, head: TreeHead) -> PublishedCheckpoint:
-        name = log_origin(self._base_url, kind, log, self.keys.name)
+        name = self.origin(kind, log)
         signed = Checkpoint(name, *head), verifier_of(self._key, name)
         published = self._published.get((kind, log))
         if published is None or (published.checkpoint, published.verifier) != signed:
@@ -279,6 +331,18 @@ class PublicLogs:
             published = PublishedCheckpoint(kind, log, signed[0], note, signed[1])
             self._published[kind, log] = published
         return published
+
+
+def open_log(history: HistoryReader, service: Database, log: Log) -> PublicLog:
+    """One log of the record, or the log of events in the service's database."""
+    if log == EVENT_LOG:
+        read_new = partial(verified_digests, service)
+        return PublicLog(partial(event_digests, service), lambda _, *page: read_new(*page))
+
+    async def read(newest: str, after: int, limit: int) -> list[str]:
+        return chained_digests(newest, await history.chain_links(*log, after, limit))
+
+    return PublicLog(partial(history.digests, *log), read)
 
 
 def chained_digests(previous: str, links: Sequence[ChainLink]) -> list[str]:

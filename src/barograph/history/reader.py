@@ -3,7 +3,7 @@
 A recorded document is the text that was hashed. Reads compare it with its digest before use.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import NamedTuple, TypeVar
 
@@ -97,6 +97,27 @@ class HistoryReader:
         """One version by its sequence."""
         rows = await self._fetch(_VERSION_AT, kind, sequence)
         return version_from(rows[0]) if rows else None
+
+    async def versions_issued(
+        self, kind: str, spans: Sequence[tuple[int, int]], after: int, limit: int
+    ) -> list[Version]:
+        """The versions after a sequence whose time of issue is in a span, in order."""
+        if not spans:
+            return []
+        places = range(4, 4 + 2 * len(spans), 2)
+        wanted = " OR ".join(f"issued_at >= ${at} AND issued_at < ${at + 1}" for at in places)
+        times = [time for span in spans for time in span]
+        rows = await self._fetch(_ISSUED.format(wanted), kind, after, limit, *times)
+        return [version_from(row) for row in rows]
+
+    async def count_issued(self, kind: str, start: int, end: int) -> int:
+        """How many versions were issued from `start` until before `end`."""
+        return int((await self._fetch(_COUNT_ISSUED, kind, start, end))[0][0])
+
+    async def sequence_of(self, kind: str, history_digest: str) -> int | None:
+        """The sequence of the version with a digest; None if there is none."""
+        rows = await self._fetch(_SEQUENCE_OF, kind, history_digest)
+        return int(rows[0][0]) if rows else None
 
     async def sequence_issued_by(self, kind: str, moment: int) -> int:
         """The sequence of the newest version issued by a moment; 1 if there is none."""
@@ -206,6 +227,14 @@ WHERE versions.kind = $1 AND versions.sequence <= $3 ORDER BY versions.sequence 
 _VERSION_AT = """
 SELECT document, history_digest FROM stance_versions WHERE kind = $1 AND sequence = $2
 """
+_ISSUED = """
+SELECT document, history_digest FROM stance_versions
+WHERE kind = $1 AND sequence > $2 AND ({}) ORDER BY sequence LIMIT $3
+"""
+_COUNT_ISSUED = """
+SELECT count(*) FROM stance_versions WHERE kind = $1 AND issued_at >= $2 AND issued_at < $3
+"""
+_SEQUENCE_OF = "SELECT sequence FROM stance_versions WHERE kind = $1 AND history_digest = $2"
 _SEQUENCE_ISSUED_BY = """
 SELECT coalesce(max(sequence), 1) FROM stance_versions WHERE kind = $1 AND issued_at <= $2
 """

@@ -22,8 +22,8 @@ class Decision(Struct, frozen=True):
     label: str
     confidence: str
     """How complete the data behind it was: `low`, `medium` or `high`. It is not a probability that
-    the decision will turn out right. The ETF rule runs only on complete data, so for that stance
-    `high` means that the five-day flow is at least twice the threshold."""
+    the decision will turn out right, and it is never scored. The ETF rule runs only on complete
+    data, so for that stance `high` means that the five-day flow is at least twice the threshold."""
 
     rationale: str
     by: str

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
@@ -164,6 +165,12 @@ class DelegatedResponse(Response):
         """Let it respond."""
         await self._answer(scope, receive, send)
 
+
+class _DigestConvertor(StringConvertor):
+    regex = "[0-9a-f]{64}"
+
+
+register_url_convertor("sha256", _DigestConvertor())
 
 Endpoint = TypeVar("Endpoint", bound=Callable[[Request], Awaitable[Response]])
 

@@ -34,6 +34,7 @@ _SECONDS = re.compile(r"\d{9,10}", re.ASCII)
 _MILLISECONDS = re.compile(r"\d{12,14}", re.ASCII)
 _POSITIVE = re.compile(r"0*([1-9]\d*)", re.ASCII)
 _MAX_DIGITS = 9
+TIME = "a date, an ISO time or Unix milliseconds"
 TIME_RULE = "a date such as 2026-11-14, a time such as 2026-11-14T08:00:00Z, or Unix milliseconds"
 
 Next = Annotated[
@@ -276,11 +277,9 @@ def address(base_url: str, path: str, parameters: Mapping[str, str]) -> str:
 
 def time_parameters(default: str) -> list[Schema]:
     """The parameters `from` and `to` in the OpenAPI document."""
-    rule = TIME_RULE[0].upper() + TIME_RULE[1:]
+    rule = TIME[0].upper() + TIME[1:]
     return [
-        parameter(
-            "query", "from", f"Start of the range: {TIME_RULE}. Default: {default} before `to`."
-        ),
+        parameter("query", "from", f"Start of the range: {TIME}. Default: {default} before `to`."),
         parameter("query", "to", f"End of the range, not included. {rule}. Default: now."),
     ]
 
@@ -288,7 +287,7 @@ def time_parameters(default: str) -> list[Schema]:
 def limit_parameter(default: int = DEFAULT_LIMIT, highest: int = MAX_LIMIT) -> Schema:
     """The parameter `limit` in the OpenAPI document."""
     # No `maximum`, because we don't refuse higher values.
-    text = f"Entries per page, at most {highest}; higher values count as {highest}."
+    text = f"Entries per page; more than {highest} count as {highest}."
     return parameter("query", "limit", text, type="integer", minimum=1, default=default)
 
 
@@ -299,7 +298,7 @@ def also_table(members: Iterable[str]) -> Schema:
 
 
 _FORMS = ["json", "csv"]
-_VENUE = "One of the exchanges that this instance reads, such as `bybit`. "
+_VENUE = "An exchange that this instance reads, such as `bybit`. "
 VENUE_PARAMETER = parameter("query", "venue", f"{_VENUE}Default: the primary one.")
 VENUE_IN_USE_PARAMETER = parameter("query", "venue", f"{_VENUE}Default: the one in use.")
 CURSOR_PARAMETER = parameter("query", "cursor", "Set by `next`.")

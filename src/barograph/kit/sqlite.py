@@ -25,6 +25,7 @@ from barograph.kit.database import (
     Work,
     require_storable,
 )
+from barograph.kit.json import digest
 
 SAFE_WAL = (3, 51, 3)
 """Older SQLite versions can corrupt a WAL database when two connections reset the log at once."""
@@ -244,6 +245,10 @@ def _connect(how: _Opening, busy_ms: int) -> apsw.Connection:
     connection.pragma("synchronous", how.synchronous)
     # Overwrite deleted content, such as a mail with its link.
     connection.pragma("secure_delete", True)
+    # PostgreSQL has such a function of its own; migrations use it.
+    connection.create_scalar_function(
+        "sha256_hex", lambda *texts: digest(str(texts[0])), 1, deterministic=True
+    )
     return connection
 
 

@@ -243,13 +243,28 @@ class Tuning(Group):
         1800.0, gt=0, description="Seconds between two readings of rates and ETF files."
     )
 
+    witness_policy: Path | None = Field(
+        None,
+        description="File with the witnesses of the public logs, as a C2SP tlog-policy: `witness` "
+        "and `group` lines, and one `quorum`. The collector asks each witness to cosign, and the "
+        "service publishes the newest checkpoint with a quorum. If empty, only our key signs.",
+    )
+    reveal_after_days: int = Field(
+        0,
+        ge=0,
+        le=3650,
+        description="Days after which a recorded stance becomes public, with everything that "
+        "the operator wrote in it, and counts on `/accuracy`. It applies to versions recorded "
+        "after the service has announced it, and stays binding for them if you change it. 0 "
+        "turns it off.",
+    )
     webhooks_allow_local: bool = Field(
         False,
         description="Also send webhooks to this machine, over http or https. For the demo only: "
         "a live instance doesn't start with it, because webhooks could reach services of its host.",
     )
 
-    @field_validator("guides_file", "etf_file", mode="before")
+    @field_validator("guides_file", "etf_file", "witness_policy", mode="before")
     @classmethod
     def _optional_file(cls, value: object) -> object:
         return None if value == "" else value

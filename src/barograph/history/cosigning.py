@@ -1,0 +1,328 @@
+"""Collects the cosignatures of witnesses, and publishes the newest checkpoint with a quorum."""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from barograph.board.board import publish
+from barograph.board.feeds import Publication
+from barograph.errors import ConfigurationError, InvalidReply, RequestError, UpstreamError
+from barograph.history.checkpoint import (
+    ALL_LOGS,
+    Checkpoint,
+    CheckpointRefused,
+    Log,
+    PublishedCheckpoint,
+)
+from barograph.history.merkle import TreeHead
+from barograph.history.public_log import PublicLogs
+from barograph.history.witnesses import (
+    WITNESSES,
+    Cosignature,
+    OtherSize,
+    TreeRefused,
+    WitnessState,
+    WitnessStates,
+    cosigners,
+    open_cosignature,
+)
+from barograph.kit.clock import Clock
+from barograph.kit.database import Database, Queryable, Transaction
+from barograph.kit.timestamps import MINUTE, SECOND
+from barograph.settings.values import require_safe
+from barograph_client.audit.notes import NO_QUORUM, Policy, parse_policy
+
+logger = logging.getLogger(__name__)
+
+ROUND_MS = MINUTE
+FIRST_PAUSE_MS = 2 * SECOND
+LONGEST_PAUSE_MS = MINUTE
+CLOCK_SKEW_MS = 10 * MINUTE
+
+AddCheckpoint = Callable[[str, int, Sequence[bytes], str], Awaitable[str]]
+"""Takes a witness's URL, the old size, a consistency proof and a checkpoint; returns signatures."""
+
+
+class NotCosigned(RequestError):
+    """No checkpoint of this log has enough cosignatures."""
+
+    status = 503
+
+    def __init__(self) -> None:
+        super().__init__(
+            "not enough witnesses have cosigned a checkpoint of this log yet; try again in a minute"
+        )
+
+
+def load_policy(file: Path | None) -> Policy | None:
+    """The policy in a file; None without a file.
+
+    Raises:
+        ConfigurationError: the file can't be read or is no policy.
+    """
+    if file is None:
+        return None
+    try:
+        policy = parse_policy(file.read_text("utf-8"))
+        for name, url in policy.urls.items():
+            require_safe(url, f"{name} must get our checkpoints unchanged")
+    except OSError as error:
+        raise ConfigurationError(
+            f"the witness policy {file} can't be read ({error.strerror}): check "
+            "BAROGRAPH_WITNESS_POLICY"
+        ) from error
+    except ValueError as error:
+        raise ConfigurationError(f"the witness policy {file} can't be used: {error}") from error
+    if missing := [name for name in policy.witnesses if name not in policy.urls]:
+        raise ConfigurationError(
+            f"the witness policy {file} can't be used: witness {missing[0]} has no URL, so the "
+            "collector can't ask it"
+        )
+    return policy
+
+
+class _Round(NamedTuple):
+    published: PublishedCheckpoint
+    until: int
+
+
+class Rounds:
+    """The checkpoint of each log that all witnesses are asked to cosign now.
+
+    A witness has one newest cosignature per log. So a log that grows while they answer would never
+    have two of the same checkpoint. Therefore it stays the same until it has a quorum, or for a
+    minute, which is enough for every witness that answers.
+    """
+
+    def __init__(self, logs: PublicLogs, clock: Clock) -> None:
+        self.logs = logs
+        self._clock = clock
+        self._current: dict[Log, _Round] = {}
+
+    async def target(self, log: Log, database: Queryable) -> PublishedCheckpoint:
+        """The checkpoint to cosign."""
+        current = self._current.get(log)
+        if current is None or self._clock() >= current.until:
+            return await self.renew(log)
+        origin, size, _ = current.published.checkpoint
+        has_quorum = await database.fetch(_HAS_QUORUM, origin, size)
+        return await self.renew(log) if has_quorum else current.published
+
+    async def renew(self, log: Log) -> PublishedCheckpoint:
+        """Begin a round with the newest checkpoint."""
+        newest = await self.logs.checkpoint(*log)
+        self._current[log] = _Round(newest, self._clock() + ROUND_MS)
+        return newest
+
+
+class _LastAnswer(NamedTuple):
+    """What is stored of one witness and one log."""
+
+    size: int = 0
+    root: str = ""
+    cosigned_at: int | None = None
+    failure: str = ""
+    is_fork: int = 0
+
+
+class Cosigner:
+    """Asks one witness to cosign what it has not cosigned yet."""
+
+    def __init__(
+        self, name: str, policy: Policy, rounds: Rounds, add: AddCheckpoint, clock: Clock
+    ) -> None:
+        self.name = name
+        self._key = policy.witnesses[name]
+        self._policy = policy
+        self._rounds = rounds
+        self._add = add
+        self._clock = clock
+        self._pauses: dict[Log, tuple[int, int]] = {}
+        self._published: set[Log] = set()
+
+    async def ask(self, log: Log, database: Database) -> None:
+        """Have the witness cosign one log, unless it has, or has just failed.
+
+        Raises:
+            DatabaseUnavailable: the log can't be read or signed, or the result can't be stored.
+        """
+        pause, until = self._pauses.get(log, (FIRST_PAUSE_MS, 0))
+        if self._clock() < until:
+            return
+        self._pauses[log] = min(2 * pause, LONGEST_PAUSE_MS), self._clock() + pause
+        target = await self._rounds.target(log, database)
+        rows = await database.fetch(_LAST_ANSWER, target.checkpoint.origin, self._key.text)
+        if await self._ask(log, target, _LastAnswer(*rows[0]) if rows else _LastAnswer(), database):
+            del self._pauses[log]
+
+    async def _ask(
+        self, log: Log, target: PublishedCheckpoint, last: _LastAnswer, database: Database
+    ) -> bool:
+        """Return whether the witness has cosigned."""
+        origin, size, root = target.checkpoint
+        if last.cosigned_at is not None and (last.size, last.root) == (size, root.hex()):
+            if log not in self._published:  # with another policy, it may have a quorum now
+                await database.write(lambda tx: self._publish(tx, target.checkpoint))
+                self._published.add(log)
+            return True
+        try:
+            checkpoint, cosigned = await self._cosign(log, target, min(last.size, size))
+        except UpstreamError as error:
+            await self._store_failure(origin, last, error, database)
+            return False
+
+        async def work(tx: Transaction) -> None:
+            head = (checkpoint.size, checkpoint.root.hex())
+            await tx.execute(_STORE, self._key.text, origin, *head, cosigned.line, cosigned.at)
+            await self._publish(tx, checkpoint)
+
+        await database.write(work)
+        return True
+
+    async def _cosign(
+        self, log: Log, target: PublishedCheckpoint, old: int
+    ) -> tuple[Checkpoint, Cosignature]:
+        try:
+            lines = await self._send(log, target, old)
+        except OtherSize as error:
+            if error.size > target.checkpoint.size:
+                target = await self._rounds.renew(log)
+            if error.size > target.checkpoint.size:
+                raise TreeRefused(f"{error}, and we have {target.checkpoint.size}") from error
+            lines = await self._send(log, target, error.size)
+        try:
+            cosigned = open_cosignature(target.checkpoint, lines, self._key)
+        except CheckpointRefused as error:
+            raise InvalidReply(str(error)) from error
+        if cosigned.at > self._clock() + CLOCK_SKEW_MS:
+            raise InvalidReply("its cosignature is from the future; check the clocks")
+        return target.checkpoint, cosigned
+
+    async def _send(self, log: Log, target: PublishedCheckpoint, old: int) -> str:
+        tree = self._rounds.logs.log(*log)
+        _, proof = await tree.root_and_consistency(old, _head(target.checkpoint))
+        try:
+            return await self._add(self._policy.urls[self.name], old, proof, target.note)
+        except OtherSize as error:
+            if error.size == old:  # version 1.0 of the protocol refuses another root like this
+                raise TreeRefused(f"{error}, but not with our root") from error
+            raise
+
+    async def _publish(self, tx: Transaction, checkpoint: Checkpoint) -> None:
+        """Publish the checkpoint if it has a quorum, and the states of all witnesses."""
+        origin, size, root = checkpoint
+        head = (origin, size, root.hex())
+        lines: dict[str, str] = dict(await tx.fetch(_COSIGNED, *head))
+        known = {
+            name: lines[key.text]
+            for name, key in self._policy.witnesses.items()
+            if key.text in lines
+        }
+        if self._policy.is_met(known):
+            await tx.execute(_PUBLISH, *head, "".join(known.values()))
+        await self._publish_states(tx)
+
+    async def _store_failure(
+        self, origin: str, last: _LastAnswer, error: UpstreamError, database: Database
+    ) -> None:
+        """Store and log why the witness did not cosign, if that is news."""
+        failure, is_fork = str(error), isinstance(error, TreeRefused)
+        # A refusal stays until the witness cosigns: a later timeout takes nothing back.
+        if failure == last.failure or (last.is_fork and not is_fork):
+            return
+
+        async def work(tx: Transaction) -> None:
+            now = self._clock()
+            await tx.execute(_FAIL, origin, self._key.text, failure, int(is_fork), now)
+            await self._publish_states(tx)
+
+        level = logging.CRITICAL if is_fork and not last.is_fork else logging.WARNING
+        fields = {"witness": self.name, "origin": origin, "kind": error.kind, "why": failure}
+        logger.log(level, "checkpoint not cosigned", extra=fields)
+        await database.write(work)
+
+    async def _publish_states(self, tx: Transaction) -> None:
+        origins = {self._rounds.logs.origin(*log) for log in ALL_LOGS}
+        names = {key.text: name for name, key in self._policy.witnesses.items()}
+        states = tuple(
+            WitnessState(origin, names[key], size, at, failure, bool(is_fork), since)
+            for origin, key, size, at, failure, is_fork, since in await tx.fetch(_STATES)
+            if origin in origins and key in names
+        )
+        record = WitnessStates(self._policy.in_words(), states)
+        await publish(tx, [Publication.of(WITNESSES, record)])
+
+
+class CosignedCheckpoints:
+    """What is published as the checkpoint of a log."""
+
+    def __init__(self, logs: PublicLogs, database: Database, policy: Policy | None) -> None:
+        self._logs = logs
+        self._database = database
+        self._policy = policy
+
+    async def published_note(self, log: Log) -> str:
+        """The newest checkpoint with a quorum, or the newest if the policy asks for none.
+
+        Raises:
+            NotCosigned: no checkpoint has a quorum.
+            DatabaseUnavailable: the log can't be read or signed, or contradicts the checkpoint.
+        """
+        if self._policy is None or self._policy.quorum == NO_QUORUM:
+            return (await self._logs.checkpoint(*log)).note
+        # Read this before the head: the collector may publish a longer one meanwhile.
+        rows = {row[0]: row[1:] for row in await self._database.fetch(_PUBLISHED)}
+        newest = (await self._logs.checkpoint(*log)).checkpoint
+        lines: str
+        size, root, lines = rows.get(newest.origin, (0, "", ""))
+        checkpoint = Checkpoint(newest.origin, size, bytes.fromhex(root))
+        if not self._policy.is_met(cosigners(self._policy, checkpoint, lines)):
+            raise NotCosigned  # there is none, or the policy has changed since
+        signed = self._logs.sign(checkpoint)  # before another coroutine can load another key
+        await self._logs.log(*log).require_growth(_head(checkpoint), _head(newest))
+        return signed + lines
+
+
+def _head(checkpoint: Checkpoint) -> TreeHead:
+    return TreeHead(checkpoint.size, checkpoint.root)
+
+
+_HAS_QUORUM = "SELECT 1 FROM cosigned_checkpoints WHERE origin = $1 AND size >= $2"
+_LAST_ANSWER = """
+SELECT size, root, cosigned_at, failure, is_fork FROM cosignatures
+WHERE origin = $1 AND witness = $2
+"""
+_COSIGNED = """
+SELECT witness, line FROM cosignatures
+WHERE origin = $1 AND size = $2 AND root = $3 AND cosigned_at IS NOT NULL
+"""
+_STATES = """
+SELECT origin, witness, size, cosigned_at, failure, is_fork, failing_since FROM cosignatures
+ORDER BY origin, witness
+"""
+_PUBLISHED = "SELECT origin, size, root, lines FROM cosigned_checkpoints"
+_STORE = """
+INSERT INTO cosignatures (
+    witness, origin, size, root, line, cosigned_at, failure, is_fork, failing_since
+) VALUES ($1, $2, $3, $4, $5, $6, '', 0, NULL)
+ON CONFLICT (origin, witness) DO UPDATE SET size = excluded.size, root = excluded.root,
+    line = excluded.line, cosigned_at = excluded.cosigned_at, failure = '', is_fork = 0,
+    failing_since = NULL
+"""
+_FAIL = """
+INSERT INTO cosignatures (
+    origin, witness, size, root, line, cosigned_at, failure, is_fork, failing_since
+) VALUES ($1, $2, 0, '', '', NULL, $3, $4, $5)
+ON CONFLICT (origin, witness) DO UPDATE SET failure = excluded.failure,
+    is_fork = excluded.is_fork,
+    failing_since = COALESCE(cosignatures.failing_since, excluded.failing_since)
+"""
+# Never a smaller checkpoint, and never another root of the same size.
+_PUBLISH = """
+INSERT INTO cosigned_checkpoints (origin, size, root, lines) VALUES ($1, $2, $3, $4)
+ON CONFLICT (origin) DO UPDATE
+SET size = excluded.size, root = excluded.root, lines = excluded.lines
+WHERE excluded.size > cosigned_checkpoints.size
+    OR (excluded.size = cosigned_checkpoints.size AND excluded.root = cosigned_checkpoints.root)
+"""
