@@ -1,19 +1,32 @@
 """What each badge says, and the query parameters that choose it (pure)."""
 
 import re
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from starlette.datastructures import QueryParams
 
+from barograph.accuracy.cases import fewest, is_tested
+from barograph.accuracy.records import FEWEST, Accuracy, Measured
 from barograph.badges.svg import BAD, GOOD, LONG, MEASURED, SHORT, UNKNOWN, WARN, Style
 from barograph.kit.documents import FOREVER
-from barograph.kit.timestamps import DAY
+from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.records import Perpetual
 from barograph.markets.regime import BASIS, Label, band_of
 from barograph.status.rules import Condition
 
 CAVEAT = "legacy paper-strategy record, continuity unverified"
+NO_LIVE_CAPITAL = "It is not evidence of live-capital results"
+ACCURACY_OF: Mapping[str, str] = {
+    "btc-etf-stance": "ETF flow accuracy",
+    "rates-desk": "rates accuracy",
+    "funding-regime-stance": "funding accuracy",
+}
+"""The labels of the accuracy badges by kind of stance."""
+
+ACCURACY_MAX_AGE = 3 * HOUR
+"""The collector computes the figures once per hour."""
 
 
 class BadgeContent(NamedTuple):
@@ -99,6 +112,32 @@ def signal(name: str, label: str, source: str, until: int) -> TimedContent:
     return TimedContent(_plain(name, label, MEASURED, description), until)
 
 
+def accuracy(kind: str, known: Accuracy | None, now: int) -> TimedContent:
+    """The track record of a kind of stance. Every finding is grey, because none is a success."""
+    label, until = ACCURACY_OF[kind], (now if known is None else known.as_of) + ACCURACY_MAX_AGE
+    if until <= now:
+        return TimedContent(
+            _error(label, "unknown", f"There are no recent figures. {_ACCURACY}"), 0
+        )
+    kinds = () if known is None else known.kinds
+    rows = [row for each in kinds if each.kind == kind for row in each.measured if is_tested(row)]
+    message = "not published" if known is None else _finding(rows)
+    title = f"{label}: {message} (not evidence of live-capital results)"
+    return TimedContent(BadgeContent(label, message, UNKNOWN, title, _ACCURACY), until)
+
+
+def _finding(tested: Sequence[Measured]) -> str:
+    """The first finding, or that there is none."""
+    found = [each for each in tested if each.finding in {"higher", "lower"}]
+    if found:
+        first = found[0]
+        span = re.sub(r"(?<=\d)(?=\D)", " ", first.horizon)
+        more = f" +{len(found) - 1}" if len(found) > 1 else ""
+        return f"{first.finding} after {first.label} ({span}){more}"
+    cases = max((fewest(each) for each in tested), default=0)
+    return "no skill shown" if cases >= FEWEST else f"too few cases ({cases} of {FEWEST})"
+
+
 def status(condition: Condition, until: int) -> TimedContent:
     """The health of the market feed and of the API."""
     description = "The health of the market data feed and of the API, as in /api/status."
@@ -107,7 +146,11 @@ def status(condition: Condition, until: int) -> TimedContent:
 
 _RECORD = (
     "not a number of recorded observations and not uninterrupted operation. Continuity is "
-    "unverified. It is not evidence of live-capital results or of paid stance outcomes."
+    f"unverified. {NO_LIVE_CAPITAL} or of paid stance outcomes."
+)
+_ACCURACY = (
+    "What followed the public stances of this kind, compared with what happened anyway, as on "
+    f"/accuracy. {NO_LIVE_CAPITAL}, and it is not a win rate."
 )
 _REGIME_COLOURS: dict[Label, str] = {
     "short-crowded": SHORT,

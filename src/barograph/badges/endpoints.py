@@ -57,6 +57,8 @@ def hot_badges(board: Board, reader: BadgeReader, now: int) -> dict[HotKey, Docu
     documents |= hot_documents("status", reader.status(board, now), now)
     for key, timed in reader.signals(board, now).items():
         documents |= hot_documents(f"signal/{key}", timed, now)
+    for kind, timed in reader.accuracy(board, now).items():
+        documents |= hot_documents(f"accuracy/{kind}", timed, now)
     return documents
 
 
@@ -98,15 +100,21 @@ def _kinds(board: Board, reader: BadgeReader) -> tuple[_Kind, ...]:
         timed = reader.signals(board, now).get(request.path_params["key"])
         return None if timed is None else timed.content
 
+    def accuracy(request: Request, now: int) -> BadgeContent | None:
+        timed = reader.accuracy(board, now).get(request.path_params["kind"])
+        return None if timed is None else timed.content
+
     def status(_: Request, now: int) -> BadgeContent:
         return reader.status(board, now).content
 
     key = parameter("path", "key", "The key of the signal.", enum=list(BY_KEY))
+    of_kind = parameter("path", "kind", "The kind of stance.", enum=list(contents.ACCURACY_OF))
     return (
         _Kind("record", "getRecordBadge", record, (_SINCE,)),
         _Kind("regime", "getRegimeBadge", regime),
         _Kind("funding/{symbol}", "getFundingBadge", funding, (_SYMBOL,)),
         _Kind("signal/{key}", "getSignalBadge", signal, (key,)),
+        _Kind("accuracy/{kind}", "getAccuracyBadge", accuracy, (of_kind,)),
         _Kind("status", "getStatusBadge", status),
     )
 

@@ -1,5 +1,6 @@
 """Reads the content of badges from the data in memory."""
 
+from barograph.accuracy.records import ACCURACY
 from barograph.badges import contents
 from barograph.badges.contents import TimedContent, parse_since
 from barograph.badges.gauge import GaugeContent
@@ -78,6 +79,11 @@ class BadgeReader:
             until = now + SIGNALS_KEEP_MS if labels[key] == later[key] else 0
             shown[key] = contents.signal(name, labels[key], self._signals.sources[key], until)
         return shown
+
+    def accuracy(self, board: Board, now: int) -> dict[str, TimedContent]:
+        """The track record of every kind of stance."""
+        known = board.latest(ACCURACY)
+        return {kind: contents.accuracy(kind, known, now) for kind in contents.ACCURACY_OF}
 
     def status(self, board: Board, now: int) -> TimedContent:
         """The health of the feed and the API."""

@@ -1,19 +1,36 @@
-"""`/api/agent/briefs`: parse the limit, answer from the board."""
+"""`/api/agent/briefs`, the newest briefs, and `/api/v1/briefs/{slug}`, one text of a brief."""
+
+import re
+from collections.abc import Mapping
 
 from starlette.requests import Request
+from starlette.responses import Response
 
 from barograph.board.board import Board
 from barograph.briefs.documents import (
+    BRIEF_PATH,
     BRIEFS_PATH,
     DEFAULT_BRIEFS,
     MAX_BRIEFS,
     MIN_BRIEFS,
+    BriefDocument,
     BriefList,
+    brief_document,
     limit_from_query,
 )
 from barograph.briefs.reader import BriefsReader
+from barograph.briefs.store import brief_version
+from barograph.errors import InvalidRequest, NotFound
+from barograph.kit.database import Database
+from barograph.kit.documents import Document
 from barograph.kit.http import ApiRouter, DocumentResponse
-from barograph.kit.wire import operation, parameter
+from barograph.kit.lists import READ_ERRORS, given_parameters
+from barograph.kit.wire import Schema, operation, parameter
+from barograph.limits.rendered_reads import RenderedReads
+
+SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,199}", re.ASCII)
+VERSION = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
+MAX_VERSION = 999_999
 
 
 def brief_routes(board: Board, reader: BriefsReader) -> ApiRouter:
@@ -31,6 +48,35 @@ def brief_routes(board: Board, reader: BriefsReader) -> ApiRouter:
     return router
 
 
+def brief_text_routes(
+    database: Database, reads: RenderedReads, sources: Mapping[str, str]
+) -> ApiRouter:
+    """The route of one brief; `sources` are those of the venues."""
+    router = ApiRouter(tags=["briefs"])
+
+    @router.get(
+        f"{BRIEF_PATH}{{slug}}",
+        **operation("getBrief", BriefDocument, *_PARAMETERS, responses=_ERRORS),
+    )
+    async def brief(request: Request) -> Response:
+        slug = request.path_params["slug"]
+        version = given_parameters(request.query_params, _PARAMETERS).get("version")
+        if version is not None and VERSION.fullmatch(version) is None:
+            raise InvalidRequest(f"version must be an integer from 1 to {MAX_VERSION}")
+
+        async def render() -> Document:
+            wanted = None if version is None else int(version)
+            known = SLUG.fullmatch(slug) is not None
+            found = await brief_version(database, slug, wanted) if known else None
+            if found is None:
+                raise NotFound(f"unknown brief or version; {BRIEFS_PATH} lists the newest briefs")
+            return brief_document(found, sources)
+
+        return await reads.respond(request, (BRIEF_PATH, slug, version), render)
+
+    return router
+
+
 _LIMIT = parameter(
     "query",
     "limit",
@@ -41,3 +87,9 @@ _LIMIT = parameter(
     default=DEFAULT_BRIEFS,
     example=15,
 )
+_VERSION: Schema = {"type": "integer", "minimum": 1, "maximum": MAX_VERSION}
+_PARAMETERS = (
+    parameter("path", "slug", "The end of the brief's `url`.", example="daily-wrap-2026-11-14"),
+    parameter("query", "version", "Which text. Default: the newest.", **_VERSION),
+)
+_ERRORS = {400: "Invalid parameter.", 404: "Unknown brief or version.", **READ_ERRORS}

@@ -7,6 +7,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar, get_args
 
 from msgspec import Struct
 
+from barograph.briefs.followed import Followed
 from barograph.briefs.tables import labelled, markdown_table
 from barograph.kit.json import Json, canonical, digest
 from barograph.kit.timestamps import SECOND, dated_text, iso_timestamp
@@ -78,6 +79,27 @@ class Brief(NamedTuple):
     def begins_with_summary(self) -> bool:
         """Whether the body repeats the summary, so that a page need not."""
         return self.rule != OPERATOR or self.body.startswith(self.summary)
+
+
+def published_text(brief: Brief) -> dict[str, Json]:
+    """Everything that a text says, as its event's `text_sha256` covers it; it never changes."""
+    return {
+        "slug": brief.slug,
+        "version": brief.version,
+        "published_at": iso_timestamp(brief.published_at),
+        "first_published_at": iso_timestamp(brief.first_at),
+        "category": brief.category,
+        "headline": brief.headline,
+        "coins": list(brief.coins),
+        "summary": brief.summary,
+        "body": brief.body,
+        "source": brief.source,
+        "rule": brief.rule,
+        "window_start": iso_timestamp(brief.window_start),
+        "window_end": iso_timestamp(brief.window_end),
+        "inputs": brief.inputs,
+        "inputs_digest": brief.inputs_digest,
+    }
 
 
 class ListedBrief(Struct, frozen=True):
@@ -192,8 +214,17 @@ def cooldown_key(rule: str, draft: Draft) -> str:
     return f"{rule}:{draft.subject}"
 
 
-def write_brief(rule: Rule[E], draft: Draft, evidence: MarketEvidence, times: int = 1) -> Brief:
-    """Write the brief of a draft; `times` is how often the rule found this in the last 7 days."""
+def write_brief(
+    rule: Rule[E],
+    draft: Draft,
+    evidence: MarketEvidence,
+    times: int = 1,
+    followed: Followed | None = None,
+) -> Brief:
+    """Write the brief of a draft.
+
+    `times` is how often the rule found this in the last 7 days; `followed` is what followed before.
+    """
     at = evidence.reading.as_of
     cited = draft.cited
     source, as_of, figures = draft.source or evidence.reading.source, at, ""
@@ -203,7 +234,8 @@ def write_brief(rule: Rule[E], draft: Draft, evidence: MarketEvidence, times: in
     origin = f"Source: {source},{figures} as of {dated_text(as_of)}."
     counted = {"times_in_7_days": times} if times > 1 else {}
     measured: dict[str, Json] = {**draft.inputs, **counted}
-    inputs = canonical({"source": source, "as_of": iso_timestamp(as_of), **measured})
+    past: dict[str, Json] = {} if followed is None else {"followed": followed._asdict()}
+    inputs = canonical({"source": source, "as_of": iso_timestamp(as_of), **measured, **past})
     written = f"{datetime.fromtimestamp(at // SECOND, UTC):%Y-%m-%d-%H%M}"
     return Brief(
         slug=draft.slug or f"{written}-{rule.id}-{draft.subject}",
@@ -212,7 +244,7 @@ def write_brief(rule: Rule[E], draft: Draft, evidence: MarketEvidence, times: in
         headline=draft.headline,
         coins=tuple(draft.coins),
         summary=f"{draft.sentence.replace(LINE_END, ' ')}{again} {origin}",
-        body=_body(rule, draft._replace(inputs=measured), again, origin),
+        body=_body(rule, draft._replace(inputs=measured), again, origin, followed),
         source=source,
         rule=rule.id,
         window_start=draft.window[0],
@@ -223,12 +255,14 @@ def write_brief(rule: Rule[E], draft: Draft, evidence: MarketEvidence, times: in
     )
 
 
-def _body(rule: Rule[E], draft: Draft, again: str, origin: str) -> str:
+def _body(rule: Rule[E], draft: Draft, again: str, origin: str, followed: Followed | None) -> str:
     lines = draft.sentence.split(LINE_END)
     lead = f"{draft.sentence}{again} {origin}"
     if len(lines) > 1:
         lead = "\n".join(f"- {line}" for line in lines) + f"\n\n{origin}"
     table = markdown_table(draft.table or [("Measure", "Value"), *labelled(draft.inputs)])
+    earlier = f"## What followed earlier cases\n\n{followed.text}\n\n" if followed else ""
     return (
-        f"{lead}\n\n## What was measured\n\n{table}\n\n## How it was found\n\n{rule.explanation}\n"
+        f"{lead}\n\n## What was measured\n\n{table}\n\n{earlier}"
+        f"## How it was found\n\n{rule.explanation}\n"
     )

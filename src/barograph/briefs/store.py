@@ -15,10 +15,11 @@ from barograph.briefs.records import (
     ListedBrief,
     Neighbours,
     Written,
+    published_text,
 )
 from barograph.events.records import NewEvent
 from barograph.kit.database import Queryable, Transaction, Value
-from barograph.kit.json import Json
+from barograph.kit.json import Json, canonical, digest
 
 BRIEFS = Feed("briefs", Briefs)
 
@@ -50,6 +51,7 @@ def brief_event(brief: Brief) -> NewEvent:
         "headline": brief.headline,
         "category": brief.category,
         "symbols": list(brief.coins),
+        "text_sha256": digest(canonical(published_text(brief))),
     }
     if brief.version == 1:
         return NewEvent("brief.published", brief.published_at, brief.slug, members)
@@ -98,8 +100,11 @@ async def brief_by_slug(queryable: Queryable, slug: str) -> Brief | None:
     return _brief(rows[0]) if rows else None
 
 
-async def brief_version(queryable: Queryable, slug: str, version: int) -> Brief | None:
-    """An earlier text of a brief."""
+async def brief_version(queryable: Queryable, slug: str, version: int | None) -> Brief | None:
+    """One of the texts of a brief; None stands for the newest."""
+    newest = await brief_by_slug(queryable, slug)
+    if newest is None or version in {None, newest.version}:
+        return newest
     rows = await queryable.fetch(_VERSION, slug, version)
     return _brief(rows[0]) if rows else None
 
@@ -115,10 +120,10 @@ async def texts_between(queryable: Queryable, start: int, end: int) -> list[Brie
     return list({row[0]: BriefText(*row) for row in rows}.values())
 
 
-async def written_by_key(queryable: Queryable, since: int) -> dict[str, list[Written]]:
-    """What each rule wrote about each of its subjects since an instant, oldest first."""
+async def written_by_key(queryable: Queryable) -> dict[str, list[Written]]:
+    """What each rule wrote about each of its subjects, oldest first."""
     found: dict[str, list[Written]] = defaultdict(list)
-    for key, *members in await queryable.fetch(_WRITTEN, since):
+    for key, *members in await queryable.fetch(_WRITTEN):
         found[key].append(Written(*members))
     return dict(found)
 
@@ -171,8 +176,7 @@ ORDER BY published_at, version
 """  # noqa: S608
 _ORIGIN = "cooldown_key, slug, version, coalesce(first_published_at, published_at), published_at"
 _WRITTEN = f"""
-SELECT {_ORIGIN} FROM briefs WHERE published_at > $1
-UNION ALL SELECT {_ORIGIN} FROM brief_versions WHERE published_at > $1
+SELECT {_ORIGIN} FROM briefs UNION ALL SELECT {_ORIGIN} FROM brief_versions
 ORDER BY published_at, version
 """  # noqa: S608
 _OLDER = f"""

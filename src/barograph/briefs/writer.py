@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 
 from barograph.briefs.daily_wrap import DAILY_WRAP, wrap_key
+from barograph.briefs.followed import what_followed
 from barograph.briefs.records import Brief, Draft, E, Rule, Written, cooldown_key, write_brief
 from barograph.briefs.rules import MACRO_RULES, MARKET_RULES
 from barograph.briefs.store import written_by_key
@@ -28,9 +29,9 @@ class BriefWriter:
         self._written: dict[str, list[Written]] = {}
         self._waiting: list[Brief] = []
 
-    async def load(self, tx: Transaction, now: int) -> None:
-        """Load what each rule wrote about each subject in the week that it looks back at."""
-        self._written = await written_by_key(tx, now - WEEK)
+    async def load(self, tx: Transaction) -> None:
+        """Load what each rule wrote about each subject."""
+        self._written = await written_by_key(tx)
 
     def conclude(self, evidence: MarketEvidence, macro: MacroEvidence) -> list[Brief]:
         """Write the briefs of a reading; includes earlier ones that could not be stored."""
@@ -62,10 +63,13 @@ class BriefWriter:
         self, rule: Rule[E], draft: Draft, evidence: MarketEvidence, past: Sequence[Written]
     ) -> None:
         at = evidence.reading.as_of
-        week = [each for each in past if at - WEEK < each.published_at <= at]
+        earlier = [each for each in past if each.published_at <= at]
+        week = [each for each in earlier if each.published_at > at - WEEK]
         # A rule with a cooldown doesn't write every time, so its texts are no count.
         times = 1 if rule.cooldown else 1 + len(week)
-        brief = write_brief(rule, draft, evidence, times)
+        starts = [] if rule.category == "data-quality" else [each.published_at for each in earlier]
+        followed = what_followed(draft.subject, starts, evidence)
+        brief = write_brief(rule, draft, evidence, times, followed)
         last = past[-1] if past else None
         if last is not None and last.published_at <= at < last.first_published_at + UPDATED_FOR:
             brief = brief._replace(
@@ -74,5 +78,5 @@ class BriefWriter:
                 first_published_at=last.first_published_at,
             )
         written = Written(brief.slug, brief.version, brief.first_at, at)
-        self._written[brief.cooldown_key] = [*week, written]
+        self._written[brief.cooldown_key] = [*earlier, written]
         self._waiting.append(brief)

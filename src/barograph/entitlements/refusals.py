@@ -7,7 +7,7 @@ PrivateError
 └── FeedEntryClosed                 404, while Feed x402 is disabled
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from barograph.errors import PrivateError
@@ -35,12 +35,15 @@ class FeedEntry(NamedTuple):
     requirements: Requirements | None = None
     """The x402 price; None if Feed x402 is disabled."""
 
+    terms: Callable[[], str] = str
+    """What the description also says; by default nothing."""
+
     def document(self, error: str = ENTITLEMENT_REQUIRED) -> bytes:
         """The x402 v2 payment-required object."""
+        listing = feed_listing(self.base_url)
         if self.requirements is None:
-            page = Listing(f"{self.base_url}{PRICING_PATH}", _DESCRIPTION, "text/html")
-            return payment_required(None, page, error)
-        return payment_required(self.requirements, feed_listing(self.base_url), error)
+            listing = Listing(f"{self.base_url}{PRICING_PATH}", _DESCRIPTION, "text/html")
+        return payment_required(self.requirements, listing.saying(self.terms()), error)
 
 
 def feed_listing(base_url: str) -> Listing:

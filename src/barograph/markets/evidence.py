@@ -1,8 +1,9 @@
 """The evidence that rules judge by: one reading, and the record of the weeks before it (pure)."""
 
+from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import log, sqrt
 from typing import NamedTuple
@@ -114,6 +115,10 @@ class TrailingRecord:
         """Add an hour of a major; hours come in order and once."""
         self._majors[base].add(hour)
 
+    def add_price(self, base: str, at: int, price: float) -> None:
+        """Add the price of an hour that is too old to be compared with."""
+        self._majors[base].add_price(at, price)
+
     def add_liquidation_hour(self, hour: LiquidationHour) -> None:
         """Add an hour of liquidations."""
         known = self._liquidations
@@ -145,6 +150,10 @@ class TrailingRecord:
         """The hours of a major from `since` on, oldest first."""
         hours = self._majors[base].hours
         return hours[bisect_left(hours, since, key=_at) :]
+
+    def prices(self, base: str) -> Iterator[tuple[int, float]]:
+        """The time and the price of every recorded hour of a major, oldest first."""
+        return zip(self._majors[base].times, self._majors[base].prices, strict=True)
 
     def hour_at(self, base: str, at: int) -> Hour | None:
         """A major at the full hour nearest to `at`, if that was recorded."""
@@ -204,6 +213,12 @@ class _MajorHours:
         self.hours: list[Hour] = []
         self.volatility: list[float] = []
         self.long_accounts: list[float] = []
+        # The prices of years: an array takes an eighth of the memory of a list of pairs.
+        self.times, self.prices = array("q"), array("d")
+
+    def add_price(self, at: int, price: float) -> None:
+        self.times.append(at)
+        self.prices.append(price)
 
     def add(self, hour: Hour) -> None:
         hours = self.hours
@@ -212,6 +227,7 @@ class _MajorHours:
         day = [*hours[bisect_left(hours, hour.at - DAY, key=_at) :], hour]
         volatility = realised_volatility(day)
         hours.append(hour._replace(volatility_pct=volatility))
+        self.add_price(hour.at, hour.last_price)
         if volatility is not None:
             insort(self.volatility, volatility)
         if hour.long_account_pct is not None:
@@ -220,6 +236,8 @@ class _MajorHours:
 
     def forget_after(self, latest: int) -> None:
         self._drop(_after(self.hours, latest))
+        later = slice(bisect_right(self.times, latest), None)
+        del self.times[later], self.prices[later]
 
     def _drop(self, part: slice) -> None:
         for hour in self.hours[part]:

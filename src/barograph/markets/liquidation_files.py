@@ -16,8 +16,10 @@ from typing import NamedTuple
 from msgspec import json
 
 from barograph.errors import BarographError, InvalidRequest
+from barograph.events.records import NewEvent
 from barograph.kit.csv_table import cells, table_header, table_rows
 from barograph.kit.database import Database, Queryable, Row, Transaction
+from barograph.kit.json import Json
 from barograph.kit.lists import instant
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.markets.liquidation_records import (
@@ -120,6 +122,17 @@ async def store_file(tx: Transaction, venue: str, made: DailyFile, body: bytes, 
     parts = [body[each : each + PART_BYTES] for each in range(0, len(body), PART_BYTES)]
     texts = [b64encode(part).decode() for part in parts]
     await tx.execute_many(_ADD_PART, [(venue, made.day, *each) for each in enumerate(texts)])
+
+
+def file_event(venue: str, made: DailyFile, now: int) -> NewEvent:
+    """A daily file was made; its sum in the log shows later whether it is still the same."""
+    members: dict[str, Json] = {
+        "venue": venue,
+        "day": made.day,
+        "rows": made.rows,
+        "sha256": made.sha256,
+    }
+    return NewEvent("liquidations.filed", now, f"{venue}/{made.day}", members)
 
 
 async def all_files(queryable: Queryable, venue: str) -> list[DailyFile]:

@@ -114,11 +114,14 @@ async def recent_record(
 ) -> TrailingRecord:
     """The record that rules look back on; `bases` names the asset of each contract to load.
 
-    It loads one more day than rules see, because the volatility of an hour needs the day before it.
+    It loads one more day than rules see, because the volatility of an hour needs the day before it,
+    and all earlier prices, which say what followed after earlier briefs.
     """
     trailing = TrailingRecord()
     since, until = now - TRAILING - DAY - 2 * HOUR, now + MINUTE
     for contract, base in bases.items():
+        for at, price in await tx.fetch(_EARLIER_PRICES, venue, contract, since):
+            trailing.add_price(base, at, price)
         for row in await tx.fetch(_RECENT_HOURS, venue, contract, since, until):
             hour = Hour(*row[:-2])._replace(funding_8h_pct=_funding_8h(*row[-2:]))
             trailing.add_hour(base, hour)
@@ -307,6 +310,10 @@ SELECT at, last_price, open_interest_usd, long_account_pct, open_interest_coins,
     origin = 'backfilled', funding_rate_pct, funding_interval_hours
 FROM readings WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at >= $3 AND at <= $4
 ORDER BY at
+"""
+_EARLIER_PRICES = """
+SELECT at, last_price FROM readings
+WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at < $3 ORDER BY at
 """
 _FUNDING_HOURS = """
 SELECT at, funding_rate_pct, funding_interval_hours, origin = 'backfilled'

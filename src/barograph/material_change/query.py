@@ -54,10 +54,10 @@ _SHA256: dict[str, Any] = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 
 PARAMETERS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "kind": ("The kind of both stances.", {"type": "string", "enum": list(KINDS)}),
-    "before_leg": ("`leg_id` of the earlier version, exactly as it was delivered.", _LEG_ID),
+    "before_leg": ("`leg_id` of the earlier version.", _LEG_ID),
     "before_revision": ("`revision` of the earlier version.", _REVISION_NUMBER),
     "before_digest": ("`history_digest` of the earlier version.", _SHA256),
-    "after_leg": ("`leg_id` of the later version, exactly as it was delivered.", _LEG_ID),
+    "after_leg": ("`leg_id` of the later version.", _LEG_ID),
     "after_revision": ("`revision` of the later version.", _REVISION_NUMBER),
     "after_digest": ("`history_digest` of the later version.", _SHA256),
 }

@@ -3,6 +3,7 @@
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 
 class Listing(Struct, frozen=True):
@@ -13,6 +14,10 @@ class Listing(Struct, frozen=True):
     mime_type: str = "application/json"
     output_example: dict[str, Any] | None = None
     """A part of the paid body; without one, no catalog lists the endpoint."""
+
+    def saying(self, terms: str) -> "Listing":
+        """The same with one more sentence, unless that is empty."""
+        return replace(self, description=f"{self.description} {terms}".rstrip())
 
     @property
     def resource(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from barograph.kit.lists import (
     CURSOR_PARAMETER,
     FORMAT_PARAMETER,
     READ_ERRORS,
-    TIME_RULE,
+    TIME,
     VENUE_PARAMETER,
     ListBody,
     ListHead,
@@ -47,8 +47,8 @@ _ORIGIN = (
 _WATCHED = (
     "The share of the interval in which the collector was connected to the exchange, from 0 to 1. "
     "0 for gaps and for back-filled points. A settlement has 1 if we recorded it when it happened, "
-    "else 0. Null for changes and daily figures, and for readings of a venue that publishes no "
-    "liquidations, because we have no record of our connection to it."
+    "else 0. Null for changes, daily figures, and readings of a venue that publishes no "
+    "liquidations."
 )
 _VALUE = (
     "The reading at the start of the interval; for liquidations the sum of the interval. Null is a "
@@ -186,7 +186,7 @@ _PARAMETERS = (
     VENUE_PARAMETER,
     *time_parameters(_DAYS),
     parameter("query", "interval", _INTERVAL, enum=list(STEPS), default="hour"),
-    parameter("query", "as_of", f"Daily figures as they were known then: {TIME_RULE}."),
+    parameter("query", "as_of", f"Daily figures as they were known then: {TIME}."),
     limit_parameter(),
     CURSOR_PARAMETER,
     FORMAT_PARAMETER,

@@ -1,4 +1,4 @@
-"""The body of a delivered stance, `stance-v1`, and why one is not delivered (pure)."""
+"""The bodies of delivered and revealed stances, and why one is not delivered (pure)."""
 
 import json
 from typing import Annotated, Any, Literal
@@ -7,8 +7,10 @@ from pydantic import Field
 
 from barograph import NOTICE
 from barograph.errors import PrivateError, PrivateUnavailable
+from barograph.history.digest import event_document, version_document
 from barograph.history.documents import Hash
-from barograph.history.records import SCHEMA, WITHDRAWN, CurrentStance
+from barograph.history.records import SCHEMA, WITHDRAWN, CurrentStance, Version, VersionEvent
+from barograph.kit.lists import ListBody, Next
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import Notice, WireModel
 
@@ -79,6 +81,21 @@ def stance_body(stance: CurrentStance, now: int) -> dict[str, Any]:
     }
 
 
+def revealed_body(
+    version: Version, withdrawal: VersionEvent | None, revealed_at: int
+) -> dict[str, Any]:
+    """A version that has become public, with everything that its digests are made of."""
+    withdrawn = None
+    if withdrawal is not None:
+        withdrawn = {**event_document(withdrawal), "event_digest": withdrawal.event_digest}
+    return {
+        **version_document(version),
+        "history_digest": version.history_digest,
+        "revealed_at": iso_timestamp(revealed_at),
+        "withdrawal": withdrawn,
+    }
+
+
 def _in_order(leg: dict[str, Any]) -> dict[str, Any]:
     """The leg in documented order; canonical JSON sorts its members by name."""
     ordered = {name: leg[name] for name in _LEG}
@@ -107,8 +124,8 @@ Confidence = Annotated[
     str,
     Field(
         description="`low`, `medium` or `high`: how complete the data behind the decision was. It "
-        "is not a probability. `btc-etf-stance` always has complete data; there `high` means that "
-        "five days of flow reach twice the threshold."
+        "is not a probability and is never scored. `btc-etf-stance` always has complete data; "
+        "there `high` means that five days of flow reach twice the threshold."
     ),
 ]
 
@@ -218,3 +235,78 @@ class StanceVersion(WireModel):
         ),
     ]
     notice: Notice
+
+
+_Salt = Annotated[str, Field(description="32 random bytes in hex.")]
+_Previous = Annotated[Hash, Field(description="The digest before it; 64 zeros for the first.")]
+
+
+class RevealTerms(WireModel):
+    """The terms of versions issued from a time on."""
+
+    at: Moment
+    after_days: Annotated[int, Field(description="Days until they become public; 0: never.")]
+
+
+class RevealedWithdrawal(WireModel):
+    """The event that withdrew a version, as it was hashed."""
+
+    schema_name: Annotated[Literal["stance-event-v1"], Field(alias="schema", title="Schema")]
+    kind: str
+    sequence: Annotated[int, Field(description="Position in the list of events.")]
+    type: Literal["withdrawn"]
+    at: Moment
+    version_sequence: int
+    why: str
+    by: str
+    evidence_digest: Hash
+    previous_digest: _Previous
+    salt: _Salt
+    event_digest: Annotated[
+        Hash, Field(description="SHA-256 of the canonical JSON of the members before it.")
+    ]
+
+
+class RevealedStance(WireModel):
+    """A recorded version that has become public."""
+
+    schema_name: Annotated[Literal["stance-v1"], Field(alias="schema", title="Schema")]
+    kind: str
+    sequence: Annotated[int, Field(description="Position in the list of versions.")]
+    leg_id: str
+    revision: int
+    issued_at: Moment
+    expires_at: Moment
+    leg: StanceLeg
+    previous_digest: _Previous
+    salt: _Salt
+    history_digest: Annotated[
+        Hash, Field(description="SHA-256 of the canonical JSON of the members before it.")
+    ]
+    revealed_at: Annotated[str, Field(description="When it became public.")]
+    withdrawal: Annotated[
+        RevealedWithdrawal | None, Field(description="Null if it was not withdrawn.")
+    ]
+
+
+class RevealedStances(ListBody):
+    """The public versions of one kind, oldest first, and the terms on which they are revealed."""
+
+    venue: Annotated[None, Field(description="Always null.")]  # type: ignore[assignment]
+    kind: str
+    after_days: Annotated[
+        int, Field(description="Days until a version issued now becomes public; 0: never.")
+    ]
+    announced: Annotated[
+        list[RevealTerms],
+        Field(description="Oldest first. A version keeps the terms announced when it was issued."),
+    ]
+    private: Annotated[
+        int,
+        Field(
+            description="Number of versions that never become public: nothing was announced when "
+            "they were issued."
+        ),
+    ]
+    stances: list[RevealedStance]
+    next: Next

@@ -1,9 +1,10 @@
 """The direct stance reads: free with Feed, otherwise paid per read."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
-from msgspec.json import encode
+from msgspec import Struct
+from msgspec.json import decode, encode
 from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
@@ -39,8 +40,10 @@ from barograph.stances.documents import (
 from barograph.stances.reader import StanceReader
 
 
-def stance_offer(kind: str, requirements: Requirements, base_url: str) -> Offer:
-    """The price of one read of a kind, and its 402 body."""
+def stance_offer(
+    kind: str, requirements: Requirements, base_url: str, terms: Callable[[], str] = str
+) -> Offer:
+    """The price of one read of a kind, and its 402 body, which also says these `terms`."""
     path = STANCE_PATHS[kind]
     listing = Listing(
         f"{base_url}{path}",
@@ -48,7 +51,7 @@ def stance_offer(kind: str, requirements: Requirements, base_url: str) -> Offer:
         output_example={"schema": SCHEMA, "kind": kind, "state": "active"},
     )
     price = replace(requirements, listing=listing)
-    return Offer(path, price, partial(payment_required, price, listing))
+    return Offer(path, price, lambda error: payment_required(price, listing.saying(terms()), error))
 
 
 class StanceReads:
@@ -123,15 +126,27 @@ class StanceReads:
         return encode(stance_body(stance, self._clock()))
 
 
-def stance_routes(reads: StanceReads, seconds: float) -> ApiRouter:
+ProofUrl = Callable[[str, str], str]
+"""Takes a kind and a history_digest; returns where the proof of that version is."""
+
+
+def stance_routes(reads: StanceReads, seconds: float, proof_url: ProofUrl) -> ApiRouter:
     """The three routes. Reads time out after `seconds`; payments have longer."""
     router = ApiRouter(tags=["entitled"])
     for kind, path in STANCE_PATHS.items():
-        _route(router, path, kind, reads, seconds)
+        _route(router, path, kind, reads, seconds, proof_url=proof_url)
     return router
 
 
-def _route(router: ApiRouter, path: str, kind: str, reads: StanceReads, seconds: float) -> None:
+def _route(
+    router: ApiRouter,
+    path: str,
+    kind: str,
+    reads: StanceReads,
+    seconds: float,
+    *,
+    proof_url: ProofUrl,
+) -> None:
     name = path.rpartition("/")[2].title().replace("-", "")
 
     @router.get(
@@ -145,7 +160,16 @@ def _route(router: ApiRouter, path: str, kind: str, reads: StanceReads, seconds:
         else:
             async with bounded(seconds, StanceUnavailable):
                 sold = await reads.read(request.scope, kind)
-        return private_response(200, sold.body, *sold.fields)
+        digest = decode(sold.body, type=_Reference).history_digest
+        link = f'<{proof_url(kind, digest or "")}>; rel="describedby"; type="text/plain"'
+        proof = [] if digest is None else [(b"link", link.encode())]
+        return private_response(200, sold.body, *sold.fields, *proof)
+
+
+class _Reference(Struct):
+    """What a delivered stance can be referenced by."""
+
+    history_digest: str | None
 
 
 def _shows_proof(scope: Scope) -> bool:

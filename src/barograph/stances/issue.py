@@ -40,6 +40,7 @@ from barograph.markets.store import newest_settlement_reports, newest_settlement
 from barograph.markets.view import PERPETUALS
 from barograph.settings import Settings
 from barograph.stances import etf, funding, rates
+from barograph.stances.announce import Define, announce_reveals
 from barograph.stances.reader import STANCES, recorded_stance
 
 log = logging.getLogger(__name__)
@@ -83,8 +84,15 @@ class StanceIssuer:
     """Issues the three kinds."""
 
     def __init__(
-        self, settings: Settings, database: Database, ledger: Ledger, clock: Clock
+        self,
+        settings: Settings,
+        database: Database,
+        ledger: Ledger,
+        clock: Clock,
+        *,
+        define: Define | None = None,
     ) -> None:
+        self._define = define
         self._grace = int(settings.stance_grace_hours * HOUR)
         self._settings = settings
         sources = {rates.KIND: settings.treasury_url, etf.KIND: settings.etf_url}
@@ -109,7 +117,7 @@ class StanceIssuer:
             DatabaseUnavailable: the evidence cannot be read, or the stances cannot be published.
         """
         now = self._clock()
-        await self._start_leading(lease)
+        await self._start_leading(lease, now)
         inputs = await self._database.read(lambda tx: read_inputs(tx, self._settings, now))
         found: list[CurrentStance] = []
         not_proposed: dict[str, NotIssuedYet | str] = {}
@@ -134,10 +142,13 @@ class StanceIssuer:
         self._published = {each.kind: each for each in found}
         return stances
 
-    async def _start_leading(self, lease: Lease) -> None:
-        """Load what was published last, because the record may be unavailable."""
+    async def _start_leading(self, lease: Lease, now: int) -> None:
+        """Announce our terms, and load what was published last: the record may be unavailable."""
         if lease.token == self._token:
             return
+        # First, because a version has the terms that were announced by its time of issue.
+        days = self._settings.reveal_after_days
+        await announce_reveals(self._database, lease, days, now, self._define)
         published = await latest_snapshot(self._database, STANCES)
         if published is None:
             published = Stances(0, (), {})

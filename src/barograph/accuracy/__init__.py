@@ -1,0 +1,1 @@
+"""What followed the revealed stances, beside what followed anyway."""

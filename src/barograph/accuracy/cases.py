@@ -1,0 +1,172 @@
+"""The track record of one kind, from its versions and the published series (pure)."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+
+from msgspec import Struct
+
+from barograph.accuracy.definition import (
+    ABSTAINED,
+    BTC_RETURN,
+    CLAIMS,
+    LATE,
+    METRICS,
+    metrics_of,
+)
+from barograph.accuracy.measure import distribution, measure_of
+from barograph.accuracy.records import FEWEST, Distribution, Finding, KindAccuracy, Measured
+from barograph.history.records import LABELS, Version
+from barograph.kit.timestamps import SECOND
+from barograph.markets.outcomes import Outcome, Points, independent
+from barograph.stances import funding
+from barograph.stances.rules import BY
+
+CAUTION = (
+    "This is not evidence of live-capital results, and past results say nothing about the future."
+)
+
+
+class Case(Struct, frozen=True):
+    """A measured version, and what happened to it."""
+
+    version: Version
+    until: int
+    """When the next version was issued, or the time of the calculation."""
+
+    is_withdrawn: bool
+
+    @property
+    def label(self) -> str:
+        """The decision."""
+        return self.version.leg.decision.label
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it was issued long after its evidence was complete."""
+        leg = self.version.leg
+        is_funding = self.version.kind == funding.KIND
+        complete = leg.period["start"] if is_funding else leg.evidence.observed_at
+        known_at = round(datetime.fromisoformat(complete).timestamp() * SECOND)
+        return self.version.revision == 1 and self.version.issued_at > known_at + LATE
+
+
+def kind_accuracy(
+    kind: str, cases: Sequence[Case], series: Mapping[str, Points], as_of: int, private: int = 0
+) -> KindAccuracy:
+    """Measure what followed the cases, in the order of their recording; `private` is passed on."""
+    measured = tuple(
+        each
+        for metric, horizon in metrics_of(kind)
+        for each in _by_label(cases, metric, horizon, series.get(metric, ()), as_of)
+    )
+    return KindAccuracy(
+        kind=kind,
+        versions=len(cases),
+        first=cases[0].version.sequence if cases else 0,
+        last=cases[-1].version.sequence if cases else 0,
+        abstained=sum(each.label == ABSTAINED for each in cases),
+        expired=sum(each.version.expires_at <= each.until for each in cases),
+        revised=sum(each.version.leg.decision.by != BY for each in cases),
+        withdrawn=sum(each.is_withdrawn for each in cases),
+        late=sum(each.is_late for each in cases),
+        headline=headline(measured, len(cases)),
+        measured=measured,
+        private=private,
+    )
+
+
+def _by_label(
+    cases: Sequence[Case], metric: str, horizon: str, points: Points, as_of: int
+) -> Iterator[Measured]:
+    measure = measure_of(metric, horizon, points, as_of)
+    starts = [each.version.issued_at for each in cases]
+    regular = range(starts[0], starts[-1] + 1, measure.horizon) if starts else ()
+    unconditional = _distribution(independent((at, measure.after(at)) for at in regular))
+    for label in LABELS:
+        issued = [each.version.issued_at for each in cases if each.label == label]
+        outcomes = [(at, measure.after(at)) for at in issued]
+        taken = independent(outcomes)
+        followed = _distribution(taken)
+        persistence = _distribution(independent((at, measure.before(at)) for at, _ in taken))
+        parts = [followed, unconditional, persistence]
+        finding = _finding(metric, label, *parts)
+        if finding == "too-few":
+            parts = [Distribution(each.count) for each in parts]
+        yield Measured(
+            label=label,
+            horizon=horizon,
+            metric=metric,
+            unit=METRICS[metric].unit,
+            cases=len(issued),
+            without_outcome=sum(found is None for _, found in outcomes),
+            followed=parts[0],
+            unconditional=parts[1],
+            persistence=parts[2],
+            finding=finding,
+        )
+
+
+def _distribution(outcomes: Iterable[tuple[int, Outcome]]) -> Distribution:
+    return distribution(found.value for _, found in outcomes)
+
+
+def _finding(metric: str, label: str, followed: Distribution, *baselines: Distribution) -> Finding:
+    intervals = [each.interval for each in baselines if each.interval is not None]
+    if followed.interval is None or len(intervals) < len(baselines):
+        return "too-few"
+    claim = CLAIMS.get(label) if metric == BTC_RETURN else None
+    low, high = followed.interval
+    if claim == "higher" and low > max(top for _, top in intervals):
+        return "higher"
+    if claim == "lower" and high < min(bottom for bottom, _ in intervals):
+        return "lower"
+    return "none"
+
+
+def headline(measured: Iterable[Measured], versions: int) -> str:
+    """What the figures of a kind show, in one or two sentences."""
+    tests = [each for each in measured if is_tested(each)]
+    enough = [each for each in tests if each.finding != "too-few"]
+    found = [each for each in enough if each.finding != "none"]
+    if not versions:
+        return "Nothing is measured yet: no version since the definition has become public."
+    if not enough:
+        most = max(fewest(each) for each in tests)
+        return (
+            f"Too few cases to say anything: “constructive” and “cautious” have at most {most} of "
+            f"the {FEWEST} needed."
+        )
+    if not found:
+        return (
+            f"No skill shown in the {len(enough)} of {len(tests)} comparisons that have enough "
+            "cases: after a label, bitcoin did not move as claimed more than it did anyway."
+        )
+    others = len(enough) - len(found)
+    shown = " ".join(_shown(each) for each in found)
+    rest = f" {others} other comparison{'s' * (others != 1)} showed no skill." if others else ""
+    return f"{shown}{rest} {CAUTION}"
+
+
+def is_tested(measured: Measured) -> bool:
+    """Whether the label claims a direction of this metric; everything else is described."""
+    return measured.metric == BTC_RETURN and measured.label in CLAIMS
+
+
+def fewest(measured: Measured) -> int:
+    """The number of cases of the smallest distribution."""
+    parts = (measured.followed, measured.unconditional, measured.persistence)
+    return min(each.count for each in parts)
+
+
+def _shown(measured: Measured) -> str:
+    assert measured.followed.quantiles is not None
+    more = "more" if measured.finding == "higher" else "less"
+    median = measured.followed.quantiles[2]
+    return (
+        f"After “{measured.label}”, BTC returned {more} over {_HOURS[measured.horizon]} than at "
+        f"other times and than just before (median {median:+.2f} %, n = "
+        f"{measured.followed.count})."
+    )
+
+
+_HOURS = {"8h": "8 h", "24h": "24 h", "7d": "7 days"}
