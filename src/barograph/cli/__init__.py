@@ -8,12 +8,14 @@ import sys
 import click
 
 from barograph import __version__
+from barograph.cli.audit import audit
 from barograph.cli.backup import backup, restore
 from barograph.cli.briefs import briefs
 from barograph.cli.common import drop_output
 from barograph.cli.demo import demo
 from barograph.cli.doctor import doctor
 from barograph.cli.entitlements import entitlements
+from barograph.cli.events import events
 from barograph.cli.guides import guides
 from barograph.cli.keys import keys
 from barograph.cli.macro import macro
@@ -54,7 +56,8 @@ def cli() -> None:
 
 for command in (
     *(demo, serve, collect, db, backup, restore, doctor, settings, terms),
-    *(briefs, guides, keys, webhooks, macro, stances, entitlements, payments, watch),
+    *(briefs, events, guides, keys, webhooks, macro, stances, entitlements, payments, watch),
+    audit,
 ):
     cli.add_command(command)
 

@@ -15,7 +15,6 @@ from contextlib import closing, contextmanager
 from functools import partial
 from glob import escape
 from hashlib import file_digest, sha256
-from itertools import product
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Literal
@@ -39,19 +38,18 @@ from barograph.cli.stances_text import verified_text
 from barograph.demo.files import FILE_NAME as WORLD_FILE
 from barograph.demo.files import write_once
 from barograph.errors import BarographError, ConfigurationError
-from barograph.history.checkpoint import LOGS
+from barograph.history.checkpoint import ALL_LOGS
 from barograph.history.ledger import HISTORY as RECORD
 from barograph.history.origins import hold_signing
-from barograph.history.public_log import PublicLog
+from barograph.history.public_log import open_log
 from barograph.history.reader import HistoryReader
-from barograph.history.records import KINDS
 from barograph.history.signing import FILE_NAME as HISTORY_KEY_FILE
 from barograph.history.verify import BrokenRecord
 from barograph.keys.api_keys import PEPPER_FILE
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Database, Engine
 from barograph.kit.migrations import SERVICE, missing_migrations, packaged_migrations, upgrade
-from barograph.kit.opening import Address
+from barograph.kit.opening import Address, open_database
 from barograph.kit.operating_system import (
     OWNER_ONLY,
     is_exposed,
@@ -195,7 +193,7 @@ def _fill(settings: Settings, draft: Path, *, with_keys: bool) -> Manifest:
     verified = verify_record(copy)
     if isinstance(verified[0], BrokenRecord):
         raise BarographError(f"no backup was made: {verified_text(*verified)}")
-    heads = run_once(copy.history_path, _read_heads)
+    heads = run_once(copy.history_path, partial(_read_heads, copy.database_path))
     rows = {SERVICE: _finish(copy.database_path), RECORD: _finish(copy.history_path)}
     _write_small_files(draft, small)
     manifest = Manifest(
@@ -229,12 +227,14 @@ def _copy_database(address: Address, schema: str, file: Path) -> None:
             asyncio.run(copy_to_file(address, schema, file, progress))
 
 
-async def _read_heads(history: Database) -> list[LogHead]:
-    reader, heads = HistoryReader(history), list[LogHead]()
-    for kind, log in product(KINDS, LOGS):
-        read = partial(reader.digests, kind, log)
-        head = await PublicLog(read, partial(reader.chain_links, kind, log)).head()
-        heads.append({"kind": kind, "log": log, "size": head.size, "root": head.root.hex()})
+async def _read_heads(service_file: Path, history: Database) -> list[LogHead]:
+    service, heads = open_database(service_file, create=False), list[LogHead]()
+    try:
+        for kind, log in ALL_LOGS:
+            head = await open_log(HistoryReader(history), service, (kind, log)).head()
+            heads.append({"kind": kind, "log": log, "size": head.size, "root": head.root.hex()})
+    finally:
+        await service.close()
     return heads
 
 

@@ -24,6 +24,7 @@ from barograph.errors import ConfigurationError
 from barograph.kit.clock import system_clock
 
 if TYPE_CHECKING:
+    from barograph.board.feeds import Feed, R
     from barograph.history.checkpoint import LogKeys
     from barograph.history.ledger import Ledger
     from barograph.history.records import Stances
@@ -196,12 +197,18 @@ def published_stances(settings: "Settings") -> "Stances | None":
     Raises:
         DatabaseUnavailable: the service's database can't be read.
     """
-    from barograph.board.board import latest_snapshot
     from barograph.stances.reader import STANCES
+
+    return published_snapshot(settings, STANCES)
+
+
+def published_snapshot(settings: "Settings", feed: "Feed[R]") -> "R | None":
+    """What the service published last in a feed, if anything; raises as `published_stances`."""
+    from barograph.board.board import latest_snapshot
 
     if "snapshots" not in tables_in(settings.database_address):
         return None
-    return read_once(settings.database_address, lambda tx: latest_snapshot(tx, STANCES))
+    return read_once(settings.database_address, lambda tx: latest_snapshot(tx, feed))
 
 
 def stored_log_keys(settings: "Settings") -> "LogKeys":

@@ -66,6 +66,7 @@ def demo_settings(
         identity_api_key=SecretStr(API_KEY),
         identity_cache_seconds=0,  # so that a fault shows at once
         webhooks_allow_local=True,
+        reveal_after_days=7,
         **taken,
         **venue_settings(places),
         **(payment_settings(places["facilitator"]) if "facilitator" in places else {}),

@@ -26,6 +26,7 @@ from barograph.history.documents import CHECKPOINT_PATH
 from barograph.history.guards import require_guards
 from barograph.history.ledger import HISTORY
 from barograph.history.reader import HistoryReader
+from barograph.history.records import KINDS
 from barograph.history.signing import FILE_NAME as HISTORY_KEY
 from barograph.history.signing import existing_key
 from barograph.history.verify import verify_published
@@ -170,7 +171,7 @@ async def _compare_history(settings: Settings) -> Diagnosis | None:
         return [
             f"{kind} {log}: number {size} was signed, and is missing"
             for kind, log, size in signed
-            if size > 0 and not await history.digests(kind, log, size - 1, 1)
+            if kind in KINDS and size > 0 and not await history.digests(kind, log, size - 1, 1)
         ]
 
     lost = await asyncio.to_thread(run_once, settings.history_address, work, create=False)

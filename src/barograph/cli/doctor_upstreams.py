@@ -13,12 +13,14 @@ from barograph.cli.diagnosis import (
     note,
     ok,
     only_opened,
+    open_problem,
 )
 from barograph.collector.app import FILE_SECONDS, macro_sources
 from barograph.errors import (
     ConfigurationError,
     UpstreamError,
 )
+from barograph.history.cosigning import load_policy
 from barograph.identity.provider import IdentityMisconfigured, IdentityUnavailable
 from barograph.kit.business_days import business_days, trading_days
 from barograph.kit.clock import system_clock
@@ -181,6 +183,17 @@ def unread_publishers(settings: Settings, unconfirmed: Unconfirmed) -> dict[str,
     }
 
 
+async def _witnesses(settings: Settings) -> Diagnosis:
+    policy = load_policy(settings.witness_policy)
+    if policy is None:
+        return note("not configured: only our key signs checkpoints")
+    for name, url in policy.urls.items():
+        problem = await open_problem(url)
+        if problem is not None:
+            return problem._replace(detail=f"{name}: {problem.detail}")
+    return ok(f"{len(policy.witnesses)} witnesses can be reached; quorum: {policy.in_words()}")
+
+
 CHECKS: Final[dict[str, Check]] = {
     "treasury": partial(_publisher, "treasury_url", ("treasury",)),
     "nyfed": partial(_publisher, "nyfed_url", ("sofr", "effr")),
@@ -189,5 +202,6 @@ CHECKS: Final[dict[str, Check]] = {
     "facilitator": _facilitator,
     "chain": _chain,
     "mail": _mail,
+    "witnesses": _witnesses,
 }
 """In the order of their lines."""

@@ -14,6 +14,7 @@ from barograph.cli.common import (
     json_option,
     named_as_served,
     progress_bar,
+    published_snapshot,
     published_stances,
     read_history,
     read_ledger,
@@ -88,6 +89,8 @@ stances.add_command(rotate_key)
 def list_versions(kind: str, last: int, as_json: bool, data: Path | None) -> None:
     """List the newest versions of a kind, newest first.
 
+    The word after a decision is its confidence: how complete the data was, not a probability.
+
     \b
     Example:
       barograph stances list funding-regime-stance --last 3 --json
@@ -150,7 +153,8 @@ def show(kind: str, sequence: int | None, as_json: bool, data: Path | None) -> N
 def revise(kind: str, decision: str, why: str, by: str, as_json: bool, data: Path | None) -> None:
     """Record a different decision for the newest period (leg).
 
-    It becomes the next revision, on the same evidence. The reason becomes its rationale.
+    It becomes the next revision, on the same evidence. The reason becomes its rationale. If the
+    service reveals stances, the command says when the reason and the name become public.
 
     \b
     Example:
@@ -159,13 +163,15 @@ def revise(kind: str, decision: str, why: str, by: str, as_json: bool, data: Pat
     from barograph.cli.stances_text import version_json, version_line
     from barograph.stances.revise import revision_of
 
+    now, settings = system_clock(), read_settings(data=data)
+
     async def work(ledger: "Ledger") -> "tuple[Appended, list[VersionEvent]]":
         newest, events = await ledger.newest_versions(kind, 1), await ledger.events(kind)
-        proposal = revision_of(newest, kind, label=decision, why=why, by=by, now=system_clock())
+        proposal = revision_of(newest, kind, label=decision, why=why, by=by, now=now)
         return await ledger.append(proposal, expected_head=newest[0].history_digest), events
 
-    (version, is_new), events = change_ledger(read_settings(data=data), work)
-    now = system_clock()
+    _warn_of_reveal(settings, now)
+    (version, is_new), events = change_ledger(settings, work)
     text = f"{'recorded' if is_new else 'recorded already:'} {version_line(version, events, now)}"
     click.echo(json.dumps(version_json(version, events, now)) if as_json else text)
 
@@ -180,7 +186,8 @@ def revise(kind: str, decision: str, why: str, by: str, as_json: bool, data: Pat
 def withdraw(kind: str, why: str, by: str, yes: bool, as_json: bool, data: Path | None) -> None:
     """Permanently withdraw the newest version.
 
-    Until the next version is recorded, this kind has no active stance.
+    Until the next version is recorded, this kind has no active stance. If the service reveals the
+    version, your reason and name become public with it, and the command says when.
 
     \b
     Example:
@@ -194,13 +201,15 @@ def withdraw(kind: str, why: str, by: str, yes: bool, as_json: bool, data: Path 
     event = withdrawal_of(newest[0], events)
     is_ours = event is None
     if event is None:
+        settings = read_settings(data=data)
+        _warn_of_reveal(settings, newest[0].issued_at)
         if not yes and not _is_confirmed(newest[0]):
             click.echo("nothing was withdrawn", err=True)
             sys.exit(1)
         # The version that the operator confirmed, however long the answer took.
         head = newest[0].history_digest
         event = change_ledger(
-            read_settings(data=data),
+            settings,
             lambda ledger: ledger.withdraw(kind, why=why, by=by, expected_head=head),
         )
         is_ours = (event.why, event.by) == (why, by)
@@ -281,6 +290,25 @@ def _is_confirmed(version: "Version") -> bool:
 
     what = version_line(version, (), system_clock()).strip()
     return click.confirm(f"Withdraw {what}? This cannot be undone", err=True)
+
+
+def _warn_of_reveal(settings: "Settings", issued_at: int) -> None:
+    """Say when the reason and the name become public, with the version issued at this time."""
+    from barograph.kit.database import DatabaseUnavailable
+    from barograph.kit.timestamps import DAY, iso_timestamp
+    from barograph.stances.reveals import NOT_ANNOUNCED, REVEALS, in_days, revealed_at
+
+    words = "your reason and name"
+    try:
+        reveals = published_snapshot(settings, REVEALS) or NOT_ANNOUNCED
+    except DatabaseUnavailable as error:
+        why = f"the terms that the service announced can't be read: {error}"
+        click.echo(f"warning: {words} may become public; {why}", err=True)
+        return
+    at = revealed_at(issued_at, reveals.announced)
+    if at is not None:
+        later = f"{in_days((at - issued_at) // DAY)} after the version is issued"
+        click.echo(f"warning: {words} become public at {iso_timestamp(at)}, {later}", err=True)
 
 
 def _newest(data: Path | None, kind: str, count: int) -> "tuple[list[Version], list[VersionEvent]]":

@@ -62,12 +62,16 @@ def version_text(version: Version, events: Sequence[VersionEvent], now: int) -> 
     happened = [f"issued {iso_timestamp(version.issued_at)}"]
     if withdrawal is not None:
         happened.append(f"withdrawn {withdrawal_text(withdrawal)}")
-    decided = f"{decision.label}, {decision.confidence} confidence, by {_plain(decision.by)}"
+    decided = f"{decision.label}, by {_plain(decision.by)}"
+    confidence = (
+        f"{decision.confidence} (how complete the data was; not a probability, never scored)"
+    )
     members: list[tuple[str, list[str]]] = [
         ("state", [_state(version, events, now)]),
         ("expires_at", [iso_timestamp(version.expires_at)]),
         ("period", [f"{leg.period['start']} to {leg.period['end']}"]),
         ("decision", [decided, _plain(decision.rationale)]),
+        ("confidence", [confidence]),
         ("levels", _pairs(leg.levels)),
         ("conditions", [_condition(each) for each in leg.conditions]),
         ("method", [leg.method]),

@@ -5,8 +5,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Final
 
+from barograph.accuracy.assess import record_definition
 from barograph.collector.backfill import BackfillJob
 from barograph.collector.jobs import (
+    AccuracyJob,
     Job,
     LiquidationFilesJob,
     MacroJob,
@@ -16,15 +18,20 @@ from barograph.collector.jobs import (
     StanceJob,
     VersionEventJob,
     WebhookJob,
+    WitnessJob,
 )
 from barograph.collector.judge import backfill_feed
 from barograph.collector.leader import Collector
 from barograph.collector.metrics import collector_gauges
 from barograph.entitlements.purchases import FeedGrants
 from barograph.entitlements.store import Entitlements
+from barograph.history.cosigning import Cosigner, Rounds, load_policy
+from barograph.history.guards import Continuity, SignedHeads
 from barograph.history.ledger import Ledger
+from barograph.history.public_log import PublicLogs
+from barograph.history.signing import load_history_key
 from barograph.kit.clock import Clock
-from barograph.kit.database import Database
+from barograph.kit.database import SQLITE, Database
 from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.opening import open_database
 from barograph.macro.records import NYFED, MacroSource
@@ -45,6 +52,7 @@ from barograph.upstream.mail import SmtpSender
 from barograph.upstream.nyfed import Rate, ReferenceRate
 from barograph.upstream.treasury import TreasuryYields
 from barograph.upstream.webhooks import HttpWebhookSender
+from barograph.upstream.witness import HttpWitnesses
 from barograph.webhooks.delivery import Deliveries
 
 FILE_SECONDS = 20.0
@@ -66,7 +74,8 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
     """The collector that the settings describe; its connections are closed at the end.
 
     Raises:
-        ConfigurationError: the mail server can't be used.
+        ConfigurationError: the mail server, the key of the history or the witness policy can't be
+            used.
     """
     metrics = Metrics() if settings.metrics_port else NO_METRICS
     mail = SmtpSender(settings, clock=clock, metrics=metrics) if settings.sends_mail else None
@@ -97,8 +106,11 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
                 sources, database, seconds=settings.macro_seconds, clock=clock, metrics=metrics
             ),
             *_venue_jobs(settings, exchanges, database, clock),
-            StanceJob(StanceIssuer(settings, database, ledger, clock), ledger),
+            StanceJob(
+                StanceIssuer(settings, database, ledger, clock, define=record_definition), ledger
+            ),
             VersionEventJob(VersionEvents(database, ledger)),
+            AccuracyJob(settings, database, ledger, clock=clock),
             WebhookJob(database, Deliveries(database, sender.post, clock), clock=clock),
         ]
         if mail is not None:
@@ -113,6 +125,17 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
                     lambda fenced: build_reconciler(settings, fenced, chain, clock, metrics),
                 )
             )
+        policy = load_policy(settings.witness_policy)
+        if policy is not None:
+            witnesses = HttpWitnesses(user_agent=settings.user_agent)
+            stack.push_async_callback(witnesses.close)
+            rounds = Rounds(_public_logs(settings, database, ledger, clock), clock)
+            jobs += [
+                WitnessJob(
+                    database, Cosigner(each, policy, rounds, witnesses.add_checkpoint, clock)
+                )
+                for each in policy.witnesses
+            ]
         collector = Collector(settings, exchanges, database, clock=clock, jobs=jobs)
         if settings.metrics_port:
             # Imported late, because most instances don't need it.
@@ -123,6 +146,21 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
             exporter = MetricsExporter(settings, "collector", metrics, sample, clock)
             await stack.enter_async_context(exporter.running())
         yield collector
+
+
+def _public_logs(
+    settings: Settings, database: Database, ledger: Ledger, clock: Clock
+) -> PublicLogs:
+    """The logs that witnesses cosign. Web workers check them against the published stances too."""
+    return PublicLogs(
+        ledger,
+        # On PostgreSQL, the key is a copy of the web hosts'.
+        load_history_key(settings, create=database.engine == SQLITE),
+        settings.base_url,
+        SignedHeads(database, clock),
+        Continuity(ledger, lambda: None),
+        reload_key=partial(load_history_key, settings, create=False),
+    )
 
 
 def _venue_jobs(

@@ -1,8 +1,8 @@
 """What the leading collector repeats besides measuring.
 
-Daily figures, settled funding, files of liquidations, stances, unfinished payments, mails and
-webhooks. A job logs what fails and tries again, so it never stops the measuring. Only a lost lease
-ends it.
+Daily figures, settled funding, files of liquidations, stances and their accuracy, unfinished
+payments, mails, webhooks and cosignatures. A job logs what fails and tries again, so it never stops
+the measuring. Only a lost lease ends it.
 """
 
 import asyncio
@@ -13,10 +13,15 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
+from barograph.accuracy.assess import publish_accuracy
 from barograph.board.board import latest_snapshot, publish
 from barograph.board.feeds import Publication
 from barograph.errors import LeaseLost, UpstreamError
+from barograph.events.store import append_events
+from barograph.history.checkpoint import ALL_LOGS, log_path
+from barograph.history.cosigning import Cosigner
 from barograph.history.ledger import Ledger
+from barograph.history.reader import HistoryReader
 from barograph.keys.outbox import MailSender, deliver_due
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Value, Work
@@ -35,6 +40,7 @@ from barograph.markets.exchange import SettlementHistory
 from barograph.markets.liquidation_files import (
     FileTooLarge,
     days_to_make,
+    file_event,
     make_file,
     store_file,
 )
@@ -42,6 +48,7 @@ from barograph.markets.settlements import bitcoin_contract
 from barograph.markets.store import newest_reading, record_settlement_reports
 from barograph.markets.venues import BYBIT
 from barograph.payments.reconcile import Reconciler
+from barograph.settings import Settings
 from barograph.stances.issue import StanceIssuer
 from barograph.stances.version_events import VersionEvents
 from barograph.webhooks.delivery import Deliveries
@@ -56,6 +63,7 @@ Sleep = Callable[[float], Awaitable[None]]
 SETTLEMENT_SECONDS = 60.0
 ISSUE_SECONDS = 15.0
 VERSION_SECONDS = 2.0
+ACCURACY_SECONDS = 60.0
 RECONCILE_SECONDS = 60.0
 MAIL_SECONDS = 1.0
 FILE_SECONDS = 30.0
@@ -63,6 +71,7 @@ FILES_PER_RUN = 5
 WEBHOOK_SECONDS = 1.0
 BUSY_WEBHOOK_SECONDS = 0.05
 UNRECORDED_SECONDS = 60.0
+WITNESS_SECONDS = 3.0
 
 MAX_WEBHOOKS_AT_ONCE = 16
 MAX_FAILING_AT_ONCE = 8
@@ -273,6 +282,7 @@ class LiquidationFilesJob(Job):
         async def work(tx: Transaction) -> None:
             await lease.fence(tx)
             await store_file(tx, self._venue, made, body, self._clock())
+            await append_events(tx, [file_event(self._venue, made, self._clock())])
 
         await self._database.write(work)
 
@@ -323,6 +333,31 @@ class VersionEventJob(Job):
             await self._versions.announce(lease)
 
 
+class AccuracyJob(Job):
+    """Publishes what followed the revealed stances."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        history: HistoryReader,
+        *,
+        clock: Clock,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        super().__init__(ACCURACY_SECONDS, sleep)
+        self._settings = settings
+        self._database = database
+        self._history = history
+        self._clock = clock
+
+    async def run_once(self, lease: Lease) -> None:
+        """Publish it, if stances are revealed and an hour has passed."""
+        fenced = _FencedDatabase(self._database, lease)
+        with logged("accuracy not published"):
+            await publish_accuracy(self._settings, fenced, self._history, self._clock)
+
+
 class ReconcileJob(Job):
     """Resolves payments whose result is not known."""
 
@@ -367,6 +402,24 @@ class _FencedDatabase:
 
     async def close(self) -> None:
         await self._database.close()
+
+
+class WitnessJob(Job):
+    """Has one witness cosign every log: a slow one delays no other."""
+
+    def __init__(
+        self, database: Database, cosigner: Cosigner, *, sleep: Sleep = asyncio.sleep
+    ) -> None:
+        super().__init__(WITNESS_SECONDS, sleep)
+        self._database = database
+        self._cosigner = cosigner
+
+    async def run_once(self, lease: Lease) -> None:
+        """Ask for each log whose newest cosignature is not of its current round."""
+        fenced = _FencedDatabase(self._database, lease)
+        for log in ALL_LOGS:
+            with logged("log not cosigned", witness=self._cosigner.name, log=log_path(log)):
+                await self._cosigner.ask(log, fenced)
 
 
 class MailJob(Job):

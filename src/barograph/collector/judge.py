@@ -134,7 +134,7 @@ class Judge:
                 market.is_in_use = market.venue == self.in_use
                 await market.load(tx, now)
             await self._signals.load(tx)
-            await self._briefs.load(tx, now)
+            await self._briefs.load(tx)
             self._filled_at = {venue: await self._majors_filled_at(tx, venue) for venue in venues}
             await self._load_spreads(tx, now)
             self._macro = await known_figures(tx, self._settings, now)

@@ -116,7 +116,7 @@ _SYMBOL: Schema = {
     "type": "string",
     "pattern": PATTERN,
     "default": DEFAULT_SYMBOL,
-    "description": "BTC or BTCUSDT, any case.",
+    "description": "BTC or BTCUSDT.",
 }
 
 _TEXT: Schema = {"type": "string"}
@@ -157,7 +157,7 @@ TOOLS = (
     Tool(
         PERPETUALS,
         "Perpetuals",
-        "The perpetuals with the largest open interest, funding or 24 h price change, up or down. "
+        "Perpetuals with the largest open interest, funding or 24 h price change, up or down. "
         f"{_SECONDS_OLD}",
         {**_SOURCED, "perpetuals": _entries(**PERPETUAL)},
         {
@@ -177,7 +177,7 @@ TOOLS = (
     Tool(
         BRIEFS,
         "Briefs",
-        "Short analyses of the record, newest first. An error if the database fails.",
+        "Short analyses, newest first. An error if the database fails.",
         _members(BriefList),
         {"limit": _limit(MIN_BRIEFS, DEFAULT_BRIEFS, MAX_BRIEFS)},
     ),
@@ -191,20 +191,20 @@ TOOLS = (
     Tool(
         GUIDES,
         "Guide catalog",
-        "27 paid guides, or a sample, priced in USD. Rarely changes.",
+        "27 paid guides or a sample, in USD. Rarely changes.",
         _members(Guides),
     ),
     Tool(
         STATUS,
         "Service status",
-        "Current API health and feed age. Call it when another tool fails.",
+        "Current health and feed age. Call it when another tool fails.",
         _members(ServiceStatus),
     ),
     Tool(
         EVENTS,
         "Events",
-        "What changed, oldest first; by default the newest. Pass the last id as after next time. "
-        "An error if the database fails.",
+        "What changed, oldest first; by default the newest. Pass the last id as after. An error if "
+        "the database fails.",
         {
             **_SOURCED,
             "last_id": {"type": "integer"},
@@ -212,7 +212,7 @@ TOOLS = (
         },
         {
             "after": {"type": "integer", "description": "After this id."},
-            "since": {"type": "string", "description": "Or since an ISO time."},
+            "since": {"type": "string", "description": "Or an ISO time."},
             "type": {"type": "array", "items": {"enum": list(EVENT_TYPES)}},
             "symbol": {"type": "string", "description": "BTC or BTC,ETH."},
             "limit": _limit(1, 20, MAX_EVENTS),

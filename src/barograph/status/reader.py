@@ -1,10 +1,11 @@
 """Reads the status from what this worker knows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from barograph import __version__
 from barograph.board.board import Board
 from barograph.history.guards import SignedHeads
+from barograph.history.witnesses import WITNESSES, WitnessState
 from barograph.kit.dependency_health import DependencyHealth
 from barograph.macro.records import MACRO_HEALTH
 from barograph.markets.disputes import DISPUTES
@@ -45,6 +46,7 @@ class StatusReader:
         identity: Sequence[DependencyHealth] | None = None,
         payments: Sequence[DependencyHealth] | None = None,
         venues: Sequence[str] = (BYBIT,),
+        witnesses: Iterable[str] = (),
     ) -> None:
         """Take the parts; `identity` and `payments` are None if not configured."""
         self._limits = limits
@@ -54,6 +56,7 @@ class StatusReader:
         self._identity = identity
         self._payments = payments
         self._venues = venues
+        self._witnesses = tuple(witnesses)
 
     def status(self, board: Board, now: int) -> ServiceStatus:
         """The status at `now`."""
@@ -80,8 +83,14 @@ class StatusReader:
                 others=self._others(board),
                 venues=len(self._venues),
                 disputes=board.latest(DISPUTES),
+                witnesses=self._witness_states(board),
             )
         )
+
+    def _witness_states(self, board: Board) -> dict[str, list[WitnessState]]:
+        found = board.latest(WITNESSES)
+        states = () if found is None else found.states
+        return {name: [each for each in states if each.witness == name] for name in self._witnesses}
 
     def _others(self, board: Board) -> dict[str, StandbyVenue]:
         """The venues that are not in use."""

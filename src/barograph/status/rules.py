@@ -1,6 +1,6 @@
 """The body of `/api/status`, and the rules that fill it (pure)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Literal, NamedTuple
 
@@ -9,6 +9,7 @@ from pydantic import Field
 from barograph import NOTICE
 from barograph.errors import Forbidden
 from barograph.history.records import Stances
+from barograph.history.witnesses import WitnessState
 from barograph.kit.text import coverage
 from barograph.kit.timestamps import DAY, MINUTE, SECOND, iso_timestamp
 from barograph.kit.wire import WireModel
@@ -40,6 +41,14 @@ BACKFILL_FAILING_MS = 15 * MINUTE
 
 FIRST_STANCES_MS = 2 * MINUTE
 """How long a start may take to read all sources and issue each first stance."""
+
+WITNESS_FAILING_MS = 10 * MINUTE
+"""How long a witness may fail before its check is degraded."""
+
+_FORK = (
+    "it says that it has cosigned another tree; do not trust this log until the operator explains "
+    "it"
+)
 
 Condition = Literal["ok", "degraded", "down"]
 CheckStatus = Literal["ok", "degraded", "down", "not_configured", "warming_up"]
@@ -146,6 +155,9 @@ class StatusInputs(NamedTuple):
     disputes: Disputes | None = None
     """None before the venues were first compared."""
 
+    witnesses: Mapping[str, Sequence[WitnessState]] = MappingProxyType({})
+    """What each witness of the policy did; empty if there is no policy."""
+
 
 def assess(inputs: StatusInputs) -> ServiceStatus:
     """Judge every part, and the service as a whole."""
@@ -165,6 +177,7 @@ def assess(inputs: StatusInputs) -> ServiceStatus:
         _etf_flows(inputs),
         _stances(inputs),
         _history(inputs),
+        *(_witness(inputs.now, name, states) for name, states in inputs.witnesses.items()),
         _outside("identity", inputs.identity, "not configured"),
         _payments(inputs),
     ]
@@ -489,6 +502,24 @@ def _history(inputs: StatusInputs) -> Check:
     if inputs.unsigned is None:
         return _check("history", "ok", "checkpoints are signed")
     return _check("history", "degraded", inputs.unsigned)
+
+
+def _witness(now: int, witness: str, states: Sequence[WitnessState]) -> Check:
+    """Whether a witness cosigns every log."""
+    name = f"witness-{witness}"
+    forks = [each.origin for each in states if each.is_fork]
+    if forks:
+        return _check(name, "down", f"refuses our log {', '.join(forks)}: {_FORK}")
+    failing = [(each.failing_since, each) for each in states if each.failing_since is not None]
+    problems = [f"{each.origin}: {each.failure} since {iso_timestamp(at)}" for at, each in failing]
+    times = [each.cosigned_at for each in states if each.cosigned_at is not None]
+    done = "has not cosigned yet"
+    if times:
+        age = f"{_seconds(now - max(times)):g} s ago"
+        done = f"has cosigned {len(times)} logs, the last one {age}"
+    is_failing = any(now - since > WITNESS_FAILING_MS for since, _ in failing)
+    status: CheckStatus = "degraded" if is_failing else "ok" if times else "warming_up"
+    return _check(name, status, "; ".join([done, *problems]))
 
 
 def _payments(inputs: StatusInputs) -> Check:

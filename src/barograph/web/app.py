@@ -8,16 +8,19 @@ from typing import NamedTuple
 from starlette.applications import Starlette
 from starlette.routing import Router
 
+from barograph.accuracy.documents import ACCURACY_PATH
+from barograph.accuracy.endpoints import AccuracyReader, accuracy_routes
+from barograph.accuracy.records import ACCURACY
 from barograph.badges.endpoints import badge_routes, hot_badges
 from barograph.badges.reader import BadgeReader
 from barograph.board.board import Board
 from barograph.board.front_door import front_door
-from barograph.briefs.endpoints import brief_routes
+from barograph.briefs.endpoints import brief_routes, brief_text_routes
 from barograph.briefs.reader import BriefsReader
 from barograph.briefs.store import BRIEFS
 from barograph.discovery.deprecation import Deprecations, announce_deprecations
 from barograph.discovery.endpoints import Descriptions, descriptions, discovery_routes
-from barograph.discovery.files import INDEX_PATH
+from barograph.discovery.files import FEEDS, INDEX_PATH
 from barograph.discovery.index import index_document
 from barograph.entitlements.feed_access import FeedAccess, WalletIdentity
 from barograph.entitlements.purchases import (
@@ -32,17 +35,20 @@ from barograph.entitlements.store import Entitlements
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
 from barograph.events.endpoints import EVENTS_PATH, EventsAnswer, event_routes, symbol_resolver
 from barograph.events.records import EVENTS
-from barograph.events.stream import EventStreams, stream_routes
+from barograph.events.stream import STREAM_PATH, EventStreams, stream_routes
 from barograph.feed.endpoints import FeedParts, buying_routes, feed_routes
 from barograph.guides.documents import GUIDES_PATH, guides_document
 from barograph.guides.endpoints import guide_routes
 from barograph.guides.files import load_catalog
+from barograph.history.cosigning import CosignedCheckpoints, load_policy
 from barograph.history.documents import CHECKPOINT_PATH
 from barograph.history.endpoints import history_routes
 from barograph.history.guards import Continuity, SignedHeads
 from barograph.history.ledger import Ledger
 from barograph.history.public_log import PublicLogs
 from barograph.history.signing import load_history_key
+from barograph.history.tile_endpoints import log_routes
+from barograph.history.witnesses import WITNESSES
 from barograph.identity.provider import IdentityProvider, NoIdentityProvider
 from barograph.keys.api_keys import ApiKeys, load_pepper
 from barograph.keys.endpoints import key_routes
@@ -85,6 +91,7 @@ from barograph.settings import Settings
 from barograph.signals.endpoints import signals_answer, signals_before_routing, signals_routes
 from barograph.signals.reader import SignalsReader
 from barograph.signals.records import SIGNALS
+from barograph.site.record import Recorded
 from barograph.site.record_pages import Retention
 from barograph.site.routes import SiteParts, page_routes
 from barograph.site.site import Site
@@ -92,6 +99,8 @@ from barograph.site.templating import Templates, Terms
 from barograph.stances.documents import STANCE_PATHS
 from barograph.stances.endpoints import StanceReads, stance_offer, stance_routes
 from barograph.stances.reader import STANCES, StanceReader
+from barograph.stances.reveal_endpoints import RevealedReads, revealed_routes
+from barograph.stances.reveals import NOT_ANNOUNCED, REVEALS
 from barograph.status.endpoints import status_routes
 from barograph.status.incident_endpoint import incident_routes
 from barograph.status.reader import StatusReader
@@ -104,6 +113,7 @@ from barograph.web.health import health_routes
 from barograph.web.lifespan import Closing, Task, lifespan
 from barograph.web.metrics import route_finder, web_gauges
 from barograph.webhooks.endpoints import webhook_routes
+from barograph_client.audit.notes import Policy
 
 DEPRECATIONS: Deprecations = {}
 """The deprecated paths; docs/versioning.md has the policy."""
@@ -114,7 +124,9 @@ CACHED_READS = 128
 CACHED_SERIES = 16
 """Pages of series, at most about 0.5 MB each."""
 
-OWN_ROUTES = frozenset({CHECKPOINT_PATH})
+OWN_ROUTES = frozenset(
+    {CHECKPOINT_PATH, STREAM_PATH, *(each for each in FEEDS if each.startswith(EVENTS_PATH))}
+)
 """Paths with a route of their own although a path template matches them too."""
 
 
@@ -147,7 +159,7 @@ def create_app(
     Without `metrics` nothing is measured.
 
     Raises:
-        ConfigurationError: the guide catalog or a secret can't be used.
+        ConfigurationError: the guide catalog, the witness policy or a secret can't be used.
     """
     database, history = metrics.measured(database, "service"), metrics.measured(history, "history")
     inputs = _Inputs(settings, database, history, clock, metrics)
@@ -198,9 +210,10 @@ class _Parts:
     def __init__(self, inputs: _Inputs, callers: "_Callers") -> None:
         self.inputs, self.callers = inputs, callers
         signed = SignedHeads(inputs.database, inputs.clock)
-        self.public = public = _Public(inputs, callers, signed)
-        self.history = _History(inputs, public.board, signed)
-        self.subscribers = _Subscribers(inputs, callers)
+        policy = load_policy(inputs.settings.witness_policy)
+        self.public = public = _Public(inputs, callers, signed, policy)
+        self.history = _History(inputs, public.board, signed, policy)
+        self.subscribers = _Subscribers(inputs, callers, public.board)
         limiter, base_url = callers.limiter, inputs.settings.base_url
         self.signals = signals_answer(public.board, public.signals, limiter)
         settings = inputs.settings
@@ -299,7 +312,9 @@ class _Callers:
 class _Public:
     """What anyone may read, and the board that it is read from."""
 
-    def __init__(self, inputs: _Inputs, callers: _Callers, signed: SignedHeads) -> None:
+    def __init__(
+        self, inputs: _Inputs, callers: _Callers, signed: SignedHeads, policy: Policy | None
+    ) -> None:
         settings, database, _, clock, _ = inputs
         bounds = freshness_limits(settings)
         self.catalog = load_catalog(settings.guides_file)
@@ -308,6 +323,7 @@ class _Public:
         self.markets, self.briefs = MarketReader(bounds), BriefsReader(settings)
         self.cross = CrossReader(settings)
         self.signals = SignalsReader(settings)
+        self.accuracy = AccuracyReader(_primary_source(settings), settings.base_url)
         self.status = StatusReader(
             bounds,
             clock(),
@@ -316,6 +332,7 @@ class _Public:
             identity=_health(callers.provider),
             payments=None if callers.facilitator is None else _health(callers.facilitator),
             venues=settings.venue_names,
+            witnesses=() if policy is None else policy.witnesses,
         )
         self.badges = BadgeReader(
             self.markets, self.signals, self.status, record_since=settings.record_since
@@ -329,12 +346,16 @@ class _Public:
             TERMS,
             EVENTS,
             DISPUTES,
+            ACCURACY,
+            REVEALS,
+            WITNESSES,
         )
         self.board = Board(database, feeds, clock=clock, render=self._hot_documents)
 
     def _hot_documents(self, board: Board, now: int) -> Mapping[HotKey, Document]:
         """Render what is fresh; the routes answer for everything else."""
         documents = {(INDEX_PATH, b""): self.index, (GUIDES_PATH, b""): self.guides}
+        documents[ACCURACY_PATH, b""] = self.accuracy.document(board)
         documents |= hot_badges(board, self.badges, now)
         with suppress(RecordUnavailable):
             documents |= self.briefs.hot_documents(board, now)
@@ -353,7 +374,9 @@ def _health(part: IdentityProvider | Facilitator) -> Sequence[DependencyHealth] 
 class _History:
     """The recorded stances."""
 
-    def __init__(self, inputs: _Inputs, board: Board, signed: SignedHeads) -> None:
+    def __init__(
+        self, inputs: _Inputs, board: Board, signed: SignedHeads, policy: Policy | None
+    ) -> None:
         settings = inputs.settings
         self.ledger = Ledger(inputs.history, inputs.clock)
         self.continuity = Continuity(self.ledger, lambda: board.latest(STANCES))
@@ -365,6 +388,7 @@ class _History:
             self.continuity,
             reload_key=partial(load_history_key, settings, create=False),
         )
+        self.read_note = CosignedCheckpoints(self.logs, inputs.database, policy).published_note
         self.stances = StanceReader(board, self.ledger, self.continuity)
 
 
@@ -378,28 +402,34 @@ class _Subscribers:
 
     closings: Sequence[Closing] = ()
 
-    def __init__(self, inputs: _Inputs, callers: _Callers) -> None:
+    def __init__(self, inputs: _Inputs, callers: _Callers, board: Board) -> None:
         settings, database, _, clock, metrics = inputs
         provider, facilitator = callers.provider, callers.facilitator
+
+        def terms() -> str:
+            return (board.latest(REVEALS) or NOT_ANNOUNCED).sentence
+
         self.entitlements = Entitlements(database, clock)
         self.grants = FeedGrants(self.entitlements, clock, period_days=settings.feed_period_days)
         if facilitator is None:
-            self.entry = FeedEntry(settings.base_url)
+            self.entry = FeedEntry(settings.base_url, terms=terms)
             self.feed = FeedAccess(provider, self.entitlements, self.entry)
             return
         feed_price, stance_price = feed_requirements(settings), stance_requirements(settings)
         journal = Journal(database, clock, metrics)
         cashier = Cashier(journal, facilitator, clock)
         wallets = WalletIdentity(facilitator, journal, callers.limiter, clock)
-        self.entry = FeedEntry(settings.base_url, feed_price)
+        self.entry = FeedEntry(settings.base_url, feed_price, terms)
         self.feed = FeedAccess(provider, self.entitlements, self.entry, wallets)
         self.paid = PaidAccess(self.feed, wallets, cashier, feed_price)
         self.offers = {
-            kind: stance_offer(kind, stance_price, settings.base_url) for kind in STANCE_PATHS
+            kind: stance_offer(kind, stance_price, settings.base_url, terms)
+            for kind in STANCE_PATHS
         }
         stance_prices = dict.fromkeys(STANCE_PATHS.values(), f"{settings.stance_price_usd:f}")
         self.prices = {FEED_PATH: f"{settings.feed_price_usd:f}", **stance_prices}
         self.closings = [cashier.close, facilitator.close]
+        self.documents()  # an offer that is too long fails now, not at the first 402
 
     def documents(self) -> list[bytes]:
         """The 402 bodies of everything that is for sale."""
@@ -423,17 +453,22 @@ def _api_routers(parts: _Parts) -> list[Router]:
     return [
         # First, because routes are tried in order and hot documents never reach them.
         material_change_routes(access.feed, pair, clock, seconds),
-        discovery_routes(settings, public.index, parts.described, clock, access.documents()),
+        discovery_routes(settings, public.index, parts.described, clock, access.documents),
         mcp_routes(parts.mcp),
         market_routes(board, public.markets),
         perpetual_routes(parts.perpetuals),
         cross_routes(parts.cross),
         brief_routes(board, public.briefs),
+        brief_text_routes(database, parts.reads, parts.events.sources),
         guide_routes(public.guides, clock),
         signals_routes(parts.signals),
         key_routes(parts.callers.registrations, limiter, clock),
         history_routes(history.ledger, history.logs, history.continuity, limiter, clock),
-        stance_routes(reads, seconds),
+        log_routes(history.logs, history.ledger, history.read_note, board, parts.render_queue),
+        stance_routes(reads, seconds, history.logs.proof_url),
+        revealed_routes(
+            RevealedReads(board, history.ledger, history.continuity, base_url), parts.reads
+        ),
         buying_routes(access.paid, access.entry, access.entitlements, access.grants),
         feed_routes(access.feed, feed, seconds),
         status_routes(board, public.status),
@@ -445,6 +480,7 @@ def _api_routers(parts: _Parts) -> list[Router]:
             venue=settings.venue_names[0],
             cursors=parts.cursors,
         ),
+        accuracy_routes(board, public.accuracy),
         badge_routes(board, public.badges),
         event_routes(parts.events),
         stream_routes(parts.streams, settings.venue_names, parts.resolve),
@@ -496,11 +532,15 @@ def _page_routers(parts: _Parts) -> list[Router]:
             limiter=callers.limiter,
             described=parts.described,
             tools={tool.name: tool.description for tool in TOOLS},
-            ledger=history.ledger,
-            logs=history.logs,
-            continuity=history.continuity,
+            recorded=Recorded(
+                history.ledger,
+                history.logs,
+                history.continuity,
+                history.read_note,
+                settings.witness_policy is not None,
+                retention,
+            ),
             source=_primary_source(settings),
-            retention=retention,
         ),
     )
 

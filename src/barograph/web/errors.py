@@ -47,12 +47,17 @@ VERSION_1 = tuple(
     f"/api/v1/{each}"
     for each in (
         *("perpetuals", "cross", "venues", "series/", "liquidations", "events", "incidents"),
+        *("stances/", "briefs/", "accuracy"),
     )
 )
 FREE_PATHS = frozenset(
     {*PAGE_PATHS, *DISCOVERY_PATHS, *HEALTH_PATHS, SIGNALS_PATH, STATUS_PATH, WEBHOOK_KEY_PATH}
 )
-FREE_FOLDERS = (f"{INDEX_PATH}/", BADGE_FOLDER, HISTORY_FOLDER, *PAGE_FOLDERS, *VERSION_1)
+LOG_FOLDERS = ("/history/", "/history-")
+FREE_FOLDERS = (
+    *(f"{INDEX_PATH}/", BADGE_FOLDER, HISTORY_FOLDER),
+    *(*LOG_FOLDERS, *PAGE_FOLDERS, *VERSION_1),
+)
 PRIVATE_PATHS = frozenset({MATERIAL_CHANGE_PATH, FEED_NOW_PATH, FEED_PATH, *STANCE_PATHS.values()})
 """Subscriber and paid endpoints: only the caller may see the answer, errors included."""
 

@@ -7,9 +7,10 @@ from urllib.parse import parse_qsl
 
 import httpx2
 
+from barograph.accuracy.assess import record_definition
 from barograph.board.board import latest_snapshot
 from barograph.collector.app import macro_sources
-from barograph.collector.jobs import MacroJob, SettlementJob
+from barograph.collector.jobs import AccuracyJob, MacroJob, SettlementJob
 from barograph.collector.judge import Conclusion, Judge, write_conclusions
 from barograph.collector.leader import collector_lease
 from barograph.demo.replay.observations import MarketObservation, observe
@@ -95,7 +96,9 @@ async def replay(
         start = world.epoch if newest is None else newest
         past = _MarketReplay(settings, world, start)
         await past.judge.load(database, start)
-        return await _replay(past, writer, clock, progress)
+        count = await _replay(past, writer, clock, progress)
+        await stances.assess(clock())
+        return count
     finally:
         await writer.stop()
         await stances.close()
@@ -230,8 +233,11 @@ class StanceReplay:
         sources = macro_sources(settings, files, clock=self._clock)
         self._ledger = Ledger(history, self._clock)
         self._macro = MacroJob(sources, database, seconds=1, clock=self._clock)
-        self._issuer = StanceIssuer(settings, database, self._ledger, self._clock)
+        self._issuer = StanceIssuer(
+            settings, database, self._ledger, self._clock, define=record_definition
+        )
         self._versions = VersionEvents(database, self._ledger)
+        self._accuracy = AccuracyJob(settings, database, self._ledger, clock=self._clock)
         self._files = files
         exchange = _DirectTransport(self._ask_exchange)
         self._exchange = BybitExchange(settings, clock=self._clock, transport=exchange)
@@ -256,10 +262,15 @@ class StanceReplay:
             await self._macro.run_once(self._lease)
         if not self._begun or self._is_reported(since, at):
             await self._settlements.run_once(self._lease)
-        self._begun = True
         await self._issuer.issue(self._lease)
+        self._begun = True
         await self._revise_some()
         await self._versions.announce(self._lease)
+
+    async def assess(self, now: int) -> None:
+        """Publish what followed the stances."""
+        self._at = now
+        await self._accuracy.run_once(self._lease)
 
     async def _import_fund(self, tx: Transaction) -> None:
         await self._lease.fence(tx)
