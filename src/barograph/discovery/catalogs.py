@@ -62,7 +62,7 @@ _ENDPOINTS = tuple(
             "events",
             "events/stream",
         ),
-        *("incidents", "signals", "webhooks", "webhook-key", "keys"),
+        *("incidents", "stances/rates-desk", "signals", "webhooks", "webhook-key", "keys"),
     )
 )
 """What the OpenAPI document of the HTTP API describes under `/api/v1`."""

@@ -79,15 +79,12 @@ def discovery_routes(
     index: Document,
     described: Descriptions,
     clock: Clock,
-    offers: Sequence[bytes],
+    offers: Callable[[], Sequence[bytes]],
 ) -> ApiRouter:
-    """The routes of everything that describes the service; `offers` are the 402 bodies."""
+    """The routes of everything that describes the service; `offers` returns the 402 bodies."""
     router = ApiRouter(tags=["discovery"])
     base_url, contact = settings.base_url, settings.security_contact
-    documents = {
-        **_files(base_url, settings.repository_url),
-        files.X402_PATH: _card(x402_catalog(offers), JSON),
-    }
+    documents = _files(base_url, settings.repository_url)
 
     @router.get(files.INDEX_PATH, **operation("getIndex", Index))
     async def read_index(_: Request) -> DocumentResponse:
@@ -112,7 +109,14 @@ def discovery_routes(
         now = clock()
         return DocumentResponse(_text(files.security_text(contact, base_url, now)), now)
 
+    _route_offers(router, offers, clock)
     return router
+
+
+def _route_offers(router: ApiRouter, offers: Callable[[], Sequence[bytes]], clock: Clock) -> None:
+    @router.get(files.X402_PATH)
+    async def read_offers(_: Request) -> DocumentResponse:
+        return DocumentResponse(_card(x402_catalog(offers()), JSON), clock())
 
 
 def _files(base_url: str, repository_url: str) -> Documents:

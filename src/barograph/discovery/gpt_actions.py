@@ -40,7 +40,9 @@ def gpt_schema(schema: Schema) -> Schema:
 
 def _is_free_json(path: str, operation: Schema) -> bool:
     is_free = TAGS.issuperset(operation["tags"]) or path.startswith(LISTS)
-    return is_free and JSON_TYPE in operation["responses"]["200"]["content"]
+    return (
+        is_free and "{digest}" not in path and JSON_TYPE in operation["responses"]["200"]["content"]
+    )
 
 
 def _tags(paths: Schema) -> set[str]:

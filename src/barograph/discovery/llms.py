@@ -5,7 +5,7 @@ Both are written from the OpenAPI document. `/llms.txt` alone is enough to call 
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -32,6 +32,9 @@ _TWINS = {
     "getLiquidationsTable": "getLiquidations",
     "getHistoryEvents": "getHistory",
     "getHistoryEventsProof": "getHistoryProof",
+    "getRevealedStances": "getHistory",
+    "getBriefsFeed": "getBriefsAtom",
+    "getEventsFeed": "getEventsAtom",
 }
 """Operations that `/llms.txt` names in the line of another, with the same parameters."""
 
@@ -54,8 +57,11 @@ _COMMON_ERRORS = {"405", "408", "413", "414"}
 _COMMON_TO_FREE = {*_COMMON_ERRORS, "429", "503"}
 
 _ERRORS_IN_SHORT = {"400", "401", "403", "404", "415", "502"}
-_NOT_OPENED = {"streamEvents", "getLiquidationFile"}
+_NOT_OPENED = {"streamEvents", "getLiquidationFile", "getBrief", "getEvent"}
 """Reads whose example never ends, or may not exist on this instance."""
+
+_EXPLAINED: Mapping[str, list[str]] = {"kind": [], "key": []}
+"""Parameters whose values the beginning names."""
 
 _LEFT_OUT = {"style", "format", "cursor"}
 """Parameters that only the beginning explains."""
@@ -63,9 +69,11 @@ _LEFT_OUT = {"style", "format", "cursor"}
 _ELSEWHERE = {ENTITLED, PAID, MCP, DESCRIPTIONS}
 """Tags without a section of links to endpoints in `/llms.txt`."""
 
-_ONE_ENTRY = (
-    "Examples show only the first entry of each list. ″ stands for the description that the same "
-    "name has last above.\n"
+_READING = (
+    "Below each heading: parameters, an example call, errors, and the members of the body of 200. "
+    "Indented members belong to the object above; without a type they are strings. ″ stands for "
+    "the description that the same name has last above, and (″) for its type too. Examples show "
+    "only the first entry of each list.\n"
 )
 _PAGE = {"as_of", "count", "next"}
 """Members of a list whose `count` is the number of entries on the page."""
@@ -75,11 +83,17 @@ _WORTH = 100
 
 _DITTO = "″"
 _DESCRIBED = re.compile(
-    r"^(?P<head>- `(?P<name>[^`]+)` \([^\n]*?\)): (?P<text>.{12,})$", re.MULTILINE
+    r"^(?P<head> *- `(?P<name>[^`\n]+)`)(?: \((?P<kind>.+?)\))?(?:: (?P<text>.+))?$", re.MULTILINE
 )
 """A line about a parameter or a member."""
 
+_LONG = 12
+"""The length from which a repeated description becomes a ditto mark."""
+
 _META = "io.modelcontextprotocol/"
+
+Places = Mapping[str, str]
+"""Where the members of each object are listed, by schema."""
 
 
 def llms_text(schema: Schema) -> str:
@@ -95,19 +109,24 @@ def llms_text(schema: Schema) -> str:
 def llms_full_text(schema: Schema) -> str:
     """Every endpoint, with the members and an example of its body."""
     base_url, schemas = _base_url(schema), schema["components"]["schemas"]
-    parts = [_beginning(base_url), _ONE_ENTRY, _credentials(base_url)]
+    parts = [_beginning(base_url), _READING, _credentials(base_url)]
     shown: dict[str, str] = {}
+    places = _places(schema)
     for tag in schema["tags"]:
         parts.append(f"## {_heading(tag['name'])}\n\n{tag['description']}\n")
         for path, method, operation in _operations(schema, tag["name"]):
             call = f"curl -N {base_url}" if tag["name"] == STREAM else f"{method} "
-            example = f"- Example: {call}{example_target(path, operation)}"
+            needs_values = "{" in path or any("example" in each for each in operation["parameters"])
+            # Not of comparisons: everyone has references of their own.
+            has_example = tag["name"] == STREAM or (needs_values and tag["name"] != ENTITLED)
+            example = [f"- Example: {call}{example_target(path, operation)}"] if has_example else []
             text = f"### {method} {path}\n\n{operation['summary']}. {operation['description']}\n"
             inputs = _once("Parameters", _inputs(operation), path, shown)
             errors = _once("Errors", _errors(operation), path, shown)
-            parts += [text, *inputs, example, *errors, ""]
-            parts.append(_body(path, operation, schemas, shown))
-    return _without_repeats("\n".join([*parts, _mcp_link(base_url), _end(base_url)]))
+            parts += [text, *inputs, *example, *errors, ""]
+            parts.append(_body(path, operation, schemas, places))
+    parts += [_mcp_link(base_url), f"More, for people: {base_url}{DOCS_PATH}\n"]
+    return re.sub("\n{3,}", "\n\n", _without_repeats("\n".join(parts)))
 
 
 def _once(what: str, lines: list[str], path: str, shown: dict[str, str]) -> list[str]:
@@ -119,13 +138,16 @@ def _once(what: str, lines: list[str], path: str, shown: dict[str, str]) -> list
 
 def _without_repeats(text: str) -> str:
     """The text with a ditto mark where a name has the same description as last time."""
-    last: dict[str, str] = {}
+    last: dict[str, tuple[str, str]] = {}
 
     def write(found: re.Match[str]) -> str:
-        name = re.split(r"[.\]]", found["name"])[-1]
-        is_same = last.get(name) == found["text"]
-        last[name] = found["text"]
-        return f"{found['head']} {_DITTO}" if is_same else found[0]
+        kind, said = found["kind"] or "string", found["text"] or ""
+        before, last[found["name"]] = last.get(found["name"], ("", "")), (kind, said)
+        if before == (kind, said) and len(kind + said) >= _LONG:
+            return f"{found['head']} ({_DITTO})"
+        if before[1] == said and len(said) >= _LONG:
+            return f"{found[0].removesuffix(f': {said}')} {_DITTO}"
+        return found[0]
 
     return _DESCRIBED.sub(write, text)
 
@@ -152,9 +174,10 @@ def _heading(tag: str) -> str:
 
 
 def _feeds(schema: Schema) -> Iterator[str]:
-    for path, method, operation in _operations(schema, DESCRIPTIONS):
-        if operation["operationId"].endswith(("Atom", "Feed")):
-            yield _link(path, method, operation, _base_url(schema))
+    found = list(_operations(schema, DESCRIPTIONS))
+    for path, method, operation in found:
+        if operation["operationId"].endswith("Atom"):
+            yield _link(path, method, operation, _base_url(schema)) + _twins(operation, found)
 
 
 def _link(path: str, method: str, operation: Schema, base_url: str) -> str:
@@ -189,6 +212,7 @@ def _choices(parameter: Schema) -> str:
     words = [str(each) for each in schema.get("enum", ())]
     if parameter["name"] == "measure" and not words:
         words = [parameter["description"].rstrip(".")]
+    words = _EXPLAINED.get(parameter["name"], words)
     if "maximum" in schema:
         words = [f"{schema['minimum']} to {schema['maximum']}"]
     if "default" in schema:
@@ -258,32 +282,33 @@ def example_target(path: str, operation: Schema) -> str:
     query: dict[str, Any] = {}
     for each in operation.get("parameters", ()):
         schema = each.get("schema", {})
-        value = each.get("example", schema.get("default", (schema.get("enum") or [None])[0]))
+        value = each.get("example")
         if each.get("in") == "path":
-            path = path.replace(f"{{{each['name']}}}", str(value))
+            path = path.replace(f"{{{each['name']}}}", str(value or schema["enum"][0]))
         elif each.get("in") == "query" and value is not None:
             query[each["name"]] = value
     return f"{path}?{urlencode(query)}" if query else path
 
 
-def _body(path: str, operation: Schema, schemas: Schema, shown: dict[str, str]) -> str:
-    """The members of a success body and an example of it, if it is JSON of our own.
-
-    `shown` has the path at which the members of each body are listed.
-    """
-    status = next(each for each in operation["responses"] if each.startswith("2"))
-    body = operation["responses"][status].get("content", {}).get(JSON_TYPE)
-    if body is None or operation["tags"] == [DESCRIPTIONS]:
+def _body(path: str, operation: Schema, schemas: Schema, places: Places) -> str:
+    """The members of a success body and an example of it, if it is JSON of our own."""
+    status, body = _success(operation)
+    if not body or operation["tags"] == [DESCRIPTIONS]:
         return ""
-    place = shown.setdefault(body["schema"].get("$ref", path), path)
+    place = next((places[each] for each in _objects(body["schema"], schemas)), path)
     members = [f"The same members as {place}."]
     if place == path:
-        members = [
-            f"- `{name}` ({kind}){f': {text}' if text else ''}"
-            for name, kind, text in _members("", body["schema"], schemas, path, shown)
-        ]
+        members = list(_members(body["schema"], schemas, "", path, places))
+    heading = [] if status == "200" else [f"Body of {status}:", ""]
     example = ["", "```json", _compact(_cut(body["example"])), "```"] if "example" in body else []
-    return "\n".join([f"Body of {status}:", "", *members, *example, ""])
+    return "\n".join([*heading, *members, *example, ""])
+
+
+def _success(operation: Schema) -> tuple[str, Schema]:
+    """The status of a success, and its JSON body; empty if it has none."""
+    status = next(each for each in operation["responses"] if each.startswith("2"))
+    body: Schema = operation["responses"][status].get("content", {}).get(JSON_TYPE, {})
+    return status, body
 
 
 def _cut(part: object) -> object:
@@ -295,35 +320,73 @@ def _cut(part: object) -> object:
 
 
 def _members(
-    within: str, schema: Schema, schemas: Schema, path: str, shown: dict[str, str]
-) -> Iterator[tuple[str, str, str]]:
-    """Every member of a body: its name, its JSON type and its description.
-
-    The members of an object that `shown` has are not listed again.
-    """
+    schema: Schema, schemas: Schema, within: str, path: str, places: Places
+) -> Iterator[str]:
+    """A line for every member of a body or of an object in it, with those of its own objects."""
     schema = _resolved(schema, schemas)
-    for choice in schema.get("anyOf", ()):
-        yield from _members(within, choice, schemas, path, shown)
-    if "items" in schema:
-        yield from _members(f"{within}[]", schema["items"], schemas, path, shown)
+    for inner in _inner(schema):
+        yield from _members(inner, schemas, within, path, places)
     for name, member in schema.get("properties", {}).items():
-        inner = f"{within}.{name}" if within else name
-        kind, text = type_of(member, schemas), member.get("description", "")
-        objects = [each for each in _objects(member) if "properties" in schemas[each]]
-        known = [shown[each] for each in objects if each in shown]
-        if known:
-            yield inner, kind, f"{text} Members as {known[0]}.".lstrip()
-            continue
-        yield inner, kind, text
-        shown.update(dict.fromkeys(objects, f"`{inner}` of {path}"))
-        yield from _members(inner, member, schemas, path, shown)
+        inside = f"{within}{name}."
+        text = member.get("description", "")
+        kind = _without_values(type_of(member, schemas), text)
+        listed = {places[each] for each in _objects(member, schemas)}
+        elsewhere = "".join(listed - {_place(inside, path)}).removesuffix(f" of {path}")
+        if elsewhere:
+            text = f"{text} Members as {elsewhere}.".lstrip()
+        short = kind.replace("array of object", "array")
+        shown = "" if within and kind == "string" else f" ({short})"
+        yield f"{'  ' * within.count('.')}- `{name}`{shown}{f': {text}' if text else ''}"
+        if not elsewhere:
+            yield from _members(member, schemas, inside, path, places)
 
 
-def _objects(schema: Schema) -> Iterator[str]:
+def _without_values(kind: str, text: str) -> str:
+    """A type without its values if the description names each of them."""
+    found = re.fullmatch("(.*), one of (.*?)( or null)?", kind)
+    is_named = found is not None and all(f"`{each}`" in text for each in found[2].split(", "))
+    return f"{found[1]}{found[3] or ''}" if found is not None and is_named else kind
+
+
+def _places(schema: Schema) -> Places:
+    """Where the members of each object are listed: where it is least deep in a body."""
+    found: list[tuple[int, str, str]] = []
+    schemas = schema["components"]["schemas"]
+    for tag in schema["tags"]:
+        for path, _, operation in _operations(schema, tag["name"]):
+            _, body = _success(operation)
+            if tag["name"] != DESCRIPTIONS:
+                found += _occurrences(body.get("schema", {}), schemas, "", path)
+    found.sort(key=lambda each: each[0])
+    return {name: place for _, name, place in reversed(found)}
+
+
+def _occurrences(
+    schema: Schema, schemas: Schema, within: str, path: str
+) -> Iterator[tuple[int, str, str]]:
+    """Every object in a body: its depth, its schema and its place."""
+    for name in _objects(schema, schemas):
+        yield within.count("."), name, _place(within, path)
+        for member, each in schemas[name]["properties"].items():
+            yield from _occurrences(each, schemas, f"{within}{member}.", path)
+
+
+def _place(within: str, path: str) -> str:
+    return f"`{within.removesuffix('.')}` of {path}" if within else path
+
+
+def _objects(schema: Schema, schemas: Schema) -> Iterator[str]:
     """The names of the schemas of a member or of its entries."""
-    for each in (schema, *schema.get("anyOf", ()), schema.get("items", {})):
-        if "$ref" in each:
-            yield each["$ref"].rpartition("/")[2]
+    name = schema.get("$ref", "").rpartition("/")[2]
+    if "properties" in schemas.get(name, {}):
+        yield name
+    for each in _inner(schema):
+        yield from _objects(each, schemas)
+
+
+def _inner(schema: Schema) -> list[Schema]:
+    """The choices of a member and the schema of its entries."""
+    return [*schema.get("anyOf", ()), *([schema["items"]] if "items" in schema else ())]
 
 
 def type_of(schema: Schema, schemas: Schema) -> str:
@@ -357,14 +420,15 @@ Free, no key needed. {NOTICE}
 
 Base address: {base_url}
 
-- Most links below are example calls (GET), the others describe a call. Responses \
-are UTF-8 JSON; `.csv` paths return CSV. Badges are SVG, with `style=flat` (default) or \
-`flat-square`; replace `.svg` with `.json` for the Shields version.
-- Times are ISO 8601 in UTC, except `nextFundingTime`: milliseconds since the Unix epoch. Zero is \
-a value; null means unknown. `fundingRatePct` is per funding interval, usually 8 or 4 hours; \
-funding series are per 8 hours, except settled-funding.
+- Most links are example calls (GET); the others describe a call. Responses are UTF-8 JSON; \
+`.csv` paths return CSV. Badges are SVG, with `style=flat` (default) or `flat-square`; replace \
+`.svg` with `.json` for the Shields version.
+- Times are ISO 8601 in UTC, except `nextFundingTime` (Unix milliseconds). Zero is a value; null \
+means unknown. `fundingRatePct` is per funding interval, usually 8 or 4 hours; funding series are \
+per 8 hours, except settled-funding.
 - A symbol is a base asset (BTC, 1000PEPE) or a full name (BTCUSDT) of a USDT perpetual, in any \
-case; under /api/v1 also bitcoin or PEPE.
+case; under /api/v1 also bitcoin or PEPE. `kind` is btc-etf-stance, rates-desk or \
+funding-regime-stance; /api/v1/signals lists each `key`.
 - Lists under /api/v1 are `{{as_of, venue, source, notice, count, <list>, next}}`. Follow `next` \
 unchanged until it is null. Add `format=csv` for CSV of perpetuals, cross, series, liquidations. \
 `from` and `to` are dates, ISO times or Unix milliseconds; `to` is not included. \
@@ -383,7 +447,7 @@ Limits:
 - MCP, per minute and caller: {rate_limits.TOOL_CALLS.requests:,} tool calls, then `isError`; \
 {rate_limits.MCP_POSTS.requests:,} requests, each of at most {MAX_BODY_BYTES // 1024} KiB, then \
 429. `get_signals` also counts against the signals limit.
-- Uncached reads of series, liquidations, incidents and older events, and history proofs: \
+- Uncached reads of recorded data under /api/v1, and history proofs: \
 {rate_limits.RENDERS.requests:,} per minute.
 - Event streams: {MAX_PER_CALLER} open per address. Webhooks: {MAX_WEBHOOKS} per e-mail address, \
 {rate_limits.WEBHOOKS.requests:,} registrations per hour.
@@ -421,17 +485,17 @@ def _mcp_link(base_url: str) -> str:
     meta = f'"_meta":{{"{_META}protocolVersion":"{PROTOCOLS[0]}","{_META}clientCapabilities":{{}}}}'
     return f"""## Model Context Protocol
 
-- [Server card]({base_url}{CARD_PATH}): POST {base_url}{MCP_PATH} with `Content-Type: \
-application/json`; no sessions. Tools: {", ".join(TOOL_NAMES)}; `tools/list` has their arguments. \
+- [Server card]({base_url}{CARD_PATH}): POST {MCP_PATH} with `Content-Type: \
+application/json`. Tools: {", ".join(TOOL_NAMES)}; `tools/list` has their arguments. \
 {PROTOCOLS[0]}: header fields `MCP-Protocol-Version: {PROTOCOLS[0]}`, `Mcp-Method: tools/call` \
 and `Mcp-Name: {TOOL_NAMES[0]}`; body \
 `{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{TOOL_NAMES[0]}",\
 "arguments":{{}},{meta}}}}}`. {", ".join(PROTOCOLS[1:])}: `initialize` first, or `tools/call` \
-directly, without those fields and `_meta`. A failed call is a result with `isError` that says why.
+directly, without those fields and `_meta`. A failed call is a result with `isError`.
 """
 
 
-def _end(base_url: str, feeds: Iterable[str] = ()) -> str:
+def _end(base_url: str, feeds: Iterable[str]) -> str:
     links = f"""## More
 
 - [OpenAPI 3.1]({base_url}{OPENAPI_PATH}): every endpoint, body and error

@@ -33,6 +33,7 @@ from barograph.discovery.operations import (
     WEBHOOKS,
     text_of,
 )
+from barograph.entitlements.refusals import FEED_PATH
 from barograph.guides.documents import GUIDE_PAGES
 from barograph.kit.http import ApiRoute
 from barograph.kit.request_limits import QUERY_TOO_LONG
@@ -185,18 +186,22 @@ def field_names(path: str, tags: set[str], status: str) -> list[str]:
     if status in _OF_REFUSALS:
         found.append(_OF_REFUSALS[status])
     if status == "200" and path.startswith("/api/x402/"):
-        found.append("PAYMENT-RESPONSE")
+        found += ["PAYMENT-RESPONSE"] if path == FEED_PATH else ["PAYMENT-RESPONSE", "Link"]
     of_limits = {"429": not tags & PRIVATE, "202": KEYS in tags, "401": WEBHOOKS in tags}
     if of_limits.get(status):
         found += RATE_LIMIT
     return found
 
 
+_COUNTED = ("/proof", "/incidents", "/events/{digest}", "/stances/{kind}", "/briefs/{slug}")
+"""Ends of paths whose reads count against the render limit."""
+
+
 def _of_reads(path: str, tags: set[str]) -> list[str]:
     found = ["Cache-Control", "ETag"]
     if tags & DATED:
         found.append("Last-Modified")
-    if SIGNALS in tags or path.endswith(("/proof", "/incidents")):
+    if SIGNALS in tags or path.endswith(_COUNTED):
         found += RATE_LIMIT
     if path in {INDEX_PATH, OPENAPI_PATH, API_CATALOG_PATH}:
         found.append("Link")
@@ -227,8 +232,8 @@ FIELDS: dict[str, Schema] = {
     "Last-Modified": _sometimes(
         "The time of the data, if it has one.", "Sun, 15 Nov 2026 10:00:00 GMT"
     ),
-    "Link": _field(
-        "The descriptions of the interface (RFC 8288, RFC 8631).",
+    "Link": _sometimes(
+        "The descriptions of the interface (RFC 8288, RFC 8631); of a recorded stance, its proof.",
         '</openapi.json>; rel="service-desc"; type="application/json"',
     ),
     "Content-Disposition": _field("A file name.", 'inline; filename="BTC-funding-7d.csv"'),

@@ -47,7 +47,7 @@ TAGS: Mapping[str, str] = {
     WEBHOOKS: "Events sent to your own address. Free, with a personal key in `X-API-Key`.",
     DATA: "The data behind the site's charts, for the last 1, 7, 30 or 60 days. Free.",
     HISTORY: "Digests, signed roots and proofs for the record of stances. Free. Without "
-    "revealing the stances, which need Feed, they prove that nothing was changed. A leaf of a tree "
+    "revealing the stances, which need Feed, they show a change to anyone who kept a root. A leaf "
     "is the SHA-256 of 0x00 and the digest's 32 bytes (RFC 6962).",
     ENTITLED: "For Feed subscribers. Responses are private and must not be cached.",
     PAID: "Bought by x402 v2. Responses are private and must not be cached.",
@@ -55,16 +55,13 @@ TAGS: Mapping[str, str] = {
     DESCRIPTIONS: "Machine-readable descriptions of the API.",
 }
 
-_UNAVAILABLE = "Returns 502 when no fresh data is available; retry after a few seconds."
-_RETRY = "After a 429, wait `Retry-After` seconds."
 _ALLOWS = f"Send the key in `X-API-Key` to get {PERSONAL.requests:,} signals requests per hour."
-_RECOMPUTE = "Digests only. RFC 6962: a leaf is the SHA-256 of 0x00 and the digest's 32 bytes."
 _OF_A_DEMO = "The example has the log and key of a demo, not of this instance."
 _NEXT_PAGE = "For the next page, pass `next` as `after`."
 
 _STANCE = (
-    "Free with Feed; otherwise each read is paid by x402 v2. A stance that has expired, was "
-    "withdrawn or is not recorded is not for sale."
+    "Free with Feed; otherwise each read is paid by x402 v2. An expired, withdrawn or unrecorded "
+    "stance is not for sale."
 )
 _PROOF = (
     "RFC 6962 proofs for the tree with `size` entries: inclusion of entry `sequence`, and "
@@ -78,20 +75,21 @@ TEXTS: Mapping[str, str] = {
     "getDerivatives": "Price, funding, open interest and positioning of one perpetual. "
     "`fundingRatePct` is the rate per funding interval; /api/v1/perpetuals has the interval. For "
     "an unknown symbol `available` is false and every number is null. The time of the data is in "
-    f"`Last-Modified`. {_UNAVAILABLE}",
+    "`Last-Modified`.",
     "getMarket": "Funding and price snapshot of BTC, ETH and SOL. Also open interest in USD and "
-    "the share of long accounts. The data is a few seconds old; its time is in `Last-Modified`. "
-    f"{_UNAVAILABLE}",
+    "the share of long accounts. The data is a few seconds old; its time is in `Last-Modified`.",
     "getMarketState": "Consolidated market state: assets, liquidations and regime. BTC, ETH and "
     "SOL, liquidations of the last 24 hours in USD (all contracts combined, not per symbol), the "
-    f"regime from BTC funding, and a citation with its time. {_UNAVAILABLE}",
+    "regime from BTC funding, and a citation with its time.",
+    "getBrief": "One text of a brief. The newest, or the one with this `version`. Its event in the "
+    "log has the same `text_sha256`.",
     "getBriefs": "Short analyses of the recorded data, newest first. Each with category, coins, "
     "address and time. Returns 500 while the database cannot be read.",
     "getGuides": "Catalog of paid trading guides with their prices. All 27 guides with pages, "
     "price in USD and address. The catalog rarely changes.",
     "getSignals": "Regime signals: 120 requests per hour, 1,000 with a personal key. Each signal "
     "has a label and the measured value in words. The label is `unknown` while an input is "
-    f"stale. Every request counts, even a 304. {_RETRY}",
+    "stale. Every request counts, even a 304.",
     "getStatus": "Health of the market feed and of the API. Whether the market feed is fresh "
     "(`feed.status`, `feed.age_seconds`), and the state of each check. Always 200; read `status` "
     "(ok, degraded, down).",
@@ -100,19 +98,22 @@ TEXTS: Mapping[str, str] = {
     f"once. Returns 503 if this instance sends no mail. {_ALLOWS}",
     "getHistoryCheckpoints": "Signed roots over the lists of digests. The newest checkpoint of "
     "every list, signed, in the C2SP format. Keep one; later, pass its size as `from` to request a "
-    f"consistency proof. {_RECOMPUTE} {_OF_A_DEMO}",
-    "getHistory": "Digests of all recorded versions of a stance, oldest first. In recording "
-    f"order, without gaps. {_NEXT_PAGE} {_RECOMPUTE}",
-    "getHistoryEvents": "Digests of all recorded events of a stance, oldest first. Such as "
-    f"withdrawals, in recording order. {_NEXT_PAGE} {_RECOMPUTE}",
-    "getHistoryProof": "Proofs that a version is in the history and that nothing older was "
-    f"changed. {_PROOF}",
-    "getHistoryEventsProof": "Proofs that an event is in the history and that nothing older was "
-    f"changed. {_PROOF}",
-    "getMeasureSeries": "Recorded history of any measure. Oldest first; follow `next` until it is "
-    "null. A gap is a point with the value null. Funding is scaled to 8 hours, except "
-    "settled-funding (BTC, ETH and SOL only). A series begins with its first record. An error "
-    "about `from` names the earliest time that is kept.",
+    f"consistency proof. {_OF_A_DEMO}",
+    "getHistory": "Digests of all versions of a stance, oldest first. In recording "
+    f"order, without gaps. {_NEXT_PAGE}",
+    "getHistoryEvents": "Digests of all events of a stance, oldest first. Such as "
+    f"withdrawals, in recording order. {_NEXT_PAGE}",
+    "getHistoryProof": "Proofs that a version is recorded and that nothing older was changed. "
+    f"{_PROOF}",
+    "getHistoryEventsProof": "Proofs that an event is recorded and that nothing older was changed. "
+    "As for versions.",
+    "getRevealedStances": "Stances that have become public, oldest first. Each with everything "
+    "that its digests cover, so you can recompute them. Empty unless the operator has announced "
+    "that stances become public.",
+    "getMeasureSeries": "Recorded history of any measure. Oldest first. A gap is a point with the "
+    "value null. Funding is scaled to 8 hours, except settled-funding (BTC, ETH and SOL only). A "
+    "series begins with its first record. An error about `from` names the earliest time that is "
+    "kept.",
     "getSeries": "Recent history of one measure of one perpetual. At most 361 evenly spaced "
     "samples of one contract at the venue in use: price, funding per 8 hours, open interest or "
     "long accounts. "
@@ -128,9 +129,9 @@ TEXTS: Mapping[str, str] = {
     "listLiquidations": "Every recorded liquidation of a time range, oldest first. Time, contract, "
     "side of the position, size, price and USD, with the times we covered. Follow "
     "`next` until it is null, or ask for CSV. For whole days, use the daily files.",
-    "listLiquidationFiles": "The manifest of the daily files of liquidations. Each with its rows, "
+    "listLiquidationFiles": "The manifest of the daily liquidation files. Each with its rows, "
     "size, SHA-256 and the times we covered. Files never change, and we keep them for good.",
-    "getLiquidationFile": "Every liquidation of one day as a compressed CSV file. Made shortly "
+    "getLiquidationFile": "Every liquidation of one day as compressed CSV. Made shortly "
     "after the UTC day is over. It never changes, and the manifest has its SHA-256.",
     "getPerpetuals": "Every crypto perpetual in one call. Price, funding as stated, its interval "
     "and the rate per 8 h, open interest, long accounts, 24-hour changes and liquidations, each "
@@ -140,6 +141,9 @@ TEXTS: Mapping[str, str] = {
     "getVenues": "The exchanges of this instance. What each publishes, how it counts open "
     "interest, how complete its liquidations are, its age, health, disputed measures and terms. "
     "Always available.",
+    "getAccuracy": "What followed the public stances. Per kind, label, metric and horizon, next to "
+    "two baselines: the same measure at regular times, and just before each stance. No win rate. "
+    "Fewer than 30 independent cases have only a count. Empty if stances stay private.",
     "getCross": "Every coin at all venues. Price, funding per 8 h and one-sided open interest of "
     "each venue; totals (null while a venue is missing, which is then named); funding weighted by "
     "open interest; the widest spread. `format=csv` returns CSV.",
@@ -147,8 +151,10 @@ TEXTS: Mapping[str, str] = {
     "times, way of counting and liquidations. `state` says why a venue is left out of a total. "
     "Accepts names such as bitcoin and PEPE.",
     "getEvents": "The log of what changed, oldest first. Regime and signal changes, briefs, "
-    "contracts listed and delisted, outages of the market feed, recorded stance versions (digests "
-    "only). Ids have no gaps: pass the last id that you have seen as `after`.",
+    "contracts listed and delisted, outages, daily files, announcements, and recorded stance "
+    "versions (digests only). Ids have no gaps: pass the last id that you have seen as `after`.",
+    "getEvent": "The recorded text of one event. Exactly the bytes that were hashed. The digest is "
+    "an entry of the public log at /history/events.",
     "streamEvents": "The log of what changed, as server-sent events. Send the last id that you "
     "have seen as `Last-Event-ID` to resume without a gap or a repeat; otherwise the stream starts "
     "with the next event. It ends after an hour at most: reconnect.",
@@ -162,7 +168,7 @@ TEXTS: Mapping[str, str] = {
     "getWebhooks": "Your webhooks, oldest first. With state, time of the last accepted event and "
     "number of failures since. A webhook is `pending` until it has answered the challenge, and "
     "`disabled` after a day of failures.",
-    "getWebhookDeliveries": "The newest 100 attempts to deliver, newest first. Each with its HTTP "
+    "getWebhookDeliveries": "The newest 100 attempts to deliver. Each with its HTTP "
     "status or the kind of failure. Response bodies are not stored.",
     "deleteWebhook": "Delete a webhook. This also deletes its log of attempts.",
     "getFeedNow": "The newest stances, the market state and the newest briefs. Keep `leg_id`, "
@@ -190,14 +196,19 @@ TEXTS: Mapping[str, str] = {
     "getFundingBadge": "Funding of one perpetual. The funding rate and its interval; `unknown` "
     "for an unknown symbol, `unavailable` without fresh data.",
     "getSignalBadge": "One public signal. The label of the signal.",
+    "getAccuracyBadge": "Accuracy of one kind of stance. `not published`, `too few cases` with "
+    "their number, `no skill shown`, or the finding. Not evidence of live-capital results.",
+    "getFundingBadgeJson": "Funding of one perpetual, for the Shields endpoint badge. The same as "
+    "JSON.",
+    "getAccuracyBadgeJson": "Accuracy of one kind of stance, for the Shields endpoint badge. The "
+    "same as JSON.",
     "getStatusBadge": "Health of the feed and the API. The `status` of `/api/status`.",
     "callMcp": "Call the Model Context Protocol server. Each POST has one JSON-RPC message and "
-    "gets a JSON response. There are no sessions and no streams: GET and DELETE return 405. All "
-    "revisions listed for `MCP-Protocol-Version` are supported. Protocol errors are JSON-RPC "
-    "errors (status 200 before revision 2026-07-28, 400 or 404 since). Tool failures, including "
-    "an exceeded limit, are results with `isError`. The tools read free endpoints, and web "
-    f"pages from any origin may call them. Each IP address may send {MCP_POSTS.requests:,} "
-    f"requests per minute, each of at most {MAX_BODY_BYTES // 1024} KiB.",
+    "gets a JSON response. There are no sessions and no streams: GET and DELETE return 405. "
+    "Protocol errors are JSON-RPC errors (status 200 before revision 2026-07-28, 400 or 404 "
+    "since). Tool failures, including an exceeded limit, are results with `isError`. The tools "
+    "read free endpoints, and web pages from any origin may call them. Each IP address may send "
+    f"{MCP_POSTS.requests:,} requests per minute, each of at most {MAX_BODY_BYTES // 1024} KiB.",
     "getOpenApi": "OpenAPI document. This description.",
     "getGptActions": "OpenAPI document for GPT actions. The free JSON endpoints, within the limits "
     "of GPT actions: every list requires a `limit`. None of them needs a key.",
@@ -206,15 +217,14 @@ TEXTS: Mapping[str, str] = {
     "getLlmsFullText": "The whole interface, for language models. Every endpoint with the members "
     "and an example of its body.",
     "getSkill": "A skill file for agents. What to read, how to interpret it and what to do on "
-    "failure, for agents that support skills.",
+    "failure.",
     "getRobots": "robots.txt. Disallows paid and private endpoints and one-time links.",
     "getSecurityContact": "Where to report a vulnerability. RFC 9116. Returns 404 if the operator "
     "has set no contact.",
     "getAiCatalog": "The AI catalog. Links to the MCP server card.",
     "getMcpServerCard": "The MCP server card. Name, address and protocol revisions of the MCP "
     "server.",
-    "getFormerMcpServerCard": "The MCP server card at its former path. The same card as at "
-    "/api/mcp/server-card.",
+    "getFormerMcpServerCard": "The MCP server card at its former path. As /api/mcp/server-card.",
     "getMcpRegistryEntry": "The MCP registry entry. The `server.json` that an operator submits to "
     "the MCP registry.",
     "getApiCatalog": "The API catalog. RFC 9727: the APIs with their descriptions, documentation "

@@ -13,7 +13,8 @@ from starlette.responses import RedirectResponse, Response
 
 from barograph import NOTICE
 from barograph.briefs.daily_wrap import ID as DAILY_WRAP
-from barograph.briefs.documents import BRIEFS_PATH
+from barograph.briefs.documents import BRIEF_PATH, BRIEFS_PATH
+from barograph.briefs.endpoints import SLUG, VERSION
 from barograph.briefs.records import (
     CATEGORIES,
     OPERATOR,
@@ -67,7 +68,6 @@ CHARTED: dict[str, Measure | Literal["liquidations"]] = {
 """What the chart of a rule's brief shows. Daily figures have no charts."""
 
 _PAGE = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)
-_SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,199}", re.ASCII)
 
 
 class BriefsQuery(NamedTuple):
@@ -170,6 +170,7 @@ def render_brief(templates: Templates, found: "BriefInList", chart: Chart | None
         article=article(brief, templates.base_url),
         category_path=BriefsQuery(category=brief.category).path,
         coin_paths=[(coin, BriefsQuery(coin=coin).path) for coin in brief.coins],
+        text_path=f"{BRIEF_PATH}{brief.slug}?version={brief.version}",
         api_path=BRIEFS_PATH,
     )
 
@@ -311,13 +312,12 @@ def _is_new(site: Site, slug: str) -> bool:
 
 async def _read_brief(site: Site, slug: str, version: str | None = None) -> BriefInList | None:
     """A brief, or one of its texts."""
-    if _SLUG.fullmatch(slug) is None or (version is not None and _PAGE.fullmatch(version) is None):
+    if SLUG.fullmatch(slug) is None or VERSION.fullmatch(version or "1") is None:
         return None
 
     async def work(tx: Transaction) -> BriefInList | None:
-        newest = brief = await brief_by_slug(tx, slug)
-        if newest is not None and version is not None and int(version) != newest.version:
-            brief = await brief_version(tx, slug, int(version))
+        newest = await brief_by_slug(tx, slug)
+        brief = await brief_version(tx, slug, None if version is None else int(version))
         if newest is None or brief is None:
             return None
         earlier = await earlier_texts(tx, slug) if newest.version > 1 else []

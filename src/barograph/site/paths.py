@@ -23,6 +23,7 @@ GUIDES_PAGE = GUIDE_PAGES
 GUIDES_FOLDER = f"{GUIDES_PAGE}/"
 RECORD_PATH = "/record"
 RECORD_FOLDER = f"{RECORD_PATH}/"
+ACCURACY_PAGE = "/accuracy"
 DEVELOPERS_PATH = DOCS_PATH
 REFERENCE_PATH = "/docs"
 REFERENCE_FOLDER = f"{REFERENCE_PATH}/"
@@ -43,6 +44,7 @@ PLACES = {
     "briefs": BRIEFS_PAGE,
     "guides": GUIDES_PAGE,
     "record": RECORD_PATH,
+    "accuracy": ACCURACY_PAGE,
     "developers": DEVELOPERS_PATH,
     "docs": REFERENCE_PATH,
     "pricing": PRICING_PATH,
@@ -54,7 +56,8 @@ PAGES = tuple(PLACES.values())
 NAVIGATION = tuple(
     (path, name.capitalize())
     for name, path in PLACES.items()
-    if name not in {"home", "docs", "cross", "venues", "heatmap", "funding", "liquidations"}
+    if name
+    not in {"home", "docs", "cross", "venues", "heatmap", "funding", "liquidations", "accuracy"}
 )
 """The links in the header of every page."""
 

@@ -1,7 +1,7 @@
 """`/pricing`: what is free, what Feed and Reserve cost, a sample stance, and how to subscribe."""
 
 import json
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -16,6 +16,8 @@ from barograph.site.responses import Page, PageRouter
 from barograph.site.site import Site
 from barograph.site.templating import Terms
 from barograph.stances.documents import STANCE_PATHS, StanceVersion
+from barograph.stances.reveal_endpoints import REVEALED_FOLDER
+from barograph.stances.reveals import NOT_ANNOUNCED, REVEALS, Reveals
 
 
 class SampleStance(NamedTuple):
@@ -42,15 +44,17 @@ LEVELS = {
 
 
 def pricing_routes(site: Site, terms: Terms) -> PageRouter:
-    """The route of the pricing page, which is rendered once per worker."""
+    """The route of the pricing page, which is rendered once for each announcement."""
     router = PageRouter()
 
-    @cache
-    def page() -> Page:
+    @lru_cache(maxsize=1)
+    def page(reveals: Reveals) -> Page:
         body = site.templates.render(
             "pricing.html",
             here=PRICING_PATH,
             terms=terms,
+            reveals=reveals,
+            revealed_folder=REVEALED_FOLDER,
             reserve_price=RESERVE_PRICE_USD,
             feed_path=FEED_PATH,
             feed_now_path=FEED_NOW_PATH,
@@ -64,6 +68,7 @@ def pricing_routes(site: Site, terms: Terms) -> PageRouter:
 
     @router.get(PRICING_PATH)
     async def read_pricing(request: Request) -> Response:
-        return site.respond_unchanging(request, page())
+        reveals = site.board.latest(REVEALS) or NOT_ANNOUNCED
+        return site.respond_unchanging(request, page(reveals))
 
     return router

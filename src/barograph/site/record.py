@@ -1,4 +1,4 @@
-"""`/record`: the recorded stances, their checkpoints, and the lists of digests."""
+"""`/record`: the recorded stances and events, their checkpoints, and the lists of digests."""
 
 from collections.abc import Awaitable
 from typing import NamedTuple, TypeVar
@@ -7,14 +7,18 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.errors import BarographError
-from barograph.history.checkpoint import LogName
+from barograph.errors import BarographError, RequestError
+from barograph.events.endpoints import EVENTS_PATH
+from barograph.history.checkpoint import EVENT_LOG, Log, LogName, PublishedCheckpoint
 from barograph.history.documents import CHECKPOINT_PATH, HISTORY_FOLDER
+from barograph.history.event_log import event_digests
 from barograph.history.guards import Continuity
 from barograph.history.ledger import SALT_BYTES, Ledger
 from barograph.history.public_log import PublicLogs
 from barograph.history.reader import RecordDamaged
 from barograph.history.records import KINDS, DigestRow
+from barograph.history.tile_endpoints import ReadNote
+from barograph.history.witnesses import WITNESSES
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.timestamps import SECOND
 from barograph.site.error_pages import unavailable
@@ -22,19 +26,18 @@ from barograph.site.paths import RECORD_FOLDER, RECORD_PATH
 from barograph.site.record_pages import (
     TITLES,
     NoSuchPage,
-    RecordedKind,
+    Record,
     Retention,
     before_from_query,
-    kinds_of,
     list_name,
     list_page_of,
     list_path,
     page_range,
+    record_of,
     verifier_data,
 )
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import RenderPage, Site
-from barograph.site.templating import Templates
 
 T = TypeVar("T")
 
@@ -50,12 +53,23 @@ class RecordUnreadable(BarographError):
     """The database of the record is unavailable."""
 
 
-def record_routes(
-    site: Site, ledger: Ledger, logs: PublicLogs, continuity: Continuity, retention: Retention
-) -> PageRouter:
+class Recorded(NamedTuple):
+    """What is recorded, and how it is published."""
+
+    ledger: Ledger
+    logs: PublicLogs
+    continuity: Continuity
+    read_note: ReadNote
+    has_witnesses: bool
+    """Whether the operator has configured any."""
+
+    retention: Retention
+
+
+def record_routes(site: Site, recorded: Recorded) -> PageRouter:
     """The routes of the record's page and of its lists."""
     router = PageRouter()
-    pages = _RecordPages(site.templates, ledger, logs, continuity, retention)
+    pages = _RecordPages(site, recorded)
 
     @router.get(RECORD_PATH)
     async def read_record(request: Request) -> Response:
@@ -99,51 +113,61 @@ async def _respond(
         return unavailable(site.templates, request, "record_replaced.html", here=RECORD_PATH)
 
 
-class _RecordPages(NamedTuple):
+class _RecordPages:
     """Reads the record and renders its pages."""
 
-    templates: Templates
-    ledger: Ledger
-    logs: PublicLogs
-    continuity: Continuity
-    retention: Retention
+    def __init__(self, site: Site, recorded: Recorded) -> None:
+        self._site = site
+        self._recorded = recorded
 
     async def record(self, now: int) -> Page:
-        """All kinds, with the newest checkpoint of each list.
+        """All logs, with the newest checkpoint of each.
 
         Raises:
             RecordUnreadable: the database is unavailable.
         """
         try:
-            kinds = await self._kinds()
+            record = await self._record()
         except DatabaseUnavailable as error:
             raise RecordUnreadable from error
-        values = {**self.fixed_values(), "kinds": kinds}
-        body = self.templates.render("record.html", here=RECORD_PATH, **values)
+        values = {**self.fixed_values(), "record": record}
+        body = self._site.templates.render("record.html", here=RECORD_PATH, **values)
         return Page(body, since=now, until=now + PAGE_MS)
 
     def fixed_values(self) -> dict[str, object]:
         """What the page shows even if the record is unreadable."""
+        logs, base_url = self._recorded.logs, self._site.templates.base_url
         return {
-            "kinds": None,
+            "record": None,
             "verifier": verifier_data(
-                self.templates.base_url,
-                self.logs.keys.name,
-                self.logs.keys.signers() or [self.logs.public_key],
+                base_url, logs.keys.name, logs.keys.signers() or [logs.public_key]
             ),
+            "scheme": base_url.partition("://")[0],
+            "has_witnesses": self._recorded.has_witnesses,
             "checkpoint_path": CHECKPOINT_PATH,
             "salt_bytes": SALT_BYTES,
-            "retention": self.retention,
+            "retention": self._recorded.retention,
         }
 
-    async def _kinds(self) -> list[RecordedKind]:
-        published = await _from_the_record(self.logs.checkpoints())
+    async def _record(self) -> Record:
+        published = await _from_the_record(self._recorded.logs.checkpoints())
         # By the signed sizes: entries recorded since then appear on the next page.
         newest = {
-            (each.kind, each.log): await self._last(each.kind, each.log, each.checkpoint.size)
+            (each.kind, each.log): await self._last((each.kind, each.log), each.checkpoint.size)
             for each in published
         }
-        return kinds_of(published, newest)
+        notes = {(each.kind, each.log): await self._note(each) for each in published}
+        has_witnesses = self._recorded.has_witnesses
+        # Without a policy, the states are those of an earlier one.
+        witnessed = self._site.board.latest(WITNESSES) if has_witnesses else None
+        return record_of(published, newest, notes, witnessed, EVENTS_PATH)
+
+    async def _note(self, published: PublishedCheckpoint) -> str:
+        """The checkpoint with its cosignatures, or ours alone if they are too few."""
+        try:
+            return await _from_the_record(self._recorded.read_note((published.kind, published.log)))
+        except RequestError:
+            return published.note
 
     async def list_page(self, kind: str, log: LogName, before: int | None, now: int) -> Page:
         """One page of a list.
@@ -151,10 +175,11 @@ class _RecordPages(NamedTuple):
         Raises:
             NoSuchPage: the list does not go that far.
         """
-        await _from_the_record(self.continuity.require(kind))
-        count = await self.ledger.count(kind, log)
-        entries = await self.ledger.digests(kind, log, *page_range(count, before))
-        body = self.templates.render(
+        ledger = self._recorded.ledger
+        await _from_the_record(self._recorded.continuity.require(kind))
+        count = await ledger.count(kind, log)
+        entries = await ledger.digests(kind, log, *page_range(count, before))
+        body = self._site.templates.render(
             "record_list.html",
             here=RECORD_PATH,
             kind=kind,
@@ -168,10 +193,13 @@ class _RecordPages(NamedTuple):
         )
         return Page(body, since=now, until=now + PAGE_MS)
 
-    async def _last(self, kind: str, log: LogName, size: int) -> DigestRow | None:
+    async def _last(self, log: Log, size: int) -> DigestRow | None:
         if size == 0:
             return None
-        found = await self.ledger.digests(kind, log, size - 1, 1)
+        if log == EVENT_LOG:
+            found = await event_digests(self._site.database, size - 1, 1)
+        else:
+            found = await self._recorded.ledger.digests(*log, size - 1, 1)
         if not found:  # it was signed a moment ago and is gone
             raise RecordContradicted
         return found[0]

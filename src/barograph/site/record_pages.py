@@ -1,6 +1,7 @@
 """The content of `/record` (pure): digests, positions and signed roots, but no paid content.
 
-A kind has two lists, of versions and of events. Each list is a log with its own checkpoints.
+A kind has two lists, of versions and of events. Each list is a log with its own checkpoints, and so
+is the log of everything that changed.
 """
 
 import re
@@ -10,9 +11,17 @@ from typing import NamedTuple
 
 from starlette.datastructures import QueryParams
 
-from barograph.history.checkpoint import LOGS, LogName, PublishedCheckpoint, log_origin
+from barograph.history.checkpoint import (
+    EVENT_LOG,
+    LOGS,
+    Log,
+    LogName,
+    PublishedCheckpoint,
+    log_origin,
+)
 from barograph.history.documents import HISTORY_FOLDER
 from barograph.history.records import KINDS, DigestRow
+from barograph.history.witnesses import WitnessState, WitnessStates
 from barograph.site.paths import RECORD_FOLDER
 
 PAGE_SIZE = 100
@@ -56,12 +65,23 @@ class RecordedList(NamedTuple):
     newest: DigestRow | None
     """None while the list is empty."""
 
+    note: str
+    """The checkpoint to save, with the cosignatures of witnesses."""
+
     path: str
+    """Of its entries: a page, or the API's list of events."""
+
+    witnesses: tuple[WitnessState, ...]
 
     @property
     def size(self) -> int:
         """The number of entries."""
         return self.published.checkpoint.size
+
+    @property
+    def origin(self) -> str:
+        """The name of the log: its address without the scheme."""
+        return self.published.checkpoint.origin
 
 
 class RecordedKind(NamedTuple):
@@ -72,6 +92,37 @@ class RecordedKind(NamedTuple):
     about: str
     versions: RecordedList
     events: RecordedList
+
+
+class Record(NamedTuple):
+    """Everything that is recorded, and who cosigns it."""
+
+    kinds: Sequence[RecordedKind]
+    all_events: RecordedList
+    quorum: str
+    """In words; empty if no witness has answered yet."""
+
+    @property
+    def states(self) -> list[WitnessState]:
+        """What every witness did with every log."""
+        lists = [each for kind in self.kinds for each in (kind.versions, kind.events)]
+        return [state for each in (*lists, self.all_events) for state in each.witnesses]
+
+    @property
+    def witnesses(self) -> list[WitnessState]:
+        """For each witness the worst that is known: a log that it refuses, or its last failure.
+
+        Otherwise its newest cosignature.
+        """
+        ordered = sorted(
+            self.states, key=lambda each: (each.is_fork, bool(each.failure), each.cosigned_at or 0)
+        )
+        return list({each.witness: each for each in ordered}.values())
+
+    @property
+    def forks(self) -> list[WitnessState]:
+        """Logs that a witness refuses."""
+        return [each for each in self.states if each.is_fork]
 
 
 class ListPage(NamedTuple):
@@ -97,23 +148,34 @@ def list_name(kind: str, log: LogName) -> str:
     return kind if log == "versions" else f"{kind}/{log}"
 
 
-def kinds_of(
+def record_of(
     published: Sequence[PublishedCheckpoint],
-    newest: Mapping[tuple[str, LogName], DigestRow | None],
-) -> list[RecordedKind]:
+    newest: Mapping[Log, DigestRow | None],
+    notes: Mapping[Log, str],
+    witnessed: WitnessStates | None,
+    events_path: str,
+) -> Record:
     """Group the checkpoints and newest entries of all lists by kind."""
+    states = () if witnessed is None else witnessed.states
     lists = {
         (each.kind, each.log): RecordedList(
-            each.log, each, newest[each.kind, each.log], list_path(each.kind, each.log)
+            each.log,
+            each,
+            newest[each.kind, each.log],
+            notes[each.kind, each.log],
+            list_path(each.kind, each.log),
+            tuple(state for state in states if state.origin == each.checkpoint.origin),
         )
         for each in published
     }
-    return [
+    kinds = [
         RecordedKind(
             kind, TITLES[kind], ABOUT[kind], lists[kind, "versions"], lists[kind, "events"]
         )
         for kind in KINDS
     ]
+    all_events = lists[EVENT_LOG]._replace(path=events_path)
+    return Record(kinds, all_events, "" if witnessed is None else witnessed.quorum)
 
 
 def verifier_data(base_url: str, name: str, public_keys: Sequence[bytes]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from barograph.kit.documents import FOREVER, NO_STORE, Document, Headers
 HTML = b"text/html; charset=utf-8"
 CSS = b"text/css; charset=utf-8"
 SCRIPT = b"text/javascript; charset=utf-8"
+TEXT = b"text/plain; charset=utf-8"
 SVG = b"image/svg+xml"
 PNG = b"image/png"
 

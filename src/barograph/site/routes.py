@@ -12,9 +12,6 @@ from starlette.routing import Router
 from barograph.briefs.store import newest_listed
 from barograph.discovery.endpoints import Descriptions
 from barograph.guides.catalog import Catalog
-from barograph.history.guards import Continuity
-from barograph.history.ledger import Ledger
-from barograph.history.public_log import PublicLogs
 from barograph.keys.registration import Registrations
 from barograph.kit.timestamps import iso_timestamp
 from barograph.limits.rate_limits import RateLimiter
@@ -22,6 +19,7 @@ from barograph.markets.symbols import symbol_of
 from barograph.markets.view import PERPETUALS
 from barograph.signals.methods import METHODS
 from barograph.signals.records import SIGNALS
+from barograph.site.accuracy import accuracy_routes
 from barograph.site.briefs import brief_page_routes, brief_paths
 from barograph.site.chart_images import chart_image_routes
 from barograph.site.cross import cross_page_routes
@@ -51,8 +49,7 @@ from barograph.site.paths import (
     STATIC_FOLDER,
 )
 from barograph.site.pricing import pricing_routes
-from barograph.site.record import record_routes
-from barograph.site.record_pages import Retention
+from barograph.site.record import Recorded, record_routes
 from barograph.site.responses import CACHE_ONE_HOUR, Page, PageRouter
 from barograph.site.series import ChartReader, series_routes
 from barograph.site.signals import signal_page_routes
@@ -95,11 +92,8 @@ class SiteParts(NamedTuple):
     tools: Mapping[str, str]
     """The descriptions of the MCP tools by name."""
 
-    ledger: Ledger
-    logs: PublicLogs
-    continuity: Continuity
+    recorded: Recorded
     source: str
-    retention: Retention
 
 
 def page_routes(site: Site, parts: SiteParts) -> list[Router]:
@@ -107,7 +101,7 @@ def page_routes(site: Site, parts: SiteParts) -> list[Router]:
     catalog, terms = parts.catalog, parts.terms
     charts = ChartReader(site.series, site.templates.root, site.board.clock)
     return [
-        home_routes(site, charts, parts.logs),
+        home_routes(site, charts, parts.recorded.logs),
         market_page_routes(site, charts),
         cross_page_routes(site),
         overview_routes(site, charts),
@@ -116,7 +110,8 @@ def page_routes(site: Site, parts: SiteParts) -> list[Router]:
         feed_file_routes(site, parts.source),
         brief_page_routes(site, charts),
         guide_page_routes(site, catalog),
-        record_routes(site, parts.ledger, parts.logs, parts.continuity, parts.retention),
+        record_routes(site, parts.recorded),
+        accuracy_routes(site),
         developers_routes(
             site,
             parts.described,

@@ -115,7 +115,7 @@ class Site:
         return DocumentResponse(page, self.board.clock(), None if is_cached else fields)
 
     def respond_unchanging(self, request: Request, page: Page, *, query: bytes = b"") -> Response:
-        """Respond with a page that never changes while this worker runs."""
+        """Respond with a page that changes only with the board, if at all."""
         self.board.hot[request.scope["path"], query] = page
         return DocumentResponse(page, self.board.clock())
 

@@ -19,10 +19,18 @@ from barograph.site.responses import (
     REVALIDATE,
     SCRIPT,
     SVG,
+    TEXT,
     Page,
 )
 
-TYPES = {".css": CSS, ".js": SCRIPT, ".svg": SVG, ".png": PNG, ".ico": b"image/x-icon"}
+TYPES = {
+    ".css": CSS,
+    ".js": SCRIPT,
+    ".svg": SVG,
+    ".png": PNG,
+    ".ico": b"image/x-icon",
+    ".py": TEXT,
+}
 _OTHER_VERSION = b"v="
 
 

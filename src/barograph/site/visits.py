@@ -56,6 +56,21 @@ EVENT_TEXTS: Mapping[str, tuple[str, str, str]] = {
         "Digest: {history_digest}.",
         "/record/{kind}",
     ),
+    "liquidations.filed": (
+        "Liquidations of {day} on {venue}: {rows} in the daily file",
+        "SHA-256: {sha256}.",
+        "/liquidations",
+    ),
+    "reveal.announced": (
+        "Embargo of new stances: {after_days} days",
+        "They become public after that; 0 means never. Earlier versions keep their own terms.",
+        "/accuracy",
+    ),
+    "accuracy.defined": (
+        "What the accuracy page measures was recorded",
+        "It applies to stances recorded from now on.",
+        "/accuracy",
+    ),
 }
 """Title, detail and page by type, with the names of the event's members."""
 

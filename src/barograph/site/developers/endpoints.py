@@ -147,6 +147,7 @@ def page_values(
         "bands": reference.bands(),
         "hysteresis": reference.percent(HYSTERESIS_PCT).lstrip("+"),
         "methods": METHODS,
+        "stance_rules": reference.STANCE_RULES,
         "can_register": can_register,
         "mails": MAILBOX.requests,
         "mail_hours": MAILBOX.window // HOUR,

@@ -24,11 +24,13 @@ from barograph.limits.rate_limits import (
     Usage,
     rate_limit_fields,
 )
+from barograph.macro.evidence import DEAD_ZONE, ENTER_PCT, LEAVE_PCT, LOOK_BACK, STREAK_DAYS
 from barograph.markets.documents import DERIVATIVES_PATH
 from barograph.markets.regime import EDGES_PCT, LABELS
 from barograph.signals.documents import SIGNALS_PATH
 from barograph.signals.methods import METHODS
 from barograph.site.paths import (
+    ACCURACY_PAGE,
     DEVELOPERS_PATH,
     HOME_PATH,
     MARKETS_FOLDER,
@@ -37,6 +39,7 @@ from barograph.site.paths import (
 )
 from barograph.site.record_pages import TITLES
 from barograph.site.templating import Terms, per
+from barograph.stances import etf, funding, rates
 from barograph.stances.documents import STANCE_PATHS
 from barograph.webhooks.records import MAX_WEBHOOKS
 
@@ -193,6 +196,14 @@ BADGES = [
         for method in METHODS
     ),
     BadgeEntry(
+        "accuracy",
+        f"{BADGE_FOLDER}accuracy/funding-regime-stance.svg",
+        "What followed the public stances of a kind: a finding, “no skill shown”, or the number of "
+        "cases if they are too few. Replace the kind with btc-etf-stance or rates-desk. The badge "
+        "is not evidence of results with real money.",
+        ACCURACY_PAGE,
+    ),
+    BadgeEntry(
         "paper record",
         f"{BADGE_FOLDER}record.svg",
         "Number of days since a legacy paper-trading record began (sinceDate), or “not started” if "
@@ -292,3 +303,19 @@ RELEASES = (
         ),
     ),
 )
+
+
+STANCE_RULES = {
+    funding.KIND: f"Cautious if the last two settled rates are both at or above "
+    f"{percent(funding.LONG_CROWDED_PCT)} per 8 h, stand-aside if both are at or below "
+    f"{percent(funding.SHORT_CROWDED_PCT)}. Otherwise constructive if the newest is at or below "
+    f"{percent(funding.SHORT_PCT)}, else neutral.",
+    rates.KIND: f"Cautious if the curve counts as inverted: the 10-year yield is {DEAD_ZONE} "
+    f"points or more below the 3-month yield, and has not been {DEAD_ZONE} above it since. "
+    f"Otherwise by the change of the 10-year yield over {LOOK_BACK} data days: cautious if it rose "
+    f"by {DEAD_ZONE} points or more, constructive if it fell by as much, else neutral.",
+    etf.KIND: f"Constructive if the net inflow of five data days reaches {ENTER_PCT} % of assets "
+    f"and {STREAK_DAYS} of the days have inflows; it stays so while the five days are at or above "
+    f"{LEAVE_PCT} %. Cautious for outflows in the same way, else neutral.",
+}
+"""By kind, how its rule decides."""

@@ -240,6 +240,9 @@ export async function check(pasted, log, addStep, onProgress) {
   const checkpoint = parse(pasted);
   const { origin, size } = checkpoint;
   const list = origin.startsWith(log.prefix) ? origin.slice(log.prefix.length) : "";
+  if (list === "events") {
+    throw new NotChecked("This is a checkpoint of the log of events, which this form can't check. Use barograph-audit.");
+  }
   if (!log.lists.includes(list)) {
     throw new NotChecked(`This is a checkpoint of another log, ${origin}. Checkpoints of this service begin with ${log.prefix}`);
   }

@@ -1,0 +1,573 @@
+"""Recompute the accuracy figures of a Barograph instance from what it publishes.
+
+Usage: python3 recompute_accuracy.py https://host [--json]
+
+It needs Python 3.11 and nothing else. It reads the log of events and the revealed stances, hashes
+each again, compares the hashes with the published logs, looks for versions that are missing, and
+calculates every figure and headline of /api/v1/accuracy from the published series. It ends with 0
+if everything agrees, with 1 and the first contradiction if not, and with 2 if it can't finish.
+
+It does not verify signatures, or that the logs are those of yesterday: `barograph-audit` does.
+"""
+
+import hashlib
+import json
+import math
+import sys
+import time
+import urllib.error
+import urllib.request
+from base64 import b64encode
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+Json = Any
+Fetch = Callable[[str], Json]
+Point = tuple[int, float]
+Outcome = tuple[int, int, float]
+
+DEFINITION = "39b21500c25f5f65dcae1e37ae7786be74b191daf4c0aeadf32b67cbb590f90f"
+"""SHA-256 of the definition that this program implements, as canonical JSON."""
+
+HOUR = 3_600_000
+DAY = 24 * HOUR
+SKEW = HOUR // 6  # how far a clock may be set back
+HORIZONS = {"8h": 8 * HOUR, "24h": DAY, "7d": 7 * DAY}
+LABELS = ("constructive", "neutral", "cautious", "stand-aside")
+CLAIMS = {"constructive": "higher", "cautious": "lower"}
+KINDS: dict[str, dict[str, tuple[str, ...]]] = {
+    "btc-etf-stance": {"btc_return": ("8h", "24h", "7d"), "holdings": ("24h", "7d")},
+    "rates-desk": {"btc_return": ("8h", "24h", "7d"), "us10y_change": ("24h", "7d")},
+    "funding-regime-stance": {"btc_return": ("8h", "24h", "7d"), "funding": ("8h", "24h", "7d")},
+}
+SERIES = {
+    "btc_return": "/api/v1/series/price?symbol=BTC&",
+    "funding": "/api/v1/series/settled-funding?symbol=BTC&",
+    "us10y_change": "/api/v1/series/us10y?",
+    "holdings": "/api/v1/series/etf-",
+}
+HASHED = (
+    *("schema", "kind", "sequence", "leg_id", "revision", "issued_at", "expires_at", "leg"),
+    *("previous_digest", "salt"),
+)
+OF_EVENTS = (
+    *("schema", "kind", "sequence", "type", "at", "version_sequence", "why", "by"),
+    *("evidence_digest", "previous_digest", "salt"),
+)
+RULES = ("accuracy.defined", "reveal.announced")
+PARTS = ("followed", "unconditional", "persistence")
+TESTS = 18
+CAUTION = (
+    "This is not evidence of live-capital results, and past results say nothing about the future."
+)
+
+
+class Contradiction(Exception):
+    """Two things that the instance publishes cannot both be true."""
+
+
+def require(holds: bool, message: str) -> None:
+    """Raise `Contradiction` unless something holds."""
+    if not holds:
+        raise Contradiction(message)
+
+
+# Reading
+
+
+def fetch(
+    url: str,
+    ask: Callable[..., Json] = urllib.request.urlopen,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Json:
+    """Read JSON, or bytes; wait when the instance asks for it."""
+    for _ in range(100):
+        try:
+            with ask(url, timeout=60) as answer:
+                body, media = answer.read(), answer.headers.get("Content-Type", "")
+                return json.loads(body) if "json" in media else body
+        except urllib.error.HTTPError as error:
+            if error.code not in {429, 503}:
+                raise
+            sleep(float(error.headers.get("Retry-After") or 5))
+    raise OSError(f"{url} does not answer")
+
+
+def pages(read: Fetch, url: str | None, name: str) -> Iterator[Json]:
+    """The entries of all pages of a list."""
+    while url:
+        page = read(url)
+        yield from page[name]
+        url = page["next"]
+
+
+def listed_entries(read: Fetch, base: str, name: str) -> dict[int, Json]:
+    """The public list of digests of versions or events of a kind, by sequence."""
+    found: dict[int, Json] = {}
+    after: int | None = 0
+    while after is not None:
+        page = read(f"{base}/api/history/{name}?after={after}&limit=500")
+        found |= {each["sequence"]: each for each in page["entries"]}
+        after = page["next"]
+    return found
+
+
+def milliseconds(text: str) -> int:
+    """A timestamp as Unix milliseconds."""
+    return round(datetime.fromisoformat(text).timestamp() * 1000)
+
+
+# Hashing: canonical JSON as in RFC 8785
+
+
+def canonical(value: Json) -> str:
+    """Write a value as canonical JSON."""
+    if isinstance(value, dict):
+        names = sorted(value, key=lambda name: name.encode("utf-16-be"))
+        members = (f"{canonical(name)}:{canonical(value[name])}" for name in names)
+        return "{" + ",".join(members) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(canonical, value)) + "]"
+    if isinstance(value, float):
+        return number(value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def number(value: float) -> str:
+    """Write a number as ECMAScript does."""
+    if value == 0:
+        return "0"
+    sign, shown = ("-" if value < 0 else ""), repr(abs(value))
+    mantissa, _, exponent = shown.partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0")
+    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))
+    digits = digits.rstrip("0")
+    if 0 < point <= 21:
+        text = digits[:point].ljust(point, "0") + ("." + digits[point:] if digits[point:] else "")
+    elif -6 < point <= 0:
+        text = "0." + "0" * -point + digits
+    else:
+        rest = "." + digits[1:] if digits[1:] else ""
+        text = f"{digits[0]}{rest}e{point - 1:+d}"
+    return sign + text
+
+
+def sha256(value: Json) -> str:
+    """The digest of a value's canonical JSON."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()
+
+
+# The logs
+
+
+def logged_events(read: Fetch, base: str) -> list[Json]:
+    """Every event, checked against the entries and the root of the public log."""
+    note = read(f"{base}/api/history/checkpoint")["event_log"]["checkpoint"]
+    origin, size, root, *_ = note.split("\n")
+    folder, count = "/history" + origin.partition("/history")[2], int(size)
+    entries = [
+        entry for n in range(0, count, 256) for entry in _bundle(read, base + folder, n, count)
+    ]
+    require(len(entries) == count, "the log of events lacks entries")
+    leaves = [hashlib.sha256(b"\0" + each).digest() for each in entries]
+    require(b64encode(tree_root(leaves)).decode() == root, "the log of events has another root")
+    events = list(pages(read, f"{base}/api/v1/events?limit=1000", "events"))
+    numbers = [each["id"] for each in events]
+    is_whole = numbers == list(range(1, len(numbers) + 1)) and len(numbers) >= count
+    require(is_whole, "the list of events lacks some of the log")
+    for event, entry in zip(events, entries, strict=False):
+        is_removed = "removed" in event and event["type"] not in RULES
+        require(is_removed or sha256(event) == entry.hex(), f"event {event['id']} was changed")
+    return events[:count]
+
+
+def _bundle(read: Fetch, folder: str, start: int, count: int) -> list[bytes]:
+    name, rest = f"{start // 256 % 1000:03}", start // 256_000
+    while rest:
+        name, rest = f"x{rest % 1000:03}/{name}", rest // 1000
+    width = min(256, count - start)
+    body = read(f"{folder}/tile/entries/{name}" + (f".p/{width}" if width < 256 else ""))
+    return [body[at + 2 : at + 34] for at in range(0, len(body), 34)]
+
+
+def tree_root(hashes: list[bytes]) -> bytes:
+    """The RFC 6962 root over hashes."""
+    while len(hashes) > 1:
+        pairs = [hashes[at : at + 2] for at in range(0, len(hashes), 2)]
+        hashes = [
+            hashlib.sha256(b"\1" + b"".join(each)).digest() if len(each) > 1 else each[0]
+            for each in pairs
+        ]
+    return hashes[0] if hashes else hashlib.sha256(b"").digest()
+
+
+def definition_event(events: list[Json], digest: str) -> Json:
+    """The event that holds the definition; it must be the newest, and the one we implement."""
+    found = [each for each in events if each["type"] == "accuracy.defined"]
+    require(bool(found), "the log of events has no definition")
+    require(sha256(found[-1]) == digest, "the newest recorded definition is another one")
+    known = sha256(found[-1].get("definition"))
+    require(known == DEFINITION, f"this program implements another definition than {known}")
+    return found[-1]
+
+
+def revealed_at(issued_at: int, terms: list[Json]) -> float:
+    """When a version becomes public by the terms announced when it was issued."""
+    days = [each["after_days"] for each in terms if milliseconds(each["at"]) <= issued_at][-1:]
+    return issued_at + days[0] * DAY if days and days[0] else math.inf
+
+
+def measured_versions(
+    kind: str, versions: list[Json], listed: dict[int, Json], events: list[Json], as_of: int
+) -> tuple[list[Json], int]:
+    """The versions that count, checked against the logs, and how many stay private for good."""
+    defined = [each for each in events if each["type"] == "accuracy.defined"][-1]
+    terms = [each for each in events if each["type"] == "reveal.announced"]
+    public = {each["sequence"]: each for each in versions}
+    require(sorted(listed) == list(range(1, len(listed) + 1)), f"{kind}: a digest is missing")
+    times = {each: milliseconds(listed[each]["issued_at"]) for each in sorted(listed)}
+    since = milliseconds(defined["at"])
+    counted = [n for n, at in times.items() if at >= since and revealed_at(at, terms) <= as_of]
+    later = [at for n, at in times.items() if counted and n >= counted[0]]
+    steps = [after - before for before, after in pairwise(later)]
+    require(min(steps, default=0) >= -SKEW, f"{kind}: a time of issue goes backwards")
+    private = [at for at in times.values() if at >= since and revealed_at(at, terms) == math.inf]
+    found: list[Json] = []
+    for sequence in counted:
+        require(sequence in public, f"{kind}: version {sequence} is not revealed, but has to be")
+        version, entry = public[sequence], listed[sequence]
+        require(
+            sha256({name: version[name] for name in HASHED}) == entry["history_digest"]
+            and version["issued_at"] == entry["issued_at"],
+            f"{kind}: version {sequence} is not the one that was recorded",
+        )
+        until = min(times.get(sequence + 1, as_of), as_of)
+        found.append({**version, "issued": times[sequence], "until": until})
+    check_order(kind, found, events)
+    return found, len(private)
+
+
+def check_order(kind: str, versions: list[Json], events: list[Json]) -> None:
+    """Require that the rules for a version were logged before the version itself."""
+    recorded = {
+        each["sequence"]: each
+        for each in events
+        if each["type"] == "stance.recorded" and each["kind"] == kind
+    }
+    for version in versions:
+        sequence = version["sequence"]
+        logged = recorded.get(sequence, {"history_digest": None})
+        is_logged = logged["history_digest"] == version["history_digest"]
+        require(is_logged, f"{kind}: version {sequence} is not in the log of events")
+        for rule in events:
+            if rule["type"] in RULES and milliseconds(rule["at"]) <= version["issued"]:
+                is_earlier = rule["id"] < logged["id"]
+                require(is_earlier, f"{kind}: event {rule['id']} is later than what it governs")
+
+
+def check_withdrawals(
+    kind: str, versions: list[Json], listed: dict[int, Json], withdrawn: dict[int, Json]
+) -> None:
+    """Require that exactly the withdrawals of the public list are shown."""
+    expected = {}
+    for event in withdrawn.values():
+        # An operator can only withdraw the newest version.
+        before = [n for n, each in listed.items() if each["issued_at"] <= event["at"]]
+        expected[max(before, default=0)] = event["event_digest"]
+    for version in versions:
+        shown = version["withdrawal"]
+        found = shown and sha256({name: ({"kind": kind} | shown)[name] for name in OF_EVENTS})
+        is_same = found == expected.get(version["sequence"])
+        require(is_same, f"{kind}: the withdrawal of version {version['sequence']} is another one")
+
+
+# Measuring
+
+
+def first(points: list[Point], at: int, late: int) -> Point | None:
+    """The first point at or after an instant, at most so late."""
+    found = points[bisect_left(points, (at, -math.inf)) :][:1]
+    return found[0] if found and found[0][0] <= at + late else None
+
+
+def last(points: list[Point], at: int) -> Point | None:
+    """The last point up to an instant, at most four days old."""
+    found = points[: bisect_right(points, (at, math.inf))][-1:]
+    return found[0] if found and found[0][0] >= at - 4 * DAY else None
+
+
+def outcome(
+    metric: str, horizon: int, points: list[Point], at: int, as_of: int, *, before: bool = False
+) -> Outcome | None:
+    """What followed an instant, or with `before` what preceded it."""
+    if metric in {"us10y_change", "holdings"}:
+        start = end = last(points, (at - 21 * HOUR) // DAY * DAY)
+        if start and before:
+            start = last(points, start[0] - horizon)
+        elif start:
+            end = first(points, start[0] + horizon, 4 * DAY)
+        return (start[0], end[0], end[1] - start[1]) if start and end else None
+    at -= horizon if before else 0
+    if at + horizon + 3 * HOUR > as_of:
+        return None
+    if metric == "funding":
+        low, high = (bisect_right(points, (each, math.inf)) for each in (at, at + horizon))
+        rates = [rate for _, rate in points[low:high]]
+        return (at, at + horizon, math.fsum(rates) / len(rates)) if rates else None
+    start, end = (first(points, each, 2 * HOUR) for each in (at, at + horizon))
+    return (start[0], end[0], (end[1] / start[1] - 1) * 100) if start and end else None
+
+
+def independent(found: list[tuple[int, Outcome | None]]) -> list[tuple[int, Outcome]]:
+    """Outcomes that don't overlap, in order."""
+    taken: list[tuple[int, Outcome]] = []
+    for at, each in found:
+        if each and (not taken or each[0] >= taken[-1][1][1]):
+            taken.append((at, each))
+    return taken
+
+
+def distribution(found: list[tuple[int, Outcome | None]]) -> Json:
+    """Count, quantiles and the interval of the median, of outcomes that don't overlap."""
+    values = sorted(each[2] for _, each in independent(found))
+    n, k, tail = len(values), 0, 1
+    if n < 30:
+        return {"count": n, "quantiles": None, "interval": None}
+    quantiles = []
+    for percent in (10, 25, 50, 75, 90):
+        place = (n - 1) * percent / 100
+        low, high = values[math.floor(place)], values[math.ceil(place)]
+        quantiles.append(round(low + (high - low) * (place % 1), 6))
+    while 2 * tail * 20 * TESTS <= 2**n:
+        k += 1
+        tail += math.comb(n, k)
+    interval = [round(values[k - 1], 6), round(values[n - k], 6)]
+    return {"count": n, "quantiles": quantiles, "interval": interval}
+
+
+def finding(metric: str, label: str, row: Json) -> str:
+    """What a row shows."""
+    spans = [row[name]["interval"] for name in PARTS]
+    if None in spans:
+        return "too-few"
+    (low, high), *others = spans
+    claim = CLAIMS.get(label) if metric == "btc_return" else None
+    is_above = claim == "higher" and all(low > top for _, top in others)
+    is_below = claim == "lower" and all(high < bottom for bottom, _ in others)
+    return claim if claim and (is_above or is_below) else "none"
+
+
+def rows_of(
+    metric: str, horizon: int, points: list[Point], cases: list[Json], as_of: int
+) -> Iterator[tuple[str, Json]]:
+    """What followed each label, by one metric and horizon."""
+    after = partial(outcome, metric, horizon, points, as_of=as_of)
+    times = [each["issued"] for each in cases]
+    regular = range(times[0], times[-1] + 1, horizon) if times else ()
+    always = distribution([(at, after(at)) for at in regular])
+    for label in LABELS:
+        issued = [each["issued"] for each in cases if each["leg"]["decision"]["label"] == label]
+        found = [(at, after(at)) for at in issued]
+        row = {
+            "cases": len(issued),
+            "without_outcome": sum(each is None for _, each in found),
+            "followed": distribution(found),
+            "unconditional": always,
+            "persistence": distribution(
+                [(at, after(at, before=True)) for at, _ in independent(found)]
+            ),
+        }
+        row["finding"] = finding(metric, label, row)
+        if row["finding"] == "too-few":
+            for name in PARTS:
+                row[name] = {"count": row[name]["count"], "quantiles": None, "interval": None}
+        yield label, row
+
+
+def counts_of(kind: str, cases: list[Json], as_of: int) -> dict[str, int]:
+    """The counts of a kind."""
+    decisions = [each["leg"]["decision"] for each in cases]
+    withdrawn = [each["withdrawal"]["at"] for each in cases if each["withdrawal"]]
+    sequences = [each["sequence"] for each in cases] or [0]
+    return {
+        "versions": len(cases),
+        "first": sequences[0],
+        "last": sequences[-1],
+        "abstained": sum(each["label"] == "stand-aside" for each in decisions),
+        "expired": sum(milliseconds(each["expires_at"]) <= each["until"] for each in cases),
+        "revised": sum(each["by"] != "rule" for each in decisions),
+        "withdrawn": sum(milliseconds(at) <= as_of for at in withdrawn),
+        "late": sum(is_late(kind, each) for each in cases),
+    }
+
+
+def is_late(kind: str, case: Json) -> bool:
+    """Whether a version was issued long after its evidence was complete."""
+    leg = case["leg"]
+    is_funding = kind == "funding-regime-stance"
+    complete = leg["period"]["start"] if is_funding else leg["evidence"]["observed_at"]
+    return bool(case["revision"] == 1 and case["issued"] > milliseconds(complete) + HOUR)
+
+
+# Comparing
+
+
+def compare(kind: str, published: Json, cases: list[Json], series: Json, as_of: int) -> None:
+    """Require that the instance publishes the figures that we calculate."""
+    for name, count in counts_of(kind, cases, as_of).items():
+        same(f"{kind} {name}", published[name], count)
+    rows = {
+        (each["metric"], each["horizon"], each["label"]): each for each in published["measured"]
+    }
+    ours = {}
+    for metric, horizons in KINDS[kind].items():
+        for horizon in horizons:
+            found = rows_of(metric, HORIZONS[horizon], series[metric], cases, as_of)
+            for label, row in found:
+                theirs = rows.pop((metric, horizon, label), None)
+                require(theirs is not None, f"{kind} {metric} {horizon} {label} is missing")
+                same(f"{kind} {metric} {horizon} {label}", theirs, row)
+                ours[metric, horizon, label] = row
+    require(not rows, f"{kind}: figures that are not defined: {sorted(rows)}")
+    same(f"{kind} headline", published["headline"], headline(ours, len(cases)))
+
+
+def headline(rows: dict[tuple[str, str, str], Json], versions: int) -> str:
+    """What the figures of a kind show, in one or two sentences."""
+    tests = {key: row for key, row in rows.items() if key[0] == "btc_return" and key[2] in CLAIMS}
+    enough = {key: row for key, row in tests.items() if row["finding"] != "too-few"}
+    found = {key: row for key, row in enough.items() if row["finding"] != "none"}
+    if not versions:
+        return "Nothing is measured yet: no version since the definition has become public."
+    if not enough:
+        most = max(min(row[name]["count"] for name in PARTS) for row in tests.values())
+        return (
+            f"Too few cases to say anything: “constructive” and “cautious” have at most {most} of "
+            "the 30 needed."
+        )
+    if not found:
+        return (
+            f"No skill shown in the {len(enough)} of {len(tests)} comparisons that have enough "
+            "cases: after a label, bitcoin did not move as claimed more than it did anyway."
+        )
+    texts = []
+    for (_, horizon, label), row in found.items():
+        more = {"higher": "more", "lower": "less"}[row["finding"]]
+        over = {"8h": "8 h", "24h": "24 h", "7d": "7 days"}[horizon]
+        texts.append(
+            f"After “{label}”, BTC returned {more} over {over} than at other times and than just "
+            f"before (median {row['followed']['quantiles'][2]:+.2f} %, n = "
+            f"{row['followed']['count']})."
+        )
+    others = len(enough) - len(found)
+    if others:
+        texts.append(f"{others} other comparison{'s' * (others != 1)} showed no skill.")
+    return " ".join([*texts, CAUTION])
+
+
+def same(where: str, published: Json, calculated: Json) -> None:
+    """Require two figures to be the same, up to the last published decimal."""
+    if isinstance(calculated, dict):
+        for name, value in calculated.items():
+            same(f"{where} {name}", published[name], value)
+    elif isinstance(calculated, list) and isinstance(published, list):
+        for ours, theirs in zip(calculated, published, strict=True):
+            same(where, theirs, ours)
+    else:
+        is_float = isinstance(calculated, float) and isinstance(published, int | float)
+        equal = abs(published - calculated) < 2e-6 if is_float else published == calculated
+        require(equal, f"{where}: published {published}, calculated {calculated}")
+
+
+def read_series(read: Fetch, base: str, metric: str, address: str, as_of: str) -> list[Point]:
+    """The published series of a metric, up to the time of the calculation."""
+    is_ours = local(base, address).startswith(base + SERIES[metric])
+    is_right = is_ours and f"to={as_of}" in address
+    is_right &= metric != "holdings" or address.partition("?")[0].endswith("-btc")
+    require(is_right, f"{metric} was calculated from {address}")
+    member = "rate_8h" if metric == "funding" else "value"
+    found = pages(read, f"{address}&limit=5000", "points")
+    return [(milliseconds(each["at"]), each[member]) for each in found if each[member] is not None]
+
+
+def recompute(base: str, read: Fetch = fetch, now: float | None = None) -> Json:
+    """Check everything; return the published document.
+
+    Raises:
+        Contradiction: something does not agree.
+    """
+    # Links name the instance, which may be another host than the address that you gave.
+    answer = partial(_from, base, read)
+    published = answer(f"{base}/api/v1/accuracy")
+    if not published["kinds"]:
+        events = logged_events(answer, base)
+        is_empty = not any(each["type"] == "reveal.announced" for each in events)
+        require(is_empty, "stances become public, but no figures are shown")
+        return {**published, "note": "This instance does not reveal its stances."}
+    as_of = milliseconds(published["as_of"])
+    age = (time.time() if now is None else now) * 1000 - as_of
+    require(age < 3 * HOUR, f"the figures are of {published['as_of']}, which is too long ago")
+    events = logged_events(answer, base)
+    definition_event(events, published["definition_digest"])
+    terms = [each for each in events if each["type"] == "reveal.announced"]
+    same("definitions", published["definitions"], sum(e["type"] == RULES[0] for e in events))
+    same("after_days", published["after_days"], terms[-1]["after_days"])
+    same("announced_at", published["announced_at"], terms[-1]["at"])
+    series = {
+        metric: read_series(answer, base, metric, published["series"][metric], published["as_of"])
+        for metric in SERIES
+    }
+    kinds = {each["kind"]: each for each in published["kinds"]}
+    require(kinds.keys() == KINDS.keys(), "a kind of stance is missing")
+    for kind in KINDS:
+        # The lists of digests first: what they have can't be missing among the revealed versions.
+        listed = listed_entries(answer, base, kind)
+        withdrawn = listed_entries(answer, base, f"{kind}/events")
+        revealed = pages(answer, f"{base}/api/v1/stances/{kind}?limit=100", "stances")
+        cases, private = measured_versions(kind, list(revealed), listed, events, as_of)
+        same(f"{kind} private", kinds[kind]["private"], private)
+        check_withdrawals(kind, cases, listed, withdrawn)
+        compare(kind, kinds[kind], cases, series, as_of)
+    return published
+
+
+def _from(base: str, read: Fetch, url: str) -> Json:
+    return read(local(base, url))
+
+
+def local(base: str, url: str) -> str:
+    """The same path on the host that you gave."""
+    return "/".join([*base.split("/")[:3], *url.split("/")[3:]])
+
+
+def main(arguments: list[str]) -> int:
+    """Run the program; return its exit code."""
+    names = [each for each in arguments if not each.startswith("--")]
+    if len(names) != 1:
+        print(__doc__)
+        return 2
+    try:
+        published = recompute(names[0].rstrip("/"))
+    except Contradiction as error:
+        print(f"Contradiction: {error}.", file=sys.stderr)
+        print("If the instance has just received late data, try again in an hour.", file=sys.stderr)
+        return 1
+    except (OSError, LookupError, TypeError, ValueError) as error:
+        print(f"Not finished: {error!r}. This says nothing about the figures.", file=sys.stderr)
+        return 2
+    if "--json" in arguments:
+        print(json.dumps({"agrees": True, **published}))
+        return 0
+    print(published["note"] or f"Everything agrees, as of {published['as_of']}.")
+    for each in published["kinds"]:
+        print(f"{each['kind']:24}{each['versions']:6} versions  {each['headline']}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
