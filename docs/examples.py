@@ -29,6 +29,7 @@ from barograph.errors import (
     TemporarilyUnavailable,
     UpstreamUnavailable,
 )
+from barograph.events.endpoints import TextRemoved
 from barograph.feed.documents import FeedUnavailable
 from barograph.history.endpoints import HistoryUnavailable
 from barograph.keys.endpoints import AWAY
@@ -52,7 +53,12 @@ MARKETS = ("getPerpetuals", "getPerpetual", "getCross", "getCrossCoin")
 PORT = 8080
 BASE_URL = f"http://127.0.0.1:{PORT}"
 EMAIL = {"email": "name@example.com"}
-CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "get_market"}}
+CALL: dict[str, Any] = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "tools/call",
+    "params": {"name": "get_derivatives", "arguments": {"symbol": "ETH"}},
+}
 UNKNOWN: dict[str, Any] = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -114,6 +120,7 @@ FREE = {
         "404": "/api/v1/perpetuals/NOSUCH",
     },
     "getVenues": {"200": "/api/v1/venues", "400": "/api/v1/venues?no-such=1"},
+    "getAccuracy": {"200": "/api/v1/accuracy", "400": "/api/v1/accuracy?no-such=1"},
     "getCross": {"200": "/api/v1/cross?limit=1", "400": "/api/v1/cross?limit=0"},
     "getCrossCoin": {
         "200": "/api/v1/cross/ETH",
@@ -138,11 +145,13 @@ FREE = {
         "400": "/data/liquidations/bybit/yesterday.csv.gz",
         "404": "/data/liquidations/no-such/2026-11-14.csv.gz",
     },
+    "getBrief": {"400": "/api/v1/briefs/no-such?version=0", "404": "/api/v1/briefs/no-such"},
     "getEvents": {
         "200": "/api/v1/events?after=0&limit=2",
         "400": "/api/v1/events?after=x",
         "404": "/api/v1/events?symbol=NOSUCH",
     },
+    "getEvent": {"404": f"/api/v1/events/{'0' * 64}"},
     "streamEvents": {
         "400": "/api/v1/events/stream?after=x",
         "404": "/api/v1/events/stream?symbol=NOSUCH",
@@ -169,13 +178,18 @@ FREE = {
         "400": "/api/history/rates-desk/events/proof?size=1000000",
         "404": "/api/history/no-such/events/proof",
     },
+    "getRevealedStances": {
+        "200": "/api/v1/stances/rates-desk?after=1000000",
+        "400": "/api/v1/stances/rates-desk?limit=0",
+        "404": "/api/v1/stances/no-such",
+    },
 }
 LISTS = ("getSeries", "getLiquidations", "listLiquidationFiles", "getIncidents")
 """Bodies whose lists are cut, because no parameter does it."""
 
 RENDERED = (
     *("getMeasureSeries", "listLiquidations", "listLiquidationFiles", "getLiquidationFile"),
-    *("getEvents", "streamEvents", "getIncidents"),
+    *("getBrief", "getEvents", "getEvent", "streamEvents", "getIncidents", "getRevealedStances"),
     *("getBriefsAtom", "getBriefsFeed", "getEventsAtom", "getEventsFeed"),
 )
 """Reads of recorded data, with the 429 and 503 of renders."""
@@ -188,13 +202,19 @@ BADGES = {
     "getRegimeBadge": ("regime", ""),
     "getFundingBadge": ("funding/BTC", ""),
     "getSignalBadge": ("signal/funding-breadth", ""),
+    "getAccuracyBadge": ("accuracy/rates-desk", ""),
     "getStatusBadge": ("status", ""),
 }
-MISSING_BADGES = {"getFundingBadge": "funding/no-such", "getSignalBadge": "signal/no-such"}
+MISSING_BADGES = {
+    "getFundingBadge": "funding/no-such",
+    "getSignalBadge": "signal/no-such",
+    "getAccuracyBadge": "accuracy/no-such",
+}
 PARAMETERS = {
     "getHistoryProof": PROOF,
     **{f"getFundingBadge{form}": {"symbol": "BTC"} for form in ("Svg", "Json")},
     **{f"getSignalBadge{form}": {"key": "funding-breadth"} for form in ("Svg", "Json")},
+    **{f"getAccuracyBadge{form}": {"kind": "rates-desk"} for form in ("Svg", "Json")},
 }
 
 Answers = dict[str, dict[str, Any]]
@@ -255,12 +275,18 @@ def free_answers(demo: Demo) -> Answers:
     briefs = answers["getBriefs"]["200"]
     briefs["briefs"] = _without_wraps(briefs["briefs"])[:2]
     briefs["count"] = len(briefs["briefs"])
+    slug = briefs["briefs"][0]["url"].rpartition("/")[2]
+    answers["getBrief"]["200"] = demo.answer(f"/api/v1/briefs/{slug}", "200")
     for name in LISTS:
         answers[name]["200"] = _with_short_lists(answers[name]["200"])
     (event, *_) = answers["getEvents"]["200"]["events"]
     data = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
     answers["streamEvents"]["200"] = f"id: {event['id']}\nevent: {event['type']}\ndata: {data}\n\n"
+    answers["getEvent"] |= {"200": event, "410": {"error": TextRemoved("court order").message}}
     answers["getLiquidationFile"]["200"] = "The table, compressed by gzip."
+    (*_, newest) = answers["getAccuracy"]["200"]["kinds"]  # the kind with the most cases
+    newest["measured"] = [each for each in newest["measured"] if each["finding"] == "none"][:1]
+    answers["getAccuracy"]["200"]["kinds"] = [newest]
     checkpoints = answers["getHistoryCheckpoints"]["200"]
     checkpoints["checkpoints"] = checkpoints["checkpoints"][:2]
     for name, (path, query) in BADGES.items():
