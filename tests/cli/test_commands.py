@@ -41,7 +41,7 @@ LOOKED_AT = [
     *("port", "sqlite", "disk", "secrets", "database", "history", "collector", "guides"),
     *("limits", "terms"),
     *("bybit", "hyperliquid", "binance", "bybit-stream", "clock", "treasury", "nyfed", "etf"),
-    *("identity", "facilitator", "chain", "mail"),
+    *("identity", "facilitator", "chain", "mail", "witnesses"),
 ]
 
 
@@ -96,13 +96,14 @@ def test_upgrade_is_done_once_and_said_plainly(tmp_path: Path) -> None:
     second = CliRunner().invoke(cli, ["db", "upgrade", "--data", str(tmp_path)])
     assert (
         first.stdout == "applied record (history)\napplied guards (history)\n"
+        "applied digests (history)\n"
         "applied markets\napplied analysis\napplied keys\napplied macro\n"
         "applied settlement_reports\napplied entitlements\napplied payments\n"
         "applied status\napplied brief_lists\napplied registration_limits\n"
         "applied signed_heads\napplied payment_keys\napplied gmail_mailboxes\n"
         "applied venues\napplied instance\napplied secret_fingerprints\napplied history_keys\n"
         "applied events\napplied liquidation_files\napplied webhooks\n"
-        "applied brief_versions\n"
+        "applied brief_versions\napplied public_logs\n"
         "the schema is up to date\n"
     )
     assert second.stdout == "the schema is up to date\n"

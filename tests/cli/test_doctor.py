@@ -15,6 +15,7 @@ from joserfc.jwk import ECKey
 from pydantic import SecretStr
 
 from barograph.cli.common import upgrade_database, upgrade_history
+from barograph.cli.databases import run_once
 from barograph.cli.demo_settings import demo_settings
 from barograph.cli.diagnosis import Diagnosis, connection_problem
 from barograph.cli.doctor import bounded, examine
@@ -48,9 +49,11 @@ from barograph.kit.clock import system_clock
 from barograph.kit.database import Database
 from barograph.kit.timestamps import DAY
 from barograph.settings import Settings
+from support.events import add_events, change
 from support.operator import Operator, on_database, sign
 from support.processes import HOST, unused_port
 from support.stances import FUNDING
+from support.witnesses import Witnesses
 
 T = TypeVar("T")
 CHECKS = {**LOCAL, **LIMITS, **VENUES, **UPSTREAMS}
@@ -114,7 +117,9 @@ async def all_lines(settings: Settings) -> list[Diagnosis]:
 
 @pytest.mark.thorough
 def test_every_line_of_a_healthy_instance_is_ok(tmp_path: Path) -> None:
-    found = on_live(tmp_path, lambda live: all_lines(live.settings))
+    policy = {"witness_policy": tmp_path / "policy"}
+    policy["witness_policy"].write_text("quorum none\n")
+    found = on_live(tmp_path, lambda live: all_lines(live.settings.model_copy(update=policy)))
     assert [each.name for each in found] == [*LOCAL, *LIMITS, "terms", *VENUES, *UPSTREAMS]
     assert [each for each in found if each.status != "ok"] == []
 
@@ -138,6 +143,7 @@ def test_sources_without_confirmed_terms_are_noted_and_not_read(tmp_path: Path) 
     assert noted == {
         "terms": "not confirmed and not used: bybit, hyperliquid, treasury, ishares, selling",
         **dict.fromkeys(["bybit", "hyperliquid", "bybit-stream", "treasury", "etf"], unread),
+        "witnesses": "not configured: only our key signs checkpoints",
     }
     assert (blocked.status, blocked.detail[:11]) == ("fail", "a geo-block")
 
@@ -419,6 +425,7 @@ def test_another_key_an_older_history_and_a_dead_collector_are_named(operator: O
     settings, key = Settings(data=operator.data), operator.data / HISTORY_KEY
     names = "secrets", "history", "collector"
     operator.record(0)
+    run_once(operator.database, lambda database: add_events(database, [change(1)]))
     asyncio.run(sign(operator.database, operator.history, settings))
     assert {each[:3] for each in lines(settings, *names).values()} == {"ok "}
     key.unlink()
@@ -469,3 +476,21 @@ def test_a_demos_folder_is_refused_and_confirms_no_terms(tmp_path: Path) -> None
     noted = [each for each in found.values() if "not confirmed" in each.detail]
     names = "terms bybit hyperliquid binance bybit-stream binance-stream treasury nyfed etf"
     assert [each.name for each in noted] == names.split()
+
+
+def test_witness_policy_is_read_and_its_witnesses_are_called(tmp_path: Path) -> None:
+    free, file = f"{HOST}:{unused_port()}", tmp_path / "policy"
+    key = Witnesses(system_clock, "a").all["a"].verifier.text
+
+    def line(text: str) -> str:
+        file.write_text(text)
+        check = CHECKS["witnesses"](Settings(data=tmp_path, witness_policy=file))
+        found = asyncio.run(bounded("witnesses", check))
+        return f"{found.status} {found.detail}: {found.remedy}"
+
+    assert line("quorum none\n").startswith("ok 0 witnesses can be reached; quorum: none")
+    wrong = line("quorum a\n")
+    assert wrong.startswith("fail the witness policy")
+    assert "line 1 of the policy: no line before defines a" in wrong
+    away = line(f"witness a {key} http://{free}\nquorum a\n")
+    assert away.startswith(f"fail a: {free} refuses the connection")

@@ -13,7 +13,7 @@ from barograph.errors import ConfigurationError
 from barograph.history.ledger import HeadMoved
 from barograph.history.records import KINDS, LABELS
 from barograph.kit.database import Transaction
-from barograph.kit.timestamps import iso_timestamp
+from barograph.kit.timestamps import DAY, iso_timestamp
 from support.operator import REVISE, WITHDRAW, Operator, on_database
 from support.stances import FUNDING, RATES, proposal
 
@@ -192,6 +192,31 @@ def test_a_withdrawal_asks_first_and_names_what_it_is_about(operator: Operator) 
     assert operator.events() == []
     assert operator.run("withdraw", FUNDING, "--why", "x", answers="y\n").exit_code == 0
     assert len(operator.events()) == 1
+
+
+@pytest.mark.parametrize("arguments", [REVISE, WITHDRAW, (*REVISE, "--json")])
+def test_an_operator_is_told_when_their_words_become_public(
+    operator: Operator, arguments: tuple[str, ...]
+) -> None:
+    version = operator.record()
+    assert operator.run("show", FUNDING).stderr == ""
+    operator.announce(7, version.issued_at)
+
+    warned = operator.run(*arguments)
+    issued_at = operator.on_ledger(lambda each: each.newest_versions(FUNDING, 1))[0].issued_at
+    public_at = iso_timestamp(issued_at + 7 * DAY)
+    assert warned.exit_code == 0
+    assert warned.stderr == (
+        f"warning: your reason and name become public at {public_at}, "
+        "7 days after the version is issued\n"
+    )
+
+
+def test_an_operator_is_not_warned_about_versions_that_stay_private(operator: Operator) -> None:
+    version = operator.record()
+    operator.announce(7, version.issued_at + 1)
+
+    assert operator.run(*WITHDRAW).stderr == ""
 
 
 class Slowly(io.BytesIO):

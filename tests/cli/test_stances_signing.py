@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from barograph.cli.databases import run_once
 from barograph.history.checkpoint import RetiredKey
 from barograph.history.guards import SigningRefused
 from barograph.history.origins import hold_signing
 from barograph.history.signing import FILE_NAME, NEXT_FILE
 from barograph.settings import Settings
+from support.events import add_events, change
+from support.history import tamper
 from support.operator import Operator, on_database, sign
 from support.stances import FUNDING
 
@@ -56,7 +59,32 @@ def test_record_that_holds_everything_signed_resumes_after_a_question(
     assert result.exit_code == 0, result.output
     compared = f"{FUNDING} versions: the record has 2 entries, including all 1 that were signed\n"
     assert compared in result.stdout
-    assert len(signed(operator)[0]) == 6
+    assert len(signed(operator)[0]) == 7
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_log_of_events_that_lost_some_begins_again_under_another_name(
+    operator: Operator, tmp_path: Path, is_kept: bool
+) -> None:
+    operator.record(0)
+    run_once(operator.database, lambda database: add_events(database, [change(1), change(2)]))
+    *stances, events = signed(operator)[0]
+    notes = [*stances, events] if is_kept else stances
+    file = tmp_path / "kept.json"
+    file.write_text(json.dumps({"checkpoints": [{"checkpoint": each} for each in notes]}), "utf-8")
+    run_once(
+        operator.database, lambda database: tamper(database, "DELETE FROM events WHERE id = 2")
+    )
+    restore(operator)
+
+    result = operator.run("resume", "--checkpoint", str(file), "--yes")
+
+    assert result.exit_code == 0, result.output
+    *same, again = signed(operator)[0]
+    assert same == stances
+    origin, size, *_ = again.split("\n")
+    assert f"the log of events begins again as {origin}\n" in result.stdout
+    assert (origin != events.split("\n")[0], size) == (True, "1")
 
 
 def test_resume_names_what_a_record_lacks_and_a_new_origin_makes_another_log(

@@ -32,6 +32,7 @@ MISSING = [
         "funding/a/b.svg",
     ),
     *("signal/nope.svg", "signal/nope.json", "signal/BTC-FUNDING-REGIME.svg", "signal/.svg"),
+    *("accuracy/nope.svg", "accuracy/nope.json", "accuracy/RATES-DESK.svg"),
 ]
 EVERY_BADGE = pytest.mark.parametrize("name", NAMED)
 EVERY_FORM = pytest.mark.parametrize("form", ["svg", "json"])
@@ -401,7 +402,14 @@ def test_the_badges_are_described_with_their_parameters(badges: Badges) -> None:
 
     assert set(paths) == {
         f"/badge/{name}.{form}"
-        for name in ("record", "regime", "funding/{symbol}", "signal/{key}", "status")
+        for name in (
+            "record",
+            "regime",
+            "funding/{symbol}",
+            "signal/{key}",
+            "accuracy/{kind}",
+            "status",
+        )
         for form in ("svg", "json")
     } | {"/badge/gauge.svg"}
     for path, item in paths.items():

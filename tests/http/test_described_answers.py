@@ -18,7 +18,7 @@ from barograph.markets.liquidation_files import DailyFile, store_file
 from barograph.web.app import OWN_ROUTES
 from support.clock import START
 from support.descriptions import closed, operations, shop
-from support.events import STREAM
+from support.events import STREAM, add_events, change
 from support.mcp_peer import FIELDS, MODERN, PATH, Peer
 from support.service import Answer, Service, ask, fresh_service
 from support.stances import proposal
@@ -40,8 +40,13 @@ DATED = {
     *MARKET_READS,
     *("/api/agent/briefs", "/api/v1/signals", "/api/status", "/api/v1/incidents"),
     *("/api/v1/perpetuals", "/api/v1/perpetuals/{symbol}"),
-    *("/api/v1/venues", "/api/v1/cross", "/api/v1/cross/{coin}"),
+    *("/api/v1/venues", "/api/v1/cross", "/api/v1/cross/{coin}", "/api/v1/briefs/{slug}"),
 }
+COUNTED = {
+    *("/api/v1/incidents", "/api/v1/events/{digest}"),
+    *("/api/v1/stances/{kind}", "/api/v1/briefs/{slug}"),
+}
+NAMES = {"kind": "rates-desk", "symbol": "BTC", "key": "funding-breadth", "measure": "funding"}
 TEXTS = {"/llms.txt", "/llms-full.txt", "/robots.txt", "/.well-known/security.txt"}
 BRIEF = Brief(
     slug="a-brief",
@@ -69,6 +74,8 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with fresh_service(folder, security_contact=CONTACT) as service:
         service.keep_briefs(BRIEF)
         asyncio.run(service.database.write(lambda tx: store_file(tx, "bybit", FILE, b"a", START)))
+        asyncio.run(add_events(service.database, [change(1)]))
+        ((NAMES["digest"],),) = service.rows("SELECT digest FROM events ORDER BY id DESC LIMIT 1")
         yield service
 
 
@@ -78,8 +85,7 @@ def description(market: Service) -> dict[str, Any]:
 
 
 def target(path: str) -> str:
-    names = {"kind": "rates-desk", "symbol": "BTC", "key": "funding-breadth", "measure": "funding"}
-    return path.format(**names, venue="bybit", day=FILE.day, coin="BTC")
+    return path.format(**NAMES, venue="bybit", day=FILE.day, coin="BTC", slug=BRIEF.slug)
 
 
 def sent(answer: Answer) -> set[str]:
@@ -123,7 +129,7 @@ def test_free_reads_send_exactly_the_header_fields_that_are_declared(
             answer = market.ask(target(path), **fields)
             assert answer.status == status, path
             # These are where they are rendered.
-            is_counted = not (RENDERED & {*operation["tags"]} or path == "/api/v1/incidents")
+            is_counted = not (RENDERED & {*operation["tags"]} or path in COUNTED)
             left_out = set() if is_counted else {each.lower() for each in RATE_LIMIT}
             assert sent(answer) - left_out == declared(operation, status) - left_out, path
             require_described(description, operation, answer)
@@ -133,7 +139,7 @@ def test_free_reads_send_exactly_the_header_fields_that_are_declared(
             found[path] = sent(answer)
             is_public = answer.headers["cache-control"].startswith("public")
             assert not (is_public and "ratelimit" in answer.headers), path
-    assert len(found) == 57
+    assert len(found) == 63
     assert {path for path, fields in found.items() if "last-modified" in fields} == DATED
     assert {path for path, fields in found.items() if "link" in fields} == {
         "/api/agent",
@@ -198,7 +204,7 @@ def test_a_wrong_method_on_a_free_path_is_the_declared_405(
             assert sent(answer) == declared(operation, 405) == {"allow", "cache-control"}
             require_described(description, operation, answer)
             looked_at += 1
-    assert looked_at == 57
+    assert looked_at == 63
 
 
 @pytest.mark.parametrize(

@@ -213,8 +213,8 @@ def test_llms_full_txt_has_every_endpoint_with_the_members_and_an_example_of_its
             for member in body["example"]:
                 assert f"- `{member}` (" in listed
     assert "- `fundingRatePct` (number or null): Rate of the contract's" in found
-    assert "- `assets[].fundingRatePct` (number or null) ″\n" in found
-    assert "- `leg.decision.label` (string, one of constructive, " in found
+    assert "\n  - `fundingRatePct` (″)\n" in found
+    assert "\n  - `decision` (object)\n    - `label` (string, one of constructive, " in found
     assert len(found) <= 100_000
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from barograph.board.front_door import front_door
 from barograph.collector.judge import Judge
+from barograph.history.records import KINDS
 from barograph.kit.documents import HotKey, Message
 from barograph.kit.http import ASGIApp, Receive, Scope, Send
 from barograph.kit.timestamps import DAY
@@ -27,7 +28,7 @@ MARKET_READS = [
 LAZY = [f"/api/v1/perpetuals{each}" for each in ("", ".csv", "?format=csv", "/BTC", "/1000PEPE")]
 """Market reads that the first request renders."""
 
-STANDING = ["/api/agent", "/api/agent/guides"]
+STANDING = ["/api/agent", "/api/agent/guides", "/api/v1/accuracy"]
 PAGES = [
     *("/", "/?days=30", "/markets", "/markets/BTC", "/signals", "/briefs", "/guides", "/record"),
     *("/guides/record-keeping", "/signals/funding-breadth", "/developers", "/docs", "/pricing"),
@@ -36,7 +37,10 @@ PAGES = [
 ]
 BADGES = [
     f"/badge/{name}.{form}{query}"
-    for name in ("record", "regime", "status", *(f"signal/{each.key}" for each in METHODS))
+    for name in (
+        *("record", "regime", "status", *(f"signal/{each.key}" for each in METHODS)),
+        *(f"accuracy/{kind}" for kind in KINDS),
+    )
     for form in ("svg", "json")
     for query in ("", "?style=flat", "?style=flat-square")
 ]

@@ -39,6 +39,7 @@ LISTS = {
     "/api/v1/series/{measure}": "/api/v1/series/funding?limit=100",
     "/api/v1/liquidations": "/api/v1/liquidations?limit=100",
     "/api/v1/events": "/api/v1/events?limit=100",
+    "/api/v1/briefs/{slug}": f"/api/v1/briefs/{'00'.ljust(MAX_SLUG, 's')}",
     "/api/v1/incidents": "/api/v1/incidents?limit=100&check=api",
 }
 """Reads of many entries, with an example."""
@@ -52,6 +53,7 @@ _LONG_NAMES = ("BTC", *(f"1000000LONGNAME{number}" for number in range(110)))
 @pytest.fixture(scope="module")
 def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with fresh_service(tmp_path_factory.mktemp("gpt")) as service:
+        service.keep_briefs(_longest_brief(0))
         yield service
 
 
@@ -101,7 +103,7 @@ def test_what_keeps_a_reply_short_is_required(spec: dict[str, Any]) -> None:
 
     assert required["/api/v1/incidents"] == {"check": False, "limit": True}
     for path in (*LISTS, "/api/agent/briefs"):
-        assert path.endswith(("{symbol}", "{coin}")) or required[path]["limit"], path
+        assert path.endswith(("{symbol}", "{coin}", "{slug}")) or required[path]["limit"], path
 
 
 def test_the_spec_has_no_error_that_needs_a_key(spec: dict[str, Any]) -> None:

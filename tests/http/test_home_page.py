@@ -61,11 +61,11 @@ def record_label(service: Service, days: int, label: str) -> None:
     service.execute(sql, START - days * DAY, label)
 
 
-def test_only_stances_are_said_to_be_chained(service: Service) -> None:
+def test_the_page_says_what_is_chained_and_what_is_not(service: Service) -> None:
     text = Checked(service.get("/")).text
 
     assert "The three paid stances go into a public hash chain" in text
-    assert "Readings, signals and briefs are not part of the chain." in text
+    assert "change of the regime or of a signal. Readings are in neither." in text
     assert "undrawn" not in service.get("/").text
 
 

@@ -32,6 +32,7 @@ BADGES = {
     "/badge/status": set(),
     "/badge/funding/{symbol}": {"404"},
     "/badge/signal/{key}": {"404"},
+    "/badge/accuracy/{kind}": {"404"},
 }
 HISTORY = {
     "/api/history/checkpoint": {"503"},
@@ -39,6 +40,7 @@ HISTORY = {
     "/api/history/{kind}/events": {"404", "503"},
     "/api/history/{kind}/proof": {"400", "404", "429", "503"},
     "/api/history/{kind}/events/proof": {"400", "404", "429", "503"},
+    "/api/v1/stances/{kind}": {"400", "404", "429", "503"},
 }
 DATA = {
     "/data/{symbol}/{measure}.json": {"400", "404", "502", "503"},
@@ -51,10 +53,13 @@ DATA = {
     "/api/v1/series/{measure}": {"400", "404", "503"},
 }
 VERSION_1 = {
+    "/api/v1/briefs/{slug}": {"400", "404", "429", "503"},
     "/api/v1/events": {"400", "404", "429", "503"},
+    "/api/v1/events/{digest}": {"404", "410", "429", "503"},
     "/api/v1/perpetuals": {"400", "404", "502"},
     "/api/v1/perpetuals/{symbol}": {"400", "404", "502"},
     "/api/v1/venues": {"400"},
+    "/api/v1/accuracy": {"400"},
     "/api/v1/cross": {"400", "502"},
     "/api/v1/cross/{coin}": {"400", "404", "502"},
     "/api/v1/webhook-key": {"503"},
@@ -128,7 +133,7 @@ def test_generators_get_open_bodies_without_boolean_constants(market: Service) -
     assert not [each for each in members if isinstance(each.get("const"), bool)]
     assert "ServiceStatus" in schemas
     assert "Status" not in schemas  # a class of that name would hide HTTP's
-    assert pictures == [{"type": "string", "format": "binary"}] * 14
+    assert pictures == [{"type": "string", "format": "binary"}] * 17
     assert published["info"]["license"].keys() == {"name", "url"}
 
 
@@ -321,8 +326,10 @@ def test_the_schema_promises_every_member_of_the_body(
 def test_every_badge_answers_as_described(
     market: Service, description: dict[str, Any], name: str
 ) -> None:
-    known = market.ask(f"{name.format(symbol='ETH', key='funding-breadth')}.json")
-    missing = market.ask(f"{name.format(symbol='no-such', key='no-such')}.json")
+    known = market.ask(
+        f"{name.format(symbol='ETH', key='funding-breadth', kind='rates-desk')}.json"
+    )
+    missing = market.ask(f"{name.format(symbol='no-such', key='no-such', kind='no-such')}.json")
 
     assert known.status == 200
     validator(description, f"{name}.json").validate(known.json())

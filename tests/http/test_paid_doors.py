@@ -39,6 +39,7 @@ from support.payments import (
     payload,
     proof,
 )
+from support.reveals import announce
 from support.service import BASE_URL, Answer, ask, asked
 from support.stances import FUNDING, PERIOD, proposal
 from support.subscribers import (
@@ -682,6 +683,21 @@ def test_an_ambiguous_settlement_is_503_and_never_402(
         assert int(answer.headers["retry-after"]) > 0
     assert (len(shop.facilitator.asked), shop.states()) == (1, ["unknown"])
     assert shop.entitlements_of_payer() == []
+
+
+def test_offers_say_when_versions_become_public_and_proofs_from_before_still_pay(
+    shop: Shop, pair: tuple[Version, Version]
+) -> None:
+    sentence = "Recorded versions become public 3650 days after they are issued."
+    before = {path: shop.ask(path).json()["resource"] for path in (READ, FEED_ENTRY)}
+    announce(shop, 3650, shop.clock())
+
+    for number, (path, offer) in enumerate([(READ, STANCE), (FEED_ENTRY, FEED)]):
+        now = asked_for(shop.ask(path), offer)["resource"]
+        assert now == before[path] | {"description": f"{before[path]['description']} {sentence}"}
+        assert shop.show(path, shop.shown(number, offer, resource=before[path])).status == 200
+    listed = shop.ask("/.well-known/x402").json()["offers"]
+    assert all(each["resource"]["description"].endswith(sentence) for each in listed)
 
 
 @pytest.mark.parametrize("path", [READ, FEED_ENTRY])

@@ -123,7 +123,7 @@ def test_without_an_address_nobody_is_told_to_write(site: SiteService) -> None:
     assert "Contact" not in text
     assert "The operator grants Reserve on request" in text
     assert "It gives access to no endpoint of this API and does not include Feed." in text
-    assert "It is not a probability." in text
+    assert "It is not a probability, and we never score it." in text
 
 
 def test_the_sample_stance_has_the_form_of_a_real_one_and_is_shown_in_full(

@@ -16,7 +16,8 @@ from barograph.history.origins import hold_signing, rotate_key
 from barograph.history.records import KINDS, ChainEnd, Version
 from barograph.history.signing import load_history_key
 from barograph.kit.timestamps import iso_timestamp
-from support.history import RATES, PublicHistory, delivered, parse_verifier
+from barograph_client.audit.notes import LOG_KEY, parse_key
+from support.history import RATES, PublicHistory, delivered
 
 SIZE = 23
 ETF = "btc-etf-stance"
@@ -169,17 +170,17 @@ def test_there_is_a_signed_checkpoint_for_both_lists_of_every_kind(
 ) -> None:
     body = recorded.ask(CHECKPOINT).json()
 
-    assert [*body] == ["checkpoints", "public_key", "previous_keys", "notice"]
+    assert [*body] == ["checkpoints", "event_log", "public_key", "previous_keys", "notice"]
     assert [(each["kind"], each["log"]) for each in body["checkpoints"]] == [
         (kind, log) for kind in KINDS for log in ("versions", "events")
     ]
     for each in body["checkpoints"]:
         ending = each["kind"] if each["log"] == "versions" else f"{each['kind']}/events"
-        verifier = parse_verifier(each["verifier"])
+        verifier = parse_key(each["verifier"], LOG_KEY)
         signed = open_checkpoint(each["checkpoint"], verifier)
         assert signed.origin == f"barograph.example/history/{ending}"
         assert (signed.size, signed.root.hex()) == (each["size"], each["root"])
-        assert verifier.public_key == b64decode(body["public_key"])
+        assert verifier.public == b64decode(body["public_key"])
 
 
 def test_the_roots_are_those_of_the_published_lists(recorded: PublicHistory) -> None:
@@ -195,7 +196,9 @@ def test_checkpoints_are_signed_by_the_key_of_the_instance(recorded: PublicHisto
     key = load_history_key(recorded.service.settings)
     signed = checkpoint(recorded)
 
-    assert parse_verifier(signed["verifier"]) == verifier_of(key, "barograph.example" + LIST[4:])
+    assert parse_key(signed["verifier"], LOG_KEY) == verifier_of(
+        key, "barograph.example" + LIST[4:]
+    )
 
 
 def test_a_checkpoint_covers_what_was_just_recorded(history: PublicHistory) -> None:
@@ -435,11 +438,10 @@ def test_checkpoint_lists_the_keys_that_signed_before(history: PublicHistory) ->
 
     (previous,) = after["previous_keys"]
     assert previous["public_key"] == before["public_key"] != after["public_key"]
-    for old, last, new in zip(
-        before["checkpoints"], previous["checkpoints"], after["checkpoints"], strict=True
-    ):
-        signed = open_checkpoint(last, parse_verifier(old["verifier"]))
-        assert signed == open_checkpoint(last, parse_verifier(new["verifier"]))
+    signers = [[*each["checkpoints"], each["event_log"]] for each in (before, after)]
+    for old, last, new in zip(signers[0], previous["checkpoints"], signers[1], strict=True):
+        signed = open_checkpoint(last, parse_key(old["verifier"], LOG_KEY))
+        assert signed == open_checkpoint(last, parse_key(new["verifier"], LOG_KEY))
         assert (signed.size, signed.root.hex()) == (old["size"], old["root"])
         assert last.splitlines()[3] == f"successor {new['verifier']}"
     keys = f'data-keys="{after["public_key"]} {before["public_key"]}"'

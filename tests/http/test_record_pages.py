@@ -20,7 +20,8 @@ from barograph.history.merkle import tree_root
 from barograph.history.records import KINDS, ChainEnd, Version, VersionEvent
 from barograph.macro.records import NYFED_NOTICE, NYFED_TERMS
 from barograph.site.record_pages import PAGE_SIZE
-from support.history import RATES, PublicHistory, parse_verifier
+from barograph_client.audit.notes import LOG_KEY, parse_key
+from support.history import RATES, PublicHistory
 from support.pages import BROWSER
 from support.service import BASE_URL, Answer
 
@@ -140,9 +141,10 @@ def test_the_page_shows_the_checkpoint_of_every_list_as_it_is_to_be_kept(
     for each in published["checkpoints"]:
         kept = text_of(page, f"checkpoint-{each['kind']}-{each['log']}")
         assert kept == each["checkpoint"]
-        assert open_checkpoint(kept, parse_verifier(each["verifier"])).size == each["size"]
+        assert open_checkpoint(kept, parse_key(each["verifier"], LOG_KEY)).size == each["size"]
         assert unescape(page.body.decode()).count(each["verifier"]) == 1
     assert text_of(page, "public-key") == published["public_key"]
+    assert text_of(page, "checkpoint-all-events") == published["event_log"]["checkpoint"]
 
 
 def test_the_script_is_told_the_key_and_the_lists_of_the_instance(recorded: PublicHistory) -> None:

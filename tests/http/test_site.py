@@ -13,7 +13,7 @@ from support.pages import BROWSER, FOUND, NOTE, POLICY, Checked, SiteService
 
 PAGES = (
     *("/", "/markets", "/cross", "/venues", "/signals", "/briefs", "/guides", "/record"),
-    *("/developers", "/pricing", "/status", "/heatmap", "/funding", "/liquidations"),
+    *("/developers", "/pricing", "/status", "/heatmap", "/funding", "/liquidations", "/accuracy"),
 )
 PATHS = [
     *PAGES,

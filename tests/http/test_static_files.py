@@ -93,6 +93,7 @@ TYPES = {
     "png": "image/png",
     "ico": "image/x-icon",
     "svg": "image/svg+xml",
+    "py": "text/plain; charset=utf-8",
 }
 
 
@@ -141,7 +142,10 @@ def test_the_sitemap_names_every_page_by_its_whole_address(site: SiteService) ->
     assert len(set(found)) == len(found)
     assert {
         *(BASE_URL + path for path in ("/", "/markets", "/signals", "/briefs", "/guides")),
-        *(BASE_URL + path for path in ("/record", "/developers", "/pricing", "/status")),
+        *(
+            BASE_URL + path
+            for path in ("/record", "/accuracy", "/developers", "/pricing", "/status")
+        ),
         *(f"{BASE_URL}/guides/{guide.slug}" for guide in load_catalog(None).guides),
         *(f"{BASE_URL}/signals/{method.key}" for method in METHODS),
         *(f"{BASE_URL}/briefs/{brief.slug}" for brief in (NOTE, FOUND)),

@@ -10,9 +10,11 @@ from typing import Any, TypeVar
 import pytest
 from msgspec.structs import replace
 
+from barograph.accuracy.assess import record_definition
 from barograph.board.board import latest_snapshot, publish
 from barograph.board.feeds import Publication
 from barograph.errors import LeaseLost
+from barograph.events.store import event_text, events_of_type, remove_text
 from barograph.history.digest import version_document
 from barograph.history.ledger import Ledger
 from barograph.history.records import KINDS, CurrentStance, NotIssuedYet, Stances, Version
@@ -47,6 +49,7 @@ from barograph.material_change.retained import read_retained
 from barograph.settings import Settings
 from barograph.stances.issue import StanceIssuer
 from barograph.stances.reader import STANCES
+from barograph.stances.reveals import REVEALS, announcements, revealed_at
 from barograph.stances.revise import revision_of
 from support.backends import Backend
 from support.clock import START, HandClock
@@ -284,6 +287,55 @@ def test_every_kind_is_recorded_and_published(instance: Instance) -> None:
         assert (stance.leg_id, stance.revision, stance.sequence) == (version.leg_id, 1, 1)
         assert (stance.issued_at, stance.salt) == (instance.clock(), version.salt)
         assert leg(stance)["evidence"]["digest"] == version.leg.evidence.digest
+
+
+def test_the_leader_announces_its_terms_before_its_first_version(instance: Instance) -> None:
+    for days in (7, 7, 0, 0):
+        instance.settings = instance.settings.model_copy(update={"reveal_after_days": days})
+        instance.restart()
+        instance.issue()
+
+    published = instance.run(latest_snapshot(instance.database, REVEALS))
+    assert published is not None
+    assert [each.after_days for each in published.announced] == [7, 0]
+    recorded = instance.run(events_of_type(instance.database, "reveal.announced"))
+    assert announcements(recorded) == published.announced
+    for kind in KINDS:
+        issued_at = instance.newest(kind).issued_at
+        assert revealed_at(issued_at, published.announced) == issued_at + 7 * DAY
+
+
+def test_what_is_measured_is_recorded_before_the_first_version_so_that_every_one_counts(
+    instance: Instance,
+) -> None:
+    instance.settings = instance.settings.model_copy(update={"reveal_after_days": 7})
+    ledger = Ledger(instance.history, instance.clock)
+    parts = (instance.settings, instance.database, ledger, instance.clock)
+    instance.desk = StanceIssuer(*parts, define=record_definition)
+    stances = instance.issue()
+
+    (defined,) = instance.run(events_of_type(instance.database, "accuracy.defined"))
+    assert defined.id == 2  # right after the announcement
+    assert len(stances) == 3
+    assert all(each.issued_at >= defined.at for each in stances.values())
+
+
+def test_the_text_of_an_announcement_cannot_be_removed(instance: Instance) -> None:
+    instance.settings = instance.settings.model_copy(update={"reveal_after_days": 7})
+    instance.restart()
+    instance.issue()
+    ((announced,),) = instance.run(instance.database.fetch("SELECT digest FROM events"))
+
+    removed = instance.run(instance.database.write(lambda tx: remove_text(tx, announced, "order")))
+    assert not removed
+    assert instance.run(event_text(instance.database, announced)) != ("", "order")
+
+
+def test_nothing_is_issued_while_the_terms_cannot_be_announced(instance: Instance) -> None:
+    instance.database.can_write = False
+    with pytest.raises(DatabaseUnavailable):
+        instance.issue()
+    assert instance.count() == [0, 0, 0]
 
 
 @pytest.mark.contract("stance.reread-records-nothing")

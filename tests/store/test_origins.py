@@ -229,7 +229,7 @@ def test_key_that_is_replaced_while_another_process_uses_it_signs_no_more(
         during = changed.record_while(change(changed.record, KEY, NEXT))
         worker = changed.worker(KEY, NEXT, record=during)
         published = await worker.checkpoints()
-        assert {each.verifier.public_key for each in published} == {worker.keys.public_key}
+        assert {each.verifier.public for each in published} == {worker.keys.public_key}
         folder = "history" + (worker.keys.name and f"-{worker.keys.name}")
         assert {each.checkpoint.origin.split("/")[1] for each in published} == {folder}
         during = changed.record_while(start_origin(changed.record, NEXT, THIRD))

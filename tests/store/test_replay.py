@@ -14,7 +14,10 @@ from barograph.demo.replay.replay import MAX_ROWS, moments, replay
 from barograph.demo.world.contracts import LIVE_SYMBOLS
 from barograph.demo.world.world import World
 from barograph.errors import ConfigurationError
+from barograph.events.store import events_of_type
 from barograph.history.ledger import HISTORY
+from barograph.history.reader import HistoryReader
+from barograph.history.records import Version
 from barograph.kit.database import Row, Transaction, Work
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.sqlite import SQLiteDatabase
@@ -23,6 +26,7 @@ from barograph.markets.records import ContractName
 from barograph.markets.samples import DAYS, STEPS, Measure, Series
 from barograph.markets.series import reading_series
 from barograph.settings import Settings
+from barograph.stances.reveals import Announcement, announcements
 from support.clock import START, HandClock
 
 pytestmark = pytest.mark.thorough
@@ -128,6 +132,17 @@ def test_no_transaction_of_the_replay_is_large_and_nothing_is_missing(whole: Pas
     assert whole.rows("watched") == [(EPOCH, START, 1)]
     hours = {row[2] for row in whole.rows("readings") if row[0] == "hour"}
     assert hours == set(range(EPOCH + HOUR, START + 1, HOUR))
+
+
+def test_stances_of_the_past_were_announced_before_they_were_issued(whole: Past) -> None:
+    async def work() -> tuple[tuple[Announcement, ...], list[Version]]:
+        events = await events_of_type(whole.database, "reveal.announced")
+        history = HistoryReader(whole.history)
+        return announcements(events), await history.newest_versions("funding-regime-stance", 99)
+
+    announced, versions = asyncio.run(work())
+    assert [each.after_days for each in announced] == [7]
+    assert versions[-1].issued_at == announced[0].at
 
 
 def test_only_kept_contracts_are_recorded(whole: Past) -> None:

@@ -257,6 +257,8 @@ class Cluster:
         postgresql.run(*_AUDIT, database=self.urls[0].rpartition("/")[2])
         for name, command in (("web-2", "serve"), *((each, "collect") for each in COLLECTORS)):
             self.add(name, command, stack)
+        # Otherwise the traffic can begin first, because the collectors start faster.
+        eventually(lambda: answer_200(f"{self.web('web-2')}/api/agent"), "the second host")
 
     def add(self, name: str, command: str, stack: ExitStack) -> None:
         host = self.hosts[name] = Host(self, name, command)

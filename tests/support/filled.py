@@ -9,6 +9,7 @@ import asyncpg
 from barograph.history.ledger import Ledger
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Row
+from barograph.kit.json import digest
 from barograph.kit.opening import open_database
 from support.operator import Operator, sign
 from support.stances import FUNDING, RATES
@@ -40,7 +41,12 @@ ROWS: dict[str, list[Row]] = {
     "brief_versions": [
         ("a-slug", 1, "c", "h", "BTC", "s", "b", "src", "r", 1, 2, "{}", SHA, "k", 1, None)
     ],
-    "events": [(n, f"cause/{n}", "signal.changed", n, f'{{"id":{n}}}') for n in range(1, 13)],
+    "events": [
+        (n, f"cause/{n}", "signal.changed", n, f'{{"id":{n}}}', digest(f'{{"id":{n}}}'), "")
+        for n in range(1, 13)
+    ],
+    "cosignatures": [("example.com/history/events", "w", 1, SHA, "— w QUJD", 2, "", 0, None)],
+    "cosigned_checkpoints": [("example.com/history/events", 1, SHA, "— w QUJD\n")],
     "observations": [("us10y", day, n, 4.0 + n, "t", 5) for n in (1, 2) for day in ("b", "a")],
     "registrations": [(SHA, "a@example.com", "a@example.com", 1, 2, None, "caller", 1)],
     "api_keys": [("key1", SHA, "a@example.com", "a@example.com", 2**53 + 1, None)],

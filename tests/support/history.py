@@ -1,7 +1,6 @@
 """A record of stances in a folder, and its public part over HTTP."""
 
 import asyncio
-from base64 import b64decode
 from collections.abc import Callable, Coroutine
 from itertools import count
 from pathlib import Path
@@ -12,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from barograph import NOTICE
 from barograph.board.board import publish
 from barograph.board.feeds import Publication
-from barograph.history.checkpoint import ED25519, LogKeys, Verifier
+from barograph.history.checkpoint import LogKeys
 from barograph.history.digest import leg_document
 from barograph.history.guards import Continuity
 from barograph.history.ledger import Ledger
@@ -80,16 +79,6 @@ def delivered(version: Version) -> dict[str, Any]:
         "salt": version.salt,
         "notice": NOTICE,
     }
-
-
-def parse_verifier(text: str) -> Verifier:
-    """Read a published public key, `<name>+<identifier>+<key>`."""
-    name, key_id, encoded = text.split("+", 2)
-    raw = b64decode(encoded, validate=True)
-    verifier = Verifier(name, raw[1:])
-    assert raw[:1] == ED25519
-    assert verifier.key_id.hex() == key_id
-    return verifier
 
 
 _GUARDS = {

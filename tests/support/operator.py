@@ -4,6 +4,7 @@ import asyncio
 import json
 from base64 import b64encode
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,6 +30,7 @@ from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY
 from barograph.settings import Settings
 from barograph.stances.reader import STANCES
+from barograph.stances.reveals import REVEALS, Announcement, Reveals
 from support.history import tamper
 from support.stances import FUNDING, proposal
 
@@ -107,6 +109,12 @@ class Operator:
         async def work(tx: Transaction) -> None:
             await publish(tx, [Publication.of(STANCES, stances)])
 
+        on_database(self.database, lambda database: database.write(work))
+
+    def announce(self, after_days: int, at: int) -> None:
+        """Publish when versions become public, as the collector does."""
+        reveals = Publication.of(REVEALS, Reveals((Announcement(at, after_days),)))
+        work = partial(publish, publications=[reveals])
         on_database(self.database, lambda database: database.write(work))
 
     def on_ledger(self, use: Callable[[Ledger], Coroutine[Any, Any, T]]) -> T:

@@ -8,7 +8,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from barograph.history.checkpoint import (
     Checkpoint,
     CheckpointRefused,
-    Verifier,
     log_origin,
     open_checkpoint,
     open_note,
@@ -17,7 +16,7 @@ from barograph.history.checkpoint import (
     verifier_of,
 )
 from barograph.history.merkle import EMPTY_ROOT
-from support.history import parse_verifier
+from barograph_client.audit.notes import LOG_KEY, Key, parse_key
 
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 OTHER_KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
@@ -39,7 +38,7 @@ KNOWN_NOTE = (
 
 
 def test_a_note_that_another_implementation_signed_is_read() -> None:
-    assert open_note(KNOWN_NOTE, parse_verifier(KNOWN_VERIFIER)) == KNOWN_TEXT
+    assert open_note(KNOWN_NOTE, parse_key(KNOWN_VERIFIER, LOG_KEY)) == KNOWN_TEXT
 
 
 def test_a_checkpoint_is_exactly_this_text() -> None:
@@ -63,7 +62,7 @@ def test_what_was_signed_is_what_is_read(checkpoint: Checkpoint) -> None:
 
 
 def test_a_verifier_is_read_as_it_was_written() -> None:
-    assert parse_verifier(VERIFIER.text) == VERIFIER
+    assert parse_key(VERIFIER.text, LOG_KEY) == VERIFIER
     assert VERIFIER.text.startswith(f"{ORIGIN}+")
 
 
@@ -84,9 +83,13 @@ def test_no_character_of_a_checkpoint_can_be_changed() -> None:
 
 @pytest.mark.parametrize(
     "verifier",
-    [verifier_of(OTHER_KEY, ORIGIN), verifier_of(KEY, f"{ORIGIN}/events"), Verifier(ORIGIN, b"")],
+    [
+        verifier_of(OTHER_KEY, ORIGIN),
+        verifier_of(KEY, f"{ORIGIN}/events"),
+        Key(ORIGIN, LOG_KEY, b""),
+    ],
 )
-def test_the_checkpoint_of_another_key_or_log_is_refused(verifier: Verifier) -> None:
+def test_the_checkpoint_of_another_key_or_log_is_refused(verifier: Key) -> None:
     with pytest.raises(CheckpointRefused, match="the expected key did not sign"):
         open_checkpoint(NOTE, verifier)
 

@@ -133,7 +133,7 @@ def test_a_body_of_another_schema_is_not_read(answer: type[Any], name: str) -> N
     ],
 )
 def test_records_have_the_members_of_the_bodies(record: type[Any], body: type[Any]) -> None:
-    """The client shares no code with the service, so here they are held together."""
+    """The client imports nothing from the service, so here they are held together."""
     schema = body.model_json_schema(mode="serialization", by_alias=True)
     assert set(schema["properties"]) == {each.name for each in fields(record)}
 

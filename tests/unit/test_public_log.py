@@ -13,12 +13,12 @@ from barograph.history.merkle import (
     is_consistent,
     tree_root,
 )
-from barograph.history.public_log import BLOCK, HistoryRewritten, PublicLog
+from barograph.history.public_log import BLOCK, HistoryRewritten, PublicLog, chained_digests
 from barograph.history.reader import ChainLink
 from barograph.history.records import DigestRow
 
 DIGESTS = [sha256(str(number).encode()).hexdigest() for number in range(3 * BLOCK + 7)]
-SIZES = [1, 2, 7, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK, 2 * BLOCK + 500, len(DIGESTS)]
+SIZES = [1, 2, 7, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK, 2 * BLOCK + 100, len(DIGESTS)]
 
 
 class Listed:
@@ -33,14 +33,15 @@ class Listed:
         self.read += len(found)
         return [DigestRow(after + 1 + place, digest, 0) for place, digest in enumerate(found)]
 
-    async def links(self, after: int, limit: int) -> list[ChainLink]:
+    async def new(self, newest: str, after: int, limit: int) -> list[str]:
         found = [each.digest for each in await self(after, limit)]
         before = [self.digests[after - 1] if after else GENESIS, *found]
-        return [ChainLink(*each) for each in zip(before, found, strict=False)]
+        links = [ChainLink(*each) for each in zip(before, found, strict=False)]
+        return chained_digests(newest, links)
 
 
 def log_of(listed: Listed) -> PublicLog:
-    return PublicLog(listed, listed.links)
+    return PublicLog(listed, listed.new)
 
 
 @pytest.mark.parametrize("size", [0, *SIZES])
@@ -58,10 +59,10 @@ def test_a_log_that_grew_has_the_head_of_one_that_is_read_at_once() -> None:
 
 
 def test_what_was_read_is_not_read_again_for_the_next_head() -> None:
-    listed = Listed(2 * BLOCK + 500)
+    listed = Listed(2 * BLOCK + 100)
     log = log_of(listed)
     asyncio.run(log.head())
-    listed.digests = DIGESTS[: 2 * BLOCK + 503]
+    listed.digests = DIGESTS[: 2 * BLOCK + 103]
     listed.read = 0
     asyncio.run(log.head())
 

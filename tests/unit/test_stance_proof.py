@@ -8,7 +8,8 @@ import pytest
 
 from barograph.history.checkpoint import Checkpoint
 from barograph.history.merkle import is_consistent, is_included, tree_root
-from barograph.history.proof import DELIVERED, ProofFailed, prove, recompute_digest
+from barograph.history.proof import ProofFailed, prove, recompute_digest
+from barograph_client.audit.stance import DELIVERED
 from support.history import PublicHistory, delivered
 
 ORIGIN = "barograph.example/history/rates-desk"

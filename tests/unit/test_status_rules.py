@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from barograph import NOTICE
 from barograph.errors import Unreachable
 from barograph.history.records import CurrentStance, NotIssuedYet, Stances
+from barograph.history.witnesses import WitnessState
 from barograph.kit.timestamps import HOUR, MINUTE, iso_timestamp
 from barograph.macro.records import MacroHealth, SourceHealth
 from barograph.markets.disputes import Dispute, Disputes
@@ -48,6 +49,15 @@ WELL = StatusInputs(
 NOTHING = WELL._replace(
     polled_at=None, perpetuals=None, shares=None, liquidations=None, health=None
 )
+
+
+COSIGNED = WitnessState("log.example/b", "first", 7, START, "", False, None)
+
+
+def away(minutes: int) -> WitnessState:
+    return WitnessState(
+        "log.example/a", "first", 0, None, "it failed", False, NOW - minutes * MINUTE
+    )
 
 
 def check(status: ServiceStatus, name: str) -> Check:
@@ -537,3 +547,26 @@ def test_a_start_has_two_minutes_to_read_what_first_stances_need(others: int) ->
     assert found.status == "warming_up"
     assert found.detail == "warming up until 2026-11-06T21:21:00.000Z: rates-desk: no yields"
     assert verdict(new._replace(started_at=NOW - 120_000), "stances") == "degraded"
+
+
+@pytest.mark.parametrize(
+    ("states", "status", "says"),
+    [
+        ([], "warming_up", "has not cosigned yet"),
+        ([COSIGNED], "ok", "has cosigned 1 logs, the last one 2 s ago"),
+        ([COSIGNED, away(10)], "ok", "log.example/a: it failed since 2026-11-06T21:10:02.000Z"),
+        ([COSIGNED, away(11)], "degraded", "it failed since"),
+        ([COSIGNED, replace(away(0), is_fork=True)], "down", "do not trust this log"),
+    ],
+)
+def test_witness_check_says_whether_it_cosigns_fails_or_refuses(
+    states: list[WitnessState], status: str, says: str
+) -> None:
+    seen = assess(WELL._replace(witnesses={"first": states}))
+    assert check(seen, "witness-first").status == status
+    assert says in check(seen, "witness-first").detail
+    assert seen.status == ("ok" if status in ("ok", "warming_up") else "degraded")
+
+
+def test_without_a_policy_no_witness_is_mentioned() -> None:
+    assert "witness" not in str(assess(WELL))

@@ -51,6 +51,19 @@ def test_hours_are_kept_for_exactly_30_days() -> None:
     assert len(kept) == 30 * 24 + 1
 
 
+def test_prices_are_kept_for_good_but_not_those_from_the_future() -> None:
+    trailing = TrailingRecord()
+    trailing.add_price("BTC", AT - 32 * DAY, 99.0)
+    add_hours(trailing, 31 * 24)
+
+    trailing.forget_after(AT - 2 * HOUR)
+
+    kept = list(trailing.prices("BTC"))
+    assert kept[0] == (AT - 32 * DAY, 99.0)
+    assert kept[-1] == (AT - 2 * HOUR, 100.0)
+    assert len(kept) == 31 * 24
+
+
 def test_majors_do_not_stand_in_each_others_way() -> None:
     trailing = TrailingRecord()
     trailing.add_hour("BTC", hour(AT))

@@ -1,0 +1,88 @@
+"""`/api/v1/briefs/{slug}`: the text that the event of a brief has the digest of."""
+
+import json
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from barograph.cli.briefs import briefs
+from barograph.kit.timestamps import HOUR
+from support.clock import START
+from support.databases import server_settings
+from support.markets import reading, shares
+from support.service import Service
+
+OPERATORS = """\
+---
+headline: Wartung — “Sonntag”
+summary: The service is away for an hour.
+publishedAt: 2026-11-06T09:00:00Z
+---
+From 09:00 to 10:00 UTC: \N{SNOWMAN}
+"""
+
+
+def events_of_briefs(service: Service) -> list[dict[str, Any]]:
+    service.refresh()
+    found = service.ask("/api/v1/events?type=brief.published,brief.updated").json()["events"]
+    return list(found)
+
+
+def recomputed(document: dict[str, Any]) -> str:
+    """The digest as anyone can compute it: the members are texts, integers and lists of texts."""
+    text = json.dumps(document["text"], sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return sha256(text.encode()).hexdigest()
+
+
+def test_the_digest_of_each_text_of_an_updated_brief_is_in_its_event(service: Service) -> None:
+    for hours in (1, 26):  # hours without coverage of liquidations
+        service.clock.now = START + hours * HOUR
+        service.publish(reading(service.clock.now), shares(service.clock.now))
+
+    first, update = events_of_briefs(service)
+    path = f"/api/v1/briefs/{first['slug']}"
+    texts = [service.ask(f"{path}?version={number}").json() for number in (1, 2)]
+
+    assert [each["type"] for each in (first, update)] == ["brief.published", "brief.updated"]
+    assert [recomputed(each) for each in texts] == [first["text_sha256"], update["text_sha256"]]
+    assert [each["text_sha256"] for each in texts] == [recomputed(each) for each in texts]
+    assert [each["text"]["version"] for each in texts] == [1, 2]
+    assert texts[0]["text_sha256"] != texts[1]["text_sha256"]
+    assert service.ask(path).json() == texts[1]
+    assert (texts[1]["venue"], texts[1]["followed"]) == ("bybit", None)
+
+
+def test_the_digest_of_an_operators_brief_is_in_its_event(service: Service, tmp_path: Path) -> None:
+    file = tmp_path / "brief.md"
+    file.write_text(OPERATORS, "utf-8")
+    address = {f"BAROGRAPH_{name}".upper(): url for name, url in server_settings(tmp_path).items()}
+    published = CliRunner().invoke(
+        briefs, ["publish", str(file), "--json", "--data", str(tmp_path)], env=address
+    )
+
+    (event,) = events_of_briefs(service)
+    document = service.ask(f"/api/v1/briefs/{json.loads(published.stdout)['slug']}").json()
+
+    assert recomputed(document) == event["text_sha256"]
+    assert document["text"]["headline"] == event["headline"] == "Wartung — “Sonntag”"
+    assert (document["text"]["rule"], document["venue"]) == ("operator", None)
+
+
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        *(("no-such", 404), ("a%00b", 404), ("-", 404), ("x" * 201, 404)),
+        *(("no-such?version=1", 404), ("no-such?version=0", 400), ("no-such?version=x", 400)),
+        *(("no-such?version=1&version=1", 400), ("no-such?limit=1", 400)),
+    ],
+)
+def test_unknown_texts_are_not_found_and_other_parameters_refused(
+    service: Service, target: str, status: int
+) -> None:
+    answer = service.ask(f"/api/v1/briefs/{target}")
+
+    assert answer.status == status
+    assert list(answer.json()) == ["error"]

@@ -1,0 +1,487 @@
+"""Cosignatures: which checkpoint is published, and what no failure of a witness can change."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from barograph.board.board import latest_snapshot
+from barograph.collector.jobs import WitnessJob
+from barograph.errors import LeaseLost, Unreachable, UpstreamError
+from barograph.history.checkpoint import (
+    ALL_LOGS,
+    Checkpoint,
+    Log,
+    log_origin,
+    open_checkpoint,
+    verifier_of,
+)
+from barograph.history.cosigning import (
+    ROUND_MS,
+    CosignedCheckpoints,
+    Cosigner,
+    NotCosigned,
+    Rounds,
+)
+from barograph.history.guards import Continuity, SignedHeads
+from barograph.history.ledger import Ledger
+from barograph.history.merkle import tree_root
+from barograph.history.public_log import HistoryRewritten, PublicLogs
+from barograph.history.witnesses import (
+    WITNESSES,
+    OtherSize,
+    TreeRefused,
+    WitnessState,
+    cosigners,
+)
+from barograph.kit.database import Database, Transaction, Work
+from barograph.kit.lease import Lease
+from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
+from barograph.kit.timestamps import MINUTE, SECOND
+from barograph_client.audit.notes import Policy
+from support.backends import Backend
+from support.clock import START, HandClock
+from support.databases import DatabaseDouble
+from support.history import RATES, proposal, salts
+from support.service import BASE_URL
+from support.stances import make_history
+from support.witnesses import SimulatedWitness, Witnesses, cosign
+
+T = TypeVar("T")
+
+LOG: Log = (RATES, "versions")
+NAME = log_origin(BASE_URL, *LOG)
+KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
+
+
+class Instance:
+    """A record, the collector's side of its witnesses, and the web side."""
+
+    def __init__(
+        self, service: Database, history: Database, witnesses: Witnesses, clock: HandClock
+    ) -> None:
+        self.service, self.history = service, history
+        self.witnesses, self.clock = witnesses, clock
+        self.ledger = Ledger(history, clock, salt=salts())
+        self.policy = witnesses.policy(2)
+        self._web = self.logs(service)
+        self.restart_collector(service)
+
+    def logs(self, database: Database) -> PublicLogs:
+        signed, checks = SignedHeads(database, self.clock), Continuity(self.ledger, lambda: None)
+        return PublicLogs(self.ledger, KEY, BASE_URL, signed, checks, reload_key=lambda: KEY)
+
+    def restart_collector(self, database: Database) -> None:
+        self._database, rounds = database, Rounds(self.logs(database), self.clock)
+        self.cosigners = [
+            Cosigner(each, self.policy, rounds, self.witnesses.add_checkpoint, self.clock)
+            for each in self.policy.witnesses
+        ]
+
+    async def grow(self, later: int = 0) -> None:
+        number = await self.ledger.count(*LOG)
+        await self.ledger.append(proposal(number + later))
+
+    async def ask(self, *names: str) -> None:
+        for each in self.cosigners:
+            if not names or each.name in names:
+                await each.ask(LOG, self._database)
+
+    async def published(self, policy: Policy | None = None) -> Checkpoint:
+        """What a reader verifies with our key and the keys of the witnesses."""
+        policy = policy or self.policy
+        note = await CosignedCheckpoints(self._web, self.service, policy).published_note(LOG)
+        checkpoint = open_checkpoint(note, verifier_of(KEY, NAME))
+        assert policy.is_met(cosigners(policy, checkpoint, note.rpartition("\n\n")[2]))
+        return checkpoint
+
+    async def states(self) -> dict[str, WitnessState]:
+        found = await latest_snapshot(self.service, WITNESSES)
+        assert found is not None
+        assert found.quorum == "2 of (a, b, c)"
+        return {each.witness: each for each in found.states}
+
+    def __getitem__(self, name: str) -> SimulatedWitness:
+        return self.witnesses.all[name]
+
+
+Make = Callable[[], Instance]
+
+
+@pytest.fixture
+def make(new_store: Callable[[], Backend], runner: asyncio.Runner) -> Iterator[Make]:
+    """Makes instances with one entry and the same witnesses, key and name."""
+    clock = HandClock()
+    witnesses, opened = Witnesses(clock, "a", "b", "c"), list[Database]()
+
+    async def prepare(made: Instance) -> None:
+        await upgrade(made.service, packaged_migrations(SERVICE, made.service.engine), clock)
+        await make_history(opened[-1])
+        await made.grow()
+
+    def instance() -> Instance:
+        opened.extend(new_store().open() for _ in range(2))
+        made = Instance(opened[-2], opened[-1], witnesses, clock)
+        runner.run(prepare(made))
+        return made
+
+    yield instance
+    for each in opened:
+        runner.run(each.close())
+
+
+@pytest.mark.both_engines
+def test_checkpoint_is_published_with_its_quorum_and_late_cosigners_are_added(
+    make: Make, runner: asyncio.Runner
+) -> None:
+    instance = make()
+
+    async def work() -> None:
+        await instance.ask("a")
+        with pytest.raises(NotCosigned):
+            await instance.published()
+        await instance.ask("b")
+        checkpoint = await instance.published()
+        digests = await instance.ledger.digests(*LOG, 0, 9)
+        assert checkpoint == (NAME, 1, tree_root([each.digest for each in digests]))
+        with pytest.raises(NotCosigned):
+            await instance.published(instance.witnesses.policy(3))
+        await instance.ask("c")
+        assert await instance.published(instance.witnesses.policy(3)) == checkpoint
+        assert {each.cosigned_at for each in (await instance.states()).values()} == {START}
+        await instance.ask()
+        assert [each.asked for each in instance.witnesses.all.values()] == [1, 1, 1]
+
+    runner.run(work())
+
+
+@pytest.mark.outcome(
+    "A witness does not answer while the log grows every second",
+    "The other witnesses still cosign one and the same checkpoint, so the published one is never "
+    "much older than a minute.",
+)
+def test_quorum_is_reached_though_a_witness_is_dead_and_the_log_grows_every_second(
+    make: Make, runner: asyncio.Runner
+) -> None:
+    instance = make()
+    instance["c"].failure = Unreachable("it can't be reached")
+    sizes = []
+
+    async def work() -> None:
+        for second in range(90):
+            await instance.grow()
+            instance.clock.pass_seconds(1)
+            # One is asked every three seconds, the other every seven: never at the same size.
+            if second % 3 == 0:
+                await instance.ask("a", "c")
+            if second % 7 == 0:
+                await instance.ask("b")
+            if second > 10:
+                sizes.append((await instance.published()).size)
+        assert sizes == sorted(sizes)
+        assert all(second - size < 15 for second, size in enumerate(sizes, 12))
+        state = (await instance.states())["c"]
+        assert (state.failure, state.is_fork) == ("it can't be reached", False)
+        assert state.failing_since == START + SECOND
+        assert instance["c"].asked < 9
+
+    runner.run(work())
+
+
+def test_round_ends_without_a_quorum_so_a_working_witness_keeps_watching(
+    make: Make, runner: asyncio.Runner
+) -> None:
+    instance = make()
+
+    async def work() -> None:
+        await instance.ask("a")
+        await instance.grow()
+        await instance.ask("a")
+        assert instance["a"].seen[NAME].size == 1
+        instance.clock.now += ROUND_MS
+        await instance.ask("a")
+        assert instance["a"].seen[NAME].size == 2
+        await instance.ask("b")
+        assert (await instance.published()).size == 2
+
+    runner.run(work())
+
+
+@pytest.mark.outcome(
+    "Too few witnesses answer",
+    "The last checkpoint with a quorum stays published, and tiles and stances appear as ever. "
+    "Before the first one, `…/checkpoint` returns 503.",
+)
+def test_old_checkpoint_stays_while_too_few_witnesses_answer(
+    make: Make, runner: asyncio.Runner
+) -> None:
+    instance = make()
+
+    async def work() -> None:
+        await instance.ask()
+        for name in "bc":
+            instance[name].failure = Unreachable("it can't be reached")
+        await instance.grow()
+        await instance.ask()
+        assert (await instance.published()).size == 1
+        instance["b"].failure = None
+        instance.clock.pass_seconds(2)
+        await instance.ask()
+        assert (await instance.published()).size == 2
+        assert (await instance.states())["b"].failing_since is None
+
+    runner.run(work())
+
+
+def lies(instance: Instance) -> list[Callable[[str], str]]:
+    """Replies that are no cosignature of witness b on our checkpoint, at a sane time."""
+    b, now = instance["b"], instance.clock.now
+    ours = b.seen[NAME]
+    return [
+        lambda _: "",
+        lambda _: "<html>\n",
+        lambda line: line.replace("b.example", "c.example"),
+        lambda _: cosign(ours._replace(root=bytes(32)), b.key, b.verifier.name, now),
+        lambda _: cosign(ours, instance["a"].key, b.verifier.name, now),
+        lambda _: cosign(ours, b.key, b.verifier.name, now + 20 * MINUTE),
+    ]
+
+
+def test_lying_witness_counts_for_nothing_and_its_failure_shows(
+    make: Make, runner: asyncio.Runner
+) -> None:
+    instance = make()
+
+    async def work() -> None:
+        await instance.ask()
+        for size, lie in enumerate(lies(instance), 2):
+            instance["b"].reply = lie
+            await instance.grow()
+            await instance.ask("a", "b")
+            assert (await instance.states())["b"].failure
+            assert (await instance.published()).size == size - 1
+            await instance.ask("c")
+            assert (await instance.published()).size == size
+            instance.clock.pass_seconds(60)
+
+    runner.run(work())
+
+
+@pytest.mark.both_engines
+@pytest.mark.outcome(
+    "A witness has cosigned another tree of a log",
+    "It refuses the checkpoint. The check `witness-NAME` of `/api/status` is `down` and says not "
+    "to trust the log, until the witness cosigns again; the service logs it as critical once.",
+)
+@pytest.mark.parametrize(
+    ("longer", "refusal"),
+    [(0, TreeRefused("another tree")), (1, TreeRefused("another tree")), (0, OtherSize(3))],
+)
+def test_rewritten_record_is_refused_by_the_witnesses_and_never_published(
+    make: Make,
+    runner: asyncio.Runner,
+    longer: int,
+    refusal: UpstreamError,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    honest, rewritten = make(), make()
+    for each in honest.witnesses.all.values():
+        each.refusal = refusal
+
+    async def work() -> None:
+        for number in range(2):
+            await honest.grow()
+            await honest.ask()
+            await rewritten.grow(later=7 + number)
+        for _ in range(longer):
+            await rewritten.grow(later=7)
+        for _ in range(3):
+            await rewritten.ask()
+            rewritten.clock.pass_seconds(60)
+        states = (await rewritten.states()).values()
+        assert [each.is_fork for each in states] == [True, True, True]
+        with pytest.raises(NotCosigned):
+            await rewritten.published()
+        assert (await honest.published()).size == 3
+        rewritten["a"].failure = Unreachable("it can't be reached")
+        await rewritten.ask()
+        assert (await rewritten.states())["a"].is_fork
+
+    runner.run(work())
+    critical = [each for each in caplog.records if each.levelno == logging.CRITICAL]
+    assert len(critical) == 3
+
+
+def test_witness_that_is_ahead_of_an_older_copy_refuses_it(
+    make: Make, runner: asyncio.Runner
+) -> None:
+    lost, copy = make(), make()
+
+    async def work() -> None:
+        await lost.grow()
+        await lost.ask("a")
+        await copy.ask("a")
+        state = (await copy.states())["a"]
+        assert state.is_fork
+        assert state.failure == "it last cosigned this log at size 2, and we have 1"
+
+    runner.run(work())
+
+
+def test_collector_that_lost_what_the_witness_answered_learns_the_size_from_it(
+    make: Make, runner: asyncio.Runner
+) -> None:
+    instance = make()
+
+    async def work() -> None:
+        await instance.ask("a")
+        await instance.grow()
+        await instance.service.write(lambda tx: tx.execute("DELETE FROM cosignatures"))
+        instance.restart_collector(instance.service)
+        await instance.ask("a", "b")
+        assert (await instance.published()).size == 2
+        assert instance["a"].asked == 3
+
+    runner.run(work())
+
+
+def test_changed_policy_publishes_what_was_cosigned_before(
+    make: Make, runner: asyncio.Runner
+) -> None:
+    instance = make()
+    instance["c"].failure = Unreachable("it can't be reached")
+
+    async def work() -> None:
+        instance.policy = instance.witnesses.policy(3)
+        instance.restart_collector(instance.service)
+        await instance.ask()
+        with pytest.raises(NotCosigned):
+            await instance.published()
+        instance.policy = instance.witnesses.policy(2)
+        instance.restart_collector(instance.service)
+        await instance.ask("a")
+        assert (await instance.published()).size == 1
+        assert (await instance.states())["a"].size == 1
+        assert instance["a"].asked == 1
+
+    runner.run(work())
+
+
+def test_collector_that_lost_its_lease_stores_no_cosignature(
+    make: Make, runner: asyncio.Runner
+) -> None:
+    instance = make()
+
+    async def work() -> None:
+        lease, other = (
+            Lease(instance.service, "collector", name, clock=instance.clock, milliseconds=SECOND)
+            for name in ("first", "other")
+        )
+        job = WitnessJob(instance.service, instance.cosigners[0])
+        assert await lease.acquire()
+        instance.clock.pass_seconds(2)
+        assert await other.acquire()
+        with pytest.raises(LeaseLost):
+            await job.run_once(lease)
+        assert await instance.service.fetch("SELECT * FROM cosignatures") == []
+        instance.clock.pass_seconds(2)
+        assert await other.acquire()
+        await job.run_once(other)
+        assert len(await instance.service.fetch("SELECT * FROM cosignatures")) == len(ALL_LOGS)
+
+    runner.run(work())
+
+
+class Killed(Exception):
+    """The process ended here."""
+
+
+class MortalDatabase(DatabaseDouble):
+    """Ends the process before or after the commit of a write."""
+
+    def __init__(self, database: Database, lives: int) -> None:
+        self._database, self._lives = database, lives
+        self.engine = database.engine
+
+    async def read(self, work: Work[T]) -> T:
+        return await self._database.read(work)
+
+    async def write(self, work: Work[T]) -> T:
+        async def mortal(tx: Transaction) -> T:
+            done = await work(tx)
+            self._step()
+            return done
+
+        done = await self._database.write(mortal)
+        self._step()
+        return done
+
+    async def close(self) -> None:
+        await self._database.close()
+
+    def _step(self) -> None:
+        self._lives -= 1
+        if self._lives == 0:
+            raise Killed
+
+
+@pytest.mark.both_engines
+@pytest.mark.outcome(
+    "The collector is killed while it stores a cosignature",
+    "The next one asks again. No two roots of one size are ever published.",
+)
+def test_death_at_any_step_never_publishes_two_roots_of_one_size(
+    make: Make, runner: asyncio.Runner
+) -> None:
+    instance = make()
+    published: dict[int, bytes] = {}
+    deaths = 0
+
+    async def work() -> None:
+        nonlocal deaths
+        await instance.ask()
+        for lives in range(1, 9):
+            await instance.grow()
+            instance.restart_collector(MortalDatabase(instance.service, lives))
+            try:
+                await instance.ask("a", "b")
+            except Killed:
+                deaths += 1
+            for _ in range(2):
+                size, root = (await instance.published())[1:]
+                assert size in (lives, lives + 1)
+                assert published.setdefault(size, root) == root
+                instance.restart_collector(instance.service)
+                await instance.ask()
+            assert size == lives + 1
+
+    runner.run(work())
+    assert deaths == 6  # the signed head and two cosignatures, each before and after the commit
+
+
+def test_published_checkpoint_stays_though_witnesses_and_our_own_memory_failed(
+    make: Make, runner: asyncio.Runner
+) -> None:
+    instance, other = make(), make()
+
+    async def work() -> None:
+        await instance.grow()
+        await instance.ask()
+        kept = await instance.service.fetch("SELECT * FROM cosigned_checkpoints")
+        rewritten = Instance(instance.service, other.history, instance.witnesses, instance.clock)
+        for later in (0, 7):  # a shorter tree, and another of the same size
+            await instance.service.write(lambda tx: tx.execute("DELETE FROM signed_heads"))
+            for each in instance.witnesses.all.values():
+                each.seen.clear()
+            rewritten.restart_collector(instance.service)
+            await rewritten.ask()
+            assert len({each.seen[NAME] for each in instance.witnesses.all.values()}) == 1
+            assert await instance.service.fetch("SELECT * FROM cosigned_checkpoints") == kept
+            with pytest.raises(HistoryRewritten):
+                await rewritten.published()
+            await rewritten.grow(later=7 - later)
+
+    runner.run(work())

@@ -1,0 +1,81 @@
+"""Track records to show."""
+
+import asyncio
+from typing import Any
+
+from barograph.accuracy.records import (
+    ACCURACY,
+    FEWEST,
+    Accuracy,
+    Distribution,
+    Finding,
+    KindAccuracy,
+    Measured,
+)
+from barograph.board.board import publish
+from barograph.board.feeds import Publication
+from barograph.history.records import KINDS
+from barograph.kit.database import Transaction
+from barograph.kit.timestamps import DAY
+from support.clock import START
+from support.service import Service
+
+DEFINITION = "ab" * 32
+
+
+def distribution(count: int, median: float = 0.2) -> Distribution:
+    """Values around a median; none if there are too few."""
+    if count < FEWEST:
+        return Distribution(count)
+    spread = (median - 2.5, median - 1, median, median + 1, median + 2.5)
+    return Distribution(count, spread, (median - 0.3, median + 0.3))
+
+
+def measured(
+    label: str,
+    count: int,
+    finding: Finding = "none",
+    *,
+    horizon: str = "24h",
+    metric: str = "btc_return",
+    median: float = 0.2,
+) -> Measured:
+    """A row of a table."""
+    baselines = distribution(60, 0.1), distribution(count, 0.05)
+    followed = distribution(count, median)
+    return Measured(label, horizon, metric, "%", count + 9, 2, followed, *baselines, finding)
+
+
+def kind_accuracy(
+    *rows: Measured, kind: str = "rates-desk", headline: str = "No skill shown."
+) -> KindAccuracy:
+    """The track record of a kind; without rows no version is public."""
+    number = 47 if rows else 0
+    counts = (3, 1, 2, 1, 4) if rows else (0, 0, 0, 0, 0)
+    return KindAccuracy(kind, number, min(number, 5), number and 51, *counts, headline, rows)
+
+
+def accuracy(*kinds: KindAccuracy, **changed: Any) -> Accuracy:
+    """A snapshot with an embargo of seven days; kinds that are not given have no public version."""
+    given = {each.kind: each for each in kinds}
+    empty = {kind: kind_accuracy(kind=kind, headline="Too few cases.") for kind in KINDS}
+    values: dict[str, Any] = {
+        "as_of": START,
+        "source": "test venue",
+        "after_days": 7,
+        "announced_at": START - 90 * DAY,
+        "defined_at": START - 90 * DAY,
+        "definition_digest": DEFINITION,
+        "kinds": tuple((empty | given).values()),
+    }
+    return Accuracy(**{**values, **changed})
+
+
+def publish_accuracy(service: Service, snapshot: Accuracy) -> None:
+    """Publish as the collector does."""
+
+    async def work(tx: Transaction) -> None:
+        await publish(tx, [Publication.of(ACCURACY, snapshot)])
+
+    asyncio.run(service.database.write(work))
+    service.refresh()

@@ -1,0 +1,463 @@
+"""An audit of honest and tampered services: what it says, and its exit code."""
+
+import json
+from base64 import b64encode
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from barograph_client.audit.command import main
+from support.static_logs import (
+    URL,
+    StaticLog,
+    StaticService,
+    bundles,
+    digests,
+    private_key,
+    tiles,
+    verifier,
+)
+
+EVIL = b"\xee" * 32
+WITNESSES = {"first.example/w2": 0, "second.example/w3": 0, "third.example/w4": 0}
+POLICY = "# two of three\n" + "".join(
+    f"witness {name} {verifier(private_key(int(name[-1])), name, 4)} https://{name}\n"
+    for name in WITNESSES
+)
+POLICY += f"group two-of-three 2 {' '.join(WITNESSES)}\nquorum two-of-three\n"
+
+Tamper = Callable[[StaticService], object]
+
+
+class Auditor:
+    """A user of the command, with files in a folder."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder = folder
+        self._capsys = capsys
+
+    def file(self, name: str, text: str) -> str:
+        file = self.folder / name
+        file.write_text(text, "utf-8")
+        return str(file)
+
+    def run(self, service: StaticService, *options: str) -> tuple[int, str]:
+        """The exit code, and everything that is printed."""
+        code = main([URL, *options], transport=service.transport)
+        return code, "".join(self._capsys.readouterr())
+
+    def report(self, service: StaticService, *options: str) -> dict[str, Any]:
+        code, printed = self.run(service, "--json", *options)
+        assert code == 0, printed
+        found: dict[str, Any] = json.loads(printed)
+        return found
+
+
+@pytest.fixture
+def auditor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Auditor:
+    return Auditor(tmp_path, capsys)
+
+
+@pytest.fixture
+def service() -> StaticService:
+    return StaticService()
+
+
+def test_an_honest_service_passes_and_the_audit_says_whose_key_it_trusted(
+    service: StaticService, auditor: Auditor
+) -> None:
+    code, printed = auditor.run(service)
+
+    assert code == 0
+    rates, withdrawals, events, verdict, key, limits = printed.splitlines()
+    # 3 bundles, 4 tiles, a checkpoint and a page of the list
+    assert rates.startswith("rates-desk: size 600, root ")
+    assert rates.endswith("tiles 4, requests 9")
+    assert withdrawals.startswith("rates-desk/events: size 3, root ")
+    assert "texts: 30 match, 0 removed" in events
+    assert verdict.startswith("No contradiction found (3 of ")
+    assert "You named no key" in key
+    assert f"{URL}/record" in limits
+
+
+def test_empty_logs_pass(service: StaticService, auditor: Auditor) -> None:
+    for log in service.logs:
+        log.entries, log.tiled, log.signed, log.listed = [], [], [], []
+
+    assert [each["size"] for each in auditor.report(service)["logs"]] == [0, 0, 0]
+
+
+def rewrite_entry(service: StaticService) -> None:
+    service.rates.entries[7] = EVIL
+
+
+def rewrite_entry_and_tiles(service: StaticService) -> None:
+    service.rates.entries[7] = service.rates.tiled[7] = EVIL
+
+
+def reorder(service: StaticService) -> None:
+    for shown in (service.rates.entries, service.rates.tiled):
+        shown[3], shown[4] = shown[4], shown[3]
+
+
+def drop_entry(service: StaticService) -> None:
+    del service.rates.entries[-1]
+    service.files["/history/rates-desk/tile/entries/002.p/88"] = bundles(service.rates.entries)[
+        "tile/entries/002.p/87"
+    ]
+
+
+def change_level_1(service: StaticService) -> None:
+    service.files["/history/rates-desk/tile/1/000.p/2"] = bytes(64)
+
+
+def break_signature(service: StaticService) -> None:
+    changed = service.rates.note.replace("\n600\n", "\n601\n")
+    service.files["/history/rates-desk/checkpoint"] = changed.encode()
+
+
+def sign_with_another_key(service: StaticService) -> None:
+    published = service.checkpoints()
+    service.rates.key = private_key(9)
+    service.files["/history/rates-desk/checkpoint"] = service.rates.note.encode()
+    service.replies["/api/history/checkpoint"] = [httpx2.Response(200, text=published)]
+
+
+def equivocate(service: StaticService) -> None:
+    other = service.rates.sign([*service.rates.signed[:-1], EVIL])
+    service.files["/history/rates-desk/checkpoint"] = other.encode()
+
+
+def list_another_digest(service: StaticService) -> None:
+    service.rates.listed[41] = EVIL
+
+
+def back_date(service: StaticService) -> None:
+    service.rates.times[41] -= 3600
+
+
+def change_text(service: StaticService) -> None:
+    service.texts[3] = b'{"id":4}'
+
+
+@pytest.mark.parametrize(
+    ("tamper", "said"),
+    [
+        (rewrite_entry, "rates-desk: entry 7 gives the hash "),
+        (rewrite_entry_and_tiles, "rates-desk: the first 600 entries give the root "),
+        (reorder, "rates-desk: the first 600 entries give the root "),
+        (drop_entry, "rates-desk: tile/entries/002.p/88 has 2958 bytes, which are not the 88 "),
+        (change_level_1, "rates-desk: tile/0/000 gives the hash "),
+        (break_signature, "rates-desk: the signature of barograph.example/history/rates-desk+"),
+        (sign_with_another_key, "rates-desk: a served checkpoint of 600 entries is not signed by"),
+        (equivocate, "rates-desk: two signed checkpoints of 600 entries have different roots: "),
+        (list_another_digest, f"rates-desk: entry 41 is {digests(42)[41].hex()}, but the list"),
+        (back_date, "rates-desk: sequence 42 has the time 2026-05-28T20:07:40+00:00, before "),
+        (change_text, "events: event 4 in /api/v1/events has the SHA-256 digest "),
+    ],
+)
+def test_a_tampered_service_is_a_contradiction_in_one_sentence(
+    service: StaticService, auditor: Auditor, tamper: Tamper, said: str
+) -> None:
+    tamper(service)
+    code, printed = auditor.run(service)
+
+    assert code == 1
+    assert printed.startswith(f"contradiction: {said}")
+
+
+def test_both_checkpoints_of_an_equivocation_are_printed(
+    service: StaticService, auditor: Auditor
+) -> None:
+    honest = service.rates.note
+    equivocate(service)
+    _, printed = auditor.run(service)
+
+    assert honest in printed
+    assert service.files["/history/rates-desk/checkpoint"].decode() in printed
+
+
+def grow(service: StaticService) -> None:
+    """Sign and serve fewer entries, so that a later service has more."""
+    for shown in (service.rates.entries, service.rates.tiled, service.rates.signed):
+        del shown[500:]
+
+
+@pytest.fixture
+def kept(auditor: Auditor) -> str:
+    """The file of an audit at 500 entries."""
+    younger = StaticService()
+    grow(younger)
+    file = str(auditor.folder / "kept.json")
+    assert auditor.run(younger, "--save", file)[0] == 0
+    return file
+
+
+def test_a_log_that_only_grew_agrees_with_every_form_of_a_kept_file(
+    service: StaticService, auditor: Auditor, kept: str
+) -> None:
+    younger = StaticService()
+    grow(younger)
+    text = auditor.file("kept.txt", younger.rates.note)
+    copied = auditor.file("copied.json", younger.checkpoints())
+
+    for file in (kept, text, copied):
+        rates = auditor.report(service, "--kept", file)["logs"][0]
+        assert (rates["kept_size"], rates["key_from"]) == (500, "your kept file")
+
+
+def test_saving_replaces_what_was_audited_and_keeps_the_other_logs(
+    service: StaticService, auditor: Auditor, kept: str
+) -> None:
+    auditor.report(service, "--log", "rates-desk", "--kept", kept, "--save", kept)
+    sizes = [
+        int(each["checkpoint"].split("\n")[1])
+        for each in json.loads(Path(kept).read_text("utf-8"))["checkpoints"]
+    ]
+
+    assert sizes == [600, 3, 30]
+
+
+def shrink(service: StaticService) -> None:
+    for shown in (service.rates.entries, service.rates.tiled, service.rates.signed):
+        del shown[400:]
+
+
+def fork(service: StaticService) -> None:
+    log = service.rates
+    log.entries[3] = log.tiled[3] = log.signed[3] = log.listed[3] = EVIL
+
+
+def fork_at_kept_size(service: StaticService) -> None:
+    fork(service)
+    grow(service)
+
+
+def swap_key(service: StaticService) -> None:
+    for log in service.logs:
+        log.key = private_key(9)
+
+
+def name_own_successor(service: StaticService) -> None:
+    service.rotate(private_key(9), signer=private_key(9))
+
+
+def lose_log(service: StaticService) -> None:
+    service.withdrawals = service.rates
+
+
+@pytest.mark.parametrize(
+    ("tamper", "said"),
+    [
+        (shrink, "rates-desk: the log has 400 entries, but the checkpoint that you kept has 500"),
+        (fork, "rates-desk: the first 500 entries give the root "),
+        (fork_at_kept_size, "rates-desk: two signed checkpoints of 500 entries have different"),
+        (swap_key, "rates-desk: the service signs with barograph.example/history/rates-desk+"),
+        (name_own_successor, "rates-desk: the service signs with barograph.example/history/"),
+        (lose_log, "/api/history/checkpoint lacks the log rates-desk/events"),
+    ],
+)
+def test_a_service_that_does_not_continue_what_was_kept_is_found(
+    service: StaticService, auditor: Auditor, kept: str, tamper: Tamper, said: str
+) -> None:
+    tamper(service)
+    code, printed = auditor.run(service, "--kept", kept)
+
+    assert code == (2 if tamper is lose_log else 1)
+    assert said in printed
+
+
+def test_a_key_that_the_kept_one_named_as_its_successor_is_trusted(
+    service: StaticService, auditor: Auditor, kept: str
+) -> None:
+    service.rotate(private_key(8))
+    service.rotate(private_key(9))
+
+    assert auditor.run(service, "--kept", kept)[0] == 0
+    text = auditor.file("kept.txt", StaticService().rates.note)
+    assert auditor.run(service, "--log", "rates-desk", "--kept", text)[0] == 0
+
+
+@pytest.mark.parametrize(("folder", "code"), [("history-between", 0), ("history", 1)])
+def test_a_last_checkpoint_binds_only_the_log_that_it_names(
+    service: StaticService, auditor: Auditor, folder: str, code: int
+) -> None:
+    old = StaticLog("rates-desk", [EVIL] * 5, folder="barograph.example/history-old/")
+    named = verifier(private_key(8), f"barograph.example/{folder}/rates-desk")
+    public = b64encode(old.key.public_key().public_bytes_raw()).decode()
+    last = old.sign(old.signed, f"successor {named}\n")
+    service.previous_keys = [{"public_key": public, "checkpoints": [last]}]
+    for log in service.logs:
+        log.key = private_key(8)
+
+    assert auditor.run(service)[0] == code
+
+
+def test_a_cached_checkpoint_of_the_key_that_was_just_replaced_is_no_contradiction(
+    service: StaticService, auditor: Auditor
+) -> None:
+    service.files["/history/rates-desk/checkpoint"] = service.rates.note.encode()
+    service.rotate(private_key(9))
+    code, printed = auditor.run(service)
+
+    assert (code, "run the audit again" in printed) == (2, True)
+
+
+def test_a_named_key_decides(service: StaticService, auditor: Auditor) -> None:
+    name = service.events.origin
+    named = verifier(service.events.key, name), verifier(private_key(9), name)
+
+    assert auditor.report(service, "--key", named[0])["logs"][0]["key_from"] == "you"
+    assert auditor.run(service, "--key", named[1])[0] == 1
+
+
+def test_a_kept_file_that_was_changed_is_no_contradiction(
+    service: StaticService, auditor: Auditor, kept: str
+) -> None:
+    changed = Path(kept).read_text("utf-8").replace("\\n500\\n", "\\n501\\n")
+    text = service.rates.note.replace("\n600\n", "\n599\n")
+
+    for file in (auditor.file("changed.json", changed), auditor.file("changed.txt", text)):
+        code, printed = auditor.run(service, "--kept", file)
+        assert (code, printed.startswith("not finished: ")) == (2, True)
+
+
+@pytest.mark.parametrize("cosigners", [3, 2])
+def test_cosignatures_that_meet_the_quorum_are_shown_with_their_times(
+    service: StaticService, auditor: Auditor, cosigners: int
+) -> None:
+    policy = auditor.file("policy", POLICY)
+    for log in service.logs:
+        log.witnesses = dict.fromkeys([*WITNESSES][:cosigners], 1_790_000_000)
+    code, printed = auditor.run(service, "--policy", policy)
+
+    assert code == 0
+    shown = f"cosigned by {cosigners} of 3 (first.example/w2 2026-09-21T14:13:20Z, second.example"
+    assert shown in printed
+
+
+def test_cosignatures_below_the_quorum_are_a_contradiction(
+    service: StaticService, auditor: Auditor
+) -> None:
+    service.rates.witnesses = {"first.example/w2": 1_790_000_000, "stranger.example/w5": 0}
+    code, printed = auditor.run(service, "--policy", auditor.file("policy", POLICY))
+
+    assert code == 1
+    assert "rates-desk: 1 of 3 witnesses cosigned the checkpoint of 600 entries" in printed
+
+
+def test_a_cosignature_that_does_not_match_is_a_contradiction(
+    service: StaticService, auditor: Auditor
+) -> None:
+    service.rates.witnesses = dict.fromkeys(WITNESSES, 1_790_000_000)
+    other = StaticService().rates
+    other.witnesses = dict.fromkeys(WITNESSES, 1_790_000_001)
+    other.signed[0] = EVIL
+    lines = service.rates.note.splitlines(keepends=True)
+    lines[5] = other.note.splitlines(keepends=True)[5]
+    service.files["/history/rates-desk/checkpoint"] = "".join(lines).encode()
+    code, printed = auditor.run(service, "--policy", auditor.file("policy", POLICY))
+
+    assert code == 1
+    assert "rates-desk: the signature of first.example/w2+" in printed
+
+
+def test_an_entry_dated_before_witnesses_saw_the_log_without_it_was_back_dated(
+    service: StaticService, auditor: Auditor
+) -> None:
+    policy = auditor.file("policy", POLICY)
+    younger, latest = StaticService(), service.rates.times[500]
+    grow(younger)
+    for delay, code in ((600, 0), (601, 1)):
+        for log in (*younger.logs, *service.logs):
+            log.witnesses = dict.fromkeys(WITNESSES, latest + delay)
+        file = auditor.file("kept.json", younger.checkpoints())
+        found, printed = auditor.run(service, "--kept", file, "--policy", policy)
+        assert found == code, printed
+    assert "sequence 501 has the time" in printed
+
+
+def test_a_removed_text_is_counted(service: StaticService, auditor: Auditor) -> None:
+    service.texts[29] = b'{"id":30,"removed":"a court order"}'
+    events = auditor.report(service)["logs"][2]
+
+    assert (events["texts"], events["texts_removed"]) == (29, 1)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/history/checkpoint",
+        "/history/rates-desk/checkpoint",
+        "/history/rates-desk/tile/entries/001",
+        "/history/rates-desk/tile/0/001",
+        "/api/history/rates-desk",
+        "/api/v1/events",
+    ],
+)
+@pytest.mark.parametrize(
+    "reply",
+    [
+        httpx2.Response(404),
+        httpx2.Response(500),
+        httpx2.Response(200, html="<p>Please log in.</p>"),
+    ],
+)
+def test_what_is_not_served_is_neither_tampering_nor_fine(
+    service: StaticService, auditor: Auditor, path: str, reply: httpx2.Response
+) -> None:
+    service.replies[path] = [reply]
+    code, printed = auditor.run(service)
+
+    assert code == 2
+    assert printed.startswith("not finished: ")
+
+
+def test_a_list_that_ends_early_may_be_an_old_copy(
+    service: StaticService, auditor: Auditor
+) -> None:
+    del service.rates.listed[599:]
+
+    assert auditor.run(service)[0] == 2
+
+
+def test_the_audit_waits_when_the_service_asks_for_it(
+    service: StaticService, auditor: Auditor
+) -> None:
+    for status in (429, 503):
+        later = httpx2.Response(status, headers={"Retry-After": "0"})
+        service.replies["/history/rates-desk/tile/0/001"] = [later]
+        assert auditor.run(service)[0] == 0
+
+
+def test_a_partial_tile_that_became_full_is_read_from_the_full_one(
+    service: StaticService, auditor: Auditor
+) -> None:
+    longer = digests(800)
+    full = {**tiles(longer), **bundles(longer)}
+    for kind in ("0", "entries"):
+        path = f"/history/rates-desk/tile/{kind}/002"
+        service.files[path] = full[f"tile/{kind}/002"]
+        service.replies[f"{path}.p/88"] = [httpx2.Response(404)]
+
+    assert auditor.run(service)[0] == 0
+
+
+def test_a_policy_that_can_not_be_read_stops_the_audit(
+    service: StaticService, auditor: Auditor
+) -> None:
+    code, printed = auditor.run(service, "--policy", auditor.file("policy", "quorum nobody\n"))
+
+    assert (code, "line 1 of the policy: no line before" in printed) == (2, True)
+
+
+def test_keys_of_the_policy_are_trusted_keys(service: StaticService, auditor: Auditor) -> None:
+    public = b64encode(b"\1" + service.rates.key.public_key().public_bytes_raw()).decode()
+    policy = f"log {verifier(service.rates.key, service.rates.origin)}\nquorum none\n"
+    report = auditor.report(service, "--policy", auditor.file("policy", policy))
+
+    assert public in report["logs"][0]["key"]
+    assert report["logs"][0]["key_from"] == "you"
