@@ -1,41 +1,31 @@
 """Witnesses of another implementation cosign the logs of a running server, and refuse a fork."""
 
-import asyncio
 import json
+import shutil
 import subprocess
-from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from barograph.collector.app import open_collector
-from barograph.collector.jobs import WitnessJob
-from barograph.collector.leader import collector_lease
-from barograph.history.checkpoint import parse_checkpoint, public_bytes, verifier_of
-from barograph.history.ledger import Ledger
+import support
+from barograph.history.checkpoint import parse_checkpoint, public_bytes
 from barograph.kit.clock import system_clock
-from barograph.kit.sqlite import SQLiteDatabase
-from barograph.settings import Settings
 from barograph_client.audit.notes import WITNESS_KEY, Key
-from support.history import RATES, proposal
-from support.processes import HOST, eventually, get, unused_port
-from support.published_server import published_server
-from support.stances import make_history
+from support.history import RATES
+from support.processes import HOST, answer_200, eventually, get, unused_port
+from support.witnessed_server import LOG_KEY, ORIGIN, Instance
 from support.witnesses import cosign
 
 pytestmark = [pytest.mark.e2e, pytest.mark.thorough]
 
 BIN = Path(__file__).parents[2] / ".venv-witness/bin"
-SECRET = bytes(range(32))
-ORIGIN = f"log.example/history/{RATES}"
-LOG_KEY = verifier_of(Ed25519PrivateKey.from_private_bytes(SECRET), ORIGIN).text
 LIAR = Ed25519PrivateKey.from_private_bytes(bytes(32))
+VerifyInGo = Callable[..., "subprocess.CompletedProcess[str]"]
 
 # Another implementation's reading of a whole log, from its tiles alone.
 AUDIT = """
@@ -109,63 +99,9 @@ def lying(port: int) -> Iterator[None]:
             server.shutdown()
 
 
-class Instance:
-    """A running server, and its collector as far as it deals with witnesses."""
-
-    def __init__(self, folder: Path, policy: Path, stack: ExitStack) -> None:
-        folder.mkdir()
-        values = {
-            "base_url": "http://log.example",
-            "history_key": b64encode(SECRET).decode(),
-            "witness_policy": str(policy),
-        }
-        environment = {f"BAROGRAPH_{name.upper()}": value for name, value in values.items()}
-        self.url = stack.enter_context(published_server(folder, workers=1, **environment))
-        self._settings = Settings.model_validate({"data": folder / "data", **values})
-        self.folder = f"{self.url}/history/{RATES}"
-
-    def record(self, *numbers: int) -> None:
-        async def work() -> None:
-            history = SQLiteDatabase(self._settings.history_path)
-            await make_history(history)
-            for number in numbers:
-                await Ledger(history, system_clock).append(proposal(number))
-            await history.close()
-
-        asyncio.run(work())
-
-    def collect(self) -> None:
-        """Ask every witness once."""
-
-        async def work() -> None:
-            async with open_collector(self._settings, system_clock) as collector:
-                lease = collector_lease(self._settings, collector._database, system_clock)
-                assert await lease.acquire()
-                jobs = [each for each in collector._jobs if isinstance(each, WitnessJob)]
-                assert len(jobs) == 3
-                await asyncio.gather(*(each.run_once(lease) for each in jobs))
-                await lease.release()
-
-        asyncio.run(work())
-
-    def size(self) -> int:
-        answer = get(f"{self.folder}/checkpoint")
-        assert answer is not None
-        assert answer.status_code in (200, 503), answer.text
-        return int(answer.text.split("\n")[1]) if answer.status_code == 200 else -1
-
-    def recorded(self) -> int:
-        answer = get(f"{self.url}/api/history/{RATES}")
-        assert answer is not None
-        return int(answer.json()["count"])
-
-    def checks(self) -> dict[str, dict[str, Any]]:
-        answer = get(f"{self.url}/api/status")
-        assert answer is not None
-        return {each["name"]: each for each in answer.json()["checks"]}
-
-
-def test_two_of_three_witnesses_hold_the_log_and_refuse_a_rewritten_one(tmp_path: Path) -> None:
+def test_two_of_three_witnesses_hold_the_log_and_refuse_a_rewritten_one(
+    tmp_path: Path, verify_in_go: VerifyInGo
+) -> None:
     a, b = RealWitness(tmp_path / "a"), RealWitness(tmp_path / "b")
     liar, port = Key("liar.example/w", WITNESS_KEY, public_bytes(LIAR)), unused_port()
     policy = tmp_path / "policy"
@@ -181,17 +117,25 @@ def test_two_of_three_witnesses_hold_the_log_and_refuse_a_rewritten_one(tmp_path
         with b.running():
             instance.collect()  # nobody listens as c
             eventually(lambda: instance.size() == 3, "a checkpoint with a quorum")
-            assert audited(instance, a.key, b.key) == 3
+            assert audited(instance, verify_in_go, a.key, b.key) == 3
             with lying(port):
                 instance.record(*range(3, 300))
                 instance.collect()
             eventually(lambda: instance.size() == 300, "a checkpoint in spite of the liar")
-            assert audited(instance, a.key, b.key) == 300
+            assert audited(instance, verify_in_go, a.key, b.key) == 300
             why = "the witness's signature does not match our checkpoint"
             eventually(lambda: why in instance.checks()["witness-c"]["detail"], "the lie")
-        instance.record(300)
-        instance.collect()
+        with lying(port):  # while b is dead
+            instance.record(300)
+            instance.collect()
+        gone = f"{ORIGIN}: it can't be reached"
+        eventually(lambda: gone in instance.checks()["witness-b"]["detail"], "the dead one")
+        assert f"{ORIGIN}: {why}" in instance.checks()["witness-c"]["detail"]
         assert (instance.size(), instance.recorded()) == (300, 301)
+        assert audited(instance, verify_in_go, a.key, b.key) == 300
+        with b.running():
+            instance.collect()
+        eventually(lambda: instance.size() == 301, "a quorum again")
 
         rewritten = Instance(tmp_path / "rewritten", policy, stack)
         rewritten.record(*range(1, 303))
@@ -202,7 +146,87 @@ def test_two_of_three_witnesses_hold_the_log_and_refuse_a_rewritten_one(tmp_path
         assert a.evidence() >= 1
 
 
-def audited(instance: Instance, *keys: str) -> int:
-    """The size of the log that the other implementation verified."""
+def audited(instance: Instance, verify_in_go: VerifyInGo, *keys: str) -> int:
+    """The size of the log that the two other implementations verified."""
     command = [str(BIN / "python"), "-c", AUDIT, instance.folder, LOG_KEY, *keys]
-    return int(subprocess.check_output(command, text=True))
+    size = subprocess.check_output(command, text=True)
+    assert verify_in_go(instance.folder, LOG_KEY).stdout == size
+    return int(size)
+
+
+@pytest.fixture(scope="module")
+def verify_in_go(tmp_path_factory: pytest.TempPathFactory) -> VerifyInGo:
+    """Our program with the packages of the go command, which its source includes."""
+    folder = tmp_path_factory.mktemp("go")
+    [go] = BIN.parent.glob("lib/python*/site-packages/go")
+    shutil.copytree(go / "src/cmd/vendor/golang.org/x/mod/sumdb", folder / "sumdb")
+    (folder / "verify").mkdir()
+    shutil.copy(Path(support.__file__).with_name("verify_log.go"), folder / "verify")
+    (folder / "go.mod").write_text("module golang.org/x/mod\n\ngo 1.25\n")
+    environment = {
+        "CGO_ENABLED": "0",
+        "GOCACHE": str(BIN.parent / "go-cache"),  # only the first run compiles Go's library
+        "GOENV": "off",
+        "GOFLAGS": "-mod=mod",
+        "GOPATH": str(folder / "path"),
+        "GOPROXY": "off",
+        "GOTOOLCHAIN": "local",
+    }
+    build = [str(go / "bin/go"), "build", "-o", "verify-log", "./verify"]
+    subprocess.run(build, cwd=folder, env=environment, check=True)
+
+    def verify(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
+        command = [folder / "verify-log", *arguments]
+        return subprocess.run(command, text=True, capture_output=True, check=False)
+
+    return verify
+
+
+def test_go_verifies_every_log_and_refuses_a_rewritten_one(
+    tmp_path: Path, verify_in_go: VerifyInGo
+) -> None:
+    policy = tmp_path / "policy"
+    policy.write_text("quorum none\n")
+    versions, events = f"/history/{RATES}", "/history/events"
+    with ExitStack() as stack:
+        ours, other = (Instance(tmp_path / each, policy, stack) for each in ("ours", "other"))
+        grow(ours, 0, 3)
+        kept = {path: [tmp_path / path.replace("/", "-")] for path in (versions, events)}
+        kept[versions][0].write_text(ours.checkpoint())
+        kept[events][0].write_text(ours.checkpoint("events"))
+        kept[versions].append(kept_proof(ours, tmp_path))
+        grow(ours, 3, 300)
+        sizes = {
+            path: verify_in_go(ours.url + path, key, *kept.get(path, ())).stdout
+            for path, key in ours.keys().items()
+        }
+        assert len(sizes) == 7
+        assert sizes.pop(versions) == "300\n"
+        assert sizes.pop(events) == f"{ours.size('events')}\n"
+        assert set(sizes.values()) == {"0\n"}
+
+        grow(other, 1, 303)
+        for path, files in kept.items():
+            address = other.url + path, other.keys()[path]
+            assert verify_in_go(*address).returncode == 0  # the other log is sound in itself
+            for each in files:
+                found = verify_in_go(*address, each)
+                assert (found.returncode, found.stderr) == (1, "invalid transparency proof\n")
+
+
+def grow(instance: Instance, first: int, last: int) -> None:
+    instance.record(*range(first, last))
+    instance.collect(witnesses=0)
+    eventually(lambda: instance.size() == instance.recorded(), "the versions")
+    eventually(lambda: instance.size("events") > instance.recorded(), "their events")
+
+
+def kept_proof(instance: Instance, folder: Path) -> Path:
+    """The proof of the second version, as its buyer keeps it."""
+    listed = answer_200(f"{instance.url}/api/history/{RATES}")
+    assert listed is not None
+    file = folder / f"{listed.json()['entries'][1]['history_digest']}.tlog-proof"
+    proof = answer_200(f"{instance.folder}/{file.name}")
+    assert proof is not None
+    file.write_text(proof.text)
+    return file

@@ -1,0 +1,98 @@
+"""A server whose logs are witnessed, as processes and in its data folder."""
+
+import asyncio
+from base64 import b64encode
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from barograph.collector.app import open_collector
+from barograph.collector.jobs import VersionEventJob, WitnessJob
+from barograph.collector.leader import collector_lease
+from barograph.history.checkpoint import verifier_of
+from barograph.history.ledger import Ledger
+from barograph.kit.clock import system_clock
+from barograph.kit.sqlite import SQLiteDatabase
+from barograph.settings import Settings
+from support.history import RATES, proposal
+from support.processes import get
+from support.published_server import published_server
+from support.stances import make_history
+
+SECRET = bytes(range(32))
+ORIGIN = f"log.example/history/{RATES}"
+LOG_KEY = verifier_of(Ed25519PrivateKey.from_private_bytes(SECRET), ORIGIN).text
+
+
+class Instance:
+    """A running server, and its collector as far as it deals with witnesses."""
+
+    def __init__(self, folder: Path, policy: Path, stack: ExitStack) -> None:
+        folder.mkdir()
+        values = {
+            "base_url": "http://log.example",
+            "history_key": b64encode(SECRET).decode(),
+            "witness_policy": str(policy),
+        }
+        self.environment = {f"BAROGRAPH_{name.upper()}": value for name, value in values.items()}
+        self.url = stack.enter_context(published_server(folder, workers=1, **self.environment))
+        self.environment["BAROGRAPH_DATA"] = str(folder / "data")
+        self._settings = Settings.model_validate({"data": folder / "data", **values})
+        self.folder = f"{self.url}/history/{RATES}"
+
+    def record(self, *numbers: int) -> None:
+        async def work() -> None:
+            history = SQLiteDatabase(self._settings.history_path)
+            await make_history(history)
+            for number in numbers:
+                await Ledger(history, system_clock).append(proposal(number))
+            await history.close()
+
+        asyncio.run(work())
+
+    def collect(self, witnesses: int = 3) -> None:
+        """Announce the recorded versions, then ask every witness once."""
+
+        async def work() -> None:
+            async with open_collector(self._settings, system_clock) as collector:
+                lease = collector_lease(self._settings, collector._database, system_clock)
+                assert await lease.acquire()
+                for kind, count in ((VersionEventJob, 1), (WitnessJob, witnesses)):
+                    jobs = [each for each in collector._jobs if isinstance(each, kind)]
+                    assert len(jobs) == count
+                    await asyncio.gather(*(each.run_once(lease) for each in jobs))
+                await lease.release()
+
+        asyncio.run(work())
+
+    def checkpoint(self, log: str = RATES) -> str:
+        """The published checkpoint; empty if none has a quorum."""
+        answer = get(f"{self.url}/history/{log}/checkpoint")
+        assert answer is not None
+        assert answer.status_code in (200, 503), answer.text
+        return answer.text if answer.status_code == 200 else ""
+
+    def size(self, log: str = RATES) -> int:
+        checkpoint = self.checkpoint(log)
+        return int(checkpoint.split("\n")[1]) if checkpoint else -1
+
+    def keys(self) -> dict[str, str]:
+        """The published keys, by the path of their log."""
+        answer = get(f"{self.url}/api/history/checkpoint")
+        assert answer is not None
+        logs = [*answer.json()["checkpoints"], answer.json()["event_log"]]
+        origins = [each["verifier"].partition("+")[0] for each in logs]
+        paths = [each.removeprefix("log.example") for each in origins]
+        return {path: each["verifier"] for path, each in zip(paths, logs, strict=True)}
+
+    def recorded(self) -> int:
+        answer = get(f"{self.url}/api/history/{RATES}")
+        assert answer is not None
+        return int(answer.json()["count"])
+
+    def checks(self) -> dict[str, dict[str, Any]]:
+        answer = get(f"{self.url}/api/status")
+        assert answer is not None
+        return {each["name"]: each for each in answer.json()["checks"]}
