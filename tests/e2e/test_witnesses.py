@@ -5,9 +5,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -19,7 +17,7 @@ from barograph_client.audit.notes import WITNESS_KEY, Key
 from support.history import RATES
 from support.processes import HOST, answer_200, eventually, get, unused_port
 from support.witnessed_server import LOG_KEY, ORIGIN, Instance
-from support.witnesses import cosign
+from support.witnesses import cosign, listening
 
 pytestmark = [pytest.mark.e2e, pytest.mark.thorough]
 
@@ -74,29 +72,10 @@ class RealWitness:
         return sum(each["evidence"] for each in logs)
 
 
-class Liar(BaseHTTPRequestHandler):
-    """Cosigns another root than the one that it was sent."""
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["content-length"])).decode()
-        sent = parse_checkpoint(body.split("\n\n")[1])
-        line = cosign(sent._replace(root=bytes(32)), LIAR, "liar.example/w", system_clock())
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(line.encode())
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@contextmanager
-def lying(port: int) -> Iterator[None]:
-    with HTTPServer((HOST, port), Liar) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield
-        finally:
-            server.shutdown()
+def lie(_: str, body: str) -> tuple[int, str]:
+    """Cosign another root than the one that was sent."""
+    sent = parse_checkpoint(body.split("\n\n")[1])
+    return 200, cosign(sent._replace(root=bytes(32)), LIAR, "liar.example/w", system_clock())
 
 
 def test_two_of_three_witnesses_hold_the_log_and_refuse_a_rewritten_one(
@@ -118,14 +97,14 @@ def test_two_of_three_witnesses_hold_the_log_and_refuse_a_rewritten_one(
             instance.collect()  # nobody listens as c
             eventually(lambda: instance.size() == 3, "a checkpoint with a quorum")
             assert audited(instance, verify_in_go, a.key, b.key) == 3
-            with lying(port):
+            with listening(port, lie):
                 instance.record(*range(3, 300))
                 instance.collect()
             eventually(lambda: instance.size() == 300, "a checkpoint in spite of the liar")
             assert audited(instance, verify_in_go, a.key, b.key) == 300
             why = "the witness's signature does not match our checkpoint"
             eventually(lambda: why in instance.checks()["witness-c"]["detail"], "the lie")
-        with lying(port):  # while b is dead
+        with listening(port, lie):  # while b is dead
             instance.record(300)
             instance.collect()
         gone = f"{ORIGIN}: it can't be reached"

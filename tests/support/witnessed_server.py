@@ -3,7 +3,9 @@
 import asyncio
 from base64 import b64encode
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -17,13 +19,20 @@ from barograph.kit.clock import system_clock
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.settings import Settings
 from support.history import RATES, proposal
-from support.processes import get
+from support.processes import HOST, get
 from support.published_server import published_server
 from support.stances import make_history
 
 SECRET = bytes(range(32))
 ORIGIN = f"log.example/history/{RATES}"
 LOG_KEY = verifier_of(Ed25519PrivateKey.from_private_bytes(SECRET), ORIGIN).text
+ALONE = {
+    "BAROGRAPH_EXCHANGE_REST_URL": f"http://{HOST}:1",
+    "BAROGRAPH_EXCHANGE_STREAM_URL": f"ws://{HOST}:1",
+    **{f"BAROGRAPH_{each}_URL": "" for each in ("TREASURY", "NYFED", "ETF")},
+    "BAROGRAPH_LEASE_SECONDS": "1",
+}
+"""Settings of a collector without sources; nothing answers at the exchange's address."""
 
 
 class Instance:
@@ -36,9 +45,9 @@ class Instance:
             "history_key": b64encode(SECRET).decode(),
             "witness_policy": str(policy),
         }
-        self.environment = {f"BAROGRAPH_{name.upper()}": value for name, value in values.items()}
-        self.url = stack.enter_context(published_server(folder, workers=1, **self.environment))
-        self.environment["BAROGRAPH_DATA"] = str(folder / "data")
+        environment = {f"BAROGRAPH_{name.upper()}": value for name, value in values.items()}
+        self.url = stack.enter_context(published_server(folder, workers=1, **environment))
+        self.environment = {**environment, **ALONE, "BAROGRAPH_DATA": str(folder / "data")}
         self._settings = Settings.model_validate({"data": folder / "data", **values})
         self.folder = f"{self.url}/history/{RATES}"
 
@@ -51,6 +60,13 @@ class Instance:
             await history.close()
 
         asyncio.run(work())
+
+    def record_until(self, done: Event) -> int:
+        """Record versions for a while, and return how many."""
+        numbers = count()
+        while not done.wait(0.1):
+            self.record(next(numbers))
+        return next(numbers)
 
     def collect(self, witnesses: int = 3) -> None:
         """Announce the recorded versions, then ask every witness once."""
