@@ -59,7 +59,7 @@ class Observers:
 @pytest.mark.parametrize("kills", [5, pytest.param(60, marks=pytest.mark.long)])
 def test_killed_collector_never_publishes_two_roots_of_one_size(tmp_path: Path, kills: int) -> None:
     observers, port, policy = Observers(), unused_port(), tmp_path / "policy"
-    policy.write_text(observers.witnesses.policy_text(2, f"http://{HOST}:{port}/{{}}"))
+    policy.write_text(observers.witnesses.policy_text(3, f"http://{HOST}:{port}/{{}}"))
     recorded, done, log = Event(), Event(), tmp_path / "collector.log"
     with ExitStack() as stack:
         instance = Instance(tmp_path / "ours", policy, stack)
