@@ -281,6 +281,38 @@ def test_stances_expire_and_come_back_on_request(demo: Demo) -> None:
     _barograph("stances", "verify", demo=demo)
 
 
+@pytest.mark.thorough
+@pytest.mark.outcome(
+    "A witness refuses a log (demo: `demo fault witness on --kind fork --path simulated-3`)",
+    "`/record` and `/api/status` say so. The other two still publish new checkpoints.",
+)
+def test_witness_that_refuses_is_shown_and_two_others_still_publish(demo: Demo) -> None:
+    def size() -> int:
+        answer = eventually(
+            lambda: answer_200(f"{demo.base_url}/history/rates-desk/checkpoint"), ""
+        )
+        return int(answer.text.split("\n")[1])
+
+    def state() -> str:
+        checks = _json(demo, "/api/status")["checks"]
+        (found,) = (each["status"] for each in checks if each["name"] == "witness-simulated-3")
+        return str(found)
+
+    eventually(lambda: state() == "ok", "a cosignature")
+    before, fault = size(), ("demo", "fault", "witness")
+    chosen = ("--kind", "fork", "--path", "simulated-3")
+    assert _barograph(*fault, "on", *chosen, demo=demo) == "witness: fork on simulated-3\n"
+    _barograph("demo", "fault", "stance", "on", demo=demo)  # adds a version of every kind
+    eventually(lambda: state() == "down", "the refusal")
+    eventually(lambda: size() > before, "the next checkpoint")
+    page = eventually(lambda: answer_200(f"{demo.base_url}/record"), "the page").text
+    assert "A witness refuses this log." in page
+    assert "These witnesses are simulated" in page
+    _barograph("demo", "fault", "stance", "off", demo=demo)
+    assert _barograph(*fault, "off", demo=demo) == "witness: no fault\n"
+    eventually(lambda: state() == "ok", "the end of the refusal", 240)
+
+
 def test_packaged_catalog_passes_its_own_check() -> None:
     assert _barograph("guides", "check", str(PACKAGED_GUIDES)).startswith("27 guides, ")
 

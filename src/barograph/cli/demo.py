@@ -97,14 +97,14 @@ def demo(
     type=click.Choice(
         [
             *("exchange", "bybit", "hyperliquid", "binance"),
-            *("macro", "identity", "facilitator", "history", "stance"),
+            *("macro", "identity", "facilitator", "witness", "history", "stance"),
         ]
     ),
 )
 @click.argument("state", type=click.Choice(["on", "off"]))
 @click.option("--kind", help="The fault (default: outage). `--kind list` shows all of them.")
 @click.option("--symbol", help="Only this contract, for kinds that take one, such as `delisting`.")
-@click.option("--path", help="Break only one path or file, for example with `--kind hang`.")
+@click.option("--path", help="Break only one path, file or witness.")
 @click.option("--days", type=int, help="The delay of macro data, with `--kind late`.")
 @_data_option
 def fault(part: str, state: str, kind: str | None, data: Path, **limits: str | int | None) -> None:
@@ -116,6 +116,10 @@ def fault(part: str, state: str, kind: str | None, data: Path, **limits: str | i
     The last kinds of each exchange (doubled-open-interest, inverted-side, wrong-unit,
     wrong-interval) put wrong numbers into replies that look right, for all contracts or for one
     --symbol.
+
+    `witness` breaks all three witnesses, or the one that --path names. You see it when a log has a
+    new entry, for example after `demo fault stance on`. With `--kind fork`, witnesses say that they
+    have cosigned another tree.
 
     `off` without --kind ends all faults of that part. An expired stance stays expired until you
     switch the fault off, or until new evidence gives the stance a new version.
@@ -131,6 +135,8 @@ def fault(part: str, state: str, kind: str | None, data: Path, **limits: str | i
       barograph demo fault macro on --kind late --days 5
       barograph demo fault identity on --kind hang
       barograph demo fault facilitator on --kind settle-timeout
+      barograph demo fault witness on --path simulated-3
+      barograph demo fault witness on --path simulated-3 --kind fork
       barograph demo fault history on
       barograph demo fault stance on --kind expired
     """
@@ -312,6 +318,7 @@ def servers(port: int, data: Path) -> None:
 @click.option("--facilitator-port", type=int)
 @click.option("--hyperliquid-port", type=int)
 @click.option("--binance-port", type=int)
+@click.option("--witness-port", type=int)
 @click.option("--extra-contracts", type=click.IntRange(0, 2000), default=0)
 @_data_option
 @child_option

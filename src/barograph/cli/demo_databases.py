@@ -12,6 +12,7 @@ from barograph.collector.leader import collector_lease
 from barograph.demo.files import FILE_NAME as WORLD_FILE
 from barograph.demo.files import replace_file
 from barograph.demo.replay.replay import wait_until
+from barograph.demo.servers.witness import TREES_FILE
 from barograph.history.ledger import HISTORY as RECORD
 from barograph.kit.clock import system_clock
 from barograph.kit.database import POSTGRESQL, Database, Transaction
@@ -20,9 +21,9 @@ from barograph.settings import Settings
 
 RECORDED = (
     *(f"{name}.sqlite3*" for name in ("barograph", "history", "limits")),
-    *("history.aside*", "history-key", "mailbox.jsonl"),
+    *("history.aside*", "history-key", "mailbox.jsonl", TREES_FILE),
 )
-"""The files that a fresh demo deletes. Wallets and the identity provider's key stay."""
+"""The files that a fresh demo deletes. Wallets and the keys of others stay."""
 
 ASIDE = "_aside"
 """Suffix of a table that the history's fault renamed."""

@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ from barograph.demo.servers.binance import running_binance
 from barograph.demo.servers.control import HOST
 from barograph.demo.servers.exchange import run_exchange
 from barograph.demo.servers.facilitator import load_ledger, running_facilitator
+from barograph.demo.servers.faults import WitnessFaults
 from barograph.demo.servers.hyperliquid import running_hyperliquid
 from barograph.demo.servers.identity import (
     DEMO_USERS,
@@ -49,13 +51,16 @@ from barograph.demo.servers.identity import (
 from barograph.demo.servers.macro_server import running_macro
 from barograph.demo.servers.mailbox import running_mailbox
 from barograph.demo.servers.wallets import load_or_create_wallets
+from barograph.demo.servers.witness import WitnessServer, write_policy
 from barograph.demo.world.macro import MacroWorld
 from barograph.demo.world.venues import VENUES
 from barograph.demo.world.world import World
 from barograph.entitlements.store import FEED, RESERVE, Entitlements, Holder, Tier
 from barograph.errors import BarographError
+from barograph.history.checkpoint import public_bytes
 from barograph.history.ledger import Ledger
 from barograph.history.records import KINDS, Leg, Proposal, Version
+from barograph.history.signing import load_history_key
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Database
 from barograph.kit.logs import configure_logs
@@ -83,12 +88,15 @@ def run_demo(
 ) -> None:
     """Run a demo until it is stopped; a fresh one starts over with an empty record."""
     started = system_clock()
-    given = read_demo_settings(data)  # only its database servers, log format and metrics are used
+    given = read_demo_settings(data)  # only these: database servers, witnesses, logs and metrics
     configure_logs("warning", given.log_format)
     require_free_port(HOST, port)
     names = [name for name in SERVERS if x402 or name != "facilitator"]
-    ports = {name: free_port(HOST) for name in names}
+    # Witnesses are not among the servers, because they know only the key of their own demo.
+    ports = {name: free_port(HOST) for name in (*names, "witness")}
     passed = {name: getattr(given, name) for name in ("log_format", "metrics_host", "metrics_port")}
+    if given.witness_policy is not None:
+        passed["witness_policy"] = given.witness_policy
     settings = demo_settings(data, port, workers, ports, {**demo_urls(given), **passed})
     require_kind(settings, "demo")
     make_folder(data)
@@ -104,6 +112,7 @@ def run_demo(
         upgrade_database(settings)
         upgrade_history(settings)
         store_urls(settings)
+        write_policy(data, ports["witness"])
         switch_stances(settings, expired=False)
         asyncio.run(_grant_tiers(settings))
         asyncio.run(_supervise(settings, ports, past, started))
@@ -154,6 +163,7 @@ async def run_world(
     facilitator_port: int | None = None,
     hyperliquid_port: int | None = None,
     binance_port: int | None = None,
+    witness_port: int | None = None,
     extra_contracts: int | None = None,
 ) -> None:
     """Run the simulated exchange, and each other server that has a port, until cancelled."""
@@ -174,7 +184,15 @@ async def run_world(
             await stack.enter_async_context(running_hyperliquid(world, port=hyperliquid_port))
         if binance_port is not None:
             await stack.enter_async_context(running_binance(world, port=binance_port))
+        if witness_port is not None:
+            witnesses = WitnessServer(data, partial(_log_key, data), system_clock, WitnessFaults())
+            await stack.enter_async_context(witnesses.running(HOST, witness_port))
         await run_exchange(world, HOST, port)
+
+
+def _log_key(data: Path) -> bytes:
+    """The public key of the demo's logs."""
+    return public_bytes(load_history_key(Settings(data=data), create=False))
 
 
 async def run_servers(data: Path, port: int) -> None:

@@ -15,6 +15,7 @@ from barograph.demo.servers.facilitator import RPC_PATH
 from barograph.demo.servers.identity import API_KEY
 from barograph.demo.servers.macro_files import FUND_PATH
 from barograph.demo.servers.wallets import DECIMALS, NETWORK, PAY_TO, TOKEN, demo_proof
+from barograph.demo.servers.witness import POLICY_FILE
 from barograph.demo.world.venues import BINANCE, HYPERLIQUID, VENUES
 from barograph.entitlements.purchases import feed_requirements, stance_requirements
 from barograph.kit.clock import system_clock
@@ -31,10 +32,13 @@ def demo_settings(
 ) -> Settings:
     """The live configuration with the simulated servers' `ports` and shorter limits.
 
-    `taken` holds settings from the environment: database URLs, the log format and metrics.
+    `taken` holds settings from the environment: database URLs, the log format, metrics and perhaps
+    a witness policy, which replaces the one of the simulated witnesses.
     """
     places = {name: f"{HOST}:{number}" for name, number in ports.items()}
     macro_url = f"http://{places['macro']}"
+    if "witness" in places:
+        taken = {"witness_policy": data / POLICY_FILE, **taken}
     return Settings(
         host=HOST,
         port=port,

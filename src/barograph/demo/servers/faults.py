@@ -120,6 +120,15 @@ class FacilitatorFault(StrEnum):
     CHAIN_DOWN = "chain-down"
 
 
+class WitnessFault(StrEnum):
+    """Faults of the witnesses. `FORK` refuses every tree, as if it contradicted an earlier one."""
+
+    OUTAGE = "outage"
+    FORK = "fork"
+
+
+WITNESSES: Final = ("simulated-1", "simulated-2", "simulated-3")
+
 SILENCING: Final[Mapping[str, str]] = {
     **{name: name for name in ("hang", "reset", "outage", "502", "429", "truncated")},
     **{name: name for name in ("empty-list", "stale-clock", "geo-block")},
@@ -138,6 +147,7 @@ FAULTS_BY_SERVER: Final[Mapping[str, Iterable[str]]] = {
     "macro": MacroFault,
     "identity": IdentityFault,
     "facilitator": FacilitatorFault,
+    "witness": WitnessFault,
 }
 
 
@@ -432,3 +442,16 @@ class FacilitatorFaults(Faults):
 
     names = FacilitatorFault
     last_replacing = FacilitatorFault.HTML
+
+
+class WitnessFaults(Faults):
+    """The active faults of the witnesses, each perhaps limited to one of them."""
+
+    names = WitnessFault
+    last_replacing = WitnessFault.FORK
+
+    def _target(self, _name: str, witness: str | None) -> str | None:
+        if witness not in {None, *WITNESSES}:
+            names = ", ".join(WITNESSES)
+            raise UnknownCommand(f"there is no witness {witness!r}; choose from {names}")
+        return witness

@@ -87,10 +87,19 @@ class Wallet(NamedTuple):
 
 
 def load_or_create_wallets(data: Path) -> dict[str, Wallet]:
-    """The folder's wallets by name. The secret behind their keys is created once.
+    """The folder's wallets by name.
 
     Raises:
-        ConfigurationError: the secret's file is damaged.
+        ConfigurationError: the file of the secret behind their keys is damaged.
+    """
+    return {name: _wallet(derived_secret(data, name)) for name in WALLETS}
+
+
+def derived_secret(data: Path, name: str) -> bytes:
+    """A secret of 32 bytes, derived from one that is created once per folder.
+
+    Raises:
+        ConfigurationError: the file of the folder's secret is damaged.
     """
     file = data / SECRET_FILE
     if not file.exists():
@@ -103,11 +112,11 @@ def load_or_create_wallets(data: Path) -> dict[str, Wallet]:
         raise ConfigurationError(
             f"{file} is not the wallets' secret; delete it and the demo creates a new one"
         )
-    return {name: _wallet(secret, name) for name in WALLETS}
+    return hmac.digest(secret, name.encode(), "sha256")
 
 
-def _wallet(secret: bytes, name: str) -> Wallet:
-    key = int.from_bytes(hmac.digest(secret, name.encode(), "sha256")) % (ORDER - 1) + 1
+def _wallet(secret: bytes) -> Wallet:
+    key = int.from_bytes(secret) % (ORDER - 1) + 1
     return Wallet(key, address_of(key))
 
 
