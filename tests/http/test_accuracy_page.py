@@ -5,8 +5,10 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from barograph.accuracy.records import Accuracy, Finding
-from barograph.kit.timestamps import DAY, HOUR
+from barograph.board.feeds import Publication
+from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.site.templating import date_and_time
+from barograph.stances.reveals import REVEALS, Announcement, Reveals
 from support.clock import START
 from support.pages import Checked, SiteService
 from support.service import BASE_URL
@@ -16,6 +18,7 @@ from support.track_records import (
     kind_accuracy,
     measured,
     publish_accuracy,
+    publish_snapshot,
 )
 
 PAGE = "/accuracy"
@@ -37,6 +40,16 @@ def test_without_an_announcement_nothing_is_measured_and_no_figure_is_shown(
     assert "does not publish its stances after an embargo, so nothing can be measured" in page.text
     assert page.tables == []
     assert "Recompute" not in page.text
+
+
+def test_an_announcement_without_figures_is_not_denied(site: SiteService) -> None:
+    announced = Reveals((Announcement(START - DAY, 7),))
+    publish_snapshot(site.service, Publication.of(REVEALS, announced))
+
+    assert "We have not calculated any figures yet." in site.look(PAGE).text
+    body = site.service.ask("/api/v1/accuracy").json()
+    assert body["note"].startswith("The first figures are not calculated yet")
+    assert (body["after_days"], body["announced_at"]) == (7, iso_timestamp(START - DAY))
 
 
 def test_before_the_first_stance_is_public_the_page_says_from_when(site: SiteService) -> None:

@@ -74,7 +74,9 @@ async def record_definition(tx: Transaction, clock: Clock) -> Event | None:
 async def publish_accuracy(
     settings: Settings, database: Database, history: HistoryReader, clock: Clock
 ) -> None:
-    """Record the definition if it is new, and publish the track record once per hour.
+    """Record the definition if it is new, and publish the track record.
+
+    Once per hour, and when the terms or the definition have changed.
 
     Raises:
         DatabaseUnavailable: a database cannot be read or written.
@@ -82,21 +84,26 @@ async def publish_accuracy(
     defined = await database.write(lambda tx: record_definition(tx, clock))
     if defined is None:
         return
-    now = clock()
-    newest, as_of = await latest_snapshot(database, ACCURACY), now // HOUR * HOUR
-    definition = digest(defined.body)
-    if newest is not None and (newest.as_of, newest.definition_digest) == (as_of, definition):
+    announced = announcements(await events_of_type(database, "reveal.announced"))
+    now, newest = clock(), await latest_snapshot(database, ACCURACY)
+    wanted = now // HOUR * HOUR, announced[-1].at, digest(defined.body)
+    if newest and (newest.as_of, newest.announced_at, newest.definition_digest) == wanted:
         return
-    found = await assess(settings, database, history, defined, now)
+    found = await assess(settings, database, history, announced, defined, now=now)
     await database.write(lambda tx: publish(tx, [Publication.of(ACCURACY, found)]))
 
 
 async def assess(
-    settings: Settings, database: Database, history: HistoryReader, defined: Event, now: int
+    settings: Settings,
+    database: Database,
+    history: HistoryReader,
+    announced: Sequence[Announcement],
+    defined: Event,
+    *,
+    now: int,
 ) -> Accuracy:
     """Calculate the track record of every kind as of the last full hour."""
     as_of = now // HOUR * HOUR
-    announced = announcements(await events_of_type(database, "reveal.announced"))
     cases = {kind: await _cases(history, kind, announced, defined.at, as_of) for kind in KINDS}
     starts = [each[0].version.issued_at for each, _ in cases.values() if each]
     addresses = _addresses(settings, min(starts, default=as_of) - BACK, as_of)
