@@ -7,7 +7,13 @@ from typing import NamedTuple
 
 from barograph.board.board import publish
 from barograph.board.feeds import Publication
-from barograph.errors import ConfigurationError, InvalidReply, RequestError, UpstreamError
+from barograph.errors import (
+    ConfigurationError,
+    InvalidReply,
+    RequestError,
+    Throttled,
+    UpstreamError,
+)
 from barograph.history.checkpoint import (
     ALL_LOGS,
     Checkpoint,
@@ -169,6 +175,9 @@ class Cosigner:
         try:
             checkpoint, cosigned = await self._cosign(log, target, min(last.size, size))
         except UpstreamError as error:
+            if isinstance(error, Throttled):  # the witness has one limit for all logs
+                until = self._clock() + int(error.retry_after * SECOND)
+                self._pauses = dict.fromkeys(ALL_LOGS, (LONGEST_PAUSE_MS, until))
             await self._store_failure(origin, last, error, database)
             return False
 
@@ -250,8 +259,7 @@ class Cosigner:
             for origin, key, size, at, failure, is_fork, since in await tx.fetch(_STATES)
             if origin in origins and key in names
         )
-        record = WitnessStates(self._policy.in_words(), states)
-        await publish(tx, [Publication.of(WITNESSES, record)])
+        await publish(tx, [Publication.of(WITNESSES, WitnessStates(states))])
 
 
 class CosignedCheckpoints:

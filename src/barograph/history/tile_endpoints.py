@@ -86,7 +86,8 @@ class _Answers(NamedTuple):
         """Respond from memory, or render it once for all who wait for it."""
         path = request.scope["path"]
         found = self.tiles.get(path) or await self._rendered(request, log, render)
-        if ".p/" not in path:  # there are 256 times as many partial tiles as full ones
+        # There are 256 times as many partial tiles as full ones, and as many proofs as versions.
+        if ".p/" not in path and not path.endswith(".tlog-proof"):
             self.board.hot[path, b""] = found  # until the board changes
         return DocumentResponse(found, self.board.clock())
 

@@ -18,7 +18,7 @@ from barograph.history.public_log import PublicLogs
 from barograph.history.reader import RecordDamaged
 from barograph.history.records import KINDS, DigestRow
 from barograph.history.tile_endpoints import ReadNote
-from barograph.history.witnesses import WITNESSES
+from barograph.history.witnesses import WITNESSES, WitnessState
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.timestamps import SECOND
 from barograph.site.error_pages import unavailable
@@ -38,6 +38,7 @@ from barograph.site.record_pages import (
 )
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import RenderPage, Site
+from barograph_client.audit.notes import Policy
 
 T = TypeVar("T")
 
@@ -60,8 +61,8 @@ class Recorded(NamedTuple):
     logs: PublicLogs
     continuity: Continuity
     read_note: ReadNote
-    has_witnesses: bool
-    """Whether the operator has configured any."""
+    policy: Policy | None
+    """Which witnesses cosign; None if the operator has configured none."""
 
     retention: Retention
 
@@ -143,7 +144,7 @@ class _RecordPages:
                 base_url, logs.keys.name, logs.keys.signers() or [logs.public_key]
             ),
             "scheme": base_url.partition("://")[0],
-            "has_witnesses": self._recorded.has_witnesses,
+            "policy": self._recorded.policy,
             "checkpoint_path": CHECKPOINT_PATH,
             "salt_bytes": SALT_BYTES,
             "retention": self._recorded.retention,
@@ -157,10 +158,14 @@ class _RecordPages:
             for each in published
         }
         notes = {(each.kind, each.log): await self._note(each) for each in published}
-        has_witnesses = self._recorded.has_witnesses
-        # Without a policy, the states are those of an earlier one.
-        witnessed = self._site.board.latest(WITNESSES) if has_witnesses else None
-        return record_of(published, newest, notes, witnessed, EVENTS_PATH)
+        return record_of(published, newest, notes, self._states(), EVENTS_PATH)
+
+    def _states(self) -> list[WitnessState]:
+        """What our witnesses did; the collector may not have asked those of a new policy yet."""
+        known, policy = self._site.board.latest(WITNESSES), self._recorded.policy
+        if known is None or policy is None:
+            return []
+        return [each for each in known.states if each.witness in policy.witnesses]
 
     async def _note(self, published: PublishedCheckpoint) -> str:
         """The checkpoint with its cosignatures, or ours alone if they are too few."""

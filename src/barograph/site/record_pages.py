@@ -21,7 +21,7 @@ from barograph.history.checkpoint import (
 )
 from barograph.history.documents import HISTORY_FOLDER
 from barograph.history.records import KINDS, DigestRow
-from barograph.history.witnesses import WitnessState, WitnessStates
+from barograph.history.witnesses import WitnessState
 from barograph.site.paths import RECORD_FOLDER
 
 PAGE_SIZE = 100
@@ -99,8 +99,6 @@ class Record(NamedTuple):
 
     kinds: Sequence[RecordedKind]
     all_events: RecordedList
-    quorum: str
-    """In words; empty if no witness has answered yet."""
 
     @property
     def states(self) -> list[WitnessState]:
@@ -152,11 +150,10 @@ def record_of(
     published: Sequence[PublishedCheckpoint],
     newest: Mapping[Log, DigestRow | None],
     notes: Mapping[Log, str],
-    witnessed: WitnessStates | None,
+    states: Sequence[WitnessState],
     events_path: str,
 ) -> Record:
     """Group the checkpoints and newest entries of all lists by kind."""
-    states = () if witnessed is None else witnessed.states
     lists = {
         (each.kind, each.log): RecordedList(
             each.log,
@@ -175,7 +172,7 @@ def record_of(
         for kind in KINDS
     ]
     all_events = lists[EVENT_LOG]._replace(path=events_path)
-    return Record(kinds, all_events, "" if witnessed is None else witnessed.quorum)
+    return Record(kinds, all_events)
 
 
 def verifier_data(base_url: str, name: str, public_keys: Sequence[bytes]) -> dict[str, str]:
