@@ -22,7 +22,7 @@ from barograph.errors import NotFound
 from barograph.events.records import Event, NewEvent
 from barograph.events.store import append_events, events_of_type
 from barograph.history.reader import HistoryReader
-from barograph.history.records import KINDS
+from barograph.history.records import KINDS, Version
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
 from barograph.kit.documents import FOREVER
@@ -40,7 +40,8 @@ from barograph.settings import Settings
 from barograph.stances.reveals import Announcement, announcements, revealed_at
 
 PAGE = 1_000
-"""Points per read, so that no read delays the collector's other work for long."""
+VERSIONS = 200
+"""Points and versions per read, so that no read delays the collector's other work for long."""
 
 BACK = HORIZONS["7d"] + 3 * MAX_GAP
 """How much of a series before the first version the baselines need."""
@@ -145,8 +146,10 @@ async def _cases(
     as_of: int,
 ) -> tuple[list[Case], int]:
     """The measured versions of a kind in the order of recording, and how many stay private."""
-    count = await history.count(kind, "versions")
-    versions = await history.versions_issued(kind, [(defined_at, FOREVER)], 0, count)
+    versions: list[Version] = []
+    after = 0
+    while page := await history.versions_issued(kind, [(defined_at, FOREVER)], after, VERSIONS):
+        versions, after = versions + page, page[-1].sequence
     withdrawn = {each.version_sequence: each.at for each in await history.events(kind)}
     following = {each.sequence - 1: each.issued_at for each in versions}
     public = {each.sequence: revealed_at(each.issued_at, announced) for each in versions}
