@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from barograph.errors import BarographError, RequestError
 from barograph.events.endpoints import EVENTS_PATH
-from barograph.history.checkpoint import EVENT_LOG, Log, LogName, PublishedCheckpoint
+from barograph.history.checkpoint import EVENT_LOG, Log, LogName, PublishedCheckpoint, log_path
 from barograph.history.documents import CHECKPOINT_PATH, HISTORY_FOLDER
 from barograph.history.event_log import event_digests
 from barograph.history.guards import Continuity
@@ -18,7 +18,7 @@ from barograph.history.public_log import PublicLogs
 from barograph.history.reader import RecordDamaged
 from barograph.history.records import KINDS, DigestRow
 from barograph.history.tile_endpoints import ReadNote
-from barograph.history.witnesses import WITNESSES, WitnessState
+from barograph.history.witnesses import WITNESSES
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.timestamps import SECOND
 from barograph.site.error_pages import unavailable
@@ -27,9 +27,9 @@ from barograph.site.record_pages import (
     TITLES,
     NoSuchPage,
     Record,
+    RecordedList,
     Retention,
     before_from_query,
-    list_name,
     list_page_of,
     list_path,
     page_range,
@@ -152,25 +152,27 @@ class _RecordPages:
 
     async def _record(self) -> Record:
         published = await _from_the_record(self._recorded.logs.checkpoints())
-        # By the signed sizes: entries recorded since then appear on the next page.
-        newest = {
-            (each.kind, each.log): await self._last((each.kind, each.log), each.checkpoint.size)
-            for each in published
-        }
-        notes = {(each.kind, each.log): await self._note(each) for each in published}
-        return record_of(published, newest, notes, self._states(), EVENTS_PATH)
+        return record_of([await self._list(each) for each in published])
 
-    def _states(self) -> list[WitnessState]:
-        """What our witnesses did; the collector may not have asked those of a new policy yet."""
+    async def _list(self, published: PublishedCheckpoint) -> RecordedList:
         known, policy = self._site.board.latest(WITNESSES), self._recorded.policy
-        if known is None or policy is None:
-            return []
-        return [each for each in known.states if each.witness in policy.witnesses]
+        states = () if known is None else known.states
+        # The collector may not have asked the witnesses of a new policy yet.
+        ours = [each for each in states if policy is not None and each.witness in policy.witnesses]
+        origin, size, _ = published.checkpoint
+        return RecordedList(
+            published,
+            # By the signed size: entries recorded since then appear on the next page.
+            newest=await self._last(published.of, size),
+            note=await self._note(published),
+            path=EVENTS_PATH if published.of == EVENT_LOG else list_path(published.of),
+            witnesses=[each for each in ours if each.origin == origin],
+        )
 
     async def _note(self, published: PublishedCheckpoint) -> str:
         """The checkpoint with its cosignatures, or ours alone if they are too few."""
         try:
-            return await _from_the_record(self._recorded.read_note((published.kind, published.log)))
+            return await _from_the_record(self._recorded.read_note(published.of))
         except RequestError:
             return published.note
 
@@ -192,9 +194,9 @@ class _RecordPages:
             log=log,
             count=count,
             page=list_page_of(entries, count),
-            path=list_path(kind, log),
-            other=list_path(kind, "events" if log == "versions" else "versions"),
-            api_path=HISTORY_FOLDER + list_name(kind, log),
+            path=list_path((kind, log)),
+            other=list_path((kind, "events" if log == "versions" else "versions")),
+            api_path=HISTORY_FOLDER + log_path((kind, log)),
         )
         return Page(body, since=now, until=now + PAGE_MS)
 
