@@ -4,7 +4,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from barograph.accuracy.records import Accuracy, Finding
+from barograph.accuracy.records import Accuracy, Distribution, Finding, Measured
 from barograph.board.feeds import Publication
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.site.templating import date_and_time
@@ -68,6 +68,15 @@ def test_of_too_few_cases_only_their_number_is_shown(site: SiteService) -> None:
         "Too few cases that don't overlap in time (30 are needed). After 24 h: constructive 29."
         in page.text
     )
+    assert page.tables == []
+
+
+def test_a_baseline_with_too_few_cases_hides_the_figures(site: SiteService) -> None:
+    counts = (Distribution(40), Distribution(60), Distribution(29))
+    row = Measured("constructive", "24h", "btc_return", "%", 49, 2, *counts, "too-few")
+    page = look(site, accuracy(kind_accuracy(row)))
+
+    assert "After 24 h: constructive 40 (a baseline has 29)." in page.text
     assert page.tables == []
 
 
