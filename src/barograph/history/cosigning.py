@@ -88,11 +88,6 @@ def load_policy(file: Path | None) -> Policy | None:
     return policy
 
 
-class _Round(NamedTuple):
-    published: PublishedCheckpoint
-    until: int
-
-
 class Rounds:
     """The checkpoint of each log that all witnesses are asked to cosign now.
 
@@ -104,21 +99,20 @@ class Rounds:
     def __init__(self, logs: PublicLogs, clock: Clock) -> None:
         self.logs = logs
         self._clock = clock
-        self._current: dict[Log, _Round] = {}
+        self._current: dict[Log, tuple[PublishedCheckpoint, int]] = {}
 
     async def target(self, log: Log, database: Queryable) -> PublishedCheckpoint:
         """The checkpoint to cosign."""
-        current = self._current.get(log)
-        if current is None or self._clock() >= current.until:
+        current, until = self._current.get(log, (None, 0))
+        if current is None or self._clock() >= until:
             return await self.renew(log)
-        origin, size, _ = current.published.checkpoint
-        has_quorum = await database.fetch(_HAS_QUORUM, origin, size)
-        return await self.renew(log) if has_quorum else current.published
+        has_quorum = await database.fetch(_HAS_QUORUM, *current.checkpoint[:2])
+        return await self.renew(log) if has_quorum else current
 
     async def renew(self, log: Log) -> PublishedCheckpoint:
         """Begin a round with the newest checkpoint."""
         newest = await self.logs.checkpoint(*log)
-        self._current[log] = _Round(newest, self._clock() + ROUND_MS)
+        self._current[log] = newest, self._clock() + ROUND_MS
         return newest
 
 
