@@ -174,9 +174,9 @@ class Young:
         asyncio.run(self.job.run_once(self.service.lease))
         return asyncio.run(latest_snapshot(self.service.database, ACCURACY))
 
-    def announce(self) -> None:
+    def announce(self, after_days: int = 1) -> None:
         service = self.service
-        asyncio.run(announce_reveals(service.database, service.lease, 1, service.clock()))
+        asyncio.run(announce_reveals(service.database, service.lease, after_days, service.clock()))
 
     def defined(self) -> int:
         return len(asyncio.run(events_of_type(self.service.database, "accuracy.defined")))
@@ -215,6 +215,17 @@ def test_another_definition_is_recorded_and_starts_the_counts_again(young: Young
     assert after is not None
     assert [each.kinds[2].versions for each in (before, after)] == [1, 0]
     assert (after.defined_at, young.defined()) == (START + 2 * DAY, 3)
+
+
+def test_new_terms_are_published_within_the_hour(young: Young) -> None:
+    young.announce()
+    young.run()
+    young.service.clock.pass_seconds(60)
+    young.announce(after_days=0)
+
+    found = young.run()
+    assert found is not None
+    assert (found.after_days, found.announced_at) == (0, young.service.clock())
 
 
 def test_the_definition_is_logged_with_the_announcement(young: Young) -> None:

@@ -4,9 +4,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from barograph.accuracy.records import Accuracy, Finding
-from barograph.kit.timestamps import DAY, HOUR
+from barograph.accuracy.records import Accuracy, Distribution, Finding, Measured
+from barograph.board.feeds import Publication
+from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.site.templating import date_and_time
+from barograph.stances.reveals import REVEALS, Announcement, Reveals
 from support.clock import START
 from support.pages import Checked, SiteService
 from support.service import BASE_URL
@@ -16,6 +18,7 @@ from support.track_records import (
     kind_accuracy,
     measured,
     publish_accuracy,
+    publish_snapshot,
 )
 
 PAGE = "/accuracy"
@@ -39,6 +42,16 @@ def test_without_an_announcement_nothing_is_measured_and_no_figure_is_shown(
     assert "Recompute" not in page.text
 
 
+def test_an_announcement_without_figures_is_not_denied(site: SiteService) -> None:
+    announced = Reveals((Announcement(START - DAY, 7),))
+    publish_snapshot(site.service, Publication.of(REVEALS, announced))
+
+    assert "We have not calculated any figures yet." in site.look(PAGE).text
+    body = site.service.ask("/api/v1/accuracy").json()
+    assert body["note"].startswith("The first figures are not calculated yet")
+    assert (body["after_days"], body["announced_at"]) == (7, iso_timestamp(START - DAY))
+
+
 def test_before_the_first_stance_is_public_the_page_says_from_when(site: SiteService) -> None:
     begun = {"announced_at": START - 2 * DAY, "defined_at": START - DAY}
     page = look(site, accuracy(**begun))
@@ -55,6 +68,15 @@ def test_of_too_few_cases_only_their_number_is_shown(site: SiteService) -> None:
         "Too few cases that don't overlap in time (30 are needed). After 24 h: constructive 29."
         in page.text
     )
+    assert page.tables == []
+
+
+def test_a_baseline_with_too_few_cases_hides_the_figures(site: SiteService) -> None:
+    counts = (Distribution(40), Distribution(60), Distribution(29))
+    row = Measured("constructive", "24h", "btc_return", "%", 49, 2, *counts, "too-few")
+    page = look(site, accuracy(kind_accuracy(row)))
+
+    assert "After 24 h: constructive 40 (a baseline has 29)." in page.text
     assert page.tables == []
 
 

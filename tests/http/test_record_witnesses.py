@@ -25,7 +25,7 @@ def look(history: PublicHistory, folder: Path, *states: WitnessState) -> str:
     verifiers = [SimulatedWitness(name, ord(name), lambda: START).verifier.text for name in "ab"]
     lines = [f"witness {text[0]} {text} https://{text[0]}.example" for text in verifiers]
     file.write_text("\n".join([*lines, "group both all a b", "quorum both", ""]))
-    record = WitnessStates("2 of (a, b)", states)
+    record = WitnessStates(states)
 
     async def work(tx: Transaction) -> None:
         await publish(tx, [Publication.of(WITNESSES, record)])
@@ -75,8 +75,12 @@ def test_witnesses_of_an_earlier_policy_are_not_named(
 ) -> None:
     look(history, tmp_path, WitnessState(ORIGIN, "b", 3, START, "another tree", True, START))
     history.service.refresh()
-
     assert REFUSED not in history.ask(PAGE).body.decode()
+
+    page = look(history, tmp_path, WitnessState(ORIGIN, "c", 3, START, "another tree", True, START))
+    assert REFUSED not in page
+    assert "when these have cosigned it: 2 of (a, b)." in page
+    assert "No witness has cosigned yet." in page
 
 
 def test_the_log_of_events_is_a_block_of_its_own(history: PublicHistory) -> None:

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from barograph.board.board import latest_snapshot
 from barograph.collector.jobs import WitnessJob
-from barograph.errors import LeaseLost, Unreachable, UpstreamError
+from barograph.errors import LeaseLost, Throttled, Unreachable, UpstreamError
 from barograph.history.checkpoint import (
     ALL_LOGS,
     Checkpoint,
@@ -37,7 +37,7 @@ from barograph.history.witnesses import (
     WitnessState,
     cosigners,
 )
-from barograph.kit.database import Database, Transaction, Work
+from barograph.kit.database import Database, Row, Transaction, Work
 from barograph.kit.lease import Lease
 from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
 from barograph.kit.timestamps import MINUTE, SECOND
@@ -61,14 +61,19 @@ class Instance:
     """A record, the collector's side of its witnesses, and the web side."""
 
     def __init__(
-        self, service: Database, history: Database, witnesses: Witnesses, clock: HandClock
+        self,
+        runner: asyncio.Runner,
+        databases: tuple[Database, Database],
+        witnesses: Witnesses,
+        clock: HandClock,
     ) -> None:
-        self.service, self.history = service, history
+        self.runner, self.run = runner, runner.run
+        self.service, self.history = databases
         self.witnesses, self.clock = witnesses, clock
-        self.ledger = Ledger(history, clock, salt=salts())
+        self.ledger = Ledger(self.history, clock, salt=salts())
         self.policy = witnesses.policy(2)
-        self._web = self.logs(service)
-        self.restart_collector(service)
+        self._web = self.logs(self.service)
+        self.restart_collector(self.service)
 
     def logs(self, database: Database) -> PublicLogs:
         signed, checks = SignedHeads(database, self.clock), Continuity(self.ledger, lambda: None)
@@ -81,28 +86,33 @@ class Instance:
             for each in self.policy.witnesses
         ]
 
-    async def grow(self, later: int = 0) -> None:
-        number = await self.ledger.count(*LOG)
-        await self.ledger.append(proposal(number + later))
+    def grow(self, later: int = 0) -> None:
+        number = self.run(self.ledger.count(*LOG))
+        self.run(self.ledger.append(proposal(number + later)))
 
-    async def ask(self, *names: str) -> None:
+    def ask(self, *names: str) -> None:
         for each in self.cosigners:
             if not names or each.name in names:
-                await each.ask(LOG, self._database)
+                self.run(each.ask(LOG, self._database))
 
-    async def published(self, policy: Policy | None = None) -> Checkpoint:
+    def published(self, policy: Policy | None = None) -> Checkpoint:
         """What a reader verifies with our key and the keys of the witnesses."""
         policy = policy or self.policy
-        note = await CosignedCheckpoints(self._web, self.service, policy).published_note(LOG)
+        note = self.run(CosignedCheckpoints(self._web, self.service, policy).published_note(LOG))
         checkpoint = open_checkpoint(note, verifier_of(KEY, NAME))
         assert policy.is_met(cosigners(policy, checkpoint, note.rpartition("\n\n")[2]))
         return checkpoint
 
-    async def states(self) -> dict[str, WitnessState]:
-        found = await latest_snapshot(self.service, WITNESSES)
+    def states(self) -> dict[str, WitnessState]:
+        found = self.run(latest_snapshot(self.service, WITNESSES))
         assert found is not None
-        assert found.quorum == "2 of (a, b, c)"
         return {each.witness: each for each in found.states}
+
+    def fetch(self, table: str) -> list[Row]:
+        return self.run(self.service.fetch(f"SELECT * FROM {table}"))
+
+    def delete(self, table: str) -> None:
+        self.run(self.service.write(lambda tx: tx.execute(f"DELETE FROM {table}")))
 
     def __getitem__(self, name: str) -> SimulatedWitness:
         return self.witnesses.all[name]
@@ -117,15 +127,13 @@ def make(new_store: Callable[[], Backend], runner: asyncio.Runner) -> Iterator[M
     clock = HandClock()
     witnesses, opened = Witnesses(clock, "a", "b", "c"), list[Database]()
 
-    async def prepare(made: Instance) -> None:
-        await upgrade(made.service, packaged_migrations(SERVICE, made.service.engine), clock)
-        await make_history(opened[-1])
-        await made.grow()
-
     def instance() -> Instance:
         opened.extend(new_store().open() for _ in range(2))
-        made = Instance(opened[-2], opened[-1], witnesses, clock)
-        runner.run(prepare(made))
+        made = Instance(runner, (opened[-2], opened[-1]), witnesses, clock)
+        migrations = packaged_migrations(SERVICE, made.service.engine)
+        runner.run(upgrade(made.service, migrations, clock))
+        runner.run(make_history(made.history))
+        made.grow()
         return made
 
     yield instance
@@ -134,28 +142,22 @@ def make(new_store: Callable[[], Backend], runner: asyncio.Runner) -> Iterator[M
 
 
 @pytest.mark.both_engines
-def test_checkpoint_is_published_with_its_quorum_and_late_cosigners_are_added(
-    make: Make, runner: asyncio.Runner
-) -> None:
+def test_checkpoint_is_published_with_its_quorum_and_late_cosigners_are_added(make: Make) -> None:
     instance = make()
-
-    async def work() -> None:
-        await instance.ask("a")
-        with pytest.raises(NotCosigned):
-            await instance.published()
-        await instance.ask("b")
-        checkpoint = await instance.published()
-        digests = await instance.ledger.digests(*LOG, 0, 9)
-        assert checkpoint == (NAME, 1, tree_root([each.digest for each in digests]))
-        with pytest.raises(NotCosigned):
-            await instance.published(instance.witnesses.policy(3))
-        await instance.ask("c")
-        assert await instance.published(instance.witnesses.policy(3)) == checkpoint
-        assert {each.cosigned_at for each in (await instance.states()).values()} == {START}
-        await instance.ask()
-        assert [each.asked for each in instance.witnesses.all.values()] == [1, 1, 1]
-
-    runner.run(work())
+    instance.ask("a")
+    with pytest.raises(NotCosigned):
+        instance.published()
+    instance.ask("b")
+    checkpoint = instance.published()
+    digests = instance.run(instance.ledger.digests(*LOG, 0, 9))
+    assert checkpoint == (NAME, 1, tree_root([each.digest for each in digests]))
+    with pytest.raises(NotCosigned):
+        instance.published(instance.witnesses.policy(3))
+    instance.ask("c")
+    assert instance.published(instance.witnesses.policy(3)) == checkpoint
+    assert {each.cosigned_at for each in instance.states().values()} == {START}
+    instance.ask()
+    assert [each.asked for each in instance.witnesses.all.values()] == [1, 1, 1]
 
 
 @pytest.mark.outcome(
@@ -164,50 +166,41 @@ def test_checkpoint_is_published_with_its_quorum_and_late_cosigners_are_added(
     "much older than a minute.",
 )
 def test_quorum_is_reached_though_a_witness_is_dead_and_the_log_grows_every_second(
-    make: Make, runner: asyncio.Runner
+    make: Make,
 ) -> None:
     instance = make()
     instance["c"].failure = Unreachable("it can't be reached")
     sizes = []
 
-    async def work() -> None:
-        for second in range(90):
-            await instance.grow()
-            instance.clock.pass_seconds(1)
-            # One is asked every three seconds, the other every seven: never at the same size.
-            if second % 3 == 0:
-                await instance.ask("a", "c")
-            if second % 7 == 0:
-                await instance.ask("b")
-            if second > 10:
-                sizes.append((await instance.published()).size)
-        assert sizes == sorted(sizes)
-        assert all(second - size < 15 for second, size in enumerate(sizes, 12))
-        state = (await instance.states())["c"]
-        assert (state.failure, state.is_fork) == ("it can't be reached", False)
-        assert state.failing_since == START + SECOND
-        assert instance["c"].asked < 9
-
-    runner.run(work())
+    for second in range(90):
+        instance.grow()
+        instance.clock.pass_seconds(1)
+        # One is asked every three seconds, the other every seven: never at the same size.
+        if second % 3 == 0:
+            instance.ask("a", "c")
+        if second % 7 == 0:
+            instance.ask("b")
+        if second > 10:
+            sizes.append(instance.published().size)
+    assert sizes == sorted(sizes)
+    assert all(second - size < 15 for second, size in enumerate(sizes, 12))
+    state = instance.states()["c"]
+    assert (state.failure, state.is_fork) == ("it can't be reached", False)
+    assert state.failing_since == START + SECOND
+    assert instance["c"].asked < 9
 
 
-def test_round_ends_without_a_quorum_so_a_working_witness_keeps_watching(
-    make: Make, runner: asyncio.Runner
-) -> None:
+def test_round_ends_without_a_quorum_so_a_working_witness_keeps_watching(make: Make) -> None:
     instance = make()
-
-    async def work() -> None:
-        await instance.ask("a")
-        await instance.grow()
-        await instance.ask("a")
-        assert instance["a"].seen[NAME].size == 1
-        instance.clock.now += ROUND_MS
-        await instance.ask("a")
-        assert instance["a"].seen[NAME].size == 2
-        await instance.ask("b")
-        assert (await instance.published()).size == 2
-
-    runner.run(work())
+    instance.ask("a")
+    instance.grow()
+    instance.ask("a")
+    assert instance["a"].seen[NAME].size == 1
+    instance.clock.now += ROUND_MS
+    instance.ask("a")
+    assert instance["a"].seen[NAME].size == 2
+    instance.ask("b")
+    assert instance.published().size == 2
 
 
 @pytest.mark.outcome(
@@ -215,25 +208,33 @@ def test_round_ends_without_a_quorum_so_a_working_witness_keeps_watching(
     "The last checkpoint with a quorum stays published, and tiles and stances appear as ever. "
     "Before the first one, `…/checkpoint` returns 503.",
 )
-def test_old_checkpoint_stays_while_too_few_witnesses_answer(
-    make: Make, runner: asyncio.Runner
-) -> None:
+def test_old_checkpoint_stays_while_too_few_witnesses_answer(make: Make) -> None:
     instance = make()
+    instance.ask()
+    for name in "bc":
+        instance[name].failure = Unreachable("it can't be reached")
+    instance.grow()
+    instance.ask()
+    assert instance.published().size == 1
+    instance["b"].failure = None
+    instance.clock.pass_seconds(2)
+    instance.ask()
+    assert instance.published().size == 2
+    assert instance.states()["b"].failing_since is None
 
-    async def work() -> None:
-        await instance.ask()
-        for name in "bc":
-            instance[name].failure = Unreachable("it can't be reached")
-        await instance.grow()
-        await instance.ask()
-        assert (await instance.published()).size == 1
-        instance["b"].failure = None
-        instance.clock.pass_seconds(2)
-        await instance.ask()
-        assert (await instance.published()).size == 2
-        assert (await instance.states())["b"].failing_since is None
 
-    runner.run(work())
+def test_witness_that_is_throttling_is_left_alone_for_all_logs(make: Make) -> None:
+    instance = make()
+    instance["a"].failure = Throttled("it asked us to slow down", 60)
+    first, *others = ALL_LOGS
+    cosigner = instance.cosigners[0]
+    instance.run(cosigner.ask(first, instance.service))
+    instance["a"].failure = None
+    for seconds, cosigned in ((59, 0), (1, len(others))):
+        instance.clock.pass_seconds(seconds)
+        for log in others:
+            instance.run(cosigner.ask(log, instance.service))
+        assert len(instance["a"].seen) == cosigned
 
 
 def lies(instance: Instance) -> list[Callable[[str], str]]:
@@ -250,24 +251,18 @@ def lies(instance: Instance) -> list[Callable[[str], str]]:
     ]
 
 
-def test_lying_witness_counts_for_nothing_and_its_failure_shows(
-    make: Make, runner: asyncio.Runner
-) -> None:
+def test_lying_witness_counts_for_nothing_and_its_failure_shows(make: Make) -> None:
     instance = make()
-
-    async def work() -> None:
-        await instance.ask()
-        for size, lie in enumerate(lies(instance), 2):
-            instance["b"].reply = lie
-            await instance.grow()
-            await instance.ask("a", "b")
-            assert (await instance.states())["b"].failure
-            assert (await instance.published()).size == size - 1
-            await instance.ask("c")
-            assert (await instance.published()).size == size
-            instance.clock.pass_seconds(60)
-
-    runner.run(work())
+    instance.ask()
+    for size, lie in enumerate(lies(instance), 2):
+        instance["b"].reply = lie
+        instance.grow()
+        instance.ask("a", "b")
+        assert instance.states()["b"].failure
+        assert instance.published().size == size - 1
+        instance.ask("c")
+        assert instance.published().size == size
+        instance.clock.pass_seconds(60)
 
 
 @pytest.mark.both_engines
@@ -282,7 +277,6 @@ def test_lying_witness_counts_for_nothing_and_its_failure_shows(
 )
 def test_rewritten_record_is_refused_by_the_witnesses_and_never_published(
     make: Make,
-    runner: asyncio.Runner,
     longer: int,
     refusal: UpstreamError,
     caplog: pytest.LogCaptureFixture,
@@ -291,108 +285,83 @@ def test_rewritten_record_is_refused_by_the_witnesses_and_never_published(
     for each in honest.witnesses.all.values():
         each.refusal = refusal
 
-    async def work() -> None:
-        for number in range(2):
-            await honest.grow()
-            await honest.ask()
-            await rewritten.grow(later=7 + number)
-        for _ in range(longer):
-            await rewritten.grow(later=7)
-        for _ in range(3):
-            await rewritten.ask()
-            rewritten.clock.pass_seconds(60)
-        states = (await rewritten.states()).values()
-        assert [each.is_fork for each in states] == [True, True, True]
-        with pytest.raises(NotCosigned):
-            await rewritten.published()
-        assert (await honest.published()).size == 3
-        rewritten["a"].failure = Unreachable("it can't be reached")
-        await rewritten.ask()
-        assert (await rewritten.states())["a"].is_fork
+    for number in range(2):
+        honest.grow()
+        honest.ask()
+        rewritten.grow(later=7 + number)
+    for _ in range(longer):
+        rewritten.grow(later=7)
+    for _ in range(3):
+        rewritten.ask()
+        rewritten.clock.pass_seconds(60)
+    states = rewritten.states().values()
+    assert [each.is_fork for each in states] == [True, True, True]
+    with pytest.raises(NotCosigned):
+        rewritten.published()
+    assert honest.published().size == 3
+    rewritten["a"].failure = Unreachable("it can't be reached")
+    rewritten.ask()
+    assert rewritten.states()["a"].is_fork
 
-    runner.run(work())
     critical = [each for each in caplog.records if each.levelno == logging.CRITICAL]
     assert len(critical) == 3
 
 
-def test_witness_that_is_ahead_of_an_older_copy_refuses_it(
-    make: Make, runner: asyncio.Runner
-) -> None:
+def test_witness_that_is_ahead_of_an_older_copy_refuses_it(make: Make) -> None:
     lost, copy = make(), make()
-
-    async def work() -> None:
-        await lost.grow()
-        await lost.ask("a")
-        await copy.ask("a")
-        state = (await copy.states())["a"]
-        assert state.is_fork
-        assert state.failure == "it last cosigned this log at size 2, and we have 1"
-
-    runner.run(work())
+    lost.grow()
+    lost.ask("a")
+    copy.ask("a")
+    state = copy.states()["a"]
+    assert state.is_fork
+    assert state.failure == "it last cosigned this log at size 2, and we have 1"
 
 
-def test_collector_that_lost_what_the_witness_answered_learns_the_size_from_it(
-    make: Make, runner: asyncio.Runner
-) -> None:
+def test_collector_that_lost_what_the_witness_answered_learns_the_size_from_it(make: Make) -> None:
     instance = make()
-
-    async def work() -> None:
-        await instance.ask("a")
-        await instance.grow()
-        await instance.service.write(lambda tx: tx.execute("DELETE FROM cosignatures"))
-        instance.restart_collector(instance.service)
-        await instance.ask("a", "b")
-        assert (await instance.published()).size == 2
-        assert instance["a"].asked == 3
-
-    runner.run(work())
+    instance.ask("a")
+    instance.grow()
+    instance.delete("cosignatures")
+    instance.restart_collector(instance.service)
+    instance.ask("a", "b")
+    assert instance.published().size == 2
+    assert instance["a"].asked == 3
 
 
-def test_changed_policy_publishes_what_was_cosigned_before(
-    make: Make, runner: asyncio.Runner
-) -> None:
+def test_changed_policy_publishes_what_was_cosigned_before(make: Make) -> None:
     instance = make()
     instance["c"].failure = Unreachable("it can't be reached")
 
-    async def work() -> None:
-        instance.policy = instance.witnesses.policy(3)
-        instance.restart_collector(instance.service)
-        await instance.ask()
-        with pytest.raises(NotCosigned):
-            await instance.published()
-        instance.policy = instance.witnesses.policy(2)
-        instance.restart_collector(instance.service)
-        await instance.ask("a")
-        assert (await instance.published()).size == 1
-        assert (await instance.states())["a"].size == 1
-        assert instance["a"].asked == 1
-
-    runner.run(work())
+    instance.policy = instance.witnesses.policy(3)
+    instance.restart_collector(instance.service)
+    instance.ask()
+    with pytest.raises(NotCosigned):
+        instance.published()
+    instance.policy = instance.witnesses.policy(2)
+    instance.restart_collector(instance.service)
+    instance.ask("a")
+    assert instance.published().size == 1
+    assert instance.states()["a"].size == 1
+    assert instance["a"].asked == 1
 
 
-def test_collector_that_lost_its_lease_stores_no_cosignature(
-    make: Make, runner: asyncio.Runner
-) -> None:
+def test_collector_that_lost_its_lease_stores_no_cosignature(make: Make) -> None:
     instance = make()
-
-    async def work() -> None:
-        lease, other = (
-            Lease(instance.service, "collector", name, clock=instance.clock, milliseconds=SECOND)
-            for name in ("first", "other")
-        )
-        job = WitnessJob(instance.service, instance.cosigners[0])
-        assert await lease.acquire()
-        instance.clock.pass_seconds(2)
-        assert await other.acquire()
-        with pytest.raises(LeaseLost):
-            await job.run_once(lease)
-        assert await instance.service.fetch("SELECT * FROM cosignatures") == []
-        instance.clock.pass_seconds(2)
-        assert await other.acquire()
-        await job.run_once(other)
-        assert len(await instance.service.fetch("SELECT * FROM cosignatures")) == len(ALL_LOGS)
-
-    runner.run(work())
+    lease, other = (
+        Lease(instance.service, "collector", name, clock=instance.clock, milliseconds=SECOND)
+        for name in ("first", "other")
+    )
+    job = WitnessJob(instance.service, instance.cosigners[0])
+    assert instance.run(lease.acquire())
+    instance.clock.pass_seconds(2)
+    assert instance.run(other.acquire())
+    with pytest.raises(LeaseLost):
+        instance.run(job.run_once(lease))
+    assert instance.fetch("cosignatures") == []
+    instance.clock.pass_seconds(2)
+    assert instance.run(other.acquire())
+    instance.run(job.run_once(other))
+    assert len(instance.fetch("cosignatures")) == len(ALL_LOGS)
 
 
 class Killed(Exception):
@@ -433,55 +402,47 @@ class MortalDatabase(DatabaseDouble):
     "The collector is killed while it stores a cosignature",
     "The next one asks again. No two roots of one size are ever published.",
 )
-def test_death_at_any_step_never_publishes_two_roots_of_one_size(
-    make: Make, runner: asyncio.Runner
-) -> None:
+def test_death_at_any_step_never_publishes_two_roots_of_one_size(make: Make) -> None:
     instance = make()
     published: dict[int, bytes] = {}
     deaths = 0
 
-    async def work() -> None:
-        nonlocal deaths
-        await instance.ask()
-        for lives in range(1, 9):
-            await instance.grow()
-            instance.restart_collector(MortalDatabase(instance.service, lives))
-            try:
-                await instance.ask("a", "b")
-            except Killed:
-                deaths += 1
-            for _ in range(2):
-                size, root = (await instance.published())[1:]
-                assert size in (lives, lives + 1)
-                assert published.setdefault(size, root) == root
-                instance.restart_collector(instance.service)
-                await instance.ask()
-            assert size == lives + 1
+    instance.ask()
+    for lives in range(1, 9):
+        instance.grow()
+        instance.restart_collector(MortalDatabase(instance.service, lives))
+        try:
+            instance.ask("a", "b")
+        except Killed:
+            deaths += 1
+        for _ in range(2):
+            size, root = instance.published()[1:]
+            assert size in (lives, lives + 1)
+            assert published.setdefault(size, root) == root
+            instance.restart_collector(instance.service)
+            instance.ask()
+        assert size == lives + 1
 
-    runner.run(work())
     assert deaths == 6  # the signed head and two cosignatures, each before and after the commit
 
 
-def test_published_checkpoint_stays_though_witnesses_and_our_own_memory_failed(
-    make: Make, runner: asyncio.Runner
-) -> None:
+def test_published_checkpoint_stays_though_witnesses_and_our_own_memory_failed(make: Make) -> None:
     instance, other = make(), make()
 
-    async def work() -> None:
-        await instance.grow()
-        await instance.ask()
-        kept = await instance.service.fetch("SELECT * FROM cosigned_checkpoints")
-        rewritten = Instance(instance.service, other.history, instance.witnesses, instance.clock)
-        for later in (0, 7):  # a shorter tree, and another of the same size
-            await instance.service.write(lambda tx: tx.execute("DELETE FROM signed_heads"))
-            for each in instance.witnesses.all.values():
-                each.seen.clear()
-            rewritten.restart_collector(instance.service)
-            await rewritten.ask()
-            assert len({each.seen[NAME] for each in instance.witnesses.all.values()}) == 1
-            assert await instance.service.fetch("SELECT * FROM cosigned_checkpoints") == kept
-            with pytest.raises(HistoryRewritten):
-                await rewritten.published()
-            await rewritten.grow(later=7 - later)
-
-    runner.run(work())
+    instance.grow()
+    instance.ask()
+    kept = instance.fetch("cosigned_checkpoints")
+    rewritten = Instance(
+        instance.runner, (instance.service, other.history), instance.witnesses, instance.clock
+    )
+    for later in (0, 7):  # a shorter tree, and another of the same size
+        instance.delete("signed_heads")
+        for each in instance.witnesses.all.values():
+            each.seen.clear()
+        rewritten.restart_collector(instance.service)
+        rewritten.ask()
+        assert len({each.seen[NAME] for each in instance.witnesses.all.values()}) == 1
+        assert instance.fetch("cosigned_checkpoints") == kept
+        with pytest.raises(HistoryRewritten):
+            rewritten.published()
+        rewritten.grow(later=7 - later)

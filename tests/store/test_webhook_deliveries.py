@@ -6,7 +6,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from barograph.collector.jobs import MAX_FAILING_AT_ONCE, WEBHOOK_SECONDS, WebhookJob
+from barograph.collector.jobs.deliveries import (
+    MAX_FAILING_AT_ONCE,
+    WEBHOOK_SECONDS,
+    WebhookJob,
+)
 from barograph.errors import LeaseLost, UpstreamError
 from barograph.events.query import EventFilter
 from barograph.events.records import NewEvent

@@ -15,7 +15,6 @@ from barograph.accuracy.records import (
 from barograph.board.board import publish
 from barograph.board.feeds import Publication
 from barograph.history.records import KINDS
-from barograph.kit.database import Transaction
 from barograph.kit.timestamps import DAY
 from support.clock import START
 from support.service import Service
@@ -73,9 +72,10 @@ def accuracy(*kinds: KindAccuracy, **changed: Any) -> Accuracy:
 
 def publish_accuracy(service: Service, snapshot: Accuracy) -> None:
     """Publish as the collector does."""
+    publish_snapshot(service, Publication.of(ACCURACY, snapshot))
 
-    async def work(tx: Transaction) -> None:
-        await publish(tx, [Publication.of(ACCURACY, snapshot)])
 
-    asyncio.run(service.database.write(work))
+def publish_snapshot(service: Service, snapshot: Publication) -> None:
+    """Publish to the board of a service."""
+    asyncio.run(service.database.write(lambda tx: publish(tx, [snapshot])))
     service.refresh()

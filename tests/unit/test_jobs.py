@@ -11,7 +11,8 @@ import pytest
 
 from barograph.board.board import latest_snapshot
 from barograph.collector.app import macro_sources
-from barograph.collector.jobs import ISSUE_SECONDS, MAX_READINGS, MacroJob, StanceJob
+from barograph.collector.jobs.market_data import MAX_READINGS, MacroJob
+from barograph.collector.jobs.stances import ISSUE_SECONDS, StanceJob
 from barograph.errors import InvalidReply, LeaseLost, Unreachable
 from barograph.history.ledger import Ledger
 from barograph.history.records import Stances

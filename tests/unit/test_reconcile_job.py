@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from barograph.collector.jobs import RECONCILE_SECONDS, ReconcileJob
+from barograph.collector.jobs.deliveries import RECONCILE_SECONDS, ReconcileJob
 from barograph.errors import LeaseLost
 from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.timestamps import SECOND

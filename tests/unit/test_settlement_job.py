@@ -9,7 +9,7 @@ import pytest
 
 from barograph.board.board import publish
 from barograph.board.feeds import Publication
-from barograph.collector.jobs import SETTLEMENT_SECONDS, SettlementJob
+from barograph.collector.jobs.market_data import SETTLEMENT_SECONDS, SettlementJob
 from barograph.errors import InvalidReply, LeaseLost, Unreachable
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.timestamps import HOUR, SECOND

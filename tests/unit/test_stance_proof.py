@@ -54,6 +54,13 @@ def test_every_older_checkpoint_still_holds(
     assert is_consistent(older, kept.root, proof.size, proof.root, proof.consistency)
 
 
+def test_a_stance_of_a_log_that_began_again_under_another_name_can_be_proved(
+    bodies: list[dict[str, Any]], digests: list[str]
+) -> None:
+    renamed = checkpoint(digests, origin=ORIGIN.replace("/history/", "/history-0a1b2c3d/"))
+    assert prove(bodies[3], digests, renamed).sequence == 4
+
+
 def test_a_list_that_is_longer_than_the_checkpoint_is_no_trouble(
     bodies: list[dict[str, Any]], digests: list[str]
 ) -> None:

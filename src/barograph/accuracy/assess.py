@@ -22,7 +22,7 @@ from barograph.errors import NotFound
 from barograph.events.records import Event, NewEvent
 from barograph.events.store import append_events, events_of_type
 from barograph.history.reader import HistoryReader
-from barograph.history.records import KINDS
+from barograph.history.records import KINDS, Version
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
 from barograph.kit.documents import FOREVER
@@ -40,7 +40,8 @@ from barograph.settings import Settings
 from barograph.stances.reveals import Announcement, announcements, revealed_at
 
 PAGE = 1_000
-"""Points per read, so that no read delays the collector's other work for long."""
+VERSIONS = 200
+"""Points and versions per read, so that no read delays the collector's other work for long."""
 
 BACK = HORIZONS["7d"] + 3 * MAX_GAP
 """How much of a series before the first version the baselines need."""
@@ -74,7 +75,9 @@ async def record_definition(tx: Transaction, clock: Clock) -> Event | None:
 async def publish_accuracy(
     settings: Settings, database: Database, history: HistoryReader, clock: Clock
 ) -> None:
-    """Record the definition if it is new, and publish the track record once per hour.
+    """Record the definition if it is new, and publish the track record.
+
+    Once per hour, and when the terms or the definition have changed.
 
     Raises:
         DatabaseUnavailable: a database cannot be read or written.
@@ -82,21 +85,26 @@ async def publish_accuracy(
     defined = await database.write(lambda tx: record_definition(tx, clock))
     if defined is None:
         return
-    now = clock()
-    newest, as_of = await latest_snapshot(database, ACCURACY), now // HOUR * HOUR
-    definition = digest(defined.body)
-    if newest is not None and (newest.as_of, newest.definition_digest) == (as_of, definition):
+    announced = announcements(await events_of_type(database, "reveal.announced"))
+    now, newest = clock(), await latest_snapshot(database, ACCURACY)
+    wanted = now // HOUR * HOUR, announced[-1].at, digest(defined.body)
+    if newest and (newest.as_of, newest.announced_at, newest.definition_digest) == wanted:
         return
-    found = await assess(settings, database, history, defined, now)
+    found = await assess(settings, database, history, announced, defined, now=now)
     await database.write(lambda tx: publish(tx, [Publication.of(ACCURACY, found)]))
 
 
 async def assess(
-    settings: Settings, database: Database, history: HistoryReader, defined: Event, now: int
+    settings: Settings,
+    database: Database,
+    history: HistoryReader,
+    announced: Sequence[Announcement],
+    defined: Event,
+    *,
+    now: int,
 ) -> Accuracy:
     """Calculate the track record of every kind as of the last full hour."""
     as_of = now // HOUR * HOUR
-    announced = announcements(await events_of_type(database, "reveal.announced"))
     cases = {kind: await _cases(history, kind, announced, defined.at, as_of) for kind in KINDS}
     starts = [each[0].version.issued_at for each, _ in cases.values() if each]
     addresses = _addresses(settings, min(starts, default=as_of) - BACK, as_of)
@@ -138,8 +146,10 @@ async def _cases(
     as_of: int,
 ) -> tuple[list[Case], int]:
     """The measured versions of a kind in the order of recording, and how many stay private."""
-    count = await history.count(kind, "versions")
-    versions = await history.versions_issued(kind, [(defined_at, FOREVER)], 0, count)
+    versions: list[Version] = []
+    after = 0
+    while page := await history.versions_issued(kind, [(defined_at, FOREVER)], after, VERSIONS):
+        versions, after = versions + page, page[-1].sequence
     withdrawn = {each.version_sequence: each.at for each in await history.events(kind)}
     following = {each.sequence - 1: each.issued_at for each in versions}
     public = {each.sequence: revealed_at(each.issued_at, announced) for each in versions}

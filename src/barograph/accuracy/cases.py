@@ -131,7 +131,7 @@ def headline(measured: Iterable[Measured], versions: int) -> str:
     if not versions:
         return "Nothing is measured yet: no version since the definition has become public."
     if not enough:
-        most = max(fewest(each) for each in tests)
+        most = max(each.fewest for each in tests)
         return (
             f"Too few cases to say anything: “constructive” and “cautious” have at most {most} of "
             f"the {FEWEST} needed."
@@ -150,12 +150,6 @@ def headline(measured: Iterable[Measured], versions: int) -> str:
 def is_tested(measured: Measured) -> bool:
     """Whether the label claims a direction of this metric; everything else is described."""
     return measured.metric == BTC_RETURN and measured.label in CLAIMS
-
-
-def fewest(measured: Measured) -> int:
-    """The number of cases of the smallest distribution."""
-    parts = (measured.followed, measured.unconditional, measured.persistence)
-    return min(each.count for each in parts)
 
 
 def _shown(measured: Measured) -> str:

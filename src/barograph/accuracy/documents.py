@@ -12,10 +12,12 @@ from barograph.history.documents import Hash, Kind
 from barograph.kit.documents import Document
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import Notice, WireModel
+from barograph.stances.reveals import Reveals
 
 ACCURACY_PATH = "/api/v1/accuracy"
 EVENT_TEXTS = "/api/v1/events/"
 NOT_REVEALED = "This instance does not reveal its stances, so nothing can be measured."
+NOT_CALCULATED = "The first figures are not calculated yet; try again in a minute."
 
 Count = Annotated[int, Field(ge=0)]
 
@@ -100,9 +102,14 @@ class AccuracyBody(WireModel):
     kinds: list[KindBody]
 
 
-def accuracy_document(found: Accuracy | None, source: str, base_url: str) -> Document:
-    """Render the snapshot; `source` is named before there is one."""
-    known = Accuracy(0, source, 0, None, None, "", ()) if found is None else found
+def accuracy_document(
+    found: Accuracy | None, reveals: Reveals, source: str, base_url: str
+) -> Document:
+    """Render the snapshot; before there is one, the announced terms and `source` are known."""
+    known, note = found, None
+    if known is None:
+        known = Accuracy(0, source, reveals.after_days, reveals.announced_at, None, "", ())
+        note = NOT_REVEALED if reveals.announced_at is None else NOT_CALCULATED
     digest = known.definition_digest or None
     body = AccuracyBody(
         as_of=None if found is None else iso_timestamp(known.as_of),
@@ -110,7 +117,7 @@ def accuracy_document(found: Accuracy | None, source: str, base_url: str) -> Doc
         source=known.source,
         notice=NOTICE,
         caution=CAUTION,
-        note=NOT_REVEALED if found is None else None,
+        note=note,
         after_days=known.after_days,
         announced_at=_time(known.announced_at),
         defined_at=_time(known.defined_at),

@@ -9,6 +9,7 @@ from barograph.kit.documents import Document
 from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.lists import given_parameters
 from barograph.kit.wire import operation
+from barograph.stances.reveals import NOT_ANNOUNCED, REVEALS
 
 
 class AccuracyReader:
@@ -21,9 +22,9 @@ class AccuracyReader:
 
     def document(self, board: Board) -> Document:
         """The newest figures, whatever their age: what was recorded does not expire."""
-        newest = board.latest(ACCURACY)
-        if self._rendered is None or self._rendered[0] is not newest:
-            self._rendered = newest, accuracy_document(newest, self._source, self._base_url)
+        known = board.latest(ACCURACY), board.latest(REVEALS) or NOT_ANNOUNCED
+        if self._rendered is None or self._rendered[0] != known:
+            self._rendered = known, accuracy_document(*known, self._source, self._base_url)
         return self._rendered[1]
 
 

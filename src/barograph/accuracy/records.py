@@ -36,6 +36,16 @@ class Measured(Struct, frozen=True):
     persistence: Distribution
     finding: Finding
 
+    @property
+    def parts(self) -> tuple[Distribution, Distribution, Distribution]:
+        """What followed and both baselines; with the finding `too-few`, only their counts."""
+        return self.followed, self.unconditional, self.persistence
+
+    @property
+    def fewest(self) -> int:
+        """The number of cases of the smallest distribution."""
+        return min(each.count for each in self.parts)
+
 
 class KindAccuracy(Struct, frozen=True):
     """The track record of one kind of stance."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from starlette.datastructures import QueryParams
 
-from barograph.accuracy.cases import fewest, is_tested
+from barograph.accuracy.cases import is_tested
 from barograph.accuracy.records import FEWEST, Accuracy, Measured
 from barograph.badges.svg import BAD, GOOD, LONG, MEASURED, SHORT, UNKNOWN, WARN, Style
 from barograph.kit.documents import FOREVER
@@ -134,7 +134,7 @@ def _finding(tested: Sequence[Measured]) -> str:
         span = re.sub(r"(?<=\d)(?=\D)", " ", first.horizon)
         more = f" +{len(found) - 1}" if len(found) > 1 else ""
         return f"{first.finding} after {first.label} ({span}){more}"
-    cases = max((fewest(each) for each in tested), default=0)
+    cases = max((each.fewest for each in tested), default=0)
     return "no skill shown" if cases >= FEWEST else f"too few cases ({cases} of {FEWEST})"
 
 

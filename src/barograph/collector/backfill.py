@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 from barograph.board.board import latest_snapshot, publish
 from barograph.board.feeds import Feed, Publication
-from barograph.collector.jobs import Job, Sleep, logged
+from barograph.collector.jobs.job import Job, Sleep, logged
 from barograph.errors import LeaseLost, Throttled, UnknownToUpstream, UpstreamError
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from secrets import token_hex
 
-from barograph.collector.jobs import Job, Sleep
+from barograph.collector.jobs.job import Job, Sleep
 from barograph.collector.judge import Conclusion, Judge, write_conclusions
 from barograph.collector.venue_reading import VenueReading
 from barograph.errors import LeaseLost

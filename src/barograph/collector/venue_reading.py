@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import chain
 
-from barograph.collector.jobs import Sleep
+from barograph.collector.jobs.job import Sleep
 from barograph.collector.judge import Conclusion, Judge
 from barograph.collector.listening import Listening
 from barograph.errors import InvalidReply, UnknownToUpstream, UpstreamError

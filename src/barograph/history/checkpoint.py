@@ -65,6 +65,11 @@ class PublishedCheckpoint(NamedTuple):
 
     verifier: Key
 
+    @property
+    def of(self) -> Log:
+        """The log."""
+        return self.kind, self.log
+
 
 class RetiredKey(Struct, frozen=True):
     """A key that no longer signs."""

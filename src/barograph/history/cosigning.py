@@ -7,7 +7,13 @@ from typing import NamedTuple
 
 from barograph.board.board import publish
 from barograph.board.feeds import Publication
-from barograph.errors import ConfigurationError, InvalidReply, RequestError, UpstreamError
+from barograph.errors import (
+    ConfigurationError,
+    InvalidReply,
+    RequestError,
+    Throttled,
+    UpstreamError,
+)
 from barograph.history.checkpoint import (
     ALL_LOGS,
     Checkpoint,
@@ -82,11 +88,6 @@ def load_policy(file: Path | None) -> Policy | None:
     return policy
 
 
-class _Round(NamedTuple):
-    published: PublishedCheckpoint
-    until: int
-
-
 class Rounds:
     """The checkpoint of each log that all witnesses are asked to cosign now.
 
@@ -98,21 +99,20 @@ class Rounds:
     def __init__(self, logs: PublicLogs, clock: Clock) -> None:
         self.logs = logs
         self._clock = clock
-        self._current: dict[Log, _Round] = {}
+        self._current: dict[Log, tuple[PublishedCheckpoint, int]] = {}
 
     async def target(self, log: Log, database: Queryable) -> PublishedCheckpoint:
         """The checkpoint to cosign."""
-        current = self._current.get(log)
-        if current is None or self._clock() >= current.until:
+        current, until = self._current.get(log, (None, 0))
+        if current is None or self._clock() >= until:
             return await self.renew(log)
-        origin, size, _ = current.published.checkpoint
-        has_quorum = await database.fetch(_HAS_QUORUM, origin, size)
-        return await self.renew(log) if has_quorum else current.published
+        has_quorum = await database.fetch(_HAS_QUORUM, *current.checkpoint[:2])
+        return await self.renew(log) if has_quorum else current
 
     async def renew(self, log: Log) -> PublishedCheckpoint:
         """Begin a round with the newest checkpoint."""
         newest = await self.logs.checkpoint(*log)
-        self._current[log] = _Round(newest, self._clock() + ROUND_MS)
+        self._current[log] = newest, self._clock() + ROUND_MS
         return newest
 
 
@@ -169,6 +169,9 @@ class Cosigner:
         try:
             checkpoint, cosigned = await self._cosign(log, target, min(last.size, size))
         except UpstreamError as error:
+            if isinstance(error, Throttled):  # the witness has one limit for all logs
+                until = self._clock() + int(error.retry_after * SECOND)
+                self._pauses = dict.fromkeys(ALL_LOGS, (LONGEST_PAUSE_MS, until))
             await self._store_failure(origin, last, error, database)
             return False
 
@@ -250,8 +253,7 @@ class Cosigner:
             for origin, key, size, at, failure, is_fork, since in await tx.fetch(_STATES)
             if origin in origins and key in names
         )
-        record = WitnessStates(self._policy.in_words(), states)
-        await publish(tx, [Publication.of(WITNESSES, record)])
+        await publish(tx, [Publication.of(WITNESSES, WitnessStates(states))])
 
 
 class CosignedCheckpoints:

@@ -18,6 +18,7 @@ from barograph.history.merkle import (
     tree_root,
 )
 from barograph.kit.json import canonical, digest
+from barograph_client.audit.notes import split_origin
 from barograph_client.audit.stance import stance_digest
 
 
@@ -89,7 +90,7 @@ def prove(
 
 
 def _check_log(body: Mapping[str, Any], checkpoint: Checkpoint, older: Checkpoint | None) -> None:
-    if not checkpoint.origin.endswith(f"/history/{body.get('kind')}"):
+    if split_origin(checkpoint.origin)[1] != body.get("kind"):
         raise ProofFailed(f"the checkpoint is of {checkpoint.origin}, not of the stance's kind")
     if older is not None and older.origin != checkpoint.origin:
         raise ProofFailed(f"the older checkpoint is of {older.origin}")

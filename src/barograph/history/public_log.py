@@ -208,9 +208,7 @@ class PublicLogs:
         self._continuity = continuity
         self._base_url = base_url
         self._published: dict[Log, PublishedCheckpoint] = {}
-        self._logs: dict[Log, PublicLog] = {}
-        for each in ALL_LOGS:
-            self._logs[each] = open_log(history, signed.database, each)
+        self._logs = {each: open_log(history, signed.database, each) for each in ALL_LOGS}
 
     def log(self, kind: str, log: LogName) -> PublicLog:
         """One log."""
@@ -232,10 +230,7 @@ class PublicLogs:
 
     async def checkpoint(self, kind: str, log: LogName) -> PublishedCheckpoint:
         """The newest checkpoint of a log."""
-        while True:
-            newest = await self._newest(kind, log)
-            if newest.keys == self.keys:  # otherwise another coroutine has loaded a new key
-                return self._checkpoint(kind, log, newest.head)
+        return (await self._checkpoints([(kind, log)]))[0]
 
     def sign(self, checkpoint: Checkpoint) -> str:
         """Sign a checkpoint again that was signed before."""
@@ -244,12 +239,12 @@ class PublicLogs:
     async def checkpoints(self) -> list[PublishedCheckpoint]:
         """The newest checkpoint of every log."""
         try:
-            newest = await self._newest_of_all()
+            found = await self._checkpoints(ALL_LOGS)
         except DatabaseUnavailable as error:
             self._signed.signing_failed(error)
             raise
         self._signed.signing_worked()
-        return [self._checkpoint(*log, head) for log, head in newest.items()]
+        return found
 
     @property
     def is_probed(self) -> bool:
@@ -277,13 +272,14 @@ class PublicLogs:
         """The newest head of a log, stored as signed before it is published."""
         return (await self._newest(kind, log)).head
 
-    async def _newest_of_all(self) -> dict[Log, TreeHead]:
-        """The newest head of every log, all of them to be signed by our key."""
+    async def _checkpoints(self, logs: Sequence[Log]) -> list[PublishedCheckpoint]:
+        """The newest checkpoints of logs, all signed by our key."""
         while True:
-            newest = {log: await self._newest(*log) for log in self._logs}
+            newest = [await self._newest(*log) for log in logs]
             # The key may have changed in between, or another coroutine may have loaded a new one.
-            if all(each.keys == self.keys for each in newest.values()):
-                return {log: each.head for log, each in newest.items()}
+            if all(each.keys == self.keys for each in newest):
+                pairs = zip(logs, newest, strict=True)
+                return [self._checkpoint(*log, each.head) for log, each in pairs]
 
     async def _newest(self, kind: str, log: LogName) -> SignedHead:
         tree = self._logs[kind, log]

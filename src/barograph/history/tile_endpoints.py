@@ -23,6 +23,7 @@ from barograph.kit.documents import FOREVER, Document
 from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.timestamps import SECOND
 from barograph.limits.render_queue import RenderQueue
+from barograph_client.audit.stance import HEADER
 
 CHECKPOINT_MS = 5 * SECOND
 MAX_TILES = 512
@@ -30,7 +31,6 @@ MAX_TILES = 512
 
 TEXT = b"text/plain; charset=utf-8"
 IMMUTABLE = b"public, max-age=31536000, immutable"
-PROOF_FORMAT = "c2sp.org/tlog-proof@v1"
 
 Render = Callable[[], Coroutine[Any, Any, Document]]
 ReadNote = Callable[[Log], Awaitable[str]]
@@ -86,7 +86,8 @@ class _Answers(NamedTuple):
         """Respond from memory, or render it once for all who wait for it."""
         path = request.scope["path"]
         found = self.tiles.get(path) or await self._rendered(request, log, render)
-        if ".p/" not in path:  # there are 256 times as many partial tiles as full ones
+        # There are 256 times as many partial tiles as full ones, and as many proofs as versions.
+        if ".p/" not in path and not path.endswith(".tlog-proof"):
             self.board.hot[path, b""] = found  # until the board changes
         return DocumentResponse(found, self.board.clock())
 
@@ -143,6 +144,6 @@ async def _proof(log: PublicLog, index: int, size: int, note: str) -> str:
     previous = (await log.digest(index - 1)) if index else GENESIS
     extra = json.dumps({"sequence": index + 1, "previous_digest": previous})
     hashes = await log.inclusion_proof(index, size)
-    lines = [PROOF_FORMAT, f"extra {b64encode(extra.encode()).decode()}", f"index {index}"]
+    lines = [HEADER, f"extra {b64encode(extra.encode()).decode()}", f"index {index}"]
     lines += [b64encode(each).decode() for each in hashes]
     return "\n".join(lines) + f"\n\n{note}"

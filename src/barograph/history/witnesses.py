@@ -68,9 +68,6 @@ class WitnessState(Struct, frozen=True):
 class WitnessStates(Struct, frozen=True):
     """The witnesses of all logs, as the collector last saw them."""
 
-    quorum: str
-    """In words."""
-
     states: tuple[WitnessState, ...]
 
 

@@ -20,6 +20,7 @@ from barograph.site.record_pages import TITLES
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import Site
 from barograph.stances.reveal_endpoints import REVEALED_FOLDER
+from barograph.stances.reveals import NOT_ANNOUNCED, REVEALS
 
 
 def accuracy_routes(site: Site) -> PageRouter:
@@ -32,6 +33,7 @@ def accuracy_routes(site: Site) -> PageRouter:
             "accuracy.html",
             here=RECORD_PATH,
             accuracy=accuracy,
+            is_announced=site.board.latest(REVEALS) not in (None, NOT_ANNOUNCED),
             public_from=None if accuracy is None else public_from(accuracy),
             titles=TITLES,
             fewest=FEWEST,

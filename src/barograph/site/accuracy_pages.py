@@ -1,6 +1,6 @@
 """The content of `/accuracy` (pure): one table per metric, with drawings of the distributions."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from math import floor, log10
 from operator import attrgetter
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from markupsafe import Markup
 
 from barograph.accuracy.cases import is_tested
-from barograph.accuracy.records import FEWEST, Accuracy, Distribution, Measured
+from barograph.accuracy.records import Accuracy, Measured
 from barograph.kit.text import NBSP
 from barograph.kit.timestamps import DAY
 from barograph.site.charts.svg import number
@@ -61,7 +61,7 @@ def metric_tables(measured: Sequence[Measured]) -> list[MetricTable]:
     tables = []
     for (metric, unit), found in groupby(measured, attrgetter("metric", "unit")):
         all_rows = list(found)
-        rows = [each for each in all_rows if each.followed.count >= FEWEST]
+        rows = [each for each in all_rows if each.finding != "too-few"]
         few = _counts([each for each in all_rows if each not in rows])
         tables.append(MetricTable(METRICS[metric], unit, rows, few, _decimals(rows)))
     return tables
@@ -70,9 +70,13 @@ def metric_tables(measured: Sequence[Measured]) -> list[MetricTable]:
 def _counts(rows: Sequence[Measured]) -> str:
     counts = []
     for horizon, found in groupby(rows, attrgetter("horizon")):
-        of_labels = ", ".join(f"{each.label} {each.followed.count}" for each in found)
-        counts.append(f"{_HORIZONS[horizon]}: {of_labels}")
+        counts.append(f"{_HORIZONS[horizon]}: {', '.join(map(_count, found))}")
     return "; ".join(counts)
+
+
+def _count(row: Measured) -> str:
+    cases, fewest = row.followed.count, row.fewest
+    return f"{row.label} {cases}" + (f" (a baseline has {fewest})" if fewest < cases else "")
 
 
 def case(row: Measured) -> str:
@@ -82,22 +86,20 @@ def case(row: Measured) -> str:
 
 def finding_text(row: Measured) -> str:
     """The finding in words. Labels that claim no direction of the metric have none."""
-    return _FINDINGS.get(row.finding, "Too few cases") if is_tested(row) else "Not tested"
+    return _FINDINGS[row.finding] if is_tested(row) else "Not tested"
 
 
 def drawing(row: Measured) -> Markup:
     """The ranges from 10 to 90 % and the medians on one scale; what followed is on top."""
-    shown = [each.quantiles for each in _distributions(row)]
-    known = [each for each in shown if each is not None]
-    low, high = min(each[0] for each in known), max(each[-1] for each in known)
+    shown = [each.quantiles for each in row.parts if each.quantiles is not None]
+    low, high = min(each[0] for each in shown), max(each[-1] for each in shown)
     scale = _WIDTH / (high - low or 1)
     bars = Markup()
     for at, quantiles in enumerate(shown):
-        if quantiles is not None:
-            first, _, median, _, last = ((each - low) * scale for each in quantiles)
-            name, width = "middle" if at else "measured", number(last - first)
-            bars += _SPAN.format(name, number(first), 8 * at + 2, width)
-            bars += _MEDIAN.format(number(min(median, _WIDTH - 1)), 8 * at + 1)
+        first, _, median, _, last = ((each - low) * scale for each in quantiles)
+        name, width = "middle" if at else "measured", number(last - first)
+        bars += _SPAN.format(name, number(first), 8 * at + 2, width)
+        bars += _MEDIAN.format(number(min(median, _WIDTH - 1)), 8 * at + 1)
     return Markup(
         '<svg class="lane" viewBox="0 0 {} 24" preserveAspectRatio="none" aria-hidden="true">'
         "{}</svg>"
@@ -112,16 +114,8 @@ def public_from(accuracy: Accuracy) -> int | None:
     return begun + accuracy.after_days * DAY
 
 
-def _distributions(row: Measured) -> tuple[Distribution, ...]:
-    return row.followed, row.unconditional, row.persistence
-
-
 def _decimals(rows: Sequence[Measured]) -> int:
     """Three significant digits of the largest number."""
-    largest = max((abs(each) for row in rows for each in _numbers(row)), default=0.0)
+    numbers = (abs(each) for row in rows for part in row.parts for each in part.quantiles or ())
+    largest = max(numbers, default=0.0)
     return max(0, 2 - floor(log10(largest))) if largest else 2
-
-
-def _numbers(row: Measured) -> Iterator[float]:
-    for each in _distributions(row):
-        yield from each.quantiles or ()

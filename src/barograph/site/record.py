@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from barograph.errors import BarographError, RequestError
 from barograph.events.endpoints import EVENTS_PATH
-from barograph.history.checkpoint import EVENT_LOG, Log, LogName, PublishedCheckpoint
+from barograph.history.checkpoint import EVENT_LOG, Log, LogName, PublishedCheckpoint, log_path
 from barograph.history.documents import CHECKPOINT_PATH, HISTORY_FOLDER
 from barograph.history.event_log import event_digests
 from barograph.history.guards import Continuity
@@ -27,9 +27,9 @@ from barograph.site.record_pages import (
     TITLES,
     NoSuchPage,
     Record,
+    RecordedList,
     Retention,
     before_from_query,
-    list_name,
     list_page_of,
     list_path,
     page_range,
@@ -38,6 +38,7 @@ from barograph.site.record_pages import (
 )
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import RenderPage, Site
+from barograph_client.audit.notes import Policy
 
 T = TypeVar("T")
 
@@ -60,8 +61,8 @@ class Recorded(NamedTuple):
     logs: PublicLogs
     continuity: Continuity
     read_note: ReadNote
-    has_witnesses: bool
-    """Whether the operator has configured any."""
+    policy: Policy | None
+    """Which witnesses cosign; None if the operator has configured none."""
 
     retention: Retention
 
@@ -143,7 +144,7 @@ class _RecordPages:
                 base_url, logs.keys.name, logs.keys.signers() or [logs.public_key]
             ),
             "scheme": base_url.partition("://")[0],
-            "has_witnesses": self._recorded.has_witnesses,
+            "policy": self._recorded.policy,
             "checkpoint_path": CHECKPOINT_PATH,
             "salt_bytes": SALT_BYTES,
             "retention": self._recorded.retention,
@@ -151,21 +152,27 @@ class _RecordPages:
 
     async def _record(self) -> Record:
         published = await _from_the_record(self._recorded.logs.checkpoints())
-        # By the signed sizes: entries recorded since then appear on the next page.
-        newest = {
-            (each.kind, each.log): await self._last((each.kind, each.log), each.checkpoint.size)
-            for each in published
-        }
-        notes = {(each.kind, each.log): await self._note(each) for each in published}
-        has_witnesses = self._recorded.has_witnesses
-        # Without a policy, the states are those of an earlier one.
-        witnessed = self._site.board.latest(WITNESSES) if has_witnesses else None
-        return record_of(published, newest, notes, witnessed, EVENTS_PATH)
+        return record_of([await self._list(each) for each in published])
+
+    async def _list(self, published: PublishedCheckpoint) -> RecordedList:
+        known, policy = self._site.board.latest(WITNESSES), self._recorded.policy
+        states = () if known is None else known.states
+        # The collector may not have asked the witnesses of a new policy yet.
+        ours = [each for each in states if policy is not None and each.witness in policy.witnesses]
+        origin, size, _ = published.checkpoint
+        return RecordedList(
+            published,
+            # By the signed size: entries recorded since then appear on the next page.
+            newest=await self._last(published.of, size),
+            note=await self._note(published),
+            path=EVENTS_PATH if published.of == EVENT_LOG else list_path(published.of),
+            witnesses=[each for each in ours if each.origin == origin],
+        )
 
     async def _note(self, published: PublishedCheckpoint) -> str:
         """The checkpoint with its cosignatures, or ours alone if they are too few."""
         try:
-            return await _from_the_record(self._recorded.read_note((published.kind, published.log)))
+            return await _from_the_record(self._recorded.read_note(published.of))
         except RequestError:
             return published.note
 
@@ -187,9 +194,9 @@ class _RecordPages:
             log=log,
             count=count,
             page=list_page_of(entries, count),
-            path=list_path(kind, log),
-            other=list_path(kind, "events" if log == "versions" else "versions"),
-            api_path=HISTORY_FOLDER + list_name(kind, log),
+            path=list_path((kind, log)),
+            other=list_path((kind, "events" if log == "versions" else "versions")),
+            api_path=HISTORY_FOLDER + log_path((kind, log)),
         )
         return Page(body, since=now, until=now + PAGE_MS)
 

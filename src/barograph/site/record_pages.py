@@ -6,7 +6,8 @@ is the log of everything that changed.
 
 import re
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 from typing import NamedTuple
 
 from starlette.datastructures import QueryParams
@@ -18,10 +19,11 @@ from barograph.history.checkpoint import (
     LogName,
     PublishedCheckpoint,
     log_origin,
+    log_path,
 )
 from barograph.history.documents import HISTORY_FOLDER
 from barograph.history.records import KINDS, DigestRow
-from barograph.history.witnesses import WitnessState, WitnessStates
+from barograph.history.witnesses import WitnessState
 from barograph.site.paths import RECORD_FOLDER
 
 PAGE_SIZE = 100
@@ -60,7 +62,6 @@ class NoSuchPage(ValueError):
 class RecordedList(NamedTuple):
     """A list as of its newest checkpoint."""
 
-    name: LogName
     published: PublishedCheckpoint
     newest: DigestRow | None
     """None while the list is empty."""
@@ -71,7 +72,12 @@ class RecordedList(NamedTuple):
     path: str
     """Of its entries: a page, or the API's list of events."""
 
-    witnesses: tuple[WitnessState, ...]
+    witnesses: Sequence[WitnessState]
+
+    @property
+    def name(self) -> LogName:
+        """Whether it has versions or events."""
+        return self.published.log
 
     @property
     def size(self) -> int:
@@ -99,8 +105,6 @@ class Record(NamedTuple):
 
     kinds: Sequence[RecordedKind]
     all_events: RecordedList
-    quorum: str
-    """In words; empty if no witness has answered yet."""
 
     @property
     def states(self) -> list[WitnessState]:
@@ -138,44 +142,21 @@ class ListPage(NamedTuple):
     """The query for the same entries in the API."""
 
 
-def list_path(kind: str, log: LogName) -> str:
+def list_path(log: Log) -> str:
     """The path of a list's pages."""
-    return RECORD_FOLDER + list_name(kind, log)
+    return RECORD_FOLDER + log_path(log)
 
 
-def list_name(kind: str, log: LogName) -> str:
-    """The name of a list in paths and log origins."""
-    return kind if log == "versions" else f"{kind}/{log}"
-
-
-def record_of(
-    published: Sequence[PublishedCheckpoint],
-    newest: Mapping[Log, DigestRow | None],
-    notes: Mapping[Log, str],
-    witnessed: WitnessStates | None,
-    events_path: str,
-) -> Record:
-    """Group the checkpoints and newest entries of all lists by kind."""
-    states = () if witnessed is None else witnessed.states
-    lists = {
-        (each.kind, each.log): RecordedList(
-            each.log,
-            each,
-            newest[each.kind, each.log],
-            notes[each.kind, each.log],
-            list_path(each.kind, each.log),
-            tuple(state for state in states if state.origin == each.checkpoint.origin),
-        )
-        for each in published
-    }
+def record_of(found: Iterable[RecordedList]) -> Record:
+    """Group all lists by kind."""
+    lists = {each.published.of: each for each in found}
     kinds = [
         RecordedKind(
             kind, TITLES[kind], ABOUT[kind], lists[kind, "versions"], lists[kind, "events"]
         )
         for kind in KINDS
     ]
-    all_events = lists[EVENT_LOG]._replace(path=events_path)
-    return Record(kinds, all_events, "" if witnessed is None else witnessed.quorum)
+    return Record(kinds, lists[EVENT_LOG])
 
 
 def verifier_data(base_url: str, name: str, public_keys: Sequence[bytes]) -> dict[str, str]:
@@ -184,7 +165,7 @@ def verifier_data(base_url: str, name: str, public_keys: Sequence[bytes]) -> dic
     return {
         "folder": HISTORY_FOLDER,
         "prefix": log_origin(base_url, some, "versions", name).removesuffix(some),
-        "lists": " ".join(list_name(kind, log) for kind in KINDS for log in LOGS),
+        "lists": " ".join(map(log_path, product(KINDS, LOGS))),
         "public_key": b64encode(public_keys[0]).decode(),
         "public_keys": " ".join(b64encode(each).decode() for each in public_keys),
     }

@@ -34,6 +34,11 @@ class Reveals(Struct, frozen=True):
         return self.announced[-1].after_days if self.announced else 0
 
     @property
+    def announced_at(self) -> int | None:
+        """When the terms of new versions were announced; None if nothing ever was."""
+        return self.announced[-1].at if self.announced else None
+
+    @property
     def sentence(self) -> str:
         """What a buyer is told about versions recorded now; empty if they stay private."""
         if self.after_days == 0:

@@ -388,6 +388,7 @@ class _History:
             self.continuity,
             reload_key=partial(load_history_key, settings, create=False),
         )
+        self.policy = policy
         self.read_note = CosignedCheckpoints(self.logs, inputs.database, policy).published_note
         self.stances = StanceReader(board, self.ledger, self.continuity)
 
@@ -537,7 +538,7 @@ def _page_routers(parts: _Parts) -> list[Router]:
                 history.logs,
                 history.continuity,
                 history.read_note,
-                settings.witness_policy is not None,
+                history.policy,
                 retention,
             ),
             source=_primary_source(settings),

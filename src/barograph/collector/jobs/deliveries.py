@@ -1,0 +1,115 @@
+"""Mails, webhooks and unfinished payments."""
+
+import asyncio
+from collections.abc import Callable
+
+from barograph.collector.jobs.job import FencedDatabase, Job, Sleep, logged
+from barograph.keys.outbox import MailSender, deliver_due
+from barograph.kit.clock import Clock
+from barograph.kit.database import Database
+from barograph.kit.lease import Lease
+from barograph.payments.reconcile import Reconciler
+from barograph.webhooks.delivery import Deliveries
+from barograph.webhooks.records import Webhook
+from barograph.webhooks.store import due_webhooks
+
+RECONCILE_SECONDS = 60.0
+MAIL_SECONDS = 1.0
+WEBHOOK_SECONDS = 1.0
+BUSY_WEBHOOK_SECONDS = 0.05
+UNRECORDED_SECONDS = 60.0
+
+MAX_WEBHOOKS_AT_ONCE = 16
+MAX_FAILING_AT_ONCE = 8
+"""How many endpoints get messages at a time, and how many of them may have failed last time."""
+
+
+class ReconcileJob(Job):
+    """Resolves payments whose result is not known."""
+
+    def __init__(
+        self,
+        database: Database,
+        build: Callable[[Database], Reconciler],
+        *,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        """`build` makes a reconciler that writes to a database."""
+        super().__init__(RECONCILE_SECONDS, sleep)
+        self._database = database
+        self._build = build
+
+    async def run_once(self, lease: Lease) -> None:
+        """Go through all unfinished payments once."""
+        with logged("payments not reconciled"):
+            await self._build(FencedDatabase(self._database, lease)).once()
+
+
+class MailJob(Job):
+    """Sends the mails in the outbox."""
+
+    def __init__(
+        self,
+        database: Database,
+        sender: MailSender,
+        *,
+        clock: Clock,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        super().__init__(MAIL_SECONDS, sleep)
+        self._database = database
+        self._sender = sender
+        self._clock = clock
+
+    async def run_once(self, lease: Lease) -> None:
+        """Send every mail that is due."""
+        with logged("mails cannot be sent"):
+            await deliver_due(self._database, lease, self._sender, self._clock)
+
+
+class WebhookJob(Job):
+    """Sends events to webhooks, each endpoint in a task of its own: a slow one delays no other."""
+
+    def __init__(
+        self,
+        database: Database,
+        deliveries: Deliveries,
+        *,
+        clock: Clock,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        super().__init__(WEBHOOK_SECONDS, sleep)
+        self._database = database
+        self._deliveries = deliveries
+        self._clock = clock
+        self._sending: set[str] = set()
+        self._tasks = asyncio.TaskGroup()
+
+    async def __call__(self, lease: Lease) -> None:
+        """Run until the lease is lost, which cancels the requests under way."""
+        self._sending.clear()
+        async with asyncio.TaskGroup() as self._tasks:
+            await super().__call__(lease)
+
+    async def run_once(self, lease: Lease) -> None:
+        """Start to send to the endpoints that have messages due."""
+        with logged("webhooks not read"):
+            # Those being sent to are still due, so ask for enough others.
+            limit = 2 * MAX_WEBHOOKS_AT_ONCE
+            due = await due_webhooks(self._database, self._clock(), limit)
+            self._seconds = WEBHOOK_SECONDS if len(due) < limit else BUSY_WEBHOOK_SECONDS
+            for each in due:
+                room = MAX_FAILING_AT_ONCE if each.failures else MAX_WEBHOOKS_AT_ONCE
+                if each.id not in self._sending and len(self._sending) < room:
+                    self._sending.add(each.id)
+                    self._tasks.create_task(self._send(each, lease))
+
+    async def _send(self, webhook: Webhook, lease: Lease) -> None:
+        try:
+            with logged("webhook not recorded", webhook=webhook.id):
+                await self._deliveries.take_turn(webhook, lease)
+                return
+            # Otherwise the endpoint would get the same message every second.
+            await self._sleep(UNRECORDED_SECONDS)
+        finally:
+            self._sending.discard(webhook.id)
