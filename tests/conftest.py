@@ -1,6 +1,5 @@
 """What all tests share."""
 
-import asyncio
 import gc
 import signal
 from collections.abc import Iterator
@@ -9,7 +8,6 @@ import pytest
 from hypothesis import settings
 
 from support.databases import services_on_servers
-from support.loops import OneLoopPolicy
 
 # How long one example takes says more about the machine than about the code.
 settings.register_profile("any machine", deadline=None)
@@ -46,6 +44,5 @@ def servers(request: pytest.FixtureRequest) -> Iterator[None]:
     if not request.config.getoption("servers"):
         yield
         return
-    asyncio.set_event_loop_policy(OneLoopPolicy())
     with services_on_servers():
         yield

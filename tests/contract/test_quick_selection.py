@@ -16,7 +16,9 @@ def test_every_tested_requirement_has_a_test_that_is_not_slow() -> None:
     tested = {name for name, entry in manifest.items() if entry["state"] == "tested"}
     shown: set[str] = set()
     for path in TESTS.rglob("test_*.py"):
-        shown.update(quick_ids(path.read_text("utf-8")))
+        source = path.read_text("utf-8")
+        if "contract" in source:
+            shown.update(quick_ids(source))
 
     assert sorted(tested - shown) == [], "mark a test without `thorough` and `long` with these ids"
 

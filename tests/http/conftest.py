@@ -1,12 +1,17 @@
 """The whole application in process."""
 
+import asyncio
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
+import fastapi.routing
 import pytest
+import starlette.routing
 
 from support.history import PublicHistory
+from support.loops import OneLoopPolicy
 from support.markets import reading, shares
 from support.pages import FOUND, NOTE, SiteService
 from support.service import Service
@@ -18,6 +23,17 @@ def without_power_cuts() -> Iterator[None]:
     """Nothing outlives its test here, so nothing needs to wait for the disk."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cheap_applications() -> Iterator[None]:
+    """Tests create thousands of applications with the same paths, and call each a few times."""
+    compiled = cache(starlette.routing.compile_path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(starlette.routing, "compile_path", compiled)
+        patch.setattr(fastapi.routing, "compile_path", compiled)
+        asyncio.set_event_loop_policy(OneLoopPolicy())
         yield
 
 

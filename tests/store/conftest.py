@@ -18,6 +18,7 @@ from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
 from barograph.kit.opening import open_database as open_at
 from support.backends import Backend
 from support.clock import HandClock
+from support.databases import database_address
 from support.postgresql import PostgreSQL, running_postgresql
 
 
@@ -76,10 +77,14 @@ def backend(
     engine: Engine,
     request: pytest.FixtureRequest,
     new_store: Callable[[], Backend],
+    tmp_path: Path,
 ) -> Iterator[Backend]:
-    """The store of the test; on PostgreSQL a copy of an upgraded one if it wants the schema."""
-    if engine == SQLITE or "database" not in request.fixturenames:
+    """The store of the test; a copy of an upgraded one if it wants the schema."""
+    if "database" not in request.fixturenames:
         yield new_store()
+        return
+    if engine == SQLITE:
+        yield Backend(engine, database_address(tmp_path / "store.sqlite3"))
         return
     server: PostgreSQL = request.getfixturevalue("postgresql")
     url = server.create(SERVICE)
@@ -115,11 +120,9 @@ def empty_database(open_database: Callable[[], Database]) -> Database:
 
 
 @pytest.fixture
-def database(empty_database: Database, runner: asyncio.Runner) -> Database:
+def database(open_database: Callable[[], Database]) -> Database:
     """A database with the schema of this version."""
-    steps = packaged_migrations(SERVICE, empty_database.engine)
-    runner.run(upgrade(empty_database, steps, HandClock()))
-    return empty_database
+    return open_database()
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import asyncio
 
 
 class OneLoopPolicy(asyncio.DefaultEventLoopPolicy):
-    """Gives every `asyncio.run` the same loop, because connections to servers belong to a loop.
+    """Gives every `asyncio.run` the same loop: it saves time, and connections belong to a loop.
 
     While that loop runs, another thread gets a loop of its own.
     """
