@@ -119,12 +119,12 @@ clean: ## remove everything that was installed or generated here
 # The payer's packages need other versions than ours.
 .venv-payer/ready: requirements-payer.txt
 	test -x .venv-payer/bin/python || $(PYTHON) -m venv .venv-payer
-	.venv-payer/bin/pip --disable-pip-version-check install --quiet --require-hashes -r $<
+	.venv-payer/bin/pip --disable-pip-version-check install --quiet --no-compile --require-hashes -r $<
 	@touch $@
 
 # The witness says that it needs Python 3.12, but it works on 3.11.
 .venv-witness/ready: requirements-witness.txt
 	test -x .venv-witness/bin/python || $(PYTHON) -m venv .venv-witness
-	.venv-witness/bin/pip --disable-pip-version-check install --quiet --ignore-requires-python \
+	.venv-witness/bin/pip --disable-pip-version-check install --quiet --no-compile --ignore-requires-python \
 		--require-hashes -r $<
 	@touch $@
