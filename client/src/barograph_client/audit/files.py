@@ -1,18 +1,17 @@
 """Read the public files of one log, some at a time."""
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any, TypeVar
 
 from barograph_client.audit.notes import HASH
 from barograph_client.audit.trees import WIDTH, tile_path, tiles_of
-from barograph_client.audit.trust import readable
 from barograph_client.calls import Call
 from barograph_client.clients import AsyncBarograph
 from barograph_client.decode import record
-from barograph_client.errors import Contradiction, NotAudited, NotFound, Refused
+from barograph_client.errors import Contradiction, NotFound, Refused
+from barograph_client.reads import Pause, Steps
 
 T = TypeVar("T")
 Progress = Callable[[str, int], None]
@@ -23,25 +22,21 @@ WAITING = 64
 """How many requests are planned at a time: a checkpoint can claim any size."""
 
 PAGE = 1000
+PAUSES = (5.0, 15.0, 40.0)
+"""Before a list that ends early is read again. A cache may keep a page for 15 seconds."""
+
+Listed = Mapping[str, Any]
+"""An entry of a list, as it was served."""
+
 ENTRY_PREFIX = HASH.to_bytes(2)
 
 
 @record
-class ListedEntry:
-    """An entry of a list under `/api/history`: a version or an event."""
-
-    history_digest: str = ""
-    issued_at: str = ""
-    event_digest: str = ""
-    at: str = ""
-
-
-@record
 class ListedPage:
-    """A page of such a list."""
+    """A page of a list under `/api/history`, or of the events."""
 
-    entries: tuple[ListedEntry, ...]
-    next: int | None
+    entries: tuple[Listed, ...] = ()
+    events: tuple[Listed, ...] = ()
 
 
 class LogFiles:
@@ -70,37 +65,18 @@ class LogFiles:
         tiles = await gather(self._tile(level, *each) for each in tiles_of(count))
         return [piece for tile in tiles for piece in tile]
 
-    async def listed(self, size: int) -> list[ListedEntry]:
-        """The first entries of the list under `/api/history`."""
-        found, after = list[ListedEntry](), 0
+    async def listed(self, path: str, size: int) -> list[Listed]:
+        """The first entries of a list of the API; fewer if the list lacks some for a minute."""
+        found, pauses, limit = list[Listed](), iter(PAUSES), PAGE
         while len(found) < size:
-            target = f"/api/history/{self._log}?after={after}&limit={PAGE}"
+            target = f"{path}?after={len(found)}&limit={limit}"
             page = await self._read(Call(target, ListedPage, is_page=True))
-            found += page.entries
-            if page.next is None or page.next <= after:
-                break
-            after = page.next
-        if len(found) < size:
-            raise NotAudited(
-                f"{self._log}: the list under /api/history ends at sequence {len(found)}, but the "
-                f"log has {size} entries. A cache may have an old copy: run the audit again"
-            )
-        return found[:size]
-
-    async def events(self, size: int) -> list[dict[str, Any]]:
-        """The first events of the log, as the API lists them."""
-        found: list[dict[str, Any]] = []
-        while len(found) < size:
-            target = f"/api/v1/events?after={len(found)}&limit={PAGE}"
-            body = await self._read(Call(target, bytes, is_page=True))
-            with readable(target):
-                page = json.loads(body)["events"]
-            if not page:
-                raise NotAudited(
-                    f"{self._log}: /api/v1/events ends at {len(found)}, but the log has {size} "
-                    "entries. A cache may have an old copy: run the audit again"
-                )
-            found += page
+            found += page.entries or page.events
+            if not page.entries and not page.events:
+                if (pause := next(pauses, None)) is None:
+                    break
+                await self._client.run(_wait(pause))
+                limit -= 1  # another address, of which no cache has an old copy
         return found[:size]
 
     async def _tile(self, level: int | str, index: int, width: int) -> list[bytes]:
@@ -142,3 +118,7 @@ async def gather(reads: Iterator[Awaitable[T]]) -> list[T]:
     while some := [*islice(reads, WAITING)]:
         found += await asyncio.gather(*some)
     return found
+
+
+def _wait(seconds: float) -> Steps[None]:
+    yield Pause(seconds)
