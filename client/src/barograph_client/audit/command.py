@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 from barograph_client.audit.logs import AuditedLog, audit_logs
 from barograph_client.audit.notes import LOG_KEY, parse_key, parse_policy
@@ -20,6 +20,7 @@ from barograph_client.decode import to_builtins
 from barograph_client.errors import ClientError, Contradiction, NotAudited
 from barograph_client.reads import Patience
 
+T = TypeVar("T")
 Connect = Callable[[str], AsyncBarograph]
 
 FINE, CONTRADICTION, NOT_FINISHED, INTERRUPTED = 0, 1, 2, 130
@@ -118,15 +119,12 @@ def _run(options: Namespace, connect: Connect) -> dict[str, Any]:
     with readable("--key"):
         trusted = Trusted(tuple(parse_key(each, LOG_KEY) for each in options.key))
     if options.policy is not None:
-        with readable(str(options.policy)):
-            trusted = trusted._replace(policy=parse_policy(_read(options.policy).decode()))
+        trusted = trusted._replace(policy=_parsed(options.policy, parse_policy))
     if options.kept is not None:
-        with readable(str(options.kept)):
-            trusted = trusted._replace(kept=read_kept(_read(options.kept).decode()))
+        trusted = trusted._replace(kept=_parsed(options.kept, read_kept))
     if options.stance is not None:
-        with readable(str(options.proof)):
-            proof = _read(options.proof).decode()
-        return {"stance": check_stance(_read(options.stance), proof, trusted)}
+        proof, stance = (_parsed(file, str) for file in (options.proof, options.stance))
+        return {"stance": check_stance(stance.encode(), proof, trusted)}
     logs = asyncio.run(_audit(options, trusted, connect))
     if options.save is not None:
         _save(options.save, trusted, logs)
@@ -157,9 +155,10 @@ def _save(file: Path, trusted: Trusted, logs: Sequence[AuditedLog]) -> None:
         raise NotAudited(f"{file} can't be written ({error.strerror})") from error
 
 
-def _read(file: Path) -> bytes:
+def _parsed(file: Path, parse: Callable[[str], T]) -> T:
     try:
-        return file.read_bytes()
+        with readable(str(file)):
+            return parse(file.read_bytes().decode())
     except OSError as error:
         raise NotAudited(f"{file} can't be read ({error.strerror})") from error
 

@@ -76,7 +76,7 @@ class LogFiles:
                 if (pause := next(pauses, None)) is None:
                     break
                 await self._client.run(_wait(pause))
-                limit -= 1  # another address, of which no cache has an old copy
+                limit -= 1  # another address, so that no cache answers with the same page
         return found[:size]
 
     async def _tile(self, level: int | str, index: int, width: int) -> list[bytes]:
