@@ -1,8 +1,8 @@
 """Read the public files of one log, some at a time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Mapping
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 from barograph_client.audit.notes import HASH
@@ -48,22 +48,16 @@ class LogFiles:
         self._client, self._log, self._progress = client, log, progress
         self._slots = asyncio.Semaphore(CONCURRENT)
 
-    async def checkpoint(self) -> str:
-        """The newest checkpoint.
-
-        Raises:
-            ValueError: it is not text.
-        """
-        return (await self._get("checkpoint")).decode()
-
     async def pieces(self, level: int | str, count: int) -> list[bytes]:
         """All hashes of a level or, if the level is `entries`, all entries.
 
         Raises:
             Contradiction: a file does not have as many as the size of the log says.
         """
-        tiles = await gather(self._tile(level, *each) for each in tiles_of(count))
-        return [piece for tile in tiles for piece in tile]
+        found, reads = list[bytes](), (self._tile(level, *each) for each in tiles_of(count))
+        while some := [*islice(reads, WAITING)]:
+            found += chain.from_iterable(await asyncio.gather(*some))
+        return found
 
     async def listed(self, path: str, size: int) -> list[Listed]:
         """The first entries of a list of the API; fewer if the list lacks some for a minute."""
@@ -84,12 +78,12 @@ class LogFiles:
         length = len(prefix) + HASH
         path = tile_path(level, index, width)
         try:
-            body = await self._get(path)
+            body = await self.get(path)
         except NotFound:  # a log may delete a partial tile when the full one is there
             if width == WIDTH:
                 raise
             path = tile_path(level, index)
-            body = (await self._get(path))[: width * length]
+            body = (await self.get(path))[: width * length]
         parts = [body[at : at + length] for at in range(0, len(body), length)]
         if len(body) != width * length or not all(each.startswith(prefix) for each in parts):
             raise Contradiction(
@@ -98,7 +92,8 @@ class LogFiles:
             )
         return [each[len(prefix) :] for each in parts]
 
-    async def _get(self, path: str) -> bytes:
+    async def get(self, path: str) -> bytes:
+        """One file."""
         return await self._read(Call(f"{self.path}/{path}", bytes, is_page=True))
 
     async def _read(self, call: Call[T]) -> T:
@@ -110,14 +105,6 @@ class LogFiles:
             except Refused as refusal:
                 what = f"{call.target} answered {refusal.status}: {refusal.message}"
                 raise type(refusal)(refusal.status, what) from refusal
-
-
-async def gather(reads: Iterator[Awaitable[T]]) -> list[T]:
-    """Wait for all of them, some at a time."""
-    found: list[T] = []
-    while some := [*islice(reads, WAITING)]:
-        found += await asyncio.gather(*some)
-    return found
 
 
 def _wait(seconds: float) -> Steps[None]:

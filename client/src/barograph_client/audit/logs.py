@@ -115,15 +115,15 @@ class _Audit:
     async def run(self) -> AuditedLog:
         key_from = require_trusted_key(self._log, self._key, self._published, self._trusted)
         with readable(f"{self._files.path}/checkpoint"):
-            newest = parse_checkpoint(await self._files.checkpoint())
+            newest = parse_checkpoint((await self._files.get("checkpoint")).decode())
         self._require_not_retired(newest)
         self._require_signed(newest)
         cosigned = self._trusted.policy.require_quorum(newest)
-        earlier = self._earlier(newest)
+        signed = self._signed(newest)
         entries = await self._files.pieces("entries", newest.size)
         leaves = [leaf_hash(each) for each in entries]
         tiles = await self._check_tiles(leaves)
-        self._check_roots(leaves, newest, earlier)
+        self._check_roots(leaves, signed)
         texts = removed = 0
         if self._log == EVENT_LOG:
             removed = await self._check_texts(entries, newest)
@@ -163,8 +163,8 @@ class _Audit:
                 "entries. It may be an old copy in a cache: run the audit again"
             )
 
-    def _earlier(self, newest: SignedCheckpoint) -> list[tuple[str, SignedCheckpoint]]:
-        """The other signed checkpoints of the log, which its entries must agree with."""
+    def _signed(self, newest: SignedCheckpoint) -> list[tuple[str, SignedCheckpoint]]:
+        """The signed checkpoints that the entries must agree with, the newest first."""
         self._require_signed(self._listed)
         found = [(f"the one in {CHECKPOINTS}", self._listed)]
         for public, last, successor in self._published.last_checkpoints():
@@ -182,7 +182,8 @@ class _Audit:
                     other.note,
                     newest.note,
                 )
-        return [each for each in found if each[1].size <= newest.size]
+        earlier = (each for each in found if each[1].size <= newest.size)
+        return [("the served one", newest), *earlier]
 
     def _require_growth(self, kept: SignedCheckpoint, newest: SignedCheckpoint) -> None:
         if kept.size > max(newest.size, self._listed.size):
@@ -218,18 +219,15 @@ class _Audit:
         return tiles
 
     def _check_roots(
-        self,
-        leaves: Sequence[bytes],
-        newest: SignedCheckpoint,
-        earlier: Sequence[tuple[str, SignedCheckpoint]],
+        self, leaves: Sequence[bytes], checkpoints: Sequence[tuple[str, SignedCheckpoint]]
     ) -> None:
-        for what, signed in (("the served one", newest), *earlier):
+        for what, signed in checkpoints:
             if (computed := tree_root(leaves[: signed.size])) != signed.root:
                 raise Contradiction(
                     f"{self._log}: the first {signed.size} entries give the root {computed.hex()}, "
                     f"but a signed checkpoint, {what}, says {signed.root.hex()}: entries were "
                     "changed, removed or reordered",
-                    *dict.fromkeys((signed.note, newest.note)),
+                    *dict.fromkeys((signed.note, checkpoints[0][1].note)),
                 )
 
     async def _check_list(self, entries: Sequence[bytes], newest: SignedCheckpoint) -> None:
