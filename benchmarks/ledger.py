@@ -73,7 +73,8 @@ def long_record(plan: Plan) -> int:
     return LONG if plan.rounds >= FULL_ROUNDS else QUICK_LONG
 
 
-def _proposal(number: int) -> Proposal:
+def proposal(number: int, kind: str = KIND) -> Proposal:
+    """A stance that differs from those with other numbers."""
     start = START + number * PERIOD
     at = iso_timestamp(start)
     levels: dict[str, Json] = {"fundingPct": 0.01 + number / 1e7, "score": 0.5, "delta24h": -0.01}
@@ -88,12 +89,12 @@ def _proposal(number: int) -> Proposal:
         method="funding-v1",
         evidence=LegEvidence("Bybit", at, inputs),
     )
-    return Proposal(KIND, f"{KIND}:{at}", start, start + PERIOD, leg)
+    return Proposal(kind, f"{kind}:{at}", start, start + PERIOD, leg)
 
 
 def _chain(count: int, kind: str) -> Iterator[tuple[Value, ...]]:
     """Rows as the ledger would write them, from one template."""
-    version = _version(_proposal(1), 1, "PREVIOUS")
+    version = _version(proposal(1), 1, "PREVIOUS")
     version = replace(version, kind=kind, leg_id="LEG", salt="SALT")
     pattern = canonical(version_document(version))
     previous = GENESIS
@@ -217,7 +218,7 @@ async def _p50(read: Callable[[], Awaitable[object]]) -> float:
 
 
 def _digest_figure(rounds: int) -> Figure:
-    version = _version(_proposal(1), 1, GENESIS)
+    version = _version(proposal(1), 1, GENESIS)
     document = version_document(version)
     own, bare = [], []
     for _ in range(rounds):
@@ -269,7 +270,7 @@ async def _append_all(address: Address, writer: int, ready: Barrier, done: Barri
     await ledger.count(KIND, "versions")
     ready.wait(60)
     for number in range(APPENDS):
-        await ledger.append(_proposal(writer * APPENDS + number))
+        await ledger.append(proposal(writer * APPENDS + number))
     done.wait(300)
     await database.close()
 

@@ -44,10 +44,10 @@ def simulated_exchange(data: Path, port: int, *, wide: bool = False) -> Sequence
 
 
 @contextmanager
-def live_service(data: Path, *, wide: bool = False) -> Iterator[Live]:
-    """Run all of them; the service collects and answers."""
+def live_service(data: Path, *, wide: bool = False, **changed: object) -> Iterator[Live]:
+    """Run all of them, perhaps with other settings; the service collects and answers."""
     exchange = ExchangeAddress(HOST, unused_port())
-    settings = live_settings(data, exchange)
+    settings = live_settings(data, exchange).model_copy(update=changed)
     command = simulated_exchange(data, exchange.port, wide=wide)
     with running(command, log=data / "exchange.log") as world:
         until(lambda: answers(exchange.port, "/v5/market/time"), world)

@@ -1,4 +1,4 @@
-"""Tiles of a public log compared with a bare application, and an audit of a long log."""
+"""Tiles compared with a bare application, an audit of a long log, and stances with witnesses."""
 
 import json
 import subprocess
@@ -12,8 +12,11 @@ from benchmarks.pages import compare_with_bare
 from benchmarks.plan import Plan
 from benchmarks.processes import BAROGRAPH, BenchmarkFailed, unused_port, web_service
 from benchmarks.table import Figure, Section
+from benchmarks.witnesses import delay_figures
 
-TITLE = "Public logs: a tile as a share of bare ASGI, and an audit from outside"
+TITLE = (
+    "Public logs: a tile as a share of bare ASGI, an audit from outside, and witnesses that fail"
+)
 BARE_SHARE = 0.8
 LONG, QUICK_LONG = 100_000, 1_000
 
@@ -30,7 +33,7 @@ def measure(plan: Plan, folder: Path) -> Section:
         service = Contender(child, settings.port)
         figures = compare_with_bare(service, target, folder / "tile", plan.rounds, BARE_SHARE)
         figures += _audit(f"http://127.0.0.1:{settings.port}", count)
-    return Section(TITLE, figures)
+    return Section(TITLE, [*figures, *delay_figures(plan, folder)])
 
 
 def _audit(address: str, count: int) -> list[Figure]:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 from barograph.events.store import remove_text
 from barograph.history.origins import rotate_key, start_origin
 from barograph.history.records import Version
+from barograph.stances.version_events import VersionEvents
 from barograph_client.audit.command import main
+from barograph_client.clients import AsyncBarograph
 from support.events import add_events, change
 from support.history import RATES, PublicHistory, delivered
 from support.readers import InProcess
@@ -24,7 +27,9 @@ SIZE = 300
 def history(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublicHistory]:
     history = PublicHistory(tmp_path_factory.mktemp("audit"))
     history.withdraw(history.record(SIZE)[-1])
-    asyncio.run(add_events(history.service.database, [change(number) for number in range(25)]))
+    service = history.service
+    asyncio.run(add_events(service.database, [change(number) for number in range(25)]))
+    asyncio.run(VersionEvents(service.database, history.ledger).announce(service.lease))
     yield history
     history.close()
 
@@ -40,7 +45,8 @@ def audit(
     """The exit code and the report of an audit, by a worker of its own event loop."""
     worker = history.service.new_worker()
     asyncio.run(worker.board.refresh())
-    code = main([BASE_URL, "--json", *options], transport=InProcess(worker.app))
+    connect = partial(AsyncBarograph, transport=InProcess(worker.app))
+    code = main([BASE_URL, "--json", *options], connect=connect)
     return code, json.loads(capsys.readouterr().out)
 
 
@@ -61,7 +67,7 @@ def test_all_seven_logs_of_a_service_pass(
     logs = {each["log"]: each for each in report["logs"]}
     assert (len(logs), logs[RATES]["size"], logs[f"{RATES}/events"]["size"]) == (7, SIZE, 1)
     events = logs["events"]
-    assert (events["size"], events["texts"], events["texts_removed"]) == (25, 24, 1)
+    assert (events["size"], events["texts"], events["texts_removed"]) == (SIZE + 25, SIZE + 24, 1)
 
 
 def test_a_service_that_grew_and_changed_its_key_and_its_name_still_passes(
@@ -102,3 +108,13 @@ def test_a_delivered_stance_is_proven_offline(
     body.write_text(json.dumps(changed), "utf-8")
     assert main(check) == 1
     assert "it is not what was recorded" in capsys.readouterr().err
+
+
+def test_a_changed_time_of_issue_contradicts_the_log_of_events(
+    history: PublicHistory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history.tamper("UPDATE stance_versions SET issued_at = issued_at + 1 WHERE sequence = 7")
+    code, report = audit(history, capsys)
+
+    assert code == 1
+    assert f"says that version 7 of {RATES} was issued at " in report["message"]

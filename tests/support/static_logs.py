@@ -135,14 +135,12 @@ class StaticLog:
     def published(self) -> dict[str, str]:
         return {"checkpoint": self.note, "verifier": verifier(self.key, self.origin)}
 
-    def page(self, after: int, limit: int) -> dict[str, Any]:
+    def page(self, after: int, limit: int, lacking: int) -> dict[str, Any]:
         digest, at = ("event_digest", "at") if "/" in self.name else ("history_digest", "issued_at")
-        numbers = range(after, min(after + limit, len(self.listed)))
+        count = len(self.listed) - lacking
+        numbers = range(after, min(after + limit, count))
         rows = [{digest: self.listed[each].hex(), at: _iso(self.times[each])} for each in numbers]
-        return {
-            "entries": rows,
-            "next": after + limit if after + limit < len(self.listed) else None,
-        }
+        return {"entries": rows, "next": after + limit if after + limit < count else None}
 
 
 class StaticService:
@@ -151,8 +149,14 @@ class StaticService:
     def __init__(self) -> None:
         self.rates = StaticLog("rates-desk", digests(600))
         self.withdrawals = StaticLog("rates-desk/events", digests(3))
-        self.events = StaticLog("events", digests(30))
         self.texts = [text_of(number) for number in range(30)]
+        self.texts[4] = _version_event(5, self.rates, 42)
+        self.events = StaticLog("events", [sha256(each).digest() for each in self.texts])
+        self.late: dict[str, float] = {}
+        """For how many seconds the list at a path lacks its last entry."""
+
+        self.asked: list[str] = []
+        self.waited = 0.0
         self.previous_keys: list[dict[str, Any]] = []
         self.files: dict[str, bytes] = {}
         self.replies: dict[str, list[httpx2.Response]] = {}
@@ -178,24 +182,44 @@ class StaticService:
         for each in self.logs:
             each.key = new
 
+    async def wait(self, seconds: float) -> None:
+        self.waited += seconds
+
     def _answer(self, request: httpx2.Request) -> httpx2.Response:
         path = request.url.path
+        self.asked.append(str(request.url))
         if self.replies.get(path):
             return self.replies[path].pop(0)
         body = self._body(path, request.url.params)
         return httpx2.Response(404) if body is None else httpx2.Response(200, content=body)
 
     def _body(self, path: str, query: httpx2.QueryParams) -> bytes | None:
+        lacking = 1 if self.waited < self.late.get(path, 0) else 0
         if path == "/api/history/checkpoint":
             return self.checkpoints().encode()
         for log in self.logs:
             if path == f"/api/history/{log.name}":
-                return json.dumps(log.page(int(query["after"]), int(query["limit"]))).encode()
+                page = log.page(int(query["after"]), int(query["limit"]), lacking)
+                return json.dumps(page).encode()
         if path == "/api/v1/events":
             after, limit = int(query["after"]), int(query["limit"])
-            return b'{"events":[' + b",".join(self.texts[after : after + limit]) + b"]}"
+            texts = self.texts[: len(self.texts) - lacking]
+            return b'{"events":[' + b",".join(texts[after : after + limit]) + b"]}"
         served = {path: body for log in self.logs for path, body in log.files().items()}
         return {**served, **self.files}.get(path)
+
+
+def _version_event(number: int, log: StaticLog, sequence: int) -> bytes:
+    """The text of the event that a version was recorded."""
+    text = {
+        "at": _iso(log.times[sequence - 1]),
+        "history_digest": log.entries[sequence - 1].hex(),
+        "id": number,
+        "kind": log.name,
+        "sequence": sequence,
+        "type": "stance.recorded",
+    }
+    return json.dumps(text, separators=(",", ":")).encode()
 
 
 def _iso(at: int) -> str:

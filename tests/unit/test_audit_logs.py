@@ -3,6 +3,8 @@
 import json
 from base64 import b64encode
 from collections.abc import Callable
+from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import httpx2
 import pytest
 
 from barograph_client.audit.command import main
+from barograph_client.clients import AsyncBarograph
 from support.static_logs import (
     URL,
     StaticLog,
@@ -29,6 +32,8 @@ POLICY = "# two of three\n" + "".join(
 )
 POLICY += f"group two-of-three 2 {' '.join(WITNESSES)}\nquorum two-of-three\n"
 
+AGAIN = "also when asked again after a minute, but the signed checkpoint has "
+
 Tamper = Callable[[StaticService], object]
 
 
@@ -46,7 +51,8 @@ class Auditor:
 
     def run(self, service: StaticService, *options: str) -> tuple[int, str]:
         """The exit code, and everything that is printed."""
-        code = main([URL, *options], transport=service.transport)
+        connect = partial(AsyncBarograph, transport=service.transport, sleep=service.wait)
+        code = main([URL, *options], connect=connect)
         return code, "".join(self._capsys.readouterr())
 
     def report(self, service: StaticService, *options: str) -> dict[str, Any]:
@@ -139,6 +145,22 @@ def back_date(service: StaticService) -> None:
     service.rates.times[41] -= 3600
 
 
+def drop_listed_version(service: StaticService) -> None:
+    del service.rates.listed[41]
+
+
+def drop_newest_version(service: StaticService) -> None:
+    service.late["/api/history/rates-desk"] = inf
+
+
+def drop_newest_event(service: StaticService) -> None:
+    service.late["/api/v1/events"] = inf
+
+
+def change_listed_time(service: StaticService) -> None:
+    service.rates.times[41] += 1
+
+
 def change_text(service: StaticService) -> None:
     service.texts[3] = b'{"id":4}'
 
@@ -156,6 +178,10 @@ def change_text(service: StaticService) -> None:
         (equivocate, "rates-desk: two signed checkpoints of 600 entries have different roots: "),
         (list_another_digest, f"rates-desk: entry 41 is {digests(42)[41].hex()}, but the list"),
         (back_date, "rates-desk: sequence 42 has the time 2026-05-28T20:07:40+00:00, before "),
+        (drop_listed_version, f"rates-desk: entry 41 is {digests(42)[41].hex()}, but the list"),
+        (drop_newest_version, f"rates-desk: /api/history/rates-desk lacks sequence 600, {AGAIN}"),
+        (drop_newest_event, f"events: /api/v1/events lacks sequence 30, {AGAIN}30"),
+        (change_listed_time, "events: event 5 says that version 42 of rates-desk was issued at "),
         (change_text, "events: event 4 in /api/v1/events has the SHA-256 digest "),
     ],
 )
@@ -416,12 +442,15 @@ def test_what_is_not_served_is_neither_tampering_nor_fine(
     assert printed.startswith("not finished: ")
 
 
-def test_a_list_that_ends_early_may_be_an_old_copy(
-    service: StaticService, auditor: Auditor
+@pytest.mark.parametrize("path", ["/api/history/rates-desk", "/api/v1/events"])
+def test_a_list_that_lacks_a_signed_entry_is_read_again_before_the_service_is_accused(
+    service: StaticService, auditor: Auditor, path: str
 ) -> None:
-    del service.rates.listed[599:]
+    service.late[path] = 15  # as long as a cache may keep a page
 
-    assert auditor.run(service)[0] == 2
+    assert auditor.run(service)[0] == 0
+    assert service.waited >= 15
+    assert len(service.asked) == len(set(service.asked))  # no cache has an answer to these
 
 
 def test_the_audit_waits_when_the_service_asks_for_it(

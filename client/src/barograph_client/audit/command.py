@@ -5,12 +5,11 @@ import json
 import sys
 import traceback
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Any
-
-import httpx2
+from typing import Any, TypeVar
 
 from barograph_client.audit.logs import AuditedLog, audit_logs
 from barograph_client.audit.notes import LOG_KEY, parse_key, parse_policy
@@ -21,8 +20,11 @@ from barograph_client.decode import to_builtins
 from barograph_client.errors import ClientError, Contradiction, NotAudited
 from barograph_client.reads import Patience
 
+T = TypeVar("T")
+Connect = Callable[[str], AsyncBarograph]
+
 FINE, CONTRADICTION, NOT_FINISHED, INTERRUPTED = 0, 1, 2, 130
-PATIENCE = Patience(tries=10, seconds=300)
+CONNECT: Connect = partial(AsyncBarograph, patience=Patience(tries=10, seconds=300))
 DESCRIPTION = """\
 Check everything that a service has logged, from outside: its signatures, every
 entry and every tile of each log, the lists, and the text of every event.
@@ -50,12 +52,12 @@ NOT_PROVEN = (
 def main(
     arguments: Sequence[str] | None = None,
     prog: str = "barograph-audit",
-    transport: httpx2.AsyncBaseTransport | None = None,
+    connect: Connect = CONNECT,
 ) -> int:
     """Run the command and return its exit code."""
     options = _parse(arguments, prog)
     try:
-        return _show(options, *_outcome(options, transport))
+        return _show(options, *_outcome(options, connect))
     except (KeyboardInterrupt, BrokenPipeError):
         return INTERRUPTED
     except Exception:  # noqa: BLE001 - Python would exit with 1, as for a contradiction
@@ -63,12 +65,10 @@ def main(
         return NOT_FINISHED
 
 
-def _outcome(
-    options: Namespace, transport: httpx2.AsyncBaseTransport | None
-) -> tuple[int, dict[str, Any]]:
+def _outcome(options: Namespace, connect: Connect) -> tuple[int, dict[str, Any]]:
     started, found = monotonic(), dict[str, Any]()
     try:
-        found = _run(options, transport)
+        found = _run(options, connect)
         code, verdict = FINE, "no contradiction found"
     except Contradiction as error:
         found = {"message": str(error), "checkpoints": error.notes}
@@ -115,30 +115,25 @@ def _parse(arguments: Sequence[str] | None, prog: str) -> Namespace:
     return options
 
 
-def _run(options: Namespace, transport: httpx2.AsyncBaseTransport | None) -> dict[str, Any]:
+def _run(options: Namespace, connect: Connect) -> dict[str, Any]:
     with readable("--key"):
         trusted = Trusted(tuple(parse_key(each, LOG_KEY) for each in options.key))
     if options.policy is not None:
-        with readable(str(options.policy)):
-            trusted = trusted._replace(policy=parse_policy(_read(options.policy).decode()))
+        trusted = trusted._replace(policy=_parsed(options.policy, parse_policy))
     if options.kept is not None:
-        with readable(str(options.kept)):
-            trusted = trusted._replace(kept=read_kept(_read(options.kept).decode()))
+        trusted = trusted._replace(kept=_parsed(options.kept, read_kept))
     if options.stance is not None:
-        with readable(str(options.proof)):
-            proof = _read(options.proof).decode()
-        return {"stance": check_stance(_read(options.stance), proof, trusted)}
-    logs = asyncio.run(_audit(options, trusted, transport))
+        proof, stance = (_parsed(file, str) for file in (options.proof, options.stance))
+        return {"stance": check_stance(stance.encode(), proof, trusted)}
+    logs = asyncio.run(_audit(options, trusted, connect))
     if options.save is not None:
         _save(options.save, trusted, logs)
     return {"logs": tuple(logs), "requests": 1 + sum(each.requests for each in logs)}
 
 
-async def _audit(
-    options: Namespace, trusted: Trusted, transport: httpx2.AsyncBaseTransport | None
-) -> list[AuditedLog]:
+async def _audit(options: Namespace, trusted: Trusted, connect: Connect) -> list[AuditedLog]:
     with readable("URL"):
-        client = AsyncBarograph(options.url, patience=PATIENCE, transport=transport)
+        client = connect(options.url)
     async with client:
         return await audit_logs(client, trusted, options.log, _show_progress)
 
@@ -160,9 +155,10 @@ def _save(file: Path, trusted: Trusted, logs: Sequence[AuditedLog]) -> None:
         raise NotAudited(f"{file} can't be written ({error.strerror})") from error
 
 
-def _read(file: Path) -> bytes:
+def _parsed(file: Path, parse: Callable[[str], T]) -> T:
     try:
-        return file.read_bytes()
+        with readable(str(file)):
+            return parse(file.read_bytes().decode())
     except OSError as error:
         raise NotAudited(f"{file} can't be read ({error.strerror})") from error
 

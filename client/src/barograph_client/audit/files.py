@@ -1,18 +1,17 @@
 """Read the public files of one log, some at a time."""
 
 import asyncio
-import json
-from collections.abc import Awaitable, Callable, Iterator
-from itertools import islice
+from collections.abc import Callable, Mapping
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 from barograph_client.audit.notes import HASH
 from barograph_client.audit.trees import WIDTH, tile_path, tiles_of
-from barograph_client.audit.trust import readable
 from barograph_client.calls import Call
 from barograph_client.clients import AsyncBarograph
 from barograph_client.decode import record
-from barograph_client.errors import Contradiction, NotAudited, NotFound, Refused
+from barograph_client.errors import Contradiction, NotFound, Refused
+from barograph_client.reads import Pause, Steps
 
 T = TypeVar("T")
 Progress = Callable[[str, int], None]
@@ -23,25 +22,21 @@ WAITING = 64
 """How many requests are planned at a time: a checkpoint can claim any size."""
 
 PAGE = 1000
+PAUSES = (5.0, 15.0, 40.0)
+"""Before a list that ends early is read again. A cache may keep a page for 15 seconds."""
+
+Listed = Mapping[str, Any]
+"""An entry of a list, as it was served."""
+
 ENTRY_PREFIX = HASH.to_bytes(2)
 
 
 @record
-class ListedEntry:
-    """An entry of a list under `/api/history`: a version or an event."""
-
-    history_digest: str = ""
-    issued_at: str = ""
-    event_digest: str = ""
-    at: str = ""
-
-
-@record
 class ListedPage:
-    """A page of such a list."""
+    """A page of a list under `/api/history`, or of the events."""
 
-    entries: tuple[ListedEntry, ...]
-    next: int | None
+    entries: tuple[Listed, ...] = ()
+    events: tuple[Listed, ...] = ()
 
 
 class LogFiles:
@@ -53,54 +48,29 @@ class LogFiles:
         self._client, self._log, self._progress = client, log, progress
         self._slots = asyncio.Semaphore(CONCURRENT)
 
-    async def checkpoint(self) -> str:
-        """The newest checkpoint.
-
-        Raises:
-            ValueError: it is not text.
-        """
-        return (await self._get("checkpoint")).decode()
-
     async def pieces(self, level: int | str, count: int) -> list[bytes]:
         """All hashes of a level or, if the level is `entries`, all entries.
 
         Raises:
             Contradiction: a file does not have as many as the size of the log says.
         """
-        tiles = await gather(self._tile(level, *each) for each in tiles_of(count))
-        return [piece for tile in tiles for piece in tile]
+        found, reads = list[bytes](), (self._tile(level, *each) for each in tiles_of(count))
+        while some := [*islice(reads, WAITING)]:
+            found += chain.from_iterable(await asyncio.gather(*some))
+        return found
 
-    async def listed(self, size: int) -> list[ListedEntry]:
-        """The first entries of the list under `/api/history`."""
-        found, after = list[ListedEntry](), 0
+    async def listed(self, path: str, size: int) -> list[Listed]:
+        """The first entries of a list of the API; fewer if the list lacks some for a minute."""
+        found, pauses, limit = list[Listed](), iter(PAUSES), PAGE
         while len(found) < size:
-            target = f"/api/history/{self._log}?after={after}&limit={PAGE}"
+            target = f"{path}?after={len(found)}&limit={limit}"
             page = await self._read(Call(target, ListedPage, is_page=True))
-            found += page.entries
-            if page.next is None or page.next <= after:
-                break
-            after = page.next
-        if len(found) < size:
-            raise NotAudited(
-                f"{self._log}: the list under /api/history ends at sequence {len(found)}, but the "
-                f"log has {size} entries. A cache may have an old copy: run the audit again"
-            )
-        return found[:size]
-
-    async def events(self, size: int) -> list[dict[str, Any]]:
-        """The first events of the log, as the API lists them."""
-        found: list[dict[str, Any]] = []
-        while len(found) < size:
-            target = f"/api/v1/events?after={len(found)}&limit={PAGE}"
-            body = await self._read(Call(target, bytes, is_page=True))
-            with readable(target):
-                page = json.loads(body)["events"]
-            if not page:
-                raise NotAudited(
-                    f"{self._log}: /api/v1/events ends at {len(found)}, but the log has {size} "
-                    "entries. A cache may have an old copy: run the audit again"
-                )
-            found += page
+            found += page.entries or page.events
+            if not page.entries and not page.events:
+                if (pause := next(pauses, None)) is None:
+                    break
+                await self._client.run(_wait(pause))
+                limit -= 1  # another address, so that no cache answers with the same page
         return found[:size]
 
     async def _tile(self, level: int | str, index: int, width: int) -> list[bytes]:
@@ -108,12 +78,12 @@ class LogFiles:
         length = len(prefix) + HASH
         path = tile_path(level, index, width)
         try:
-            body = await self._get(path)
+            body = await self.get(path)
         except NotFound:  # a log may delete a partial tile when the full one is there
             if width == WIDTH:
                 raise
             path = tile_path(level, index)
-            body = (await self._get(path))[: width * length]
+            body = (await self.get(path))[: width * length]
         parts = [body[at : at + length] for at in range(0, len(body), length)]
         if len(body) != width * length or not all(each.startswith(prefix) for each in parts):
             raise Contradiction(
@@ -122,7 +92,8 @@ class LogFiles:
             )
         return [each[len(prefix) :] for each in parts]
 
-    async def _get(self, path: str) -> bytes:
+    async def get(self, path: str) -> bytes:
+        """One file."""
         return await self._read(Call(f"{self.path}/{path}", bytes, is_page=True))
 
     async def _read(self, call: Call[T]) -> T:
@@ -136,9 +107,5 @@ class LogFiles:
                 raise type(refusal)(refusal.status, what) from refusal
 
 
-async def gather(reads: Iterator[Awaitable[T]]) -> list[T]:
-    """Wait for all of them, some at a time."""
-    found: list[T] = []
-    while some := [*islice(reads, WAITING)]:
-        found += await asyncio.gather(*some)
-    return found
+def _wait(seconds: float) -> Steps[None]:
+    yield Pause(seconds)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from itertools import pairwise
 
-from barograph_client.audit.files import LogFiles, Progress
+from barograph_client.audit.files import Listed, LogFiles, Progress
 from barograph_client.audit.notes import (
     LOG_KEY,
     SignedCheckpoint,
@@ -81,7 +81,12 @@ async def audit_logs(
     wanted = wanted or {**logs, **trusted.kept}
     if missing := [name for name in wanted if name not in logs]:
         raise NotAudited(f"{CHECKPOINTS} lacks the log {missing[0]}: it has {', '.join(logs)}")
-    audits = [_Audit(client, trusted, published, logs[name], progress) for name in wanted]
+    times: dict[str, datetime] = {}
+    audits = [
+        _Audit(client, trusted, published, logs[name], progress, times=times)
+        # The log of all events last, because its times of versions are compared with the lists.
+        for name in sorted(wanted, key=EVENT_LOG.__eq__)
+    ]
     return [await each.run() for each in audits]
 
 
@@ -95,8 +100,10 @@ class _Audit:
         published: Published,
         log: PublishedLog,
         progress: Progress,
+        *,
+        times: dict[str, datetime],
     ) -> None:
-        self._trusted, self._published = trusted, published
+        self._trusted, self._published, self._times = trusted, published, times
         with readable(CHECKPOINTS):
             self._listed = parse_checkpoint(log.checkpoint)
             self._key = parse_key(log.verifier, LOG_KEY)
@@ -108,21 +115,21 @@ class _Audit:
     async def run(self) -> AuditedLog:
         key_from = require_trusted_key(self._log, self._key, self._published, self._trusted)
         with readable(f"{self._files.path}/checkpoint"):
-            newest = parse_checkpoint(await self._files.checkpoint())
+            newest = parse_checkpoint((await self._files.get("checkpoint")).decode())
         self._require_not_retired(newest)
         self._require_signed(newest)
         cosigned = self._trusted.policy.require_quorum(newest)
-        earlier = self._earlier(newest)
+        signed = self._signed(newest)
         entries = await self._files.pieces("entries", newest.size)
         leaves = [leaf_hash(each) for each in entries]
         tiles = await self._check_tiles(leaves)
-        self._check_roots(leaves, newest, earlier)
+        self._check_roots(leaves, signed)
         texts = removed = 0
         if self._log == EVENT_LOG:
-            removed = await self._check_texts(entries)
+            removed = await self._check_texts(entries, newest)
             texts = newest.size - removed
         else:
-            await self._check_list(entries)
+            await self._check_list(entries, newest)
         return AuditedLog(
             log=self._log,
             size=newest.size,
@@ -156,8 +163,8 @@ class _Audit:
                 "entries. It may be an old copy in a cache: run the audit again"
             )
 
-    def _earlier(self, newest: SignedCheckpoint) -> list[tuple[str, SignedCheckpoint]]:
-        """The other signed checkpoints of the log, which its entries must agree with."""
+    def _signed(self, newest: SignedCheckpoint) -> list[tuple[str, SignedCheckpoint]]:
+        """The signed checkpoints that the entries must agree with, the newest first."""
         self._require_signed(self._listed)
         found = [(f"the one in {CHECKPOINTS}", self._listed)]
         for public, last, successor in self._published.last_checkpoints():
@@ -175,7 +182,8 @@ class _Audit:
                     other.note,
                     newest.note,
                 )
-        return [each for each in found if each[1].size <= newest.size]
+        earlier = (each for each in found if each[1].size <= newest.size)
+        return [("the served one", newest), *earlier]
 
     def _require_growth(self, kept: SignedCheckpoint, newest: SignedCheckpoint) -> None:
         if kept.size > max(newest.size, self._listed.size):
@@ -211,31 +219,31 @@ class _Audit:
         return tiles
 
     def _check_roots(
-        self,
-        leaves: Sequence[bytes],
-        newest: SignedCheckpoint,
-        earlier: Sequence[tuple[str, SignedCheckpoint]],
+        self, leaves: Sequence[bytes], checkpoints: Sequence[tuple[str, SignedCheckpoint]]
     ) -> None:
-        for what, signed in (("the served one", newest), *earlier):
+        for what, signed in checkpoints:
             if (computed := tree_root(leaves[: signed.size])) != signed.root:
                 raise Contradiction(
                     f"{self._log}: the first {signed.size} entries give the root {computed.hex()}, "
                     f"but a signed checkpoint, {what}, says {signed.root.hex()}: entries were "
                     "changed, removed or reordered",
-                    *dict.fromkeys((signed.note, newest.note)),
+                    *dict.fromkeys((signed.note, checkpoints[0][1].note)),
                 )
 
-    async def _check_list(self, entries: Sequence[bytes]) -> None:
+    async def _check_list(self, entries: Sequence[bytes], newest: SignedCheckpoint) -> None:
         """Compare the entries with the list under `/api/history`, which has their times."""
-        listed = await self._files.listed(len(entries))
-        for index, (entry, each) in enumerate(zip(entries, listed, strict=True)):
-            if (shown := each.history_digest or each.event_digest) != entry.hex():
+        path = f"/api/history/{self._log}"
+        listed = await self._files.listed(path, len(entries))
+        for index, (entry, each) in enumerate(zip(entries, listed, strict=False)):
+            if (digest := each.get("history_digest", each.get("event_digest"))) != entry.hex():
                 raise Contradiction(
                     f"{self._log}: entry {index} is {entry.hex()}, but the list under /api/history "
-                    f"has {shown[:64]} as sequence {index + 1}"
+                    f"has {str(digest)[:64]} as sequence {index + 1}"
                 )
-        with readable(f"/api/history/{self._log}"):
-            times = [datetime.fromisoformat(each.issued_at or each.at) for each in listed]
+        self._require_complete(path, listed, newest)
+        with readable(path):
+            shown = [each.get("issued_at", each.get("at", "")) for each in listed]
+            times = [datetime.fromisoformat(each) for each in shown]
             earlier = [(one - two).total_seconds() > CLOCK_SECONDS for one, two in pairwise(times)]
         if True in earlier:
             index = earlier.index(True)
@@ -246,6 +254,18 @@ class _Audit:
             )
         if self._kept is not None:
             self._check_against_witnesses(self._kept, times)
+        self._times |= {entry.hex(): at for entry, at in zip(entries, times, strict=True)}
+
+    def _require_complete(
+        self, path: str, listed: Sequence[Listed], newest: SignedCheckpoint
+    ) -> None:
+        """The checkpoint was read first, so an honest list has all of its entries by now."""
+        if len(listed) < newest.size:
+            raise Contradiction(
+                f"{self._log}: {path} lacks sequence {len(listed) + 1}, also when asked again "
+                f"after a minute, but the signed checkpoint has {newest.size} entries",
+                newest.note,
+            )
 
     def _check_against_witnesses(self, kept: SignedCheckpoint, times: Sequence[datetime]) -> None:
         """Find an entry that is dated before witnesses saw the log without it."""
@@ -259,21 +279,36 @@ class _Audit:
                     kept.note,
                 )
 
-    async def _check_texts(self, entries: Sequence[bytes]) -> int:
+    async def _check_texts(self, entries: Sequence[bytes], newest: SignedCheckpoint) -> int:
         """Compare the text of every event with its entry; return how many were removed."""
         from rfc8785 import dumps  # noqa: PLC0415 - an extra, as cryptography, which is here by now
 
-        removed = 0
-        for index, event in enumerate(await self._files.events(len(entries))):
+        removed, path = 0, "/api/v1/events"
+        listed = await self._files.listed(path, len(entries))
+        for index, event in enumerate(listed):
             if "removed" in event:
                 removed += 1
             elif (computed := sha256(dumps(event)).digest()) != entries[index]:
                 raise Contradiction(
-                    f"{self._log}: event {index + 1} in /api/v1/events has the SHA-256 digest "
+                    f"{self._log}: event {index + 1} in {path} has the SHA-256 digest "
                     f"{computed.hex()}, but entry {index} is {entries[index].hex()}: it is not the "
                     "text that was logged"
                 )
+            else:
+                self._check_time(event)
+        self._require_complete(path, listed, newest)
         return removed
+
+    def _check_time(self, event: Listed) -> None:
+        """Compare the time of a logged version with the one that its list has."""
+        with readable(f"event {event.get('id')}"):
+            listed = self._times.get(event.get("history_digest", ""))
+            if listed is not None and datetime.fromisoformat(event.get("at", "")) != listed:
+                raise Contradiction(
+                    f"{self._log}: event {event.get('id')} says that version "
+                    f"{event.get('sequence')} of {event.get('kind')} was issued at "
+                    f"{event.get('at')}, but the list under /api/history says {listed.isoformat()}"
+                )
 
 
 def _time(at: int) -> str:
