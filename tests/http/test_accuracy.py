@@ -372,6 +372,11 @@ def test_terms_that_the_log_does_not_have_change_nothing(instance: Instance) -> 
     assert recompute.recompute(BASE_URL, instance.changed(added_terms), END / 1000) == honest
 
 
+def test_no_figures_are_needed_in_the_first_hours(instance: Instance) -> None:
+    published = recompute.recompute(BASE_URL, instance.changed(hid_everything), START / 1000)
+    assert published["note"] == "There are no figures yet."
+
+
 def test_figures_of_yesterday_are_not_accepted(instance: Instance) -> None:
     with pytest.raises(recompute.Contradiction, match="too long ago"):
         recompute.recompute(BASE_URL, instance.read, (END + 4 * HOUR) / 1000)

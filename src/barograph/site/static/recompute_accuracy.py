@@ -504,15 +504,16 @@ def recompute(base: str, read: Fetch = fetch, now: float | None = None) -> Json:
     # Links name the instance, which may be another host than the address that you gave.
     answer = partial(_from, base, read)
     published = answer(f"{base}/api/v1/accuracy")
-    if not published["kinds"]:
-        events = logged_events(answer, base)
-        is_empty = not any(each["type"] == "reveal.announced" for each in events)
-        require(is_empty, "stances become public, but no figures are shown")
-        return {**published, "note": "This instance does not reveal its stances."}
-    as_of = milliseconds(published["as_of"])
-    age = (time.time() if now is None else now) * 1000 - as_of
-    require(age < 3 * HOUR, f"the figures are of {published['as_of']}, which is too long ago")
     events = logged_events(answer, base)
+    recent = (time.time() if now is None else now) * 1000 - 3 * HOUR
+    if not published["kinds"]:
+        found = [each["at"] for each in events if each["type"] == "reveal.announced"]
+        is_new = all(milliseconds(each) > recent for each in found)
+        require(is_new, "stances become public, but no figures are shown")
+        note = "There are no figures yet." if found else "This instance reveals no stances."
+        return {**published, "note": note}
+    as_of = milliseconds(published["as_of"])
+    require(as_of > recent, f"the figures are of {published['as_of']}, which is too long ago")
     definition_event(events, published["definition_digest"])
     terms = [each for each in events if each["type"] == "reveal.announced"]
     same("definitions", published["definitions"], sum(e["type"] == RULES[0] for e in events))
@@ -555,7 +556,7 @@ def main(arguments: list[str]) -> int:
         published = recompute(names[0].rstrip("/"))
     except Contradiction as error:
         print(f"Contradiction: {error}.", file=sys.stderr)
-        print("If the instance has just received late data, try again in an hour.", file=sys.stderr)
+        print("Late data or an old cache can cause this: try again in an hour.", file=sys.stderr)
         return 1
     except (OSError, LookupError, TypeError, ValueError) as error:
         print(f"Not finished: {error!r}. This says nothing about the figures.", file=sys.stderr)
