@@ -238,7 +238,7 @@ def test_witness_that_is_throttling_is_left_alone_for_all_logs(make: Make) -> No
 
 
 def lies(instance: Instance) -> list[Callable[[str], str]]:
-    """Replies that are no cosignature of witness b on our checkpoint, at a sane time."""
+    """Replies without a cosignature of witness b on our checkpoint, or with one from the future."""
     b, now = instance["b"], instance.clock.now
     ours = b.seen[NAME]
     return [
