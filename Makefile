@@ -13,7 +13,7 @@ AT_ONCE := $(shell expr $$(nproc) + 1)
 SHARED := -n 3 --dist loadfile --no-loadscope-reorder
 QUICK := -m "not long and not thorough"
 PIP_INSTALL := pip --disable-pip-version-check install --quiet --no-compile
-# The pip of Python 3.11 takes twice as long. The lock files name everything, so it resolves nothing.
+# Python 3.11's own pip takes twice as long. The lock files are complete, so pip resolves nothing.
 new_environment = test -x $(1)/bin/python || $(PYTHON) -m venv $(1) && \
 	$(1)/bin/$(PIP_INSTALL) --require-hashes -r requirements-pip.txt
 LOCKED := --no-deps --require-hashes -r

@@ -1,8 +1,8 @@
 """How soon a recorded stance is listed, with witnesses that fail and without any.
 
 Three services run side by side, each with its collector. One of them has three witnesses: one
-cosigns whatever it gets, one accepts connections and never answers, and nobody listens at the third
-address.
+cosigns whatever it gets, one accepts connections and never answers, and nothing listens at the
+third address.
 """
 
 import asyncio

@@ -488,9 +488,9 @@ def test_witness_policy_is_read_and_its_witnesses_are_called(tmp_path: Path) -> 
         found = asyncio.run(bounded("witnesses", check))
         return f"{found.status} {found.detail}: {found.remedy}"
 
-    assert line("quorum none\n").startswith("ok 0 witnesses can be reached; quorum: none")
+    assert line("quorum none\n").startswith("ok every witness can be reached (0); quorum: none")
     wrong = line("quorum a\n")
     assert wrong.startswith("fail the witness policy")
-    assert "line 1 of the policy: no line before defines a" in wrong
+    assert "line 1 of the policy: no earlier line defines a" in wrong
     away = line(f"witness a {key} http://{free}\nquorum a\n")
     assert away.startswith(f"fail a: {free} refuses the connection")

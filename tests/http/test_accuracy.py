@@ -1,4 +1,4 @@
-"""`/api/v1/accuracy`: what it says, and that readers can recompute it and catch every lie."""
+"""`/api/v1/accuracy`: what it says, and that readers can recompute it and catch lies."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -337,7 +337,7 @@ def rewrote_the_log(url: str, body: Any) -> None:
 
 
 def looked_ahead(url: str, body: Any) -> None:
-    """Publish what a price of an hour before would give."""
+    """Publish what the price of an hour earlier would give."""
     if "/series/price" in url:
         for each in body["points"]:
             each["at"] = iso_timestamp(recompute.milliseconds(each["at"]) + HOUR)

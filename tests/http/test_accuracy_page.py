@@ -48,7 +48,7 @@ def test_an_announcement_without_figures_is_not_denied(site: SiteService) -> Non
 
     assert "We have not calculated any figures yet." in site.look(PAGE).text
     body = site.service.ask("/api/v1/accuracy").json()
-    assert body["note"].startswith("The first figures are not calculated yet")
+    assert body["note"].startswith("The first figures have not been calculated yet")
     assert (body["after_days"], body["announced_at"]) == (7, iso_timestamp(START - DAY))
 
 

@@ -42,7 +42,7 @@ def version(history: PublicHistory) -> Version:
 def audit(
     history: PublicHistory, capsys: pytest.CaptureFixture[str], *options: str
 ) -> tuple[int, dict[str, Any]]:
-    """The exit code and the report of an audit, by a worker of its own event loop."""
+    """The exit code and the report of an audit of a new worker."""
     worker = history.service.new_worker()
     asyncio.run(worker.board.refresh())
     connect = partial(AsyncBarograph, transport=InProcess(worker.app))

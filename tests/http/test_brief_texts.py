@@ -1,4 +1,4 @@
-"""`/api/v1/briefs/{slug}`: the text that the event of a brief has the digest of."""
+"""`/api/v1/briefs/{slug}`: the text whose digest is in the brief's event."""
 
 import json
 from hashlib import sha256

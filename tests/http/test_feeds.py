@@ -108,8 +108,8 @@ def test_every_type_of_event_has_a_title_in_words_and_a_page(site: SiteService) 
         "Market data now comes from Hyperliquid",
         "Stance “US rates”: version 3 recorded",
         "Liquidations of 2026-11-14 on Bybit: 3 in the daily file",
-        "Embargo of new stances: 7 days",
-        "What the accuracy page measures was recorded",
+        "Days until new stances become public: 7",
+        "New definition of the accuracy figures",
     ]
     for entry, event in zip(reversed(entries), EVENT_TYPES, strict=True):
         page = site.service.ask(entry["url"].removeprefix(BASE_URL))

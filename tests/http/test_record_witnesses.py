@@ -53,7 +53,7 @@ def test_the_page_says_who_cosigned_what_and_when(history: PublicHistory, tmp_pa
     assert "when these have cosigned it: 2 of (a, b)." in page
     assert "Cosigned by a at" in page
     assert "up to entry 3." in page
-    assert "<strong>a</strong> cosigned last at" in page
+    assert "<strong>a</strong> last cosigned at" in page
     assert "<strong>b</strong> has not cosigned the newest checkpoint of" in page
     assert "Witnesses bound this, as far as you trust them." in page
     assert REFUSED not in page

@@ -162,7 +162,7 @@ def test_checkpoint_is_published_with_its_quorum_and_late_cosigners_are_added(ma
 
 @pytest.mark.outcome(
     "A witness does not answer while the log grows every second",
-    "The other witnesses still cosign one and the same checkpoint, so the published one is never "
+    "The other witnesses still cosign the same checkpoint, so the published one is never "
     "much older than a minute.",
 )
 def test_quorum_is_reached_though_a_witness_is_dead_and_the_log_grows_every_second(
@@ -205,7 +205,7 @@ def test_round_ends_without_a_quorum_so_a_working_witness_keeps_watching(make: M
 
 @pytest.mark.outcome(
     "Too few witnesses answer",
-    "The last checkpoint with a quorum stays published, and tiles and stances appear as ever. "
+    "The last checkpoint with a quorum stays published, and new tiles and stances still appear. "
     "Before the first one, `…/checkpoint` returns 503.",
 )
 def test_old_checkpoint_stays_while_too_few_witnesses_answer(make: Make) -> None:
@@ -238,7 +238,7 @@ def test_witness_that_is_throttling_is_left_alone_for_all_logs(make: Make) -> No
 
 
 def lies(instance: Instance) -> list[Callable[[str], str]]:
-    """Replies that are no cosignature of witness b on our checkpoint, at a sane time."""
+    """Replies without a cosignature of witness b on our checkpoint, or with one from the future."""
     b, now = instance["b"], instance.clock.now
     ours = b.seen[NAME]
     return [

@@ -60,7 +60,7 @@ def _fat(random: Random) -> float:
 
 
 def persistent(random: Random, past: Sequence[float], before: str) -> str:
-    """Follow the last day's trend, and seldom change one's mind."""
+    """A label that follows the last day's trend and seldom changes."""
     if random.random() < 0.7:
         return before
     return "constructive" if past[-1] > past[-25] else "cautious"

@@ -36,7 +36,7 @@ ALONE = {
 
 
 class Instance:
-    """A running server, and its collector as far as it deals with witnesses."""
+    """A running server, and the part of its collector that asks witnesses."""
 
     def __init__(self, folder: Path, policy: Path, stack: ExitStack) -> None:
         folder.mkdir()

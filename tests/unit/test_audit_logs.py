@@ -32,7 +32,7 @@ POLICY = "# two of three\n" + "".join(
 )
 POLICY += f"group two-of-three 2 {' '.join(WITNESSES)}\nquorum two-of-three\n"
 
-AGAIN = "also when asked again after a minute, but the signed checkpoint has "
+AGAIN = "even when asked again after a minute, but the signed checkpoint has "
 
 Tamper = Callable[[StaticService], object]
 
@@ -480,7 +480,7 @@ def test_a_policy_that_can_not_be_read_stops_the_audit(
 ) -> None:
     code, printed = auditor.run(service, "--policy", auditor.file("policy", "quorum nobody\n"))
 
-    assert (code, "line 1 of the policy: no line before" in printed) == (2, True)
+    assert (code, "line 1 of the policy: no earlier line" in printed) == (2, True)
 
 
 def test_keys_of_the_policy_are_trusted_keys(service: StaticService, auditor: Auditor) -> None:

@@ -70,8 +70,8 @@ def trust_another_key(delivery: Delivery) -> None:
     ("tamper", "said"),
     [
         (lambda each: each.stance.update(leg=0.25), "it is not what was recorded"),
-        (lambda each: each.stance.update(kind="etf"), "the proof is of entry 5 of rates-desk"),
-        (lambda each: each.replace_line(2, "index 4"), "the proof is of entry 4 of rates-desk"),
+        (lambda each: each.stance.update(kind="etf"), "the proof is for entry 5 of rates-desk"),
+        (lambda each: each.replace_line(2, "index 4"), "the proof is for entry 4 of rates-desk"),
         (lambda each: each.replace_line(3, b64encode(bytes(32)).decode()), "gives the root "),
         (lambda each: each.replace_line(3), "the inclusion proof has the wrong length"),
         (lambda each: each.replace_line(9, "12"), "does not match the checkpoint of 12 entries"),

@@ -553,7 +553,7 @@ def test_a_start_has_two_minutes_to_read_what_first_stances_need(others: int) ->
     ("states", "status", "says"),
     [
         ([], "warming_up", "has not cosigned yet"),
-        ([COSIGNED], "ok", "has cosigned 1 logs, the last one 2 s ago"),
+        ([COSIGNED], "ok", "has cosigned 1 log, the last one 2 s ago"),
         ([COSIGNED, away(10)], "ok", "log.example/a: it failed since 2026-11-06T21:10:02.000Z"),
         ([COSIGNED, away(11)], "degraded", "it failed since"),
         ([COSIGNED, replace(away(0), is_fork=True)], "down", "do not trust this log"),

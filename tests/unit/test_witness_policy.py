@@ -53,7 +53,7 @@ def test_quorum_of_none_is_always_met() -> None:
     ("text", "problem"),
     [
         (LINES, "no quorum"),
-        (f"{A}\nquorum b\n", "line 2 .*: no line before defines b"),
+        (f"{A}\nquorum b\n", "line 2 .*: no earlier line defines b"),
         (f"{A}\nquorum a\nquorum a\n", "line 3 .*: write"),
         (f"{A}\n{A}\nquorum a\n", "line 2 .*: the name a is already used"),
         (A.replace(" a ", " b "), "no quorum"),
@@ -64,7 +64,7 @@ def test_quorum_of_none_is_always_met() -> None:
         (f"{LINES}group g 0 a\n", "line 5 .*: a group needs all, any, or 1 to 1"),
         (f"{LINES}group g 3 a b\n", "line 5 .*: a group needs all, any, or 1 to 2"),
         (f"{LINES}group g all\n", "line 5 .*: write"),
-        (f"{LINES}group g any a z\n", "line 5 .*: no line before defines z"),
+        (f"{LINES}group g any a z\n", "line 5 .*: no earlier line defines z"),
         (f"{LINES}group g any a\ngroup h any a b\n", "line 6 .*: a is already a member"),
         (f"{A}\r\nquorum a\n", "line 1 .*: it has a control character"),
         ("witnesses a\n", "line 1 .*: write"),
@@ -88,7 +88,7 @@ def test_witness_that_the_collector_can_not_ask_safely_is_refused(tmp_path: Path
     with pytest.raises(ConfigurationError, match="witness a has no URL"):
         load_policy(file)
     file.write_text(f"{A}\nquorum b\n")
-    with pytest.raises(ConfigurationError, match=r"line 2 .*: no line before defines b"):
+    with pytest.raises(ConfigurationError, match=r"line 2 .*: no earlier line defines b"):
         load_policy(file)
 
 

@@ -200,7 +200,7 @@ class Reader:
     def _accept(self, call: Call[T], reply: HttpReply) -> T:
         if call.answer is bytes:
             if reply.headers.get("content-type", "").startswith("text/html"):
-                raise InvalidAnswer(f"{call.target} is a web page")
+                raise InvalidAnswer(f"{call.target} returned a web page")
             return reply.body  # type: ignore[return-value]  # T is bytes
         try:
             answer = decode_json(call.answer, reply.body)

@@ -1,1 +1,1 @@
-"""What followed the revealed stances, beside what followed anyway."""
+"""What followed the revealed stances, next to two baselines."""

@@ -17,7 +17,7 @@ from barograph.stances.reveals import Reveals
 ACCURACY_PATH = "/api/v1/accuracy"
 EVENT_TEXTS = "/api/v1/events/"
 NOT_REVEALED = "This instance does not reveal its stances, so nothing can be measured."
-NOT_CALCULATED = "The first figures are not calculated yet; try again in a minute."
+NOT_CALCULATED = "The first figures have not been calculated yet; try again in a minute."
 
 Count = Annotated[int, Field(ge=0)]
 
@@ -78,7 +78,7 @@ class KindBody(WireModel):
 
 
 class AccuracyBody(WireModel):
-    """What followed the revealed stances, beside what followed anyway."""
+    """What followed the revealed stances, next to two baselines."""
 
     as_of: Annotated[
         str | None, Field(description="A full hour; null if nothing was calculated yet.")

@@ -191,7 +191,8 @@ async def _witnesses(settings: Settings) -> Diagnosis:
         problem = await open_problem(url)
         if problem is not None:
             return problem._replace(detail=f"{name}: {problem.detail}")
-    return ok(f"{len(policy.witnesses)} witnesses can be reached; quorum: {policy.in_words()}")
+    count = len(policy.witnesses)
+    return ok(f"every witness can be reached ({count}); quorum: {policy.in_words()}")
 
 
 CHECKS: Final[dict[str, Check]] = {

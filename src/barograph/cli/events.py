@@ -1,4 +1,4 @@
-"""`barograph events`: removes the text of an event where the law demands it."""
+"""`barograph events`: removes the text of an event where the law requires it."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def events() -> None:
 def remove(digest: str, why: str, yes: bool, data: Path | None) -> None:
     """Remove the text of the event with this DIGEST for good.
 
-    Use it only where the law demands it. The DIGEST is the SHA-256 of the event as /api/v1/events
+    Use it only where the law requires it. The DIGEST is the SHA-256 of the event as /api/v1/events
     returns it. It stays in the log, so everything else can still be verified. Feeds and webhooks
     may have sent the text already, and backups still hold it.
 

@@ -71,9 +71,9 @@ _ELSEWHERE = {ENTITLED, PAID, MCP, DESCRIPTIONS}
 
 _READING = (
     "Below each heading: parameters, an example call, errors, and the members of the body of 200. "
-    "Indented members belong to the object above; without a type they are strings. ″ stands for "
-    "the description that the same name has last above, and (″) for its type too. Examples show "
-    "only the first entry of each list.\n"
+    "Indented members belong to the object above; without a type they are strings. ″ repeats "
+    "the last description above of the same name, and (″) its type too. Examples show only the "
+    "first entry of each list.\n"
 )
 _PAGE = {"as_of", "count", "next"}
 """Members of a list whose `count` is the number of entries on the page."""

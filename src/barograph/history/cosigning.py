@@ -62,10 +62,10 @@ class NotCosigned(RequestError):
 
 
 def load_policy(file: Path | None) -> Policy | None:
-    """The policy in a file; None without a file.
+    """Read the policy file; None if none is configured.
 
     Raises:
-        ConfigurationError: the file can't be read or is no policy.
+        ConfigurationError: the file can't be read or is not a valid policy.
     """
     if file is None:
         return None
@@ -91,9 +91,9 @@ def load_policy(file: Path | None) -> Policy | None:
 class Rounds:
     """The checkpoint of each log that all witnesses are asked to cosign now.
 
-    A witness has one newest cosignature per log. So a log that grows while they answer would never
-    have two of the same checkpoint. Therefore it stays the same until it has a quorum, or for a
-    minute, which is enough for every witness that answers.
+    We keep only the newest cosignature of each witness. If we always asked for the newest
+    checkpoint of a growing log, they might never cosign the same one. So the target stays the same
+    until it has a quorum, or for a minute, which is enough for every witness that answers.
     """
 
     def __init__(self, logs: PublicLogs, clock: Clock) -> None:
@@ -117,7 +117,7 @@ class Rounds:
 
 
 class _LastAnswer(NamedTuple):
-    """What is stored of one witness and one log."""
+    """What is stored about one witness and one log."""
 
     size: int = 0
     root: str = ""

@@ -233,7 +233,7 @@ class PublicLogs:
         return (await self._checkpoints([(kind, log)]))[0]
 
     def sign(self, checkpoint: Checkpoint) -> str:
-        """Sign a checkpoint again that was signed before."""
+        """Sign an earlier checkpoint again."""
         return sign_checkpoint(checkpoint, self._key)
 
     async def checkpoints(self) -> list[PublishedCheckpoint]:

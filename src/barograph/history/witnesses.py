@@ -46,7 +46,7 @@ class Cosignature(NamedTuple):
 
 
 class WitnessState(Struct, frozen=True):
-    """How one witness and one log get along."""
+    """What one witness last did with one log."""
 
     origin: str
     witness: str

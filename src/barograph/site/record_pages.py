@@ -114,9 +114,9 @@ class Record(NamedTuple):
 
     @property
     def witnesses(self) -> list[WitnessState]:
-        """For each witness the worst that is known: a log that it refuses, or its last failure.
+        """The worst state of each witness: a log that it refuses, or else its last failure.
 
-        Otherwise its newest cosignature.
+        If it has neither, its newest cosignature.
         """
         ordered = sorted(
             self.states, key=lambda each: (each.is_fork, bool(each.failure), each.cosigned_at or 0)

@@ -62,12 +62,12 @@ EVENT_TEXTS: Mapping[str, tuple[str, str, str]] = {
         "/liquidations",
     ),
     "reveal.announced": (
-        "Embargo of new stances: {after_days} days",
-        "They become public after that; 0 means never. Earlier versions keep their own terms.",
+        "Days until new stances become public: {after_days}",
+        "0 means never. Earlier versions keep their own terms.",
         "/accuracy",
     ),
     "accuracy.defined": (
-        "What the accuracy page measures was recorded",
+        "New definition of the accuracy figures",
         "It applies to stances recorded from now on.",
         "/accuracy",
     ),

@@ -516,7 +516,8 @@ def _witness(now: int, witness: str, states: Sequence[WitnessState]) -> Check:
     done = "has not cosigned yet"
     if times:
         age = f"{_seconds(now - max(times)):g} s ago"
-        done = f"has cosigned {len(times)} logs, the last one {age}"
+        logs = "1 log" if len(times) == 1 else f"{len(times)} logs"
+        done = f"has cosigned {logs}, the last one {age}"
     is_failing = any(now - since > WITNESS_FAILING_MS for since, _ in failing)
     status: CheckStatus = "degraded" if is_failing else "ok" if times else "warming_up"
     return _check(name, status, "; ".join([done, *problems]))

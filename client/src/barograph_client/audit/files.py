@@ -15,7 +15,7 @@ from barograph_client.reads import Pause, Steps
 
 T = TypeVar("T")
 Progress = Callable[[str, int], None]
-"""Takes the name of a log, and how many requests it has taken so far."""
+"""Takes the name of a log, and the number of requests for it so far."""
 
 CONCURRENT = 8
 WAITING = 64

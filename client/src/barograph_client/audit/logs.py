@@ -262,7 +262,7 @@ class _Audit:
         """The checkpoint was read first, so an honest list has all of its entries by now."""
         if len(listed) < newest.size:
             raise Contradiction(
-                f"{self._log}: {path} lacks sequence {len(listed) + 1}, also when asked again "
+                f"{self._log}: {path} lacks sequence {len(listed) + 1}, even when asked again "
                 f"after a minute, but the signed checkpoint has {newest.size} entries",
                 newest.note,
             )

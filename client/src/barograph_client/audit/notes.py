@@ -282,7 +282,7 @@ def _members(policy: Policy, members: list[str]) -> tuple[str, ...]:
 
 def _require_defined(name: str, names: Collection[str]) -> None:
     if name not in names:
-        raise ValueError(f"no line before defines {name}")
+        raise ValueError(f"no earlier line defines {name}")
 
 
 def _needed(words: str, members: int) -> int:

@@ -1,7 +1,7 @@
 """Check a stance that was delivered to you, offline, with a proof and the key of its log.
 
-The proof is a C2SP tlog-proof (https://c2sp.org/tlog-proof). Its extra data says what the delivered
-stance lacks of the document that was hashed: its sequence and the digest before it.
+The proof is a C2SP tlog-proof (https://c2sp.org/tlog-proof). Its extra data has the two hashed
+members that a delivered stance lacks: its sequence and the digest before it.
 """
 
 import json
@@ -89,7 +89,7 @@ def check_stance(body: bytes, proof_text: str, trusted: Trusted) -> ProvenStance
         digest = stance_digest(stance, proof.place.sequence, proof.place.previous_digest)
     log = str(stance["kind"])
     if signed.log != log or proof.leaf != proof.place.sequence - 1:
-        raise Contradiction(f"{log}: the proof is of entry {proof.leaf} of {signed.log}")
+        raise Contradiction(f"{log}: the proof is for entry {proof.leaf} of {signed.log}")
     if stance.get("history_digest") != digest.hex():
         raise Contradiction(
             f"{log}: as sequence {proof.place.sequence}, the stance has the digest {digest.hex()}, "

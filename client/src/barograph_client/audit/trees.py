@@ -32,7 +32,7 @@ def proven_root(hashed: bytes, index: int, size: int, proof: Sequence[bytes]) ->
     """The root of the tree that has this leaf at `index`, according to an inclusion proof.
 
     Raises:
-        ValueError: the proof has another length than one of that leaf.
+        ValueError: the proof has the wrong length for that leaf.
     """
     if not 0 <= index < size or (size == 1) != (not proof):
         raise ValueError("the inclusion proof has the wrong length")

@@ -162,7 +162,7 @@ def _is_intact(checkpoint: SignedCheckpoint, public: bytes) -> bool:
 
 @contextmanager
 def readable(what: str) -> Iterator[None]:
-    """Turn a format error into the end of the audit, because it proves nothing.
+    """End the audit on a format error, which proves nothing about the service.
 
     Raises:
         NotAudited: it can't be read.

@@ -2,12 +2,12 @@
 
 Usage: python3 recompute_accuracy.py https://host [--json]
 
-It needs Python 3.11 and nothing else. It reads the log of events and the revealed stances, hashes
+It needs only Python 3.11 or newer. It reads the log of events and the revealed stances, hashes
 each again, compares the hashes with the published logs, looks for versions that are missing, and
 calculates every figure and headline of /api/v1/accuracy from the published series. It ends with 0
 if everything agrees, with 1 and the first contradiction if not, and with 2 if it can't finish.
 
-It does not verify signatures, or that the logs are those of yesterday: `barograph-audit` does.
+It does not verify signatures, or compare the logs with earlier ones: `barograph-audit` does.
 """
 
 import hashlib
