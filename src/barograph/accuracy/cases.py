@@ -139,7 +139,7 @@ def headline(measured: Iterable[Measured], versions: int) -> str:
     if not found:
         return (
             f"No skill shown in the {len(enough)} of {len(tests)} comparisons that have enough "
-            "cases: after a label, bitcoin did not move as claimed more than it did anyway."
+            "cases: after a label, bitcoin moved in its direction no more than it did anyway."
         )
     others = len(enough) - len(found)
     shown = " ".join(_shown(each) for each in found)

@@ -453,7 +453,7 @@ def headline(rows: dict[tuple[str, str, str], Json], versions: int) -> str:
     if not found:
         return (
             f"No skill shown in the {len(enough)} of {len(tests)} comparisons that have enough "
-            "cases: after a label, bitcoin did not move as claimed more than it did anyway."
+            "cases: after a label, bitcoin moved in its direction no more than it did anyway."
         )
     texts = []
     for (_, horizon, label), row in found.items():
