@@ -382,6 +382,25 @@ def test_figures_of_yesterday_are_not_accepted(instance: Instance) -> None:
         recompute.recompute(BASE_URL, instance.read, (END + 4 * HOUR) / 1000)
 
 
+def test_a_version_in_place_of_another_is_caught(instance: Instance) -> None:
+    events = instance.read("/api/v1/events?type=accuracy.defined,stance.recorded,reveal.announced")
+    listed = recompute.listed_entries(instance.read, BASE_URL, FUNDING)
+    revealed = list(
+        recompute.pages(instance.read, f"{BASE_URL}/api/v1/stances/{FUNDING}", "stances")
+    )
+    last = next(each for each in reversed(events["events"]) if each.get("kind") == FUNDING)
+    twice = [*events["events"], {**last, "history_digest": "0" * 64}]
+    with pytest.raises(recompute.Contradiction, match="a version was recorded twice"):
+        recompute.measured_versions(FUNDING, revealed, listed, twice, END)
+
+    version = revealed[1]
+    version["previous_digest"] = "0" * 64
+    digest = recompute.sha256({name: version[name] for name in recompute.HASHED})
+    listed[version["sequence"]]["history_digest"] = digest
+    with pytest.raises(recompute.Contradiction, match="does not follow version"):
+        recompute.measured_versions(FUNDING, revealed, listed, events["events"], END)
+
+
 def test_a_definition_that_is_later_than_what_it_measures_is_caught(instance: Instance) -> None:
     events = instance.read("/api/v1/events?type=accuracy.defined,stance.recorded,reveal.announced")
     changed = events["events"]

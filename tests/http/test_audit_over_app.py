@@ -117,4 +117,4 @@ def test_a_changed_time_of_issue_contradicts_the_log_of_events(
     code, report = audit(history, capsys)
 
     assert code == 1
-    assert f"says that version 7 of {RATES} was issued at " in report["message"]
+    assert f"events: event 32 says that version 7 of {RATES} is " in report["message"]

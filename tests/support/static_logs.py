@@ -150,8 +150,7 @@ class StaticService:
         self.rates = StaticLog("rates-desk", digests(600))
         self.withdrawals = StaticLog("rates-desk/events", digests(3))
         self.texts = [text_of(number) for number in range(30)]
-        self.texts[4] = _version_event(5, self.rates, 42)
-        self.events = StaticLog("events", [sha256(each).digest() for each in self.texts])
+        self.record(1, 2, 3)
         self.late: dict[str, float] = {}
         """For how many seconds the list at a path lacks its last entry."""
 
@@ -161,6 +160,12 @@ class StaticService:
         self.files: dict[str, bytes] = {}
         self.replies: dict[str, list[httpx2.Response]] = {}
         self.transport = httpx2.MockTransport(self._answer)
+
+    def record(self, *sequences: int) -> None:
+        """Log the recording of these versions, from the fifth event on."""
+        for number, sequence in enumerate(sequences, 5):
+            self.texts[number - 1] = _version_event(number, self.rates, sequence)
+        self.events = StaticLog("events", [sha256(each).digest() for each in self.texts])
 
     @property
     def logs(self) -> list[StaticLog]:

@@ -78,7 +78,7 @@ def test_an_honest_service_passes_and_the_audit_says_whose_key_it_trusted(
     code, printed = auditor.run(service)
 
     assert code == 0
-    rates, withdrawals, events, verdict, key, limits = printed.splitlines()
+    rates, withdrawals, events, verdict, key, witnesses, limits = printed.splitlines()
     # 3 bundles, 4 tiles, a checkpoint and a page of the list
     assert rates.startswith("rates-desk: size 600, root ")
     assert rates.endswith("tiles 4, requests 9")
@@ -86,6 +86,7 @@ def test_an_honest_service_passes_and_the_audit_says_whose_key_it_trusted(
     assert "texts: 30 match, 0 removed" in events
     assert verdict.startswith("No contradiction found (3 of ")
     assert "You named no key" in key
+    assert "Cosignatures were not checked" in witnesses
     assert f"{URL}/record" in limits
 
 
@@ -158,7 +159,21 @@ def drop_newest_event(service: StaticService) -> None:
 
 
 def change_listed_time(service: StaticService) -> None:
-    service.rates.times[41] += 1
+    service.rates.times[1] += 1
+
+
+def rewrite_version(service: StaticService) -> None:
+    rates = service.rates
+    for shown in (rates.entries, rates.tiled, rates.signed, rates.listed):
+        shown[1] = EVIL
+
+
+def record_twice(service: StaticService) -> None:
+    service.record(1, 2, 3, 2)
+
+
+def record_never(service: StaticService) -> None:
+    service.record(1, 3, 4)
 
 
 def change_text(service: StaticService) -> None:
@@ -181,7 +196,10 @@ def change_text(service: StaticService) -> None:
         (drop_listed_version, f"rates-desk: entry 41 is {digests(42)[41].hex()}, but the list"),
         (drop_newest_version, f"rates-desk: /api/history/rates-desk lacks sequence 600, {AGAIN}"),
         (drop_newest_event, f"events: /api/v1/events lacks sequence 30, {AGAIN}30"),
-        (change_listed_time, "events: event 5 says that version 42 of rates-desk was issued at "),
+        (change_listed_time, "events: event 6 says that version 2 of rates-desk is "),
+        (rewrite_version, "events: event 6 says that version 2 of rates-desk is "),
+        (record_twice, "events: event 8 says that version 2 of rates-desk is "),
+        (record_never, "events: event 6 says that version 3 of rates-desk is "),
         (change_text, "events: event 4 in /api/v1/events has the SHA-256 digest "),
     ],
 )

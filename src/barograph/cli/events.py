@@ -45,6 +45,6 @@ def remove(digest: str, why: str, yes: bool, data: Path | None) -> None:
     if not found:
         raise BarographError(
             "nothing was removed: no event has this digest, its text was removed already, or it is "
-            "an announcement or a definition, which can't be removed"
+            "an announcement, a definition or the digest of a stance, which can't be removed"
         )
     click.echo("removed; caches may serve it for another minute")

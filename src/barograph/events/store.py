@@ -37,8 +37,8 @@ async def _publish_newest(tx: Transaction) -> None:
 async def remove_text(tx: Transaction, text_digest: str, why: str) -> bool:
     """Remove the text of an event for good; return whether there was one with this digest.
 
-    Its digest stays in the log. The texts of announcements and definitions stay too, because they
-    bind the service.
+    Its digest stays in the log. Announcements, definitions and digests of stances stay too, because
+    they bind the service.
     """
     if not await tx.fetch(_REMOVABLE, text_digest):
         return False
@@ -106,7 +106,7 @@ _LAST = "SELECT coalesce(max(id), 0) FROM events"
 _ADD = "INSERT INTO events (id, cause, type, at, body, digest) VALUES ($1, $2, $3, $4, $5, $6)"
 _REMOVABLE = """
 SELECT id FROM events WHERE digest = $1 AND body <> ''
-AND type NOT IN ('reveal.announced', 'accuracy.defined')
+AND type NOT IN ('reveal.announced', 'accuracy.defined', 'stance.recorded')
 """
 _REMOVE = "UPDATE events SET body = '', removed = $2 WHERE digest = $1 AND body <> ''"
 _SELECT = "SELECT id, type, at, body, removed FROM events"

@@ -172,6 +172,7 @@ class Cosigner:
             if isinstance(error, Throttled):  # the witness has one limit for all logs
                 until = self._clock() + int(error.retry_after * SECOND)
                 self._pauses = dict.fromkeys(ALL_LOGS, (LONGEST_PAUSE_MS, until))
+                self._pauses[log] = LONGEST_PAUSE_MS, until + SECOND  # the others go first
             await self._store_failure(origin, last, error, database)
             return False
 
@@ -318,7 +319,9 @@ INSERT INTO cosignatures (
 ) VALUES ($1, $2, 0, '', '', NULL, $3, $4, $5)
 ON CONFLICT (origin, witness) DO UPDATE SET failure = excluded.failure,
     is_fork = excluded.is_fork,
-    failing_since = COALESCE(cosignatures.failing_since, excluded.failing_since)
+    failing_since = CASE WHEN cosignatures.is_fork = excluded.is_fork
+        THEN COALESCE(cosignatures.failing_since, excluded.failing_since)
+        ELSE excluded.failing_since END
 """
 # Never a smaller checkpoint, and never another root of the same size.
 _PUBLISH = """

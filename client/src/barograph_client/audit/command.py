@@ -43,6 +43,7 @@ examples:
   {prog} https://barograph.example --log rates-desk --policy policy.txt --json
   {prog} --stance stance.json --proof stance.tlog-proof --key VKEY
 """
+NO_WITNESSES = "Cosignatures were not checked: name the witnesses that you trust with --policy."
 NOT_PROVEN = (
     "This does not prove that a stance was right, or that others see the same logs. Keep the "
     "checkpoints with --save, and compare them with someone else's. See {url}/record#trust"
@@ -171,6 +172,8 @@ def _lines(outcome: dict[str, Any], options: Namespace) -> Iterator[str]:
         return
     if "stance" in outcome:
         yield _stance_line(outcome["stance"])
+        if options.policy is None:
+            yield NO_WITNESSES
         return
     logs: tuple[AuditedLog, ...] = outcome["logs"]
     yield from map(_log_line, logs)
@@ -181,6 +184,8 @@ def _lines(outcome: dict[str, Any], options: Namespace) -> Iterator[str]:
             "You named no key, so the audit trusted the one that the service shows today. Compare "
             f"it with another source: {logs[0].key}"
         )
+    if options.policy is None:
+        yield NO_WITNESSES
     yield NOT_PROVEN.format(url=options.url.rstrip("/"))
 
 
@@ -200,11 +205,10 @@ def _log_line(log: AuditedLog) -> str:
 
 
 def _stance_line(stance: ProvenStance) -> str:
-    cosigned = ", ".join(stance.cosigned) or "no witness"
+    cosigned = f", cosigned by {', '.join(stance.cosigned)}" if stance.cosigned else ""
     return (
         f"The leg, salt and times of the stance are those of sequence {stance.sequence} of "
-        f"{stance.log}, as recorded, in a signed checkpoint of {stance.size} entries, cosigned by "
-        f"{cosigned}."
+        f"{stance.log}, as recorded, in a signed checkpoint of {stance.size} entries{cosigned}."
     )
 
 

@@ -81,10 +81,10 @@ async def audit_logs(
     wanted = wanted or {**logs, **trusted.kept}
     if missing := [name for name in wanted if name not in logs]:
         raise NotAudited(f"{CHECKPOINTS} lacks the log {missing[0]}: it has {', '.join(logs)}")
-    times: dict[str, datetime] = {}
+    lists: dict[str, list[Listed]] = {}
     audits = [
-        _Audit(client, trusted, published, logs[name], progress, times=times)
-        # The log of all events last, because its times of versions are compared with the lists.
+        _Audit(client, trusted, published, logs[name], progress, lists=lists)
+        # The log of all events last, because it is compared with the lists of versions.
         for name in sorted(wanted, key=EVENT_LOG.__eq__)
     ]
     return [await each.run() for each in audits]
@@ -101,9 +101,9 @@ class _Audit:
         log: PublishedLog,
         progress: Progress,
         *,
-        times: dict[str, datetime],
+        lists: dict[str, list[Listed]],
     ) -> None:
-        self._trusted, self._published, self._times = trusted, published, times
+        self._trusted, self._published, self._lists = trusted, published, lists
         with readable(CHECKPOINTS):
             self._listed = parse_checkpoint(log.checkpoint)
             self._key = parse_key(log.verifier, LOG_KEY)
@@ -233,7 +233,7 @@ class _Audit:
     async def _check_list(self, entries: Sequence[bytes], newest: SignedCheckpoint) -> None:
         """Compare the entries with the list under `/api/history`, which has their times."""
         path = f"/api/history/{self._log}"
-        listed = await self._files.listed(path, len(entries))
+        listed = self._lists[self._log] = await self._files.listed(path, len(entries))
         for index, (entry, each) in enumerate(zip(entries, listed, strict=False)):
             if (digest := each.get("history_digest", each.get("event_digest"))) != entry.hex():
                 raise Contradiction(
@@ -254,7 +254,6 @@ class _Audit:
             )
         if self._kept is not None:
             self._check_against_witnesses(self._kept, times)
-        self._times |= {entry.hex(): at for entry, at in zip(entries, times, strict=True)}
 
     def _require_complete(
         self, path: str, listed: Sequence[Listed], newest: SignedCheckpoint
@@ -294,20 +293,27 @@ class _Audit:
                     f"{computed.hex()}, but entry {index} is {entries[index].hex()}: it is not the "
                     "text that was logged"
                 )
-            else:
-                self._check_time(event)
         self._require_complete(path, listed, newest)
+        recorded = [each for each in listed if each.get("type") == "stance.recorded"]
+        for kind in self._lists:
+            events = [each for each in recorded if each.get("kind") == kind]
+            await self._check_versions(kind, events)
         return removed
 
-    def _check_time(self, event: Listed) -> None:
-        """Compare the time of a logged version with the one that its list has."""
-        with readable(f"event {event.get('id')}"):
-            listed = self._times.get(event.get("history_digest", ""))
-            if listed is not None and datetime.fromisoformat(event.get("at", "")) != listed:
+    async def _check_versions(self, kind: str, events: Sequence[Listed]) -> None:
+        """Require that the events of a kind are its versions, each once and in order."""
+        path, listed = f"/api/history/{kind}", self._lists[kind]
+        if len(events) > len(listed):  # newer ones, which an honest list has by now
+            listed = await self._files.listed(path, len(events))
+        for sequence, event in enumerate(events, 1):
+            row = listed[sequence - 1] if sequence <= len(listed) else {}
+            shown = sequence, row.get("history_digest"), row.get("issued_at")
+            logged = event.get("sequence"), event.get("history_digest"), event.get("at")
+            if logged != shown:
                 raise Contradiction(
-                    f"{self._log}: event {event.get('id')} says that version "
-                    f"{event.get('sequence')} of {event.get('kind')} was issued at "
-                    f"{event.get('at')}, but the list under /api/history says {listed.isoformat()}"
+                    f"{self._log}: event {event.get('id')} says that version {logged[0]} of {kind} "
+                    f"is {logged[1]}, issued at {logged[2]}, but version {sequence} in {path} is "
+                    f"{shown[1]}, issued at {shown[2]}"
                 )
 
 

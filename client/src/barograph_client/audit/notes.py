@@ -211,6 +211,14 @@ class Policy(NamedTuple):
         needed, members = self.groups[name]
         return f"{needed} of ({', '.join(map(self.in_words, members))})"
 
+    @property
+    def text(self) -> str:
+        """The witnesses and the quorum as a policy file, without addresses."""
+        lines = [f"witness {name} {key.text}" for name, key in self.witnesses.items()]
+        for name, (needed, members) in self.groups.items():
+            lines.append(f"group {name} {needed} {' '.join(members)}")
+        return "\n".join([*lines, f"quorum {self.quorum}"])
+
     def _has(self, name: str, cosigners: Collection[str]) -> bool:
         if name not in self.groups:
             return name in cosigners

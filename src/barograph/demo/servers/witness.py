@@ -30,6 +30,9 @@ from barograph_client.audit.notes import LOG_KEY, TIME, WITNESS_KEY, Key
 POLICY_FILE: Final = "witness-policy"
 TREES_FILE: Final = "witnesses.json"
 
+_Trees = dict[str, tuple[int, bytes]]
+"""The size and root that each witness cosigned last, by its name and the log's."""
+
 _OLD: Final = re.compile("old (0|[1-9][0-9]{0,17})", re.ASCII)
 _LOGS: Final = tuple(f"/{notes.log_path(log)}" for log in notes.ALL_LOGS)
 _CALLS: Final = {("POST", f"/{name}/add-checkpoint") for name in WITNESSES}
@@ -66,8 +69,10 @@ class WitnessServer(BodyServer[WitnessFaults]):
         self._log_key = log_key
         self._data = data
         self._file = data / TREES_FILE
-        stored = self._file.read_bytes() if self._file.exists() else b"{}"
-        self._trees = msgspec.json.decode(stored, type=dict[str, tuple[int, str]])
+        try:
+            self._trees = msgspec.json.decode(self._file.read_bytes(), type=_Trees)
+        except (FileNotFoundError, msgspec.MsgspecError):
+            self._trees = {}  # as a new witness
 
     async def respond(self, request: BodyRequest, _client: StreamReader) -> Response | None:
         """Answer a request."""
@@ -101,14 +106,14 @@ class WitnessServer(BodyServer[WitnessFaults]):
     def _extend(self, name: str, old: int, proof: list[bytes], text: str) -> tuple[HTTPStatus, str]:
         """Cosign a checkpoint that the log has signed, if it continues the newest tree."""
         origin, size, root = notes.parse_checkpoint(text)
-        known, known_root = self._trees.get(f"{name} {origin}", (0, EMPTY_ROOT.hex()))
+        known, known_root = self._trees.get(f"{name} {origin}", (0, EMPTY_ROOT))
         if old != known:
             return HTTPStatus.CONFLICT, f"{known}\n"
         is_tree = size > 0 or root == EMPTY_ROOT
-        grows = is_tree and is_consistent(old, bytes.fromhex(known_root), size, root, proof)
+        grows = is_tree and is_consistent(old, known_root, size, root, proof)
         if not grows or self._faults.is_on(WitnessFault.FORK, name):
             return HTTPStatus.UNPROCESSABLE_ENTITY, "this contradicts the tree that we cosigned\n"
-        self._trees[f"{name} {origin}"] = size, root.hex()
+        self._trees[f"{name} {origin}"] = size, root
         replace_file(self._file, msgspec.json.encode(self._trees))
         return HTTPStatus.OK, _cosign(text, *_key(self._data, name), self._clock() // SECOND)
 

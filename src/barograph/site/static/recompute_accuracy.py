@@ -59,6 +59,7 @@ OF_EVENTS = (
     *("evidence_digest", "previous_digest", "salt"),
 )
 RULES = ("accuracy.defined", "reveal.announced")
+KEPT = (*RULES, "stance.recorded")  # never removed
 PARTS = ("followed", "unconditional", "persistence")
 TESTS = 18
 CAUTION = (
@@ -181,7 +182,7 @@ def logged_events(read: Fetch, base: str) -> list[Json]:
     is_whole = numbers == list(range(1, len(numbers) + 1)) and len(numbers) >= count
     require(is_whole, "the list of events lacks some of the log")
     for event, entry in zip(events, entries, strict=False):
-        is_removed = "removed" in event and event["type"] not in RULES
+        is_removed = "removed" in event and event["type"] not in KEPT
         require(is_removed or sha256(event) == entry.hex(), f"event {event['id']} was changed")
     return events[:count]
 
@@ -246,6 +247,9 @@ def measured_versions(
             and version["issued_at"] == entry["issued_at"],
             f"{kind}: version {sequence} is not the one that was recorded",
         )
+        before = listed.get(sequence - 1, {"history_digest": version["previous_digest"]})
+        follows = before["history_digest"] == version["previous_digest"]
+        require(follows, f"{kind}: version {sequence} does not follow version {sequence - 1}")
         until = min(times.get(sequence + 1, as_of), as_of)
         found.append({**version, "issued": times[sequence], "until": until})
     check_order(kind, found, events)
@@ -254,19 +258,19 @@ def measured_versions(
 
 def check_order(kind: str, versions: list[Json], events: list[Json]) -> None:
     """Require that the rules for a version were logged before the version itself."""
-    recorded = {
-        each["sequence"]: each
-        for each in events
-        if each["type"] == "stance.recorded" and each["kind"] == kind
-    }
+    logged = [each for each in events if each["type"] == "stance.recorded"]
+    recorded = {each["sequence"]: each for each in logged if each["kind"] == kind}
+    once = len(recorded) == sum(each["kind"] == kind for each in logged)
+    require(once, f"{kind}: a version was recorded twice")
     for version in versions:
         sequence = version["sequence"]
-        logged = recorded.get(sequence, {"history_digest": None})
-        is_logged = logged["history_digest"] == version["history_digest"]
+        event = recorded.get(sequence, {"history_digest": None, "at": None})
+        is_logged = event["history_digest"] == version["history_digest"]
+        is_logged = is_logged and event["at"] == version["issued_at"]
         require(is_logged, f"{kind}: version {sequence} is not in the log of events")
         for rule in events:
             if rule["type"] in RULES and milliseconds(rule["at"]) <= version["issued"]:
-                is_earlier = rule["id"] < logged["id"]
+                is_earlier = rule["id"] < event["id"]
                 require(is_earlier, f"{kind}: event {rule['id']} is later than what it governs")
 
 
@@ -556,7 +560,7 @@ def main(arguments: list[str]) -> int:
         published = recompute(names[0].rstrip("/"))
     except Contradiction as error:
         print(f"Contradiction: {error}.", file=sys.stderr)
-        print("Late data or an old cache can cause this: try again in an hour.", file=sys.stderr)
+        print("Late data or an old cache can cause it for an hour, not longer.", file=sys.stderr)
         return 1
     except (OSError, LookupError, TypeError, ValueError) as error:
         print(f"Not finished: {error!r}. This says nothing about the figures.", file=sys.stderr)
@@ -564,7 +568,8 @@ def main(arguments: list[str]) -> int:
     if "--json" in arguments:
         print(json.dumps({"agrees": True, **published}))
         return 0
-    print(published["note"] or f"Everything agrees, as of {published['as_of']}.")
+    agrees = f"Everything agrees, as of {published['as_of']}."
+    print(agrees if published["kinds"] else published["note"])
     for each in published["kinds"]:
         print(f"{each['kind']:24}{each['versions']:6} versions  {each['headline']}")
     return 0
