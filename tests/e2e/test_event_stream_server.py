@@ -232,6 +232,6 @@ def test_a_client_that_does_not_read_is_closed(service: Service) -> None:
             ]
             return local not in open_now
 
-        assert not is_closed()
+        eventually(lambda: not is_closed(), "the server to accept the connection")
         eventually(is_closed, "the end of the connection", 60)
     assert service.process.stop(signal.SIGTERM) < 5

@@ -113,6 +113,7 @@ def run_demo(
         upgrade_history(settings)
         store_urls(settings)
         write_policy(data, ports["witness"])
+        load_history_key(settings)  # now, because a collector on PostgreSQL never creates it
         switch_stances(settings, expired=False)
         asyncio.run(_grant_tiers(settings))
         asyncio.run(_supervise(settings, ports, past, started))
