@@ -230,9 +230,9 @@ def test_witness_that_is_throttling_is_left_alone_for_all_logs(make: Make) -> No
     cosigner = instance.cosigners[0]
     instance.run(cosigner.ask(first, instance.service))
     instance["a"].failure = None
-    for seconds, cosigned in ((59, 0), (1, len(others))):
+    for seconds, cosigned in ((59, 0), (1, len(others)), (1, len(ALL_LOGS))):
         instance.clock.pass_seconds(seconds)
-        for log in others:
+        for log in ALL_LOGS:
             instance.run(cosigner.ask(log, instance.service))
         assert len(instance["a"].seen) == cosigned
 
@@ -305,6 +305,17 @@ def test_rewritten_record_is_refused_by_the_witnesses_and_never_published(
 
     critical = [each for each in caplog.records if each.levelno == logging.CRITICAL]
     assert len(critical) == 3
+
+
+def test_refusal_counts_from_its_own_start_not_from_an_earlier_outage(make: Make) -> None:
+    instance = make()
+    since = []
+    for failure in (Unreachable("it can't be reached"), TreeRefused("another tree")):
+        instance["a"].failure = failure
+        instance.ask("a")
+        since.append(instance.states()["a"].failing_since)
+        instance.clock.pass_seconds(60)
+    assert since == [START, START + MINUTE]
 
 
 def test_witness_that_is_ahead_of_an_older_copy_refuses_it(make: Make) -> None:

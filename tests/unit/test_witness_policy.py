@@ -42,6 +42,7 @@ def test_quorum_of_nested_groups_needs_each_group() -> None:
     assert not policy.is_met({"a", "d"})
     assert policy.in_words() == "2 of (2 of (a, b, c), 1 of (d))"
     assert policy.urls["d"] == "https://d.example"
+    assert parse_policy(policy.text) == policy._replace(logs=(), urls={})
 
 
 def test_quorum_of_none_is_always_met() -> None:
