@@ -2,15 +2,19 @@
 
 import re
 import struct
+import subprocess
+import sys
 from hashlib import sha256
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
+import barograph_client
 from barograph.guides.files import load_catalog
 from barograph.kit.timestamps import iso_timestamp
 from barograph.signals.methods import METHODS
+from barograph.site.client_package import client_wheel
 from barograph.site.static_files import packaged_files, read_static_files
 from support.markets import reading, shares
 from support.pages import FOUND, NOTE, SiteService
@@ -18,6 +22,7 @@ from support.service import BASE_URL
 
 FOR_EVER = "public, max-age=31536000, immutable"
 AN_HOUR = "public, max-age=3600"
+SOURCE = Path(barograph_client.__file__).parent
 NAMES = sorted(packaged_files())
 
 
@@ -94,6 +99,7 @@ TYPES = {
     "ico": "image/x-icon",
     "svg": "image/svg+xml",
     "py": "text/plain; charset=utf-8",
+    "whl": "application/zip",
 }
 
 
@@ -105,6 +111,33 @@ def test_every_static_file_is_served_with_its_type(site: SiteService, name: str)
     assert answer.headers["content-type"] == TYPES[name.rpartition(".")[2]]
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["etag"]
+
+
+@pytest.mark.parametrize("path", ["/record", "/developers"])
+def test_pip_installs_the_client_that_a_page_names(
+    site: SiteService, path: str, tmp_path: Path
+) -> None:
+    named = re.search(rf"{BASE_URL}(/static/([\w.-]+\.whl))", site.look(path).text)
+    assert named is not None
+    wheel, target = tmp_path / named[2], tmp_path / "installed"
+    wheel.write_bytes(site.ask(named[1]).content)
+
+    pip = [sys.executable, "-m", "pip", "--isolated", "install", "--no-index", "--no-deps"]
+    subprocess.run([*pip, "--target", target, wheel], check=True, capture_output=True)
+
+    ran = [sys.executable, str(target / "bin" / "barograph-audit"), "--help"]
+    shown = subprocess.run(
+        ran, env={"PYTHONPATH": str(target)}, check=True, capture_output=True, text=True
+    )
+    assert "barograph-audit" in shown.stdout
+    own = {each.relative_to(SOURCE) for each in SOURCE.rglob("*.py")}
+    installed = target / "barograph_client"
+    assert {each.relative_to(installed) for each in installed.rglob("*.py")} == own
+    assert all((installed / name).read_bytes() == (SOURCE / name).read_bytes() for name in own)
+
+
+def test_every_worker_serves_the_same_bytes_of_the_client() -> None:
+    assert client_wheel.__wrapped__() == client_wheel.__wrapped__()
 
 
 def test_the_stylesheet_knows_the_dark_and_loads_nothing(site: SiteService) -> None:

@@ -11,6 +11,7 @@ from importlib.resources.abc import Traversable
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from barograph.site.client_package import client_wheel
 from barograph.site.responses import (
     CACHE_FOREVER,
     CACHE_ONE_HOUR,
@@ -30,6 +31,7 @@ TYPES = {
     ".png": PNG,
     ".ico": b"image/x-icon",
     ".py": TEXT,
+    ".whl": b"application/zip",
 }
 _OTHER_VERSION = b"v="
 
@@ -57,7 +59,7 @@ StaticFiles = Mapping[str, StaticFile]
 def read_static_files(folder: Traversable) -> StaticFiles:
     """All static files of a folder."""
     return {
-        each.name: _read(each)
+        each.name: _static_file(each.name, each.read_bytes())
         for each in folder.iterdir()
         if PurePosixPath(each.name).suffix in TYPES
     }
@@ -65,13 +67,14 @@ def read_static_files(folder: Traversable) -> StaticFiles:
 
 @cache
 def packaged_files() -> StaticFiles:
-    """The files that are part of the package."""
-    return read_static_files(files("barograph.site") / "static")
+    """The files that are part of the package, and the client."""
+    name, content = client_wheel()
+    own = read_static_files(files("barograph.site") / "static")
+    return {**own, name: _static_file(name, content)}
 
 
-def _read(file: Traversable) -> StaticFile:
-    body = file.read_bytes()
-    content_type = TYPES[PurePosixPath(file.name).suffix]
+def _static_file(name: str, body: bytes) -> StaticFile:
+    content_type = TYPES[PurePosixPath(name).suffix]
     version = sha256(body).hexdigest()[:12]
     cache_controls = {
         b"": CACHE_ONE_HOUR,

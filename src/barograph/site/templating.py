@@ -18,6 +18,7 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.limits.rate_limits import RateLimit
 from barograph.macro.records import NYFED_NOTICE, NYFED_TERMS
 from barograph.signals.documents import SIGNALS_PATH
+from barograph.site.client_package import client_wheel
 from barograph.site.paths import GUIDES_PAGE, NAVIGATION, PLACES, STATIC_FOLDER, WITH_VENUES
 from barograph.site.static_files import packaged_files
 
@@ -93,6 +94,7 @@ class Templates:
         self._environment.filters |= _FILTERS
         self._environment.globals |= {
             "base_url": base_url,
+            "client_url": f"{base_url}{STATIC_FOLDER}{client_wheel().name}",
             "data_source": data_source,
             "is_simulated": data_source.startswith(SIMULATED),
             "root": self.root,
