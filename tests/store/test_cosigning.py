@@ -41,7 +41,7 @@ from barograph.kit.database import Database, Row, Transaction, Work
 from barograph.kit.lease import Lease
 from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
 from barograph.kit.timestamps import MINUTE, SECOND
-from barograph_client.audit.notes import Policy
+from barograph_client.audit.notes import NO_QUORUM, Policy
 from support.backends import Backend
 from support.clock import START, HandClock
 from support.databases import DatabaseDouble
@@ -98,10 +98,15 @@ class Instance:
     def published(self, policy: Policy | None = None) -> Checkpoint:
         """What a reader verifies with our key and the keys of the witnesses."""
         policy = policy or self.policy
+        checkpoint, names = self.cosigned(policy)
+        assert policy.is_met(names)
+        return checkpoint
+
+    def cosigned(self, policy: Policy) -> tuple[Checkpoint, set[str]]:
+        """What is published, and who cosigned it."""
         note = self.run(CosignedCheckpoints(self._web, self.service, policy).published_note(LOG))
         checkpoint = open_checkpoint(note, verifier_of(KEY, NAME))
-        assert policy.is_met(cosigners(policy, checkpoint, note.rpartition("\n\n")[2]))
-        return checkpoint
+        return checkpoint, set(cosigners(policy, checkpoint, note.rpartition("\n\n")[2]))
 
     def states(self) -> dict[str, WitnessState]:
         found = self.run(latest_snapshot(self.service, WITNESSES))
@@ -165,6 +170,24 @@ def test_checkpoint_is_published_with_its_quorum_and_late_cosigners_are_added(ma
     "The other witnesses still cosign the same checkpoint, so the published one is never "
     "much older than a minute.",
 )
+def test_without_a_quorum_the_newest_is_published_with_the_cosignatures_it_has(make: Make) -> None:
+    instance = make()
+    policy = instance.policy = instance.policy._replace(quorum=NO_QUORUM)
+    instance.restart_collector(instance.service)
+
+    def published() -> tuple[int, set[str]]:
+        checkpoint, names = instance.cosigned(policy)
+        return checkpoint.size, names
+
+    assert published() == (1, set())
+    instance.ask("a")
+    assert published() == (1, {"a"})
+    instance.ask("b")
+    assert published() == (1, {"a", "b"})
+    instance.grow()
+    assert published() == (2, set())
+
+
 def test_quorum_is_reached_though_a_witness_is_dead_and_the_log_grows_every_second(
     make: Make,
 ) -> None:

@@ -272,14 +272,17 @@ class CosignedCheckpoints:
             NotCosigned: no checkpoint has a quorum.
             DatabaseUnavailable: the log can't be read or signed, or contradicts the checkpoint.
         """
-        if self._policy is None or self._policy.quorum == NO_QUORUM:
+        if self._policy is None:
             return (await self._logs.checkpoint(*log)).note
         # Read this before the head: the collector may publish a longer one meanwhile.
         rows = {row[0]: row[1:] for row in await self._database.fetch(_PUBLISHED)}
-        newest = (await self._logs.checkpoint(*log)).checkpoint
+        current = await self._logs.checkpoint(*log)
+        newest = current.checkpoint
         lines: str
         size, root, lines = rows.get(newest.origin, (0, "", ""))
         checkpoint = Checkpoint(newest.origin, size, bytes.fromhex(root))
+        if self._policy.quorum == NO_QUORUM:
+            return current.note + lines if checkpoint == newest else current.note
         if not self._policy.is_met(cosigners(self._policy, checkpoint, lines)):
             raise NotCosigned  # there is none, or the policy has changed since
         signed = self._logs.sign(checkpoint)  # before another coroutine can load another key
