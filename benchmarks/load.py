@@ -122,6 +122,7 @@ def _command(
     connections: int = CONNECTIONS,
 ) -> list[str]:
     headers = [part for field in (*REQUEST_HEADERS, *fields) for part in ("-H", field)]
-    size = ["-t1", f"-c{connections}", f"-d{seconds}s"]
+    # wrk would count each reply after two seconds as lost, and a busy machine takes longer.
+    size = ["-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "30s"]
     scripted = [] if script is None else ["-s", str(script)]
     return ["wrk", *size, *headers, *scripted, f"http://{HOST}:{port}{target}"]

@@ -10,7 +10,14 @@ from typing import Any, NamedTuple
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    expect,
+    sync_playwright,
+)
 
 from support.postgresql import running_postgresql
 from support.processes import HOST, Process, eventually, running, unused_port
@@ -20,6 +27,11 @@ ARTEFACTS = Path(__file__).parents[2] / "artefacts"
 """The folder for screenshots."""
 
 HEIGHT = 900
+
+PATIENCE_MS = 60_000
+"""How long a test waits for what it expects; a busy machine needs many seconds."""
+
+expect.set_options(timeout=PATIENCE_MS)
 
 _ARGUMENTS = [
     "--no-sandbox",
@@ -140,7 +152,7 @@ def looking(
         color_scheme=view.scheme,
         **options,
     )
-    context.set_default_timeout(15_000)
+    context.set_default_timeout(PATIENCE_MS)
     try:
         yield Look(context)
     finally:
