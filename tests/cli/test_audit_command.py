@@ -25,12 +25,14 @@ def test_the_command_audits_over_a_real_port_and_ends_with_what_it_found() -> No
         fine = CliRunner().invoke(cli, ["audit", url, "--log", "events"])
         service.events.entries[0] = bytes(32)
         found = CliRunner().invoke(cli, ["audit", url, "--log", "events"])
-    away = CliRunner().invoke(cli, ["audit", f"http://127.0.0.1:{unused_port()}"])
+    nobody = f"http://127.0.0.1:{unused_port()}"
+    away = CliRunner().invoke(cli, ["audit", nobody])
 
     assert (fine.exit_code, found.exit_code, away.exit_code) == (0, 1, 2), found.output
     assert "No contradiction found (1 of " in fine.stdout
     assert found.stderr.startswith("contradiction: events: entry 0 gives the hash")
-    assert away.stderr == "not finished: the service could not be reached (ConnectError)\n"
+    reason = "the service could not be reached (ConnectError)"
+    assert away.stderr == f"not finished: {nobody}: {reason}\n"
 
 
 def test_the_help_is_the_client_s_under_the_name_of_the_command() -> None:

@@ -20,6 +20,8 @@ ORIGIN = "barograph.example/history/"
 START = 1_780_000_000
 """The time of the first entry, in seconds."""
 
+MINUTE = 60
+
 
 def private_key(number: int) -> Ed25519PrivateKey:
     return Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32)
@@ -28,6 +30,12 @@ def private_key(number: int) -> Ed25519PrivateKey:
 def text_of(number: int) -> bytes:
     """A recorded text, whose digest is logged."""
     return f'{{"id":{number}}}'.encode()
+
+
+def event_text(number: int, at: int = START, **others: str) -> bytes:
+    """The text of an event that names no version, or what is left of it."""
+    event = {"at": _iso(at), "id": number, **others, "type": "regime.changed"}
+    return json.dumps(event, separators=(",", ":")).encode()
 
 
 def digests(count: int) -> list[bytes]:
@@ -109,6 +117,9 @@ class StaticLog:
 
     def __post_init__(self) -> None:
         self.tiled, self.signed, self.listed = [*self.entries], [*self.entries], [*self.entries]
+        self.first = 1
+        """The number of the first entry of the list."""
+
         self.times = [START + 60 * number for number in range(len(self.entries))]
 
     @property
@@ -139,7 +150,14 @@ class StaticLog:
         digest, at = ("event_digest", "at") if "/" in self.name else ("history_digest", "issued_at")
         count = len(self.listed) - lacking
         numbers = range(after, min(after + limit, count))
-        rows = [{digest: self.listed[each].hex(), at: _iso(self.times[each])} for each in numbers]
+        rows = [
+            {
+                "sequence": each + self.first,
+                digest: self.listed[each].hex(),
+                at: _iso(self.times[each]),
+            }
+            for each in numbers
+        ]
         return {"entries": rows, "next": after + limit if after + limit < count else None}
 
 
@@ -149,10 +167,13 @@ class StaticService:
     def __init__(self) -> None:
         self.rates = StaticLog("rates-desk", digests(600))
         self.withdrawals = StaticLog("rates-desk/events", digests(3))
-        self.texts = [text_of(number) for number in range(30)]
+        self.texts = [event_text(number) for number in range(1, 31)]
         self.record(1, 2, 3)
         self.late: dict[str, float] = {}
         """For how many seconds the list at a path lacks its last entry."""
+
+        self.later: list[bytes] = []
+        """Events that are listed after a minute, but not signed yet."""
 
         self.asked: list[str] = []
         self.waited = 0.0
@@ -164,7 +185,7 @@ class StaticService:
     def record(self, *sequences: int) -> None:
         """Log the recording of these versions, from the fifth event on."""
         for number, sequence in enumerate(sequences, 5):
-            self.texts[number - 1] = _version_event(number, self.rates, sequence)
+            self.texts[number - 1] = version_event(number, self.rates, sequence)
         self.events = StaticLog("events", [sha256(each).digest() for each in self.texts])
 
     @property
@@ -208,13 +229,14 @@ class StaticService:
                 return json.dumps(page).encode()
         if path == "/api/v1/events":
             after, limit = int(query["after"]), int(query["limit"])
-            texts = self.texts[: len(self.texts) - lacking]
+            later = self.later if self.waited >= MINUTE else []
+            texts = [*self.texts[: len(self.texts) - lacking], *later]
             return b'{"events":[' + b",".join(texts[after : after + limit]) + b"]}"
         served = {path: body for log in self.logs for path, body in log.files().items()}
         return {**served, **self.files}.get(path)
 
 
-def _version_event(number: int, log: StaticLog, sequence: int) -> bytes:
+def version_event(number: int, log: StaticLog, sequence: int) -> bytes:
     """The text of the event that a version was recorded."""
     text = {
         "at": _iso(log.times[sequence - 1]),

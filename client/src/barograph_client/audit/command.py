@@ -11,18 +11,26 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, TypeVar
 
-from barograph_client.audit.logs import AuditedLog, audit_logs
+from barograph_client.audit.logs import EVENT_LOG, AuditedLog, audit_logs
 from barograph_client.audit.notes import LOG_KEY, parse_key, parse_policy
 from barograph_client.audit.stance import ProvenStance, check_stance
 from barograph_client.audit.trust import Trusted, read_kept, readable
 from barograph_client.clients import AsyncBarograph
 from barograph_client.decode import to_builtins
-from barograph_client.errors import ClientError, Contradiction, NotAudited
+from barograph_client.errors import (
+    ClientError,
+    Contradiction,
+    InvalidAnswer,
+    NotAudited,
+    Refused,
+    Unreachable,
+)
 from barograph_client.reads import Patience
 
 T = TypeVar("T")
 Connect = Callable[[str], AsyncBarograph]
 
+SHOWN = 20
 FINE, CONTRADICTION, NOT_FINISHED, INTERRUPTED = 0, 1, 2, 130
 CONNECT: Connect = partial(AsyncBarograph, patience=Patience(tries=10, seconds=300))
 DESCRIPTION = """\
@@ -44,6 +52,7 @@ examples:
   {prog} --stance stance.json --proof stance.tlog-proof --key VKEY
 """
 NO_WITNESSES = "Cosignatures were not checked: name the witnesses that you trust with --policy."
+NO_EVENTS = "Times of versions were not compared with the log of events: audit it too."
 NOT_PROVEN = (
     "This does not prove that a stance was right, or that others see the same logs. Keep the "
     "checkpoints with --save, and compare them with someone else's. See {url}/record#trust"
@@ -136,7 +145,10 @@ async def _audit(options: Namespace, trusted: Trusted, connect: Connect) -> list
     with readable("URL"):
         client = connect(options.url)
     async with client:
-        return await audit_logs(client, trusted, options.log, _show_progress)
+        try:
+            return await audit_logs(client, trusted, options.log, _show_progress)
+        except (Unreachable, InvalidAnswer, Refused) as error:
+            raise NotAudited(f"{options.url}: {error}") from error
 
 
 def _save(file: Path, trusted: Trusted, logs: Sequence[AuditedLog]) -> None:
@@ -175,8 +187,14 @@ def _lines(outcome: dict[str, Any], options: Namespace) -> Iterator[str]:
         if options.policy is None:
             yield NO_WITNESSES
         return
-    logs: tuple[AuditedLog, ...] = outcome["logs"]
-    yield from map(_log_line, logs)
+    yield from _audit_lines(outcome["logs"], outcome, options)
+
+
+def _audit_lines(
+    logs: Sequence[AuditedLog], outcome: dict[str, Any], options: Namespace
+) -> Iterator[str]:
+    for each in logs:
+        yield _log_line(each, has_kept=options.kept is not None)
     taken = f"{outcome['seconds']} seconds, {outcome['requests']} requests"
     yield f"No contradiction found ({len(logs)} of the service's logs, {taken})."
     if any(each.key_from == "the service" for each in logs):
@@ -184,14 +202,17 @@ def _lines(outcome: dict[str, Any], options: Namespace) -> Iterator[str]:
             "You named no key, so the audit trusted the one that the service shows today. Compare "
             f"it with another source: {logs[0].key}"
         )
-    if options.policy is None:
+    if not any(each.witnesses for each in logs):
         yield NO_WITNESSES
+    if EVENT_LOG not in {each.log for each in logs}:
+        yield NO_EVENTS
     yield NOT_PROVEN.format(url=options.url.rstrip("/"))
 
 
-def _log_line(log: AuditedLog) -> str:
+def _log_line(log: AuditedLog, *, has_kept: bool) -> str:
+    newest = f", newest entry of {log.newest_at}" if log.newest_at else ""
     parts = [
-        f"{log.log}: size {log.size}, root {log.root[:16]}…",
+        f"{log.log}: size {log.size}, root {log.root[:16]}…{newest}",
         f"signed by a key from {log.key_from}",
     ]
     if log.witnesses:
@@ -199,8 +220,13 @@ def _log_line(log: AuditedLog) -> str:
         parts.append(f"cosigned by {len(log.cosigned)} of {log.witnesses} ({times})")
     if log.kept_size is not None:
         parts.append(f"unchanged up to the size {log.kept_size} that you kept")
-    if log.texts or log.texts_removed:
-        parts.append(f"texts: {log.texts} match, {log.texts_removed} removed")
+    elif has_kept:
+        parts.append("not in your kept file")
+    if log.texts or log.removed:
+        parts.append(f"texts: {log.texts} match, {len(log.removed)} removed")
+    if log.removed:
+        some = ", ".join(map(str, log.removed[:SHOWN]))
+        parts.append(f"removed: events {some}{', …' if len(log.removed) > SHOWN else ''}")
     return "; ".join((*parts, f"tiles {log.tiles}, requests {log.requests}"))
 
 

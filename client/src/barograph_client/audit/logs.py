@@ -5,11 +5,11 @@ contradiction.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from itertools import pairwise
 
-from barograph_client.audit.files import Listed, LogFiles, Progress
+from barograph_client.audit.files import PAGE, Listed, LogFiles, Progress
 from barograph_client.audit.notes import (
     LOG_KEY,
     SignedCheckpoint,
@@ -37,6 +37,15 @@ EVENT_LOG = "events"
 CLOCK_SECONDS = 600
 """How far the clocks of two hosts may be apart, or a clock may be set back."""
 
+LOGGED_WITHIN = timedelta(hours=1)
+"""A version is logged as an event within seconds, but not while the collector is down."""
+
+EVENTS = "/api/v1/events"
+WITHOUT_TEXT = {"id", "type", "at", "notice", "removed"}
+"""What is left of an event whose text was removed."""
+
+NEVER_REMOVED = {"accuracy.defined", "reveal.announced", "stance.recorded"}
+
 
 @record
 class AuditedLog:
@@ -59,7 +68,12 @@ class AuditedLog:
     tiles: int
     requests: int
     texts: int
-    texts_removed: int
+    removed: tuple[int, ...]
+    """The events whose texts were removed, by number."""
+
+    newest_at: str
+    """The time of the newest entry, as the service states it; empty if there is none."""
+
     checkpoint: str
 
 
@@ -78,16 +92,31 @@ async def audit_logs(
     published = await client.run(client.reader.read(Call(CHECKPOINTS, Published)))
     with readable(CHECKPOINTS):
         logs = {parse_checkpoint(each.checkpoint).log: each for each in published.logs}
+    if published.event_log is None and not wanted and EVENT_LOG not in trusted.kept:
+        raise NotAudited(f"{CHECKPOINTS} has no log of events; audit other logs with --log")
+    wants_all = not wanted
     wanted = wanted or {**logs, **trusted.kept}
-    if missing := [name for name in wanted if name not in logs]:
-        raise NotAudited(f"{CHECKPOINTS} lacks the log {missing[0]}: it has {', '.join(logs)}")
+    for name in wanted:
+        _require_published(name, logs, trusted)
     lists: dict[str, list[Listed]] = {}
     audits = [
-        _Audit(client, trusted, published, logs[name], progress, lists=lists)
+        _Audit(client, trusted, published, logs[name], progress, lists=lists, wants_all=wants_all)
         # The log of all events last, because it is compared with the lists of versions.
         for name in sorted(wanted, key=EVENT_LOG.__eq__)
     ]
     return [await each.run() for each in audits]
+
+
+def _require_published(name: str, logs: Collection[str], trusted: Trusted) -> None:
+    if name in logs:
+        return
+    if (kept := trusted.kept.get(name)) is not None:
+        raise Contradiction(
+            f"{name}: {CHECKPOINTS} lacks this log, but you kept a signed checkpoint of "
+            f"{kept.checkpoint.size} entries",
+            kept.checkpoint.note,
+        )
+    raise NotAudited(f"{CHECKPOINTS} lacks the log {name}: it has {', '.join(logs)}")
 
 
 class _Audit:
@@ -102,12 +131,21 @@ class _Audit:
         progress: Progress,
         *,
         lists: dict[str, list[Listed]],
+        wants_all: bool,
     ) -> None:
         self._trusted, self._published, self._lists = trusted, published, lists
+        self._wants_all = wants_all
         with readable(CHECKPOINTS):
             self._listed = parse_checkpoint(log.checkpoint)
             self._key = parse_key(log.verifier, LOG_KEY)
         path, self._log = split_origin(self._listed.origin)
+        shown, signed = (log.size, log.root), (self._listed.size, self._listed.root.hex())
+        if shown not in {signed, (None, None)}:
+            raise Contradiction(
+                f"{self._log}: {CHECKPOINTS} says size {shown[0]} and root {shown[1]}, but its "
+                "signed checkpoint says otherwise",
+                log.checkpoint,
+            )
         self._files = LogFiles(client, path, self._log, progress)
         kept = trusted.kept.get(self._log)
         self._kept = None if kept is None else kept.checkpoint
@@ -124,12 +162,11 @@ class _Audit:
         leaves = [leaf_hash(each) for each in entries]
         tiles = await self._check_tiles(leaves)
         self._check_roots(leaves, signed)
-        texts = removed = 0
+        removed: list[int] = []
         if self._log == EVENT_LOG:
-            removed = await self._check_texts(entries, newest)
-            texts = newest.size - removed
+            removed, newest_at = await self._check_texts(entries, newest)
         else:
-            await self._check_list(entries, newest)
+            newest_at = await self._check_list(entries, newest)
         return AuditedLog(
             log=self._log,
             size=newest.size,
@@ -141,8 +178,9 @@ class _Audit:
             kept_size=None if self._kept is None else self._kept.size,
             tiles=tiles,
             requests=self._files.requests,
-            texts=texts,
-            texts_removed=removed,
+            texts=newest.size - len(removed) if self._log == EVENT_LOG else 0,
+            removed=tuple(removed),
+            newest_at=newest_at,
             checkpoint=newest.note,
         )
 
@@ -230,15 +268,17 @@ class _Audit:
                     *dict.fromkeys((signed.note, checkpoints[0][1].note)),
                 )
 
-    async def _check_list(self, entries: Sequence[bytes], newest: SignedCheckpoint) -> None:
-        """Compare the entries with the list under `/api/history`, which has their times."""
+    async def _check_list(self, entries: Sequence[bytes], newest: SignedCheckpoint) -> str:
+        """Compare the entries with the list under `/api/history`; return the newest time there."""
         path = f"/api/history/{self._log}"
         listed = self._lists[self._log] = await self._files.listed(path, len(entries))
-        for index, (entry, each) in enumerate(zip(entries, listed, strict=False)):
-            if (digest := each.get("history_digest", each.get("event_digest"))) != entry.hex():
+        for sequence, (entry, each) in enumerate(zip(entries, listed, strict=False), 1):
+            digest = each.get("history_digest", each.get("event_digest"))
+            if (each.get("sequence"), digest) != (sequence, entry.hex()):
                 raise Contradiction(
-                    f"{self._log}: entry {index} is {entry.hex()}, but the list under /api/history "
-                    f"has {str(digest)[:64]} as sequence {index + 1}"
+                    f"{self._log}: entry {sequence - 1}, counted from 0, is {entry.hex()}, but the "
+                    f"list under /api/history has {str(digest)[:64]} there, as sequence "
+                    f"{str(each.get('sequence'))[:20]}"
                 )
         self._require_complete(path, listed, newest)
         with readable(path):
@@ -254,6 +294,7 @@ class _Audit:
             )
         if self._kept is not None:
             self._check_against_witnesses(self._kept, times)
+        return shown[-1] if shown else ""
 
     def _require_complete(
         self, path: str, listed: Sequence[Listed], newest: SignedCheckpoint
@@ -278,27 +319,55 @@ class _Audit:
                     kept.note,
                 )
 
-    async def _check_texts(self, entries: Sequence[bytes], newest: SignedCheckpoint) -> int:
-        """Compare the text of every event with its entry; return how many were removed."""
+    async def _check_texts(
+        self, entries: Sequence[bytes], newest: SignedCheckpoint
+    ) -> tuple[list[int], str]:
+        """Compare each event with its entry; return the removed ones, and the newest time."""
         from rfc8785 import dumps  # noqa: PLC0415 - an extra, as cryptography, which is here by now
 
-        removed, path = 0, "/api/v1/events"
-        listed = await self._files.listed(path, len(entries))
-        for index, event in enumerate(listed):
+        removed = []
+        listed = await self._files.listed(EVENTS, len(entries))
+        for number, (entry, event) in enumerate(zip(entries, listed, strict=False), 1):
             if "removed" in event:
-                removed += 1
-            elif (computed := sha256(dumps(event)).digest()) != entries[index]:
+                self._check_removed(number, event)
+                removed.append(number)
+            elif (computed := sha256(dumps(event)).digest()) != entry:
                 raise Contradiction(
-                    f"{self._log}: event {index + 1} in {path} has the SHA-256 digest "
-                    f"{computed.hex()}, but entry {index} is {entries[index].hex()}: it is not the "
-                    "text that was logged"
+                    f"{self._log}: event {number} in {EVENTS} has the SHA-256 digest "
+                    f"{computed.hex()}, but its entry is {entry.hex()}: it is not the text that "
+                    "was logged"
                 )
-        self._require_complete(path, listed, newest)
+        self._require_complete(EVENTS, listed, newest)
+        with readable(EVENTS):
+            times = [datetime.fromisoformat(each.get("at", "")) for each in listed]
+            newest_at = max(times, default=None)
+        await self._check_all_versions(listed, newest_at)
+        return removed, "" if newest_at is None else _time(int(newest_at.timestamp()))
+
+    def _check_removed(self, number: int, event: Listed) -> None:
+        """A removed text can't be compared with its digest, so nothing else may hide in there."""
+        is_bare = event.keys() == WITHOUT_TEXT and event["id"] == number
+        if not is_bare or event["type"] in NEVER_REMOVED:
+            raise Contradiction(
+                f"{self._log}: event {number} in {EVENTS} counts as removed, but has more members "
+                "than a removed one, another number, or a type that is never removed"
+            )
+
+    async def _check_all_versions(
+        self, listed: Sequence[Listed], newest_at: datetime | None
+    ) -> None:
         recorded = [each for each in listed if each.get("type") == "stance.recorded"]
+        kinds = {str(each.get("kind")) for each in recorded}
+        if self._wants_all and (hidden := kinds.difference(self._lists)):
+            raise Contradiction(
+                f"{self._log}: events record versions of {min(hidden)}, but {CHECKPOINTS} has no "
+                "such log"
+            )
         for kind in self._lists:
-            events = [each for each in recorded if each.get("kind") == kind]
-            await self._check_versions(kind, events)
-        return removed
+            if not kind.endswith("/events"):
+                events = [each for each in recorded if each.get("kind") == kind]
+                await self._check_versions(kind, events)
+                await self._check_unlogged(kind, len(events), len(listed), newest_at)
 
     async def _check_versions(self, kind: str, events: Sequence[Listed]) -> None:
         """Require that the events of a kind are its versions, each once and in order."""
@@ -315,6 +384,26 @@ class _Audit:
                     f"is {logged[1]}, issued at {logged[2]}, but version {sequence} in {path} is "
                     f"{shown[1]}, issued at {shown[2]}"
                 )
+
+    async def _check_unlogged(
+        self, kind: str, logged: int, events: int, newest_at: datetime | None
+    ) -> None:
+        """Require an event for each version that is not new."""
+        if newest_at is None:
+            return
+        with readable(f"/api/history/{kind}"):
+            latest = newest_at - LOGGED_WITHIN
+            others = self._lists[kind][logged:]
+            late = [each for each in others if datetime.fromisoformat(each["issued_at"]) < latest]
+        if not late:
+            return
+        # The collector may have been down until now: look for a minute whether the events come.
+        newer = await self._files.listed(EVENTS, PAGE, after=events)
+        if sum(each.get("kind") == kind for each in newer) < len(late):
+            raise Contradiction(
+                f"{self._log}: no event records version {late[0].get('sequence')} of {kind}, "
+                f"issued at {late[0].get('issued_at')}, but there are newer events"
+            )
 
 
 def _time(at: int) -> str:

@@ -94,7 +94,7 @@ def parse_key(text: str, expected: int) -> Key:
     key = Key(name, expected, raw[1:])
     if raw[:1] != bytes([expected]) or len(key.public) != HASH:
         whose = "log" if expected == LOG_KEY else "witness"
-        raise ValueError(f"{text!r} is not the Ed25519 verifier key of a {whose}")
+        raise ValueError(f"{text!r} is not an Ed25519 key of a {whose} in the form NAME+ID+KEY")
     if key.key_id.hex() != key_id:
         raise ValueError(f"the key {text!r} does not match its identifier; copy it again")
     return key

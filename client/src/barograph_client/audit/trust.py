@@ -25,6 +25,8 @@ class PublishedLog:
 
     checkpoint: str
     verifier: str
+    size: int | None = None
+    root: str | None = None
 
 
 @record
@@ -89,7 +91,8 @@ def read_kept(text: str) -> dict[str, Kept]:
         ValueError: it is none of these, or a checkpoint was changed after it was signed.
     """
     if not text.lstrip().startswith("{"):
-        checkpoint = parse_checkpoint(text)
+        # An editor may have changed the ends of the lines, which are signed.
+        checkpoint = parse_checkpoint("\n".join([*text.rstrip().splitlines(), ""]))
         return {checkpoint.log: Kept(checkpoint, None)}
     found: dict[str, Kept] = {}
     for each in decode_json(Published, text.encode()).logs:
