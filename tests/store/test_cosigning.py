@@ -165,11 +165,7 @@ def test_checkpoint_is_published_with_its_quorum_and_late_cosigners_are_added(ma
     assert [each.asked for each in instance.witnesses.all.values()] == [1, 1, 1]
 
 
-@pytest.mark.outcome(
-    "A witness does not answer while the log grows every second",
-    "The other witnesses still cosign the same checkpoint, so the published one is never "
-    "much older than a minute.",
-)
+@pytest.mark.both_engines
 def test_without_a_quorum_the_newest_is_published_with_the_cosignatures_it_has(make: Make) -> None:
     instance = make()
     policy = instance.policy = instance.policy._replace(quorum=NO_QUORUM)
@@ -188,6 +184,11 @@ def test_without_a_quorum_the_newest_is_published_with_the_cosignatures_it_has(m
     assert published() == (2, set())
 
 
+@pytest.mark.outcome(
+    "A witness does not answer while the log grows every second",
+    "The other witnesses still cosign the same checkpoint, so the published one is never "
+    "much older than a minute.",
+)
 def test_quorum_is_reached_though_a_witness_is_dead_and_the_log_grows_every_second(
     make: Make,
 ) -> None:
