@@ -50,7 +50,7 @@ def test_the_page_says_who_cosigned_what_and_when(history: PublicHistory, tmp_pa
     away = WitnessState(ORIGIN, "b", 0, None, "it did not answer", False, START)
     page = look(history, tmp_path, cosigned, away)
 
-    assert "when these have cosigned it: 2 of (a, b)." in page
+    assert "once enough witnesses have cosigned it: 2 of (a, b)." in page
     assert "Cosigned by a at" in page
     assert "up to entry 3." in page
     assert "<strong>a</strong> last cosigned at" in page
@@ -79,7 +79,7 @@ def test_witnesses_of_an_earlier_policy_are_not_named(
 
     page = look(history, tmp_path, WitnessState(ORIGIN, "c", 3, START, "another tree", True, START))
     assert REFUSED not in page
-    assert "when these have cosigned it: 2 of (a, b)." in page
+    assert "once enough witnesses have cosigned it: 2 of (a, b)." in page
     assert "No witness has cosigned yet." in page
 
 
