@@ -4,7 +4,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
-from importlib.metadata import distribution
+from importlib.metadata import Distribution, distribution
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from io import BytesIO
@@ -31,7 +31,7 @@ def client_wheel() -> Wheel:
     release = f"{_PACKAGE}-{client.version}"
     info = f"{release}.dist-info"
     entries = dict(_source_files(files(_PACKAGE), _PACKAGE))
-    entries |= {f"{info}/{name}": (client.read_text(name) or "").encode() for name in _INFO_FILES}
+    entries |= {f"{info}/{name}": _info(client, name) for name in _INFO_FILES}
     record = f"{info}/RECORD"
     lines = [f"{name},{_digest(content)},{len(content)}" for name, content in entries.items()]
     entries[record] = "\n".join([*lines, f"{record},,", ""]).encode()
@@ -50,6 +50,13 @@ def _source_files(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]
             yield from _source_files(each, name)
         elif PurePosixPath(name).suffix in _KEPT:
             yield name, each.read_bytes()
+
+
+def _info(client: Distribution, name: str) -> bytes:
+    text = client.read_text(name) or ""
+    if name == "METADATA":  # without the description, whose links lead to files of the project
+        text = text.partition("\n\n")[0] + "\n"
+    return text.encode()
 
 
 def _digest(content: bytes) -> str:
