@@ -362,17 +362,22 @@ def looked_ahead(url: str, body: Any) -> None:
             each["at"] = iso_timestamp(recompute.milliseconds(each["at"]) + HOUR)
 
 
-def shown_as_removed(sequence: int, **members: object) -> Change:
-    """Show the event of a version as one of another type, whose text was removed."""
+def shown_as_removed(wanted: dict[str, object], **members: object) -> Change:
+    """Show an event as one of another type, whose text was removed."""
 
     def change(url: str, body: Any) -> None:
         for each in body["events"] if "/events?limit" in url else ():
-            if (each.get("kind"), each.get("sequence")) == (FUNDING, sequence):
+            if wanted.items() <= each.items():
                 head = {name: each[name] for name in ("id", "at", "notice")}
                 each.clear()
                 each.update({**head, "type": "feed.down", "removed": "the law", **members})
 
     return change
+
+
+def redated(url: str, body: Any) -> None:
+    if f"/history/{FUNDING}?" in url:
+        body["entries"][-1]["issued_at"] = iso_timestamp(END)
 
 
 def shortened(url: str, body: Any) -> None:
@@ -404,6 +409,7 @@ def continued(url: str, body: Any) -> None:
         body["next"] = url.replace("BTC", "ETH")
 
 
+NEWEST = {"kind": FUNDING, "sequence": 115}
 FROM = f"from={iso_timestamp(START - 19 * DAY)}"
 
 
@@ -431,10 +437,12 @@ FROM = f"from={iso_timestamp(START - 19 * DAY)}"
         (readdressed("holdings", "-btc?", "-aum?"), "series holdings: published"),
         (published(moved), "series btc_return: published"),
         (continued, "a list goes on with another one"),
-        (shown_as_removed(7), "version 7 is not in both the list and the log"),
-        (shown_as_removed(115), "version 115 is not in both the list and the log"),
-        (shown_as_removed(115, feed="a name"), "event ... was changed"),
-        (shown_as_removed(115, type="stance.recorded"), "event ... was changed"),
+        (shown_as_removed({"kind": FUNDING, "sequence": 7}), "version 7 is not in both the list"),
+        (shown_as_removed(NEWEST), "version 115 is not in both the list and the log"),
+        (shown_as_removed(NEWEST, feed="a name"), "event ... was changed"),
+        (shown_as_removed(NEWEST, type="stance.recorded"), "event ... was changed"),
+        (shown_as_removed({"type": "reveal.announced"}), "the log of events has no announcement"),
+        (redated, "version 115 is not in both the list and the log"),
         (shortened, "version 115 is not in both the list and the log"),
         (
             published(lambda body: body["kinds"].append(body["kinds"][0])),
@@ -443,6 +451,18 @@ FROM = f"from={iso_timestamp(START - 19 * DAY)}"
         (
             published(lambda body: body["kinds"][2]["measured"].append({})),
             "measured: published 25 entries, calculated 24",
+        ),
+        (published(lambda body: body.update(as_of=iso_timestamp(END))), "not a past full hour"),
+        (
+            published(lambda body: body.update(as_of=iso_timestamp(END // HOUR * HOUR + 2 * HOUR))),
+            "not a past full hour",
+        ),
+        (published(lambda body: body.update(venue="bybit&symbol=ETH")), "unknown venue"),
+        (published(lambda body: body.update(source={"won": 9})), "source: published"),
+        (published(lambda body: body["kinds"][2].update(late=False)), "late: published False"),
+        (
+            published(lambda body: body["kinds"][2]["measured"][0].update(followed=None)),
+            "followed: published None",
         ),
         (published(lambda body: body.update(won=9)), "accuracy: members .* not defined: .'won'"),
         (
@@ -563,8 +583,11 @@ def test_prices_past_the_retention_may_be_missing(instance: Instance) -> None:
 
     check(END - 728 * DAY)
     check(FIRST_HOUR + 51 * HOUR)
-    with pytest.raises(recompute.Contradiction, match="prices were left out"):
-        check(FIRST_HOUR + 52 * HOUR)
+    for later in (52 * HOUR, 70 * DAY):
+        with pytest.raises(recompute.Contradiction, match="prices were left out"):
+            check(FIRST_HOUR + later)
+    with pytest.raises(HTTPError):
+        recompute.check_older_prices(instance.read, address.replace("BTC", "none"), START, END)
 
 
 def test_the_next_page_of_a_list_is_the_same_list(instance: Instance) -> None:

@@ -618,7 +618,7 @@ def recompute(base: str, read: Fetch = fetch, now: float | None = None) -> Json:
     as_of = milliseconds(published["as_of"])
     require(as_of > recent, f"the figures are of {published['as_of']}, which is too long ago")
     is_past = as_of % HOUR == 0 and as_of < recent + 4 * HOUR
-    require(is_past, f"the figures are of {published['as_of']}, which is not a full hour")
+    require(is_past, f"the figures are of {published['as_of']}, which is not a past full hour")
     same("accuracy", published, calculate(answer, base, published, events))
     return published
 
