@@ -404,6 +404,13 @@ def moved(body: Any) -> None:
     body["series"] = {n: at.replace("/api", "/other/api") for n, at in body["series"].items()}
 
 
+def rewritten(body: Any) -> None:
+    """Write the same time in another way, everywhere."""
+    old, new = body["as_of"], body["as_of"].replace(".000", "")
+    body["series"] = {n: at.replace(old, new) for n, at in body["series"].items()}
+    body["as_of"] = new
+
+
 def continued(url: str, body: Any) -> None:
     if "/series/price" in url:
         body["next"] = url.replace("BTC", "ETH")
@@ -457,6 +464,7 @@ FROM = f"from={iso_timestamp(START - 19 * DAY)}"
             published(lambda body: body.update(as_of=iso_timestamp(END // HOUR * HOUR + 2 * HOUR))),
             "not a past full hour",
         ),
+        (published(rewritten), "accuracy as_of: published"),
         (published(lambda body: body.update(venue="bybit&symbol=ETH")), "unknown venue"),
         (published(lambda body: body.update(source={"won": 9})), "source: published"),
         (published(lambda body: body["kinds"][2].update(late=False)), "late: published False"),

@@ -292,6 +292,7 @@ def check_order(
     recorded = {each["sequence"]: each for each in logged if each["kind"] == kind}
     once = len(recorded) == sum(each["kind"] == kind for each in logged)
     require(once, f"{kind}: a version was recorded twice")
+    rules = [each for each in events if each["type"] in RULES]
     for sequence in sorted(recorded.keys() | listed.keys()):
         event, entry = recorded.get(sequence, {}), listed.get(sequence, {})
         times = [event.get("at"), entry.get("issued_at")]
@@ -300,10 +301,9 @@ def check_order(
         is_asked = any(since <= milliseconds(each) <= until for each in times if each)
         in_both = f"{kind}: version {sequence} is not in both the list and the log of events"
         require(is_same or not is_asked, in_both)
-        for rule in events if is_asked else ():
-            if rule["type"] in RULES and rule["id"] > event["id"]:
-                is_later = milliseconds(rule["at"]) > milliseconds(times[0])
-                require(is_later, f"{kind}: event {rule['id']} is later than what it governs")
+        for rule in rules if is_asked else ():
+            is_earlier = rule["id"] < event["id"] or rule["at"] > event["at"]
+            require(is_earlier, f"{kind}: event {rule['id']} is later than what it governs")
 
 
 def check_withdrawals(
@@ -585,7 +585,7 @@ def frame_of(published: Json, events: list[Json], home: str) -> Json:
     require(bool(terms), "the log of events has no announcement")
     digest = published["definition_digest"]
     return without_figures(published) | {
-        "as_of": published["as_of"],
+        "as_of": timestamp(milliseconds(published["as_of"])),
         "venue": published["venue"],
         "note": None,
         "after_days": terms[-1]["after_days"],
