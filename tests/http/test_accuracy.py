@@ -3,8 +3,11 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from email.message import Message
+from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 
@@ -15,7 +18,7 @@ from barograph.board.board import latest_snapshot
 from barograph.collector.jobs import AccuracyJob
 from barograph.errors import LeaseLost
 from barograph.events.records import NewEvent
-from barograph.events.store import append_events, events_of_type
+from barograph.events.store import append_events, events_of_type, remove_text
 from barograph.history.ledger import Ledger
 from barograph.kit.database import Transaction
 from barograph.kit.json import canonical, digest
@@ -69,6 +72,7 @@ class Instance:
         clock.now = END
         await service.lease.acquire()
         await self.versions.announce(service.lease)
+        await service.database.write(_remove_an_event)
         await self.publish()
 
     async def publish(self) -> None:
@@ -77,7 +81,8 @@ class Instance:
 
     def read(self, url: str) -> Any:
         answer = self.service.ask(url.removeprefix(BASE_URL))
-        assert answer.status == 200, answer
+        if answer.status != 200:
+            raise HTTPError(url, answer.status, "", Message(), None)
         is_json = "json" in answer.headers["content-type"]
         return answer.json() if is_json else answer.body
 
@@ -93,6 +98,12 @@ class Instance:
             return body
 
         return read
+
+
+async def _remove_an_event(tx: Transaction) -> None:
+    await append_events(tx, [NewEvent("feed.down", END, "a feed", {"feed": "a name"})])
+    (event,) = await events_of_type(tx, "feed.down")
+    assert await remove_text(tx, digest(event.body), "the law")
 
 
 async def _record_series(tx: Transaction) -> None:
@@ -302,7 +313,15 @@ def boasted(url: str, body: Any) -> None:
 
 def hid_everything(url: str, body: Any) -> None:
     if url.endswith("/accuracy"):
-        body |= {"kinds": [], "note": "Everything agrees."}
+        nothing = ("as_of", "venue", "defined_at", "definition_digest", "definition_url")
+        body |= {"kinds": [], "series": {}, "definitions": 0, "note": "Everything agrees."}
+        body |= dict.fromkeys(nothing)
+
+
+def boasted_without_figures(url: str, body: Any) -> None:
+    hid_everything(url, body)
+    if url.endswith("/accuracy"):
+        body["caution"] = "Always right."
 
 
 def defined_twice(url: str, body: Any) -> None:
@@ -343,6 +362,64 @@ def looked_ahead(url: str, body: Any) -> None:
             each["at"] = iso_timestamp(recompute.milliseconds(each["at"]) + HOUR)
 
 
+def shown_as_removed(wanted: dict[str, object], **members: object) -> Change:
+    """Show an event as one of another type, whose text was removed."""
+
+    def change(url: str, body: Any) -> None:
+        for each in body["events"] if "/events?limit" in url else ():
+            if wanted.items() <= each.items():
+                head = {name: each[name] for name in ("id", "at", "notice")}
+                each.clear()
+                each.update({**head, "type": "feed.down", "removed": "the law", **members})
+
+    return change
+
+
+def redated(url: str, body: Any) -> None:
+    if f"/history/{FUNDING}?" in url:
+        body["entries"][-1]["issued_at"] = iso_timestamp(END)
+
+
+def shortened(url: str, body: Any) -> None:
+    if f"/history/{FUNDING}?" in url:
+        del body["entries"][-1]
+
+
+def published(edit: Callable[[Any], object]) -> Change:
+    """Change the document with the figures."""
+    return lambda url, body: edit(body) if url.endswith("/accuracy") else None  # type: ignore[return-value]
+
+
+def readdressed(metric: str, old: str, new: str) -> Change:
+    def edit(body: Any) -> None:
+        assert old in body["series"][metric]
+        body["series"][metric] = body["series"][metric].replace(old, new)
+
+    return published(edit)
+
+
+def moved(body: Any) -> None:
+    """Publish everything below another path, where other series could be."""
+    body["definition_url"] = body["definition_url"].replace("/api", "/other/api")
+    body["series"] = {n: at.replace("/api", "/other/api") for n, at in body["series"].items()}
+
+
+def rewritten(body: Any) -> None:
+    """Write the same time in another way, everywhere."""
+    old, new = body["as_of"], body["as_of"].replace(".000", "")
+    body["series"] = {n: at.replace(old, new) for n, at in body["series"].items()}
+    body["as_of"] = new
+
+
+def continued(url: str, body: Any) -> None:
+    if "/series/price" in url:
+        body["next"] = url.replace("BTC", "ETH")
+
+
+NEWEST = {"kind": FUNDING, "sequence": 115}
+FROM = f"from={iso_timestamp(START - 19 * DAY)}"
+
+
 @pytest.mark.parametrize(
     ("lie", "found"),
     [
@@ -356,8 +433,59 @@ def looked_ahead(url: str, body: Any) -> None:
         (hid_everything, "stances become public, but no figures are shown"),
         (defined_twice, "definitions: published 0, calculated 1"),
         (hid_a_withdrawal, "the withdrawal of version 38 is another one"),
-        (other_asset, "btc_return was calculated from"),
-        (left_out, "btc_return 8h constructive is missing"),
+        (other_asset, "series btc_return: published"),
+        (readdressed("btc_return", "hour", "day"), "series btc_return: published"),
+        (readdressed("btc_return", "bybit", "okx"), "series btc_return: published"),
+        (readdressed("btc_return", "from=2026", "from=2025"), "series btc_return: published"),
+        (readdressed("btc_return", FROM, f"from={iso_timestamp(START)}"), "prices were left out"),
+        (readdressed("funding", FROM, f"from={iso_timestamp(START)}"), "series funding: publi"),
+        (readdressed("us10y_change", "us10y?", "us2y?"), "series us10y_change: published"),
+        (readdressed("us10y_change", "&as_of=2026", "&as_of=2025"), "series us10y_change: publ"),
+        (readdressed("holdings", "-btc?", "-aum?"), "series holdings: published"),
+        (published(moved), "series btc_return: published"),
+        (continued, "a list goes on with another one"),
+        (shown_as_removed({"kind": FUNDING, "sequence": 7}), "version 7 is not in both the list"),
+        (shown_as_removed(NEWEST), "version 115 is not in both the list and the log"),
+        (shown_as_removed(NEWEST, feed="a name"), "event ... was changed"),
+        (shown_as_removed(NEWEST, type="stance.recorded"), "event ... was changed"),
+        (shown_as_removed({"type": "reveal.announced"}), "the log of events has no announcement"),
+        (redated, "version 115 is not in both the list and the log"),
+        (shortened, "version 115 is not in both the list and the log"),
+        (
+            published(lambda body: body["kinds"].append(body["kinds"][0])),
+            "kinds: published 4 entries, calculated 3",
+        ),
+        (
+            published(lambda body: body["kinds"][2]["measured"].append({})),
+            "measured: published 25 entries, calculated 24",
+        ),
+        (published(lambda body: body.update(as_of=iso_timestamp(END))), "not a past full hour"),
+        (
+            published(lambda body: body.update(as_of=iso_timestamp(END // HOUR * HOUR + 2 * HOUR))),
+            "not a past full hour",
+        ),
+        (published(rewritten), "accuracy as_of: published"),
+        (published(lambda body: body.update(venue="bybit&symbol=ETH")), "unknown venue"),
+        (published(lambda body: body.update(source={"won": 9})), "source: published"),
+        (published(lambda body: body["kinds"][2].update(late=False)), "late: published False"),
+        (
+            published(lambda body: body["kinds"][2]["measured"][0].update(followed=None)),
+            "followed: published None",
+        ),
+        (published(lambda body: body.update(won=9)), "accuracy: members .* not defined: .'won'"),
+        (
+            published(lambda body: body["kinds"][2].update(won=9)),
+            "accuracy kinds funding-regime-stance: members .* not defined: .'won'",
+        ),
+        (
+            published(lambda body: body["kinds"][2]["measured"][0].update(won=9)),
+            "measured btc_return 8h constructive: members .* not defined: .'won'",
+        ),
+        (
+            published(lambda body: body["kinds"][2]["measured"][0]["followed"].update(won=9)),
+            "constructive followed: members .* not defined: .'won'",
+        ),
+        (left_out, "measured: published 23 entries, calculated 24"),
         (boasted, "funding-regime-stance headline: published"),
         (looked_ahead, "published"),
     ],
@@ -375,6 +503,8 @@ def test_terms_that_the_log_does_not_have_change_nothing(instance: Instance) -> 
 def test_no_figures_are_needed_in_the_first_hours(instance: Instance) -> None:
     published = recompute.recompute(BASE_URL, instance.changed(hid_everything), START / 1000)
     assert published["note"] == "There are no figures yet."
+    with pytest.raises(recompute.Contradiction, match="caution: published Always right"):
+        recompute.recompute(BASE_URL, instance.changed(boasted_without_figures), START / 1000)
 
 
 def test_figures_of_yesterday_are_not_accepted(instance: Instance) -> None:
@@ -411,3 +541,116 @@ def test_a_definition_that_is_later_than_what_it_measures_is_caught(instance: In
 
     with pytest.raises(recompute.Contradiction, match="is later than what it governs"):
         recompute.measured_versions(FUNDING, list(revealed), listed, changed, END)
+
+
+def leaves(value: Any, *path: str | int) -> Iterator[tuple[str | int, ...]]:
+    """The places of all texts, numbers and nulls."""
+    for name, each in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(each, dict | list):
+            yield from leaves(each, *path, name)
+        else:
+            yield (*path, name)
+
+
+def other(value: Any) -> Any:
+    if isinstance(value, str) and value.startswith("20"):
+        return iso_timestamp(recompute.milliseconds(value) - HOUR)
+    return "x" if value is None else value + ("x" if isinstance(value, str) else 1)
+
+
+def test_every_value_is_checked_except_two_texts(instance: Instance) -> None:
+    honest = instance.read("/api/v1/accuracy")
+    events = recompute.logged_events(instance.read, BASE_URL)
+    calculated = recompute.calculate(instance.read, BASE_URL, honest, events)
+    unnoticed = []
+    for *path, name in leaves(honest):
+        body = place = deepcopy(honest)
+        for each in path:
+            place = place[each]
+        place[name] = other(place[name])
+        try:
+            if path[:1] == ["kinds"]:  # we calculate the rest from other members
+                recompute.same("accuracy", body, calculated)
+            else:
+                lie = published(lambda honest, body=body: honest.update(body))  # type: ignore[misc]
+                recompute.recompute(BASE_URL, instance.changed(lie), END / 1000)
+        except recompute.Contradiction:
+            continue
+        unnoticed.append((*path, name))
+
+    assert unnoticed == [("source",), ("notice",)]
+
+
+def test_prices_past_the_retention_may_be_missing(instance: Instance) -> None:
+    address = instance.read("/api/v1/accuracy")["series"]["btc_return"]
+    check = partial(recompute.check_older_prices, instance.read, address, END - 900 * DAY)
+    with pytest.raises(HTTPError):
+        recompute.read_series(
+            instance.read, "btc_return", address.replace("from=2026", "from=2024")
+        )
+
+    check(END - 728 * DAY)
+    check(FIRST_HOUR + 51 * HOUR)
+    for later in (52 * HOUR, 70 * DAY):
+        with pytest.raises(recompute.Contradiction, match="prices were left out"):
+            check(FIRST_HOUR + later)
+    with pytest.raises(HTTPError):
+        recompute.check_older_prices(instance.read, address.replace("BTC", "none"), START, END)
+
+
+def test_the_next_page_of_a_list_is_the_same_list(instance: Instance) -> None:
+    series = instance.read("/api/v1/accuracy")["series"]
+    lists = {f"{series[name]}&": "points" for name in ("funding", "us10y_change", "btc_return")}
+    for address, name in {**lists, f"{BASE_URL}/api/v1/events?": "events"}.items():
+        whole = list(recompute.pages(instance.read, f"{address}limit=5000", name))
+        parts = list(recompute.pages(instance.read, f"{address}limit=40", name))
+        assert (parts, len(parts) > 40) == (whole, True)
+
+
+HINT = "Late data or an old cache"
+
+
+@pytest.mark.parametrize(
+    ("lie", "said", "is_hinted"),
+    [
+        (looked_ahead, "calculated", True),
+        (published(lambda body: body["kinds"][2].update(versions=1)), "versions: published", True),
+        (dropped, "Contradiction: funding-regime-stance: version 7 is not revealed", False),
+        (other_metric, "was changed.\n", False),
+        (published(lambda body: body.update(note="x.")), "published x., calculated None.\n", False),
+        (
+            published(lambda body: body.update(caution="x")),
+            "say nothing about the future.\n",
+            False,
+        ),
+    ],
+)
+def test_only_a_figure_can_differ_for_an_hour(
+    instance: Instance, capsys: pytest.CaptureFixture[str], lie: Change, said: str, is_hinted: bool
+) -> None:
+    assert recompute.main([BASE_URL], instance.changed(lie), END / 1000) == 1
+
+    shown = capsys.readouterr().err
+    assert (said in shown, HINT in shown, ".." in shown) == (True, is_hinted, False)
+
+
+def lost_a_time(url: str, body: Any) -> None:
+    if f"/history/{RATES}?" in url:
+        del body["entries"][0]["issued_at"]
+
+
+def test_the_program_says_what_it_used_and_why_it_ends(
+    instance: Instance, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert recompute.main([BASE_URL], instance.read, END / 1000) == 0
+    used = (
+        "The operator chose the venue bybit. Series: price, settled-funding, us10y, etf-ibit-btc."
+    )
+    assert capsys.readouterr().out.splitlines()[1] == used
+
+    assert recompute.main([BASE_URL], instance.changed(lost_a_time), END / 1000) == 2
+    assert "Not finished: an answer lacks 'issued_at'. This says" in capsys.readouterr().err
+
+    for wrong in ([BASE_URL, "--jsn"], [BASE_URL, "-j"], []):
+        assert recompute.main(wrong, instance.read, END / 1000) == 2
+        assert capsys.readouterr().out.startswith("Recompute the accuracy")

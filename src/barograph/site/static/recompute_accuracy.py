@@ -7,12 +7,17 @@ each again, compares the hashes with the published logs, looks for versions that
 calculates every figure and headline of /api/v1/accuracy from the published series. It ends with 0
 if everything agrees, with 1 and the first contradiction if not, and with 2 if it can't finish.
 
+It knows the address of every series itself. The venue and the fund are settings of the operator
+that no log has, so it prints them. The texts `source` and `notice`, the host of the links, and the
+type of an event whose text was removed can't be checked.
+
 It does not verify signatures, or compare the logs with earlier ones: `barograph-audit` does.
 """
 
 import hashlib
 import json
 import math
+import re
 import sys
 import time
 import urllib.error
@@ -20,10 +25,11 @@ import urllib.request
 from base64 import b64encode
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
 from typing import Any
+from urllib.parse import parse_qsl
 
 Json = Any
 Fetch = Callable[[str], Json]
@@ -45,11 +51,13 @@ KINDS: dict[str, dict[str, tuple[str, ...]]] = {
     "funding-regime-stance": {"btc_return": ("8h", "24h", "7d"), "funding": ("8h", "24h", "7d")},
 }
 SERIES = {
-    "btc_return": "/api/v1/series/price?symbol=BTC&",
-    "funding": "/api/v1/series/settled-funding?symbol=BTC&",
-    "us10y_change": "/api/v1/series/us10y?",
-    "holdings": "/api/v1/series/etf-",
+    "btc_return": "price?symbol=BTC&venue={venue}&interval=hour&from={since}&to={as_of}",
+    "funding": "settled-funding?symbol=BTC&venue={venue}&from={since}&to={as_of}",
+    "us10y_change": "us10y?from={since}&to={as_of}&as_of={as_of}",
+    "holdings": "etf-{fund}-btc?from={since}&to={as_of}&as_of={as_of}",
 }
+UNITS = dict(zip(SERIES, ("%", "% per 8 h", "percentage points", "BTC"), strict=True))
+BACK = 19 * DAY  # how much of a series before the first version the baselines need
 HASHED = (
     *("schema", "kind", "sequence", "leg_id", "revision", "issued_at", "expires_at", "leg"),
     *("previous_digest", "salt"),
@@ -60,6 +68,8 @@ OF_EVENTS = (
 )
 RULES = ("accuracy.defined", "reveal.announced")
 KEPT = (*RULES, "stance.recorded")  # never removed
+LEFT = {"id", "type", "at", "notice", "removed"}  # what an event without its text has
+NAMES = ("kind", "metric", "horizon", "label")
 PARTS = ("followed", "unconditional", "persistence")
 TESTS = 18
 CAUTION = (
@@ -69,6 +79,10 @@ CAUTION = (
 
 class Contradiction(Exception):
     """Two things that the instance publishes cannot both be true."""
+
+
+class Difference(Contradiction):
+    """A published figure is not the one that we calculate."""
 
 
 def require(holds: bool, message: str) -> None:
@@ -99,11 +113,19 @@ def fetch(
 
 
 def pages(read: Fetch, url: str | None, name: str) -> Iterator[Json]:
-    """The entries of all pages of a list."""
+    """The entries of all pages of a list; a link to the next page may only move the position."""
+    wanted = url and _list_of(url)
     while url:
+        require(_list_of(url) == wanted, f"a list goes on with another one, {url}")
         page = read(url)
         yield from page[name]
         url = page["next"]
+
+
+def _list_of(url: str) -> tuple[str, dict[str, str]]:
+    path, _, query = url.partition("?")
+    kept = {name: text for name, text in parse_qsl(query) if name not in {"cursor", "after"}}
+    return "/".join(path.split("/")[3:]), kept
 
 
 def listed_entries(read: Fetch, base: str, name: str) -> dict[int, Json]:
@@ -120,6 +142,12 @@ def listed_entries(read: Fetch, base: str, name: str) -> dict[int, Json]:
 def milliseconds(text: str) -> int:
     """A timestamp as Unix milliseconds."""
     return round(datetime.fromisoformat(text).timestamp() * 1000)
+
+
+def timestamp(at: int) -> str:
+    """Unix milliseconds as the instance writes them."""
+    moment = datetime.fromtimestamp(at // 1000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{at % 1000:03}Z"
 
 
 # Hashing: canonical JSON as in RFC 8785
@@ -182,7 +210,7 @@ def logged_events(read: Fetch, base: str) -> list[Json]:
     is_whole = numbers == list(range(1, len(numbers) + 1)) and len(numbers) >= count
     require(is_whole, "the list of events lacks some of the log")
     for event, entry in zip(events, entries, strict=False):
-        is_removed = "removed" in event and event["type"] not in KEPT
+        is_removed = event.keys() == LEFT and event["type"] not in KEPT
         require(is_removed or sha256(event) == entry.hex(), f"event {event['id']} was changed")
     return events[:count]
 
@@ -252,26 +280,30 @@ def measured_versions(
         require(follows, f"{kind}: version {sequence} does not follow version {sequence - 1}")
         until = min(times.get(sequence + 1, as_of), as_of)
         found.append({**version, "issued": times[sequence], "until": until})
-    check_order(kind, found, events)
+    check_order(kind, listed, events, since, as_of - HOUR)
     return found, len(private)
 
 
-def check_order(kind: str, versions: list[Json], events: list[Json]) -> None:
-    """Require that the rules for a version were logged before the version itself."""
+def check_order(
+    kind: str, listed: dict[int, Json], events: list[Json], since: int, until: int
+) -> None:
+    """Require one event per version of a time, and that the rules were logged before it."""
     logged = [each for each in events if each["type"] == "stance.recorded"]
     recorded = {each["sequence"]: each for each in logged if each["kind"] == kind}
     once = len(recorded) == sum(each["kind"] == kind for each in logged)
     require(once, f"{kind}: a version was recorded twice")
-    for version in versions:
-        sequence = version["sequence"]
-        event = recorded.get(sequence, {"history_digest": None, "at": None})
-        is_logged = event["history_digest"] == version["history_digest"]
-        is_logged = is_logged and event["at"] == version["issued_at"]
-        require(is_logged, f"{kind}: version {sequence} is not in the log of events")
-        for rule in events:
-            if rule["type"] in RULES and milliseconds(rule["at"]) <= version["issued"]:
-                is_earlier = rule["id"] < event["id"]
-                require(is_earlier, f"{kind}: event {rule['id']} is later than what it governs")
+    rules = [each for each in events if each["type"] in RULES]
+    for sequence in sorted(recorded.keys() | listed.keys()):
+        event, entry = recorded.get(sequence, {}), listed.get(sequence, {})
+        times = [event.get("at"), entry.get("issued_at")]
+        is_same = event.get("history_digest") == entry.get("history_digest")
+        is_same = is_same and times[0] == times[1]
+        is_asked = any(since <= milliseconds(each) <= until for each in times if each)
+        in_both = f"{kind}: version {sequence} is not in both the list and the log of events"
+        require(is_same or not is_asked, in_both)
+        for rule in rules if is_asked else ():
+            is_earlier = rule["id"] < event["id"] or rule["at"] > event["at"]
+            require(is_earlier, f"{kind}: event {rule['id']} is later than what it governs")
 
 
 def check_withdrawals(
@@ -421,24 +453,23 @@ def is_late(kind: str, case: Json) -> bool:
 # Comparing
 
 
-def compare(kind: str, published: Json, cases: list[Json], series: Json, as_of: int) -> None:
-    """Require that the instance publishes the figures that we calculate."""
-    for name, count in counts_of(kind, cases, as_of).items():
-        same(f"{kind} {name}", published[name], count)
+def kind_of(
+    kind: str, cases: list[Json], private: int, series: dict[str, list[Point]], as_of: int
+) -> Json:
+    """What we calculate about a kind."""
     rows = {
-        (each["metric"], each["horizon"], each["label"]): each for each in published["measured"]
+        (metric, horizon, label): row
+        for metric, horizons in KINDS[kind].items()
+        for horizon in horizons
+        for label, row in rows_of(metric, HORIZONS[horizon], series[metric], cases, as_of)
     }
-    ours = {}
-    for metric, horizons in KINDS[kind].items():
-        for horizon in horizons:
-            found = rows_of(metric, HORIZONS[horizon], series[metric], cases, as_of)
-            for label, row in found:
-                theirs = rows.pop((metric, horizon, label), None)
-                require(theirs is not None, f"{kind} {metric} {horizon} {label} is missing")
-                same(f"{kind} {metric} {horizon} {label}", theirs, row)
-                ours[metric, horizon, label] = row
-    require(not rows, f"{kind}: figures that are not defined: {sorted(rows)}")
-    same(f"{kind} headline", published["headline"], headline(ours, len(cases)))
+    measured = [
+        {"metric": metric, "horizon": horizon, "label": label, "unit": UNITS[metric], **row}
+        for (metric, horizon, label), row in rows.items()
+    ]
+    counts = {**counts_of(kind, cases, as_of), "private": private}
+    text = headline(rows, len(cases))
+    return {"kind": kind, **counts, "measured": measured, "headline": text}
 
 
 def headline(rows: dict[tuple[str, str, str], Json], versions: int) -> str:
@@ -475,28 +506,95 @@ def headline(rows: dict[tuple[str, str, str], Json], versions: int) -> str:
 
 
 def same(where: str, published: Json, calculated: Json) -> None:
-    """Require two figures to be the same, up to the last published decimal."""
+    """Require the same members and texts, and figures up to the last published decimal."""
     if isinstance(calculated, dict):
+        require(isinstance(published, dict), f"{where}: published {published}")
+        others = sorted(published.keys() ^ calculated.keys())
+        require(not others, f"{where}: members that are missing or not defined: {others}")
         for name, value in calculated.items():
             same(f"{where} {name}", published[name], value)
     elif isinstance(calculated, list) and isinstance(published, list):
-        for ours, theirs in zip(calculated, published, strict=True):
-            same(where, theirs, ours)
+        counts = f"published {len(published)} entries, calculated {len(calculated)}"
+        require(len(published) == len(calculated), f"{where}: {counts}")
+        for theirs, ours in zip(published, calculated, strict=True):
+            name = [ours[each] for each in NAMES if isinstance(ours, dict) and each in ours]
+            same(" ".join([where, *name]), theirs, ours)
     else:
-        is_float = isinstance(calculated, float) and isinstance(published, int | float)
-        equal = abs(published - calculated) < 2e-6 if is_float else published == calculated
-        require(equal, f"{where}: published {published}, calculated {calculated}")
+        is_float = isinstance(calculated, float) and type(published) in {int, float}
+        is_text = str in {type(published), type(calculated)}
+        equal = type(published) is type(calculated) and published == calculated
+        if not (abs(published - calculated) < 2e-6 if is_float else equal):
+            message = f"{where}: published {published}, calculated {calculated}"
+            raise (Contradiction if is_text else Difference)(message)
 
 
-def read_series(read: Fetch, base: str, metric: str, address: str, as_of: str) -> list[Point]:
-    """The published series of a metric, up to the time of the calculation."""
-    is_ours = local(base, address).startswith(base + SERIES[metric])
-    is_right = is_ours and f"to={as_of}" in address
-    is_right &= metric != "holdings" or address.partition("?")[0].endswith("-btc")
-    require(is_right, f"{metric} was calculated from {address}")
+def addresses(published: Json, home: str, start: int) -> tuple[dict[str, str], int]:
+    """The addresses of all series from an instant on, and from when on prices are used."""
+    shown = published["series"]
+    prices = re.search(r"from=(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)&", shown["btc_return"])
+    kept = max(start, milliseconds(prices[1]) if prices else start)
+    fund = re.search(r"/etf-([a-z0-9]+)-btc\?", shown["holdings"])
+    given = {"as_of": published["as_of"], "venue": published["venue"], "fund": fund and fund[1]}
+    require(bool(re.fullmatch("[a-z0-9-]+", given["venue"])), f"unknown venue {given['venue']}")
+    since = dict.fromkeys(SERIES, timestamp(start)) | {"btc_return": timestamp(kept)}
+    places = {name: text.format(**given, since=since[name]) for name, text in SERIES.items()}
+    return {name: f"{home}/api/v1/series/{place}" for name, place in places.items()}, kept
+
+
+def read_series(read: Fetch, metric: str, address: str) -> list[Point]:
+    """The published series of a metric."""
     member = "rate_8h" if metric == "funding" else "value"
     found = pages(read, f"{address}&limit=5000", "points")
     return [(milliseconds(each["at"]), each[member]) for each in found if each[member] is not None]
+
+
+def check_older_prices(read: Fetch, address: str, start: int, kept: int) -> None:
+    """Require that the prices before those that were used are deleted."""
+    # The instance refuses to begin before its retention, and does not say how long that is.
+    for begin in sorted({max(start, kept - DAY * 2**n) for n in range(2, 14)}):
+        place = address.partition("&from=")[0] + f"&from={timestamp(begin)}&to={timestamp(kept)}"
+        try:
+            found = read_series(read, "btc_return", place)
+        except urllib.error.HTTPError as error:
+            if error.code != 400:
+                raise
+            continue
+        # It begins two days after its retention, and deletes the rest in less than three hours.
+        is_deleted = all(at >= kept - 2 * DAY - 3 * HOUR for at, _ in found)
+        require(is_deleted, f"prices were left out of btc_return, though published at {place}")
+        return
+
+
+def without_figures(published: Json) -> Json:
+    """The document of an instance that has no figures; the texts can't be checked."""
+    nothing = ("as_of", "venue", "defined_at", "definition_digest", "definition_url")
+    return {
+        **dict.fromkeys(nothing),
+        **{name: str(published[name]) for name in ("source", "notice", "note")},
+        **{name: published[name] for name in ("after_days", "announced_at")},
+        "caution": CAUTION,
+        "definitions": 0,
+        "series": {},
+        "kinds": [],
+    }
+
+
+def frame_of(published: Json, events: list[Json], home: str) -> Json:
+    """The document without series and kinds; `as_of` and `venue` are checked elsewhere."""
+    terms = [each for each in events if each["type"] == "reveal.announced"]
+    require(bool(terms), "the log of events has no announcement")
+    digest = published["definition_digest"]
+    return without_figures(published) | {
+        "as_of": timestamp(milliseconds(published["as_of"])),
+        "venue": published["venue"],
+        "note": None,
+        "after_days": terms[-1]["after_days"],
+        "announced_at": terms[-1]["at"],
+        "defined_at": definition_event(events, digest)["at"],
+        "definition_digest": digest,
+        "definition_url": f"{home}/api/v1/events/{digest}",
+        "definitions": sum(each["type"] == "accuracy.defined" for each in events),
+    }
 
 
 def recompute(base: str, read: Fetch = fetch, now: float | None = None) -> Json:
@@ -511,34 +609,48 @@ def recompute(base: str, read: Fetch = fetch, now: float | None = None) -> Json:
     events = logged_events(answer, base)
     recent = (time.time() if now is None else now) * 1000 - 3 * HOUR
     if not published["kinds"]:
-        found = [each["at"] for each in events if each["type"] == "reveal.announced"]
-        is_new = all(milliseconds(each) > recent for each in found)
+        terms = [each for each in events if each["type"] == "reveal.announced"]
+        is_new = all(milliseconds(each["at"]) > recent for each in terms)
         require(is_new, "stances become public, but no figures are shown")
-        note = "There are no figures yet." if found else "This instance reveals no stances."
+        same("accuracy", published, without_figures(published))
+        note = "There are no figures yet." if terms else "This instance reveals no stances."
         return {**published, "note": note}
     as_of = milliseconds(published["as_of"])
     require(as_of > recent, f"the figures are of {published['as_of']}, which is too long ago")
-    definition_event(events, published["definition_digest"])
-    terms = [each for each in events if each["type"] == "reveal.announced"]
-    same("definitions", published["definitions"], sum(e["type"] == RULES[0] for e in events))
-    same("after_days", published["after_days"], terms[-1]["after_days"])
-    same("announced_at", published["announced_at"], terms[-1]["at"])
-    series = {
-        metric: read_series(answer, base, metric, published["series"][metric], published["as_of"])
-        for metric in SERIES
-    }
-    kinds = {each["kind"]: each for each in published["kinds"]}
-    require(kinds.keys() == KINDS.keys(), "a kind of stance is missing")
-    for kind in KINDS:
-        # The lists of digests first: what they have can't be missing among the revealed versions.
-        listed = listed_entries(answer, base, kind)
-        withdrawn = listed_entries(answer, base, f"{kind}/events")
-        revealed = pages(answer, f"{base}/api/v1/stances/{kind}?limit=100", "stances")
-        cases, private = measured_versions(kind, list(revealed), listed, events, as_of)
-        same(f"{kind} private", kinds[kind]["private"], private)
-        check_withdrawals(kind, cases, listed, withdrawn)
-        compare(kind, kinds[kind], cases, series, as_of)
+    is_past = as_of % HOUR == 0 and as_of < recent + 4 * HOUR
+    require(is_past, f"the figures are of {published['as_of']}, which is not a past full hour")
+    same("accuracy", published, calculate(answer, base, published, events))
     return published
+
+
+def calculate(read: Fetch, base: str, published: Json, events: list[Json]) -> Json:
+    """The document that the instance has to publish, from its logs, versions and series."""
+    # Their links begin like this. We read the same paths from the address that you gave.
+    home = local(published["definition_url"], base)
+    document, as_of = frame_of(published, events, home), milliseconds(published["as_of"])
+    measured = {kind: read_kind(read, base, kind, events, as_of) for kind in KINDS}
+    starts = [cases[0]["issued"] for cases, _ in measured.values() if cases]
+    start = min(starts, default=as_of) - BACK
+    document["series"], kept = addresses(published, home, start)
+    same("series", published["series"], document["series"])
+    if kept > start:
+        check_older_prices(read, document["series"]["btc_return"], start, kept)
+    series = {name: read_series(read, name, at) for name, at in document["series"].items()}
+    document["kinds"] = [kind_of(kind, *each, series, as_of) for kind, each in measured.items()]
+    return document
+
+
+def read_kind(
+    read: Fetch, base: str, kind: str, events: list[Json], as_of: int
+) -> tuple[list[Json], int]:
+    """The measured versions of a kind, checked, and how many stay private for good."""
+    # The lists of digests first: what they have can't be missing among the revealed versions.
+    listed = listed_entries(read, base, kind)
+    withdrawn = listed_entries(read, base, f"{kind}/events")
+    revealed = pages(read, f"{base}/api/v1/stances/{kind}?limit=100", "stances")
+    cases, private = measured_versions(kind, list(revealed), listed, events, as_of)
+    check_withdrawals(kind, cases, listed, withdrawn)
+    return cases, private
 
 
 def _from(base: str, read: Fetch, url: str) -> Json:
@@ -550,26 +662,31 @@ def local(base: str, url: str) -> str:
     return "/".join([*base.split("/")[:3], *url.split("/")[3:]])
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str], read: Fetch = fetch, now: float | None = None) -> int:
     """Run the program; return its exit code."""
-    names = [each for each in arguments if not each.startswith("--")]
-    if len(names) != 1:
+    names = [each for each in arguments if not each.startswith("-")]
+    if len(names) != 1 or {*arguments} - {*names, "--json"}:
         print(__doc__)
         return 2
     try:
-        published = recompute(names[0].rstrip("/"))
+        published = recompute(names[0].rstrip("/"), read, now)
     except Contradiction as error:
-        print(f"Contradiction: {error}.", file=sys.stderr)
-        print("Late data or an old cache can cause it for an hour, not longer.", file=sys.stderr)
+        hint = " Late data or an old cache can cause it for an hour, not longer."
+        is_figure = isinstance(error, Difference)
+        print(f"Contradiction: {error}".rstrip(".") + "." + hint * is_figure, file=sys.stderr)
         return 1
-    except (OSError, LookupError, TypeError, ValueError) as error:
-        print(f"Not finished: {error!r}. This says nothing about the figures.", file=sys.stderr)
+    except (OSError, LookupError, TypeError, ValueError, AttributeError) as error:
+        why = f"an answer lacks {error}" if isinstance(error, KeyError) else repr(error)
+        print(f"Not finished: {why}. This says nothing about the figures.", file=sys.stderr)
         return 2
     if "--json" in arguments:
         print(json.dumps({"agrees": True, **published}))
         return 0
     agrees = f"Everything agrees, as of {published['as_of']}."
     print(agrees if published["kinds"] else published["note"])
+    used = [each.partition("?")[0].rpartition("/")[2] for each in published["series"].values()]
+    if used:
+        print(f"The operator chose the venue {published['venue']}. Series: {', '.join(used)}.")
     for each in published["kinds"]:
         print(f"{each['kind']:24}{each['versions']:6} versions  {each['headline']}")
     return 0
