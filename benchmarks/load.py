@@ -122,7 +122,7 @@ def _command(
     connections: int = CONNECTIONS,
 ) -> list[str]:
     headers = [part for field in (*REQUEST_HEADERS, *fields) for part in ("-H", field)]
-    # wrk would count each reply after two seconds as lost, and a busy machine takes longer.
+    # wrk would count each reply after two seconds as lost, and a busy machine can be slower.
     size = ["-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "30s"]
     scripted = [] if script is None else ["-s", str(script)]
     return ["wrk", *size, *headers, *scripted, f"http://{HOST}:{port}{target}"]

@@ -443,14 +443,14 @@ FROM = f"from={iso_timestamp(START - 19 * DAY)}"
         (readdressed("us10y_change", "&as_of=2026", "&as_of=2025"), "series us10y_change: publ"),
         (readdressed("holdings", "-btc?", "-aum?"), "series holdings: published"),
         (published(moved), "series btc_return: published"),
-        (continued, "a list goes on with another one"),
+        (continued, "a page links to another list"),
         (shown_as_removed({"kind": FUNDING, "sequence": 7}), "version 7 is not in both the list"),
-        (shown_as_removed(NEWEST), "version 115 is not in both the list and the log"),
+        (shown_as_removed(NEWEST), "version 115 differs in the list and the log"),
         (shown_as_removed(NEWEST, feed="a name"), "event ... was changed"),
         (shown_as_removed(NEWEST, type="stance.recorded"), "event ... was changed"),
         (shown_as_removed({"type": "reveal.announced"}), "the log of events has no announcement"),
-        (redated, "version 115 is not in both the list and the log"),
-        (shortened, "version 115 is not in both the list and the log"),
+        (redated, "version 115 differs in the list and the log"),
+        (shortened, "version 115 differs in the list and the log"),
         (
             published(lambda body: body["kinds"].append(body["kinds"][0])),
             "kinds: published 4 entries, calculated 3",
@@ -465,7 +465,7 @@ FROM = f"from={iso_timestamp(START - 19 * DAY)}"
             "not a past full hour",
         ),
         (published(rewritten), "accuracy as_of: published"),
-        (published(lambda body: body.update(venue="bybit&symbol=ETH")), "unknown venue"),
+        (published(lambda body: body.update(venue="bybit&symbol=ETH")), "invalid venue"),
         (published(lambda body: body.update(source={"won": 9})), "source: published"),
         (published(lambda body: body["kinds"][2].update(late=False)), "late: published False"),
         (
@@ -644,7 +644,7 @@ def test_the_program_says_what_it_used_and_why_it_ends(
 ) -> None:
     assert recompute.main([BASE_URL], instance.read, END / 1000) == 0
     used = (
-        "The operator chose the venue bybit. Series: price, settled-funding, us10y, etf-ibit-btc."
+        "The operator's primary venue: bybit. Series: price, settled-funding, us10y, etf-ibit-btc."
     )
     assert capsys.readouterr().out.splitlines()[1] == used
 

@@ -55,7 +55,7 @@ def test_the_page_says_who_cosigned_what_and_when(history: PublicHistory, tmp_pa
     assert "up to entry 3." in page
     assert "<strong>a</strong> last cosigned at" in page
     assert "<strong>b</strong> has not cosigned the newest checkpoint of" in page
-    assert "Witnesses limit this, as far as you trust them." in page
+    assert "Witnesses show this, as far as you trust them." in page
     assert REFUSED not in page
 
 

@@ -60,7 +60,7 @@ def test_quorum_of_none_is_always_met() -> None:
         (A.replace(" a ", " b "), "no quorum"),
         (f"{A}\n{A.replace(' a ', ' b ')}\n", "line 2 .*: the key of b is that of another"),
         (A.replace("+", "+0", 1), "line 1 .*: .* does not match its identifier"),
-        (A.replace("+BI", "+AI"), "line 1 .*: .* is not the Ed25519 verifier key of a witness"),
+        (A.replace("+BI", "+AI"), "line 1 .*: .* is not an Ed25519 key of a witness"),
         (A.replace("+B", "+!"), "line 1 .*: .*base64"),
         (f"{LINES}group g 0 a\n", "line 5 .*: a group needs all, any, or 1 to 1"),
         (f"{LINES}group g 3 a b\n", "line 5 .*: a group needs all, any, or 1 to 2"),

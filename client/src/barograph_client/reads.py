@@ -205,7 +205,7 @@ class Reader:
         try:
             answer = decode_json(call.answer, reply.body)
         except ValueError as error:
-            raise InvalidAnswer(f"{call.target} is not the expected JSON: {error}") from error
+            raise InvalidAnswer(f"{call.target} returned unexpected JSON: {error}") from error
         etag = reply.headers.get("etag")
         is_lasting = "no-store" not in reply.headers.get("cache-control", "")
         if etag is not None and is_lasting and not call.is_private and not call.is_page:

@@ -1,4 +1,4 @@
-"""The client package as a wheel: whoever has this site's address can install it, and audit us."""
+"""The client package as a wheel: anyone with this site's address can install it and audit us."""
 
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator

@@ -52,7 +52,7 @@ examples:
   {prog} --stance stance.json --proof stance.tlog-proof --key VKEY
 """
 NO_WITNESSES = "Cosignatures were not checked: name the witnesses that you trust with --policy."
-NO_EVENTS = "Times of versions were not compared with the log of events: audit it too."
+NO_EVENTS = "Versions were not compared with the log of events: audit both logs."
 NOT_PROVEN = (
     "This does not prove that a stance was right, or that others see the same logs. Keep the "
     "checkpoints with --save, and compare them with someone else's. See {url}/record#trust"
@@ -210,7 +210,7 @@ def _audit_lines(
 
 
 def _log_line(log: AuditedLog, *, has_kept: bool) -> str:
-    newest = f", newest entry of {log.newest_at}" if log.newest_at else ""
+    newest = f", newest entry at {log.newest_at}" if log.newest_at else ""
     parts = [
         f"{log.log}: size {log.size}, root {log.root[:16]}…{newest}",
         f"signed by a key from {log.key_from}",

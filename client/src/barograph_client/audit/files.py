@@ -60,7 +60,7 @@ class LogFiles:
         return found
 
     async def listed(self, path: str, size: int, after: int = 0) -> list[Listed]:
-        """Entries of a list of the API; fewer than `size` if the list lacks some for a minute."""
+        """`size` entries of an API list after `after`; fewer if it lacks some for a minute."""
         found, pauses, limit = list[Listed](), iter(PAUSES), PAGE
         while len(found) < size:
             target = f"{path}?after={after + len(found)}&limit={limit}"

@@ -72,7 +72,7 @@ class AuditedLog:
     """The events whose texts were removed, by number."""
 
     newest_at: str
-    """The time of the newest entry, as the service states it; empty if there is none."""
+    """The newest time of an entry, as the service states it; empty if there is none."""
 
     checkpoint: str
 
@@ -349,8 +349,8 @@ class _Audit:
         is_bare = event.keys() == WITHOUT_TEXT and event["id"] == number
         if not is_bare or event["type"] in NEVER_REMOVED:
             raise Contradiction(
-                f"{self._log}: event {number} in {EVENTS} counts as removed, but has more members "
-                "than a removed one, another number, or a type that is never removed"
+                f"{self._log}: event {number} in {EVENTS} is marked as removed, but has other "
+                "members than a removed one, another id, or a type that is never removed"
             )
 
     async def _check_all_versions(
@@ -397,7 +397,7 @@ class _Audit:
             late = [each for each in others if datetime.fromisoformat(each["issued_at"]) < latest]
         if not late:
             return
-        # The collector may have been down until now: look for a minute whether the events come.
+        # The collector may have been down until now: wait a minute for the events.
         newer = await self._files.listed(EVENTS, PAGE, after=events)
         if sum(each.get("kind") == kind for each in newer) < len(late):
             raise Contradiction(

@@ -91,7 +91,7 @@ def read_kept(text: str) -> dict[str, Kept]:
         ValueError: it is none of these, or a checkpoint was changed after it was signed.
     """
     if not text.lstrip().startswith("{"):
-        # An editor may have changed the ends of the lines, which are signed.
+        # An editor may have changed the line endings, which are signed.
         checkpoint = parse_checkpoint("\n".join([*text.rstrip().splitlines(), ""]))
         return {checkpoint.log: Kept(checkpoint, None)}
     found: dict[str, Kept] = {}

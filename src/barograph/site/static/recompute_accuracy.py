@@ -3,9 +3,10 @@
 Usage: python3 recompute_accuracy.py https://host [--json]
 
 It needs only Python 3.11 or newer. It reads the log of events and the revealed stances, hashes
-each again, compares the hashes with the published logs, looks for versions that are missing, and
-calculates every figure and headline of /api/v1/accuracy from the published series. It ends with 0
-if everything agrees, with 1 and the first contradiction if not, and with 2 if it can't finish.
+each text and each measured stance, compares the hashes with the logs, looks for missing versions,
+and calculates every figure and headline of /api/v1/accuracy from the published series. It ends
+with 0 if everything agrees, with 1 and the first contradiction if not, and with 2 if it can't
+finish.
 
 It knows the address of every series itself. The venue and the fund are settings of the operator
 that no log has, so it prints them. The texts `source` and `notice`, the host of the links, and the
@@ -116,7 +117,7 @@ def pages(read: Fetch, url: str | None, name: str) -> Iterator[Json]:
     """The entries of all pages of a list; a link to the next page may only move the position."""
     wanted = url and _list_of(url)
     while url:
-        require(_list_of(url) == wanted, f"a list goes on with another one, {url}")
+        require(_list_of(url) == wanted, f"a page links to another list, {url}")
         page = read(url)
         yield from page[name]
         url = page["next"]
@@ -287,7 +288,7 @@ def measured_versions(
 def check_order(
     kind: str, listed: dict[int, Json], events: list[Json], since: int, until: int
 ) -> None:
-    """Require one event per version of a time, and that the rules were logged before it."""
+    """Require one event per version issued in a period, logged after its rules."""
     logged = [each for each in events if each["type"] == "stance.recorded"]
     recorded = {each["sequence"]: each for each in logged if each["kind"] == kind}
     once = len(recorded) == sum(each["kind"] == kind for each in logged)
@@ -299,7 +300,7 @@ def check_order(
         is_same = event.get("history_digest") == entry.get("history_digest")
         is_same = is_same and times[0] == times[1]
         is_asked = any(since <= milliseconds(each) <= until for each in times if each)
-        in_both = f"{kind}: version {sequence} is not in both the list and the log of events"
+        in_both = f"{kind}: version {sequence} differs in the list and the log of events"
         require(is_same or not is_asked, in_both)
         for rule in rules if is_asked else ():
             is_earlier = rule["id"] < event["id"] or rule["at"] > event["at"]
@@ -529,13 +530,13 @@ def same(where: str, published: Json, calculated: Json) -> None:
 
 
 def addresses(published: Json, home: str, start: int) -> tuple[dict[str, str], int]:
-    """The addresses of all series from an instant on, and from when on prices are used."""
+    """The addresses of all series since an instant, and the start of the prices used."""
     shown = published["series"]
     prices = re.search(r"from=(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)&", shown["btc_return"])
     kept = max(start, milliseconds(prices[1]) if prices else start)
     fund = re.search(r"/etf-([a-z0-9]+)-btc\?", shown["holdings"])
     given = {"as_of": published["as_of"], "venue": published["venue"], "fund": fund and fund[1]}
-    require(bool(re.fullmatch("[a-z0-9-]+", given["venue"])), f"unknown venue {given['venue']}")
+    require(bool(re.fullmatch("[a-z0-9-]+", given["venue"])), f"invalid venue {given['venue']}")
     since = dict.fromkeys(SERIES, timestamp(start)) | {"btc_return": timestamp(kept)}
     places = {name: text.format(**given, since=since[name]) for name, text in SERIES.items()}
     return {name: f"{home}/api/v1/series/{place}" for name, place in places.items()}, kept
@@ -559,14 +560,14 @@ def check_older_prices(read: Fetch, address: str, start: int, kept: int) -> None
             if error.code != 400:
                 raise
             continue
-        # It begins two days after its retention, and deletes the rest in less than three hours.
+        # Figures begin two days inside the retention, and older prices go within three hours.
         is_deleted = all(at >= kept - 2 * DAY - 3 * HOUR for at, _ in found)
         require(is_deleted, f"prices were left out of btc_return, though published at {place}")
         return
 
 
 def without_figures(published: Json) -> Json:
-    """The document of an instance that has no figures; the texts can't be checked."""
+    """The document of an instance without figures, whose texts and terms aren't checked."""
     nothing = ("as_of", "venue", "defined_at", "definition_digest", "definition_url")
     return {
         **dict.fromkeys(nothing),
@@ -671,7 +672,7 @@ def main(arguments: list[str], read: Fetch = fetch, now: float | None = None) ->
     try:
         published = recompute(names[0].rstrip("/"), read, now)
     except Contradiction as error:
-        hint = " Late data or an old cache can cause it for an hour, not longer."
+        hint = " Late data or an old cache can cause this for up to an hour."
         is_figure = isinstance(error, Difference)
         print(f"Contradiction: {error}".rstrip(".") + "." + hint * is_figure, file=sys.stderr)
         return 1
@@ -686,7 +687,7 @@ def main(arguments: list[str], read: Fetch = fetch, now: float | None = None) ->
     print(agrees if published["kinds"] else published["note"])
     used = [each.partition("?")[0].rpartition("/")[2] for each in published["series"].values()]
     if used:
-        print(f"The operator chose the venue {published['venue']}. Series: {', '.join(used)}.")
+        print(f"The operator's primary venue: {published['venue']}. Series: {', '.join(used)}.")
     for each in published["kinds"]:
         print(f"{each['kind']:24}{each['versions']:6} versions  {each['headline']}")
     return 0
