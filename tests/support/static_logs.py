@@ -20,8 +20,6 @@ ORIGIN = "barograph.example/history/"
 START = 1_780_000_000
 """The time of the first entry, in seconds."""
 
-MINUTE = 60
-
 
 def private_key(number: int) -> Ed25519PrivateKey:
     return Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32)
@@ -172,9 +170,6 @@ class StaticService:
         self.late: dict[str, float] = {}
         """For how many seconds the list at a path lacks its last entry."""
 
-        self.later: list[bytes] = []
-        """Events that are listed after a minute, but not signed yet."""
-
         self.asked: list[str] = []
         self.waited = 0.0
         self.previous_keys: list[dict[str, Any]] = []
@@ -229,8 +224,7 @@ class StaticService:
                 return json.dumps(page).encode()
         if path == "/api/v1/events":
             after, limit = int(query["after"]), int(query["limit"])
-            later = self.later if self.waited >= MINUTE else []
-            texts = [*self.texts[: len(self.texts) - lacking], *later]
+            texts = self.texts[: len(self.texts) - lacking]
             return b'{"events":[' + b",".join(texts[after : after + limit]) + b"]}"
         served = {path: body for log in self.logs for path, body in log.files().items()}
         return {**served, **self.files}.get(path)

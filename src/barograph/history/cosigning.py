@@ -266,7 +266,7 @@ class CosignedCheckpoints:
         self._policy = policy
 
     async def published_note(self, log: Log) -> str:
-        """The newest checkpoint with a quorum, or the newest if the policy asks for none.
+        """The newest checkpoint with a quorum, or if the policy asks for none, the newest as it is.
 
         Raises:
             NotCosigned: no checkpoint has a quorum.

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sys
 import traceback
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
@@ -148,7 +149,8 @@ async def _audit(options: Namespace, trusted: Trusted, connect: Connect) -> list
         try:
             return await audit_logs(client, trusted, options.log, _show_progress)
         except (Unreachable, InvalidAnswer, Refused) as error:
-            raise NotAudited(f"{options.url}: {error}") from error
+            without_password = re.sub("//[^/]*@", "//", options.url)
+            raise NotAudited(f"{without_password}: {error}") from error
 
 
 def _save(file: Path, trusted: Trusted, logs: Sequence[AuditedLog]) -> None:
@@ -187,12 +189,11 @@ def _lines(outcome: dict[str, Any], options: Namespace) -> Iterator[str]:
         if options.policy is None:
             yield NO_WITNESSES
         return
-    yield from _audit_lines(outcome["logs"], outcome, options)
+    yield from _audit_lines(outcome, options)
 
 
-def _audit_lines(
-    logs: Sequence[AuditedLog], outcome: dict[str, Any], options: Namespace
-) -> Iterator[str]:
+def _audit_lines(outcome: dict[str, Any], options: Namespace) -> Iterator[str]:
+    logs: tuple[AuditedLog, ...] = outcome["logs"]
     for each in logs:
         yield _log_line(each, has_kept=options.kept is not None)
     taken = f"{outcome['seconds']} seconds, {outcome['requests']} requests"

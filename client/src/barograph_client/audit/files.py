@@ -59,11 +59,11 @@ class LogFiles:
             found += chain.from_iterable(await asyncio.gather(*some))
         return found
 
-    async def listed(self, path: str, size: int, after: int = 0) -> list[Listed]:
-        """`size` entries of an API list after `after`; fewer if it lacks some for a minute."""
+    async def listed(self, path: str, size: int) -> list[Listed]:
+        """The first entries of a list of the API; fewer if the list lacks some for a minute."""
         found, pauses, limit = list[Listed](), iter(PAUSES), PAGE
         while len(found) < size:
-            target = f"{path}?after={after + len(found)}&limit={limit}"
+            target = f"{path}?after={len(found)}&limit={limit}"
             page = await self._read(Call(target, ListedPage, is_page=True))
             found += page.entries or page.events
             if not page.entries and not page.events:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from itertools import pairwise
 
-from barograph_client.audit.files import PAGE, Listed, LogFiles, Progress
+from barograph_client.audit.files import Listed, LogFiles, Progress
 from barograph_client.audit.notes import (
     LOG_KEY,
     SignedCheckpoint,
@@ -39,6 +39,8 @@ CLOCK_SECONDS = 600
 
 LOGGED_WITHIN = timedelta(hours=1)
 """A version is logged as an event within seconds, but not while the collector is down."""
+
+NEVER, ALWAYS = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 EVENTS = "/api/v1/events"
 WITHOUT_TEXT = {"id", "type", "at", "notice", "removed"}
@@ -339,24 +341,22 @@ class _Audit:
                 )
         self._require_complete(EVENTS, listed, newest)
         with readable(EVENTS):
-            times = [datetime.fromisoformat(each.get("at", "")) for each in listed]
-            newest_at = max(times, default=None)
-        await self._check_all_versions(listed, newest_at)
-        return removed, "" if newest_at is None else _time(int(newest_at.timestamp()))
+            newest_at = await self._check_all_versions(listed)
+        return removed, _time(int(newest_at.timestamp())) if listed else ""
 
     def _check_removed(self, number: int, event: Listed) -> None:
         """A removed text can't be compared with its digest, so nothing else may hide in there."""
         is_bare = event.keys() == WITHOUT_TEXT and event["id"] == number
-        if not is_bare or event["type"] in NEVER_REMOVED:
+        if not is_bare or str(event["type"]) in NEVER_REMOVED:
             raise Contradiction(
                 f"{self._log}: event {number} in {EVENTS} is marked as removed, but has other "
                 "members than a removed one, another id, or a type that is never removed"
             )
 
-    async def _check_all_versions(
-        self, listed: Sequence[Listed], newest_at: datetime | None
-    ) -> None:
+    async def _check_all_versions(self, listed: Sequence[Listed]) -> datetime:
+        """Compare the lists of versions with their events; return the newest time of an event."""
         recorded = [each for each in listed if each.get("type") == "stance.recorded"]
+        recorded_at, newest_at = _newest_time(recorded, NEVER), _newest_time(listed, ALWAYS)
         kinds = {str(each.get("kind")) for each in recorded}
         if self._wants_all and (hidden := kinds.difference(self._lists)):
             raise Contradiction(
@@ -367,7 +367,9 @@ class _Audit:
             if not kind.endswith("/events"):
                 events = [each for each in recorded if each.get("kind") == kind]
                 await self._check_versions(kind, events)
-                await self._check_unlogged(kind, len(events), len(listed), newest_at)
+                rows = self._lists[kind][len(events) :]
+                self._check_unlogged(rows, kind, recorded_at, newest_at)
+        return newest_at
 
     async def _check_versions(self, kind: str, events: Sequence[Listed]) -> None:
         """Require that the events of a kind are its versions, each once and in order."""
@@ -385,25 +387,26 @@ class _Audit:
                     f"{shown[1]}, issued at {shown[2]}"
                 )
 
-    async def _check_unlogged(
-        self, kind: str, logged: int, events: int, newest_at: datetime | None
+    def _check_unlogged(
+        self, rows: Sequence[Listed], kind: str, recorded_at: datetime, newest_at: datetime
     ) -> None:
-        """Require an event for each version that is not new."""
-        if newest_at is None:
-            return
-        with readable(f"/api/history/{kind}"):
-            latest = newest_at - LOGGED_WITHIN
-            others = self._lists[kind][logged:]
-            late = [each for each in others if datetime.fromisoformat(each["issued_at"]) < latest]
-        if not late:
-            return
-        # The collector may have been down until now: wait a minute for the events.
-        newer = await self._files.listed(EVENTS, PAGE, after=events)
-        if sum(each.get("kind") == kind for each in newer) < len(late):
-            raise Contradiction(
-                f"{self._log}: no event records version {late[0].get('sequence')} of {kind}, "
-                f"issued at {late[0].get('issued_at')}, but there are newer events"
-            )
+        """Require an event for each version that is not new. Versions are logged in order."""
+        for row in rows:
+            at, sequence = datetime.fromisoformat(row.get("issued_at", "")), row["sequence"]
+            if at + LOGGED_WITHIN < recorded_at:
+                raise Contradiction(
+                    f"{self._log}: no event records version {sequence} of {kind}, issued at "
+                    f"{at.isoformat()}, but there are events of later versions"
+                )
+            if at + LOGGED_WITHIN < newest_at:
+                raise NotAudited(
+                    f"{self._log}: no event records version {sequence} of {kind}, issued at "
+                    f"{at.isoformat()}. The collector may be down: run the audit again later"
+                )
+
+
+def _newest_time(events: Sequence[Listed], default: datetime) -> datetime:
+    return max((datetime.fromisoformat(each.get("at", "")) for each in events), default=default)
 
 
 def _time(at: int) -> str:
