@@ -71,6 +71,7 @@ RULES = ("accuracy.defined", "reveal.announced")
 KEPT = (*RULES, "stance.recorded")  # never removed
 LEFT = {"id", "type", "at", "notice", "removed"}  # what an event without its text has
 NAMES = ("kind", "metric", "horizon", "label")
+LATE = ("announced_at", "defined_at", "definition_digest", "definition_url", "headline")
 PARTS = ("followed", "unconditional", "persistence")
 TESTS = 18
 CAUTION = (
@@ -80,6 +81,10 @@ CAUTION = (
 
 class Contradiction(Exception):
     """Two things that the instance publishes cannot both be true."""
+
+
+class NotComparable(Exception):
+    """This program can't tell whether the figures are right."""
 
 
 class Difference(Contradiction):
@@ -240,9 +245,10 @@ def definition_event(events: list[Json], digest: str) -> Json:
     """The event that holds the definition; it must be the newest, and the one we implement."""
     found = [each for each in events if each["type"] == "accuracy.defined"]
     require(bool(found), "the log of events has no definition")
-    require(sha256(found[-1]) == digest, "the newest recorded definition is another one")
-    known = sha256(found[-1].get("definition"))
-    require(known == DEFINITION, f"this program implements another definition than {known}")
+    if sha256(found[-1]) != digest:
+        raise Difference("the newest recorded definition is another one")
+    if (known := sha256(found[-1].get("definition"))) != DEFINITION:
+        raise NotComparable(f"a newer copy of this program may know the definition {known}")
     return found[-1]
 
 
@@ -291,8 +297,9 @@ def check_order(
     """Require one event per version issued in a period, logged after its rules."""
     logged = [each for each in events if each["type"] == "stance.recorded"]
     recorded = {each["sequence"]: each for each in logged if each["kind"] == kind}
-    once = len(recorded) == sum(each["kind"] == kind for each in logged)
-    require(once, f"{kind}: a version was recorded twice")
+    in_order = [each["sequence"] for each in logged if each["kind"] == kind]
+    is_whole = in_order == list(range(1, len(in_order) + 1))
+    require(is_whole, f"{kind}: the log of events does not have each version once and in order")
     rules = [each for each in events if each["type"] in RULES]
     for sequence in sorted(recorded.keys() | listed.keys()):
         event, entry = recorded.get(sequence, {}), listed.get(sequence, {})
@@ -511,7 +518,7 @@ def same(where: str, published: Json, calculated: Json) -> None:
     if isinstance(calculated, dict):
         require(isinstance(published, dict), f"{where}: published {published}")
         others = sorted(published.keys() ^ calculated.keys())
-        require(not others, f"{where}: members that are missing or not defined: {others}")
+        require(not others, f"{where}: members that are missing, or new to this program: {others}")
         for name, value in calculated.items():
             same(f"{where} {name}", published[name], value)
     elif isinstance(calculated, list) and isinstance(published, list):
@@ -523,6 +530,7 @@ def same(where: str, published: Json, calculated: Json) -> None:
     else:
         is_float = isinstance(calculated, float) and type(published) in {int, float}
         is_text = str in {type(published), type(calculated)}
+        is_text = is_text and where.rpartition(" ")[2] not in LATE
         equal = type(published) is type(calculated) and published == calculated
         if not (abs(published - calculated) < 2e-6 if is_float else equal):
             message = f"{where}: published {published}, calculated {calculated}"
@@ -560,19 +568,20 @@ def check_older_prices(read: Fetch, address: str, start: int, kept: int) -> None
             if error.code != 400:
                 raise
             continue
-        # Figures begin two days inside the retention, and older prices go within three hours.
-        is_deleted = all(at >= kept - 2 * DAY - 3 * HOUR for at, _ in found)
+        # Figures begin two days inside the retention, which is counted in whole days.
+        is_deleted = all(at >= kept - 3 * DAY - 3 * HOUR for at, _ in found)
         require(is_deleted, f"prices were left out of btc_return, though published at {place}")
         return
 
 
-def without_figures(published: Json) -> Json:
-    """The document of an instance without figures, whose texts and terms aren't checked."""
+def without_figures(published: Json, terms: list[Json]) -> Json:
+    """The document of an instance without figures, whose texts aren't checked."""
     nothing = ("as_of", "venue", "defined_at", "definition_digest", "definition_url")
     return {
         **dict.fromkeys(nothing),
         **{name: str(published[name]) for name in ("source", "notice", "note")},
-        **{name: published[name] for name in ("after_days", "announced_at")},
+        "after_days": terms[-1]["after_days"] if terms else 0,
+        "announced_at": terms[-1]["at"] if terms else None,
         "caution": CAUTION,
         "definitions": 0,
         "series": {},
@@ -585,12 +594,10 @@ def frame_of(published: Json, events: list[Json], home: str) -> Json:
     terms = [each for each in events if each["type"] == "reveal.announced"]
     require(bool(terms), "the log of events has no announcement")
     digest = published["definition_digest"]
-    return without_figures(published) | {
+    return without_figures(published, terms) | {
         "as_of": timestamp(milliseconds(published["as_of"])),
         "venue": published["venue"],
         "note": None,
-        "after_days": terms[-1]["after_days"],
-        "announced_at": terms[-1]["at"],
         "defined_at": definition_event(events, digest)["at"],
         "definition_digest": digest,
         "definition_url": f"{home}/api/v1/events/{digest}",
@@ -608,18 +615,19 @@ def recompute(base: str, read: Fetch = fetch, now: float | None = None) -> Json:
     answer = partial(_from, base, read)
     published = answer(f"{base}/api/v1/accuracy")
     events = logged_events(answer, base)
-    recent = (time.time() if now is None else now) * 1000 - 3 * HOUR
+    now = (time.time() if now is None else now) * 1000
     if not published["kinds"]:
         terms = [each for each in events if each["type"] == "reveal.announced"]
-        is_new = all(milliseconds(each["at"]) > recent for each in terms)
+        is_new = all(milliseconds(each["at"]) > now - 3 * HOUR for each in terms)
         require(is_new, "stances become public, but no figures are shown")
-        same("accuracy", published, without_figures(published))
+        same("accuracy", published, without_figures(published, terms))
         note = "There are no figures yet." if terms else "This instance reveals no stances."
         return {**published, "note": note}
     as_of = milliseconds(published["as_of"])
-    require(as_of > recent, f"the figures are of {published['as_of']}, which is too long ago")
-    is_past = as_of % HOUR == 0 and as_of < recent + 4 * HOUR
-    require(is_past, f"the figures are of {published['as_of']}, which is not a past full hour")
+    require(as_of % HOUR == 0, f"the figures are of {published['as_of']}, which is no full hour")
+    if not now - 3 * HOUR < as_of < now + HOUR:
+        why = "not of the last three hours, or your clock is wrong"
+        raise NotComparable(f"the figures are of {published['as_of']}, {why}")
     same("accuracy", published, calculate(answer, base, published, events))
     return published
 
@@ -627,7 +635,7 @@ def recompute(base: str, read: Fetch = fetch, now: float | None = None) -> Json:
 def calculate(read: Fetch, base: str, published: Json, events: list[Json]) -> Json:
     """The document that the instance has to publish, from its logs, versions and series."""
     # Their links begin like this. We read the same paths from the address that you gave.
-    home = local(published["definition_url"], base)
+    home = on_host(published["definition_url"], base)
     document, as_of = frame_of(published, events, home), milliseconds(published["as_of"])
     measured = {kind: read_kind(read, base, kind, events, as_of) for kind in KINDS}
     starts = [cases[0]["issued"] for cases, _ in measured.values() if cases]
@@ -655,11 +663,11 @@ def read_kind(
 
 
 def _from(base: str, read: Fetch, url: str) -> Json:
-    return read(local(base, url))
+    return read(on_host(base, url))
 
 
-def local(base: str, url: str) -> str:
-    """The same path on the host that you gave."""
+def on_host(base: str, url: str) -> str:
+    """The path of one address on the host of another."""
     return "/".join([*base.split("/")[:3], *url.split("/")[3:]])
 
 
@@ -676,8 +684,9 @@ def main(arguments: list[str], read: Fetch = fetch, now: float | None = None) ->
         is_figure = isinstance(error, Difference)
         print(f"Contradiction: {error}".rstrip(".") + "." + hint * is_figure, file=sys.stderr)
         return 1
-    except (OSError, LookupError, TypeError, ValueError, AttributeError) as error:
+    except (NotComparable, OSError, LookupError, TypeError, ValueError, AttributeError) as error:
         why = f"an answer lacks {error}" if isinstance(error, KeyError) else repr(error)
+        why = str(error) if isinstance(error, NotComparable) else why
         print(f"Not finished: {why}. This says nothing about the figures.", file=sys.stderr)
         return 2
     if "--json" in arguments:
