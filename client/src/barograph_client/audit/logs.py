@@ -40,8 +40,6 @@ CLOCK_SECONDS = 600
 LOGGED_WITHIN = timedelta(hours=1)
 """A version is logged as an event within seconds, but not while the collector is down."""
 
-NEVER, ALWAYS = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
-
 EVENTS = "/api/v1/events"
 WITHOUT_TEXT = {"id", "type", "at", "notice", "removed"}
 """What is left of an event whose text was removed."""
@@ -92,21 +90,33 @@ async def audit_logs(
         ClientError: the audit could not be finished, which says nothing about the logs.
     """
     published = await client.run(client.reader.read(Call(CHECKPOINTS, Published)))
-    with readable(CHECKPOINTS):
-        logs = {parse_checkpoint(each.checkpoint).log: each for each in published.logs}
-    if published.event_log is None and not wanted and EVENT_LOG not in trusted.kept:
-        raise NotAudited(f"{CHECKPOINTS} has no log of events; audit other logs with --log")
+    logs = _logs_of(published)
     wants_all = not wanted
-    wanted = wanted or {**logs, **trusted.kept}
-    for name in wanted:
+    wanted = wanted or {*_implied(logs), *trusted.kept}
+    for name in sorted(wanted):
         _require_published(name, logs, trusted)
     lists: dict[str, list[Listed]] = {}
     audits = [
         _Audit(client, trusted, published, logs[name], progress, lists=lists, wants_all=wants_all)
         # The log of all events last, because it is compared with the lists of versions.
-        for name in sorted(wanted, key=EVENT_LOG.__eq__)
+        for name in sorted(wanted, key=lambda each: (each == EVENT_LOG, each))
     ]
     return [await each.run() for each in audits]
+
+
+def _logs_of(published: Published) -> dict[str, PublishedLog]:
+    with readable(CHECKPOINTS):
+        logs = {parse_checkpoint(each.checkpoint).log: each for each in published.logs}
+        keys = {parse_key(each.verifier, LOG_KEY).public for each in published.logs}
+    if len(logs) < len(published.logs) or len(keys) > 1:
+        raise Contradiction(f"{CHECKPOINTS} has a log twice, or logs with different keys")
+    return logs
+
+
+def _implied(logs: Collection[str]) -> set[str]:
+    """The logs that belong to those that are published: each kind of stance has two."""
+    kinds = {name.removesuffix(f"/{EVENT_LOG}") for name in logs} - {EVENT_LOG}
+    return {EVENT_LOG, *kinds, *(f"{kind}/{EVENT_LOG}" for kind in kinds)}
 
 
 def _require_published(name: str, logs: Collection[str], trusted: Trusted) -> None:
@@ -340,9 +350,10 @@ class _Audit:
                     "was logged"
                 )
         self._require_complete(EVENTS, listed, newest)
+        known = [each for each in listed if "removed" not in each]
         with readable(EVENTS):
-            newest_at = await self._check_all_versions(listed)
-        return removed, _time(int(newest_at.timestamp())) if listed else ""
+            await self._check_all_versions(known, removed)
+            return removed, _newest_time(known).isoformat() if known else ""
 
     def _check_removed(self, number: int, event: Listed) -> None:
         """A removed text can't be compared with its digest, so nothing else may hide in there."""
@@ -353,10 +364,9 @@ class _Audit:
                 "members than a removed one, another id, or a type that is never removed"
             )
 
-    async def _check_all_versions(self, listed: Sequence[Listed]) -> datetime:
-        """Compare the lists of versions with their events; return the newest time of an event."""
-        recorded = [each for each in listed if each.get("type") == "stance.recorded"]
-        recorded_at, newest_at = _newest_time(recorded, NEVER), _newest_time(listed, ALWAYS)
+    async def _check_all_versions(self, known: Sequence[Listed], removed: Sequence[int]) -> None:
+        """Compare the lists of versions with their events."""
+        recorded = [each for each in known if each.get("type") == "stance.recorded"]
         kinds = {str(each.get("kind")) for each in recorded}
         if self._wants_all and (hidden := kinds.difference(self._lists)):
             raise Contradiction(
@@ -364,12 +374,13 @@ class _Audit:
                 "such log"
             )
         for kind in self._lists:
-            if not kind.endswith("/events"):
+            if not kind.endswith(f"/{EVENT_LOG}"):
                 events = [each for each in recorded if each.get("kind") == kind]
                 await self._check_versions(kind, events)
-                rows = self._lists[kind][len(events) :]
-                self._check_unlogged(rows, kind, recorded_at, newest_at)
-        return newest_at
+                if rows := self._lists[kind][len(events) :]:
+                    last = events[-1]["id"] if events else 0
+                    self._check_unlogged(kind, rows[0], recorded, known)
+                    self._require_none_removed(kind, rows[0], last, removed)
 
     async def _check_versions(self, kind: str, events: Sequence[Listed]) -> None:
         """Require that the events of a kind are its versions, each once and in order."""
@@ -388,25 +399,33 @@ class _Audit:
                 )
 
     def _check_unlogged(
-        self, rows: Sequence[Listed], kind: str, recorded_at: datetime, newest_at: datetime
+        self, kind: str, row: Listed, recorded: Sequence[Listed], known: Sequence[Listed]
     ) -> None:
-        """Require an event for each version that is not new. Versions are logged in order."""
-        for row in rows:
-            at, sequence = datetime.fromisoformat(row.get("issued_at", "")), row["sequence"]
-            if at + LOGGED_WITHIN < recorded_at:
-                raise Contradiction(
-                    f"{self._log}: no event records version {sequence} of {kind}, issued at "
-                    f"{at.isoformat()}, but there are events of later versions"
-                )
-            if at + LOGGED_WITHIN < newest_at:
-                raise NotAudited(
-                    f"{self._log}: no event records version {sequence} of {kind}, issued at "
-                    f"{at.isoformat()}. The collector may be down: run the audit again later"
-                )
+        """Require an event for a version that is not new. Versions are logged in order."""
+        at = datetime.fromisoformat(row.get("issued_at", ""))
+        what = f"{self._log}: no event records version {row['sequence']} of {kind}, issued at"
+        if recorded and at + LOGGED_WITHIN < _newest_time(recorded):
+            raise Contradiction(f"{what} {at.isoformat()}, but events record later versions")
+        if not known or at + LOGGED_WITHIN < _newest_time(known):
+            raise NotAudited(
+                f"{what} {at.isoformat()}. Unless the collector is down, it is hidden: run the "
+                "audit again later"
+            )
+
+    def _require_none_removed(
+        self, kind: str, row: Listed, last: int, removed: Sequence[int]
+    ) -> None:
+        """Nobody can tell whether a removed event was that of a version."""
+        if removed and removed[-1] > last:
+            raise NotAudited(
+                f"{self._log}: no event records version {row['sequence']} of {kind}, and the text "
+                f"of event {removed[-1]} was removed, so it may be hidden there: run the audit "
+                "again later"
+            )
 
 
-def _newest_time(events: Sequence[Listed], default: datetime) -> datetime:
-    return max((datetime.fromisoformat(each.get("at", "")) for each in events), default=default)
+def _newest_time(events: Sequence[Listed]) -> datetime:
+    return max(datetime.fromisoformat(each.get("at", "")) for each in events)
 
 
 def _time(at: int) -> str:

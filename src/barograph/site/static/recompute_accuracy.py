@@ -300,6 +300,10 @@ def check_order(
     in_order = [each["sequence"] for each in logged if each["kind"] == kind]
     is_whole = in_order == list(range(1, len(in_order) + 1))
     require(is_whole, f"{kind}: the log of events does not have each version once and in order")
+    last = max((each["id"] for each in recorded.values()), default=0)
+    removed = [each["id"] for each in events if each.keys() == LEFT and each["id"] > last]
+    if removed and listed.keys() - recorded.keys():
+        raise NotComparable(f"{kind}: a version has no event, and event {removed[0]} was removed")
     rules = [each for each in events if each["type"] in RULES]
     for sequence in sorted(recorded.keys() | listed.keys()):
         event, entry = recorded.get(sequence, {}), listed.get(sequence, {})
@@ -618,6 +622,8 @@ def recompute(base: str, read: Fetch = fetch, now: float | None = None) -> Json:
     now = (time.time() if now is None else now) * 1000
     if not published["kinds"]:
         terms = [each for each in events if each["type"] == "reveal.announced"]
+        if not terms and any(each.keys() == LEFT for each in events):
+            raise NotComparable("there are no figures, and events were removed")
         is_new = all(milliseconds(each["at"]) > now - 3 * HOUR for each in terms)
         require(is_new, "stances become public, but no figures are shown")
         same("accuracy", published, without_figures(published, terms))
@@ -671,6 +677,14 @@ def on_host(base: str, url: str) -> str:
     return "/".join([*base.split("/")[:3], *url.split("/")[3:]])
 
 
+def reason(error: Exception) -> str:
+    """Why the program could not finish."""
+    if isinstance(error, NotComparable | OSError):
+        return f"{error} {getattr(error, 'url', '')}".rstrip()
+    lacks = isinstance(error, KeyError)
+    return f"an answer lacks {error}" if lacks else f"an answer can't be used ({error!r})"
+
+
 def main(arguments: list[str], read: Fetch = fetch, now: float | None = None) -> int:
     """Run the program; return its exit code."""
     names = [each for each in arguments if not each.startswith("-")]
@@ -685,9 +699,9 @@ def main(arguments: list[str], read: Fetch = fetch, now: float | None = None) ->
         print(f"Contradiction: {error}".rstrip(".") + "." + hint * is_figure, file=sys.stderr)
         return 1
     except (NotComparable, OSError, LookupError, TypeError, ValueError, AttributeError) as error:
-        why = f"an answer lacks {error}" if isinstance(error, KeyError) else repr(error)
-        why = str(error) if isinstance(error, NotComparable) else why
-        print(f"Not finished: {why}. This says nothing about the figures.", file=sys.stderr)
+        print(
+            f"Not finished: {reason(error)}. This says nothing about the figures.", file=sys.stderr
+        )
         return 2
     if "--json" in arguments:
         print(json.dumps({"agrees": True, **published}))
@@ -697,6 +711,7 @@ def main(arguments: list[str], read: Fetch = fetch, now: float | None = None) ->
     used = [each.partition("?")[0].rpartition("/")[2] for each in published["series"].values()]
     if used:
         print(f"The operator's primary venue: {published['venue']}. Series: {', '.join(used)}.")
+        print(f"Prices: {published['series']['btc_return']}")
     for each in published["kinds"]:
         print(f"{each['kind']:24}{each['versions']:6} versions  {each['headline']}")
     return 0
