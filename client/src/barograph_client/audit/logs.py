@@ -353,7 +353,7 @@ class _Audit:
         known = [each for each in listed if "removed" not in each]
         with readable(EVENTS):
             await self._check_all_versions(known, removed)
-            return removed, _newest_time(known).isoformat() if known else ""
+            return removed, max(known, key=_time_of)["at"] if known else ""
 
     def _check_removed(self, number: int, event: Listed) -> None:
         """A removed text can't be compared with its digest, so nothing else may hide in there."""
@@ -425,7 +425,11 @@ class _Audit:
 
 
 def _newest_time(events: Sequence[Listed]) -> datetime:
-    return max(datetime.fromisoformat(each.get("at", "")) for each in events)
+    return max(map(_time_of, events))
+
+
+def _time_of(event: Listed) -> datetime:
+    return datetime.fromisoformat(event.get("at", ""))
 
 
 def _time(at: int) -> str:
