@@ -5,7 +5,6 @@ imports only this module, so that it starts quickly.
 """
 
 import asyncio
-import gc
 import os
 import signal
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
@@ -76,7 +75,7 @@ async def observe(
         return
     loop = asyncio.get_running_loop()
     pool = ProcessPoolExecutor(
-        PROCESSES, get_context("spawn"), initializer=_start_process, initargs=(os.getpid(),)
+        PROCESSES, get_context("spawn"), initializer=die_with_parent, initargs=(os.getpid(),)
     )
     try:
         with _children_ignore_interrupts():
@@ -93,11 +92,6 @@ async def observe(
         yield done, _DECODER.decode(await job)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _start_process(parent: int) -> None:
-    gc.disable()  # it would take a tenth of the time, and find nothing
-    die_with_parent(parent)
 
 
 def steps(start: int, instants: Sequence[int]) -> list[Step]:
