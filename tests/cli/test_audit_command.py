@@ -26,7 +26,7 @@ def test_the_command_audits_over_a_real_port_and_ends_with_what_it_found() -> No
         service.events.entries[0] = bytes(32)
         found = CliRunner().invoke(cli, ["audit", url, "--log", "events"])
     nobody = f"http://127.0.0.1:{unused_port()}"
-    away = CliRunner().invoke(cli, ["audit", nobody])
+    away = CliRunner().invoke(cli, ["audit", nobody.replace("//", "//user:secret@")])
 
     assert (fine.exit_code, found.exit_code, away.exit_code) == (0, 1, 2), found.output
     assert "No contradiction found (1 of " in fine.stdout

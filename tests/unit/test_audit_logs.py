@@ -531,6 +531,7 @@ def test_what_was_not_compared_is_said(service: StaticService, auditor: Auditor)
     assert "; not in your kept file; " in printed
     assert "Versions were not compared with the log of events" in printed
     assert "Cosignatures were not checked" in printed
+    assert "Versions were not compared" in auditor.run(service, "--log", "events")[1]
 
 
 @pytest.mark.parametrize("lose", [lose_log, lose_events])

@@ -125,7 +125,7 @@ class Listening:
                 await asyncio.sleep(0.002)
 
     async def until_watched(self, spans: int) -> None:
-        """Send liquidations, each of which proves a span, until so many spans are watched."""
+        """Send liquidations until this many spans are watched; each one proves a span."""
         async with asyncio.timeout(60):
             while len(self.watcher.spans) < spans:
                 await self.server.push(BATCH)

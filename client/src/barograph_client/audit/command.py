@@ -149,8 +149,11 @@ async def _audit(options: Namespace, trusted: Trusted, connect: Connect) -> list
         try:
             return await audit_logs(client, trusted, options.log, _show_progress)
         except (Unreachable, InvalidAnswer, Refused) as error:
-            without_password = re.sub("//[^/]*@", "//", options.url)
-            raise NotAudited(f"{without_password}: {error}") from error
+            raise NotAudited(f"{_without_password(options.url)}: {error}") from error
+
+
+def _without_password(url: str) -> str:
+    return re.sub("//[^/]*@", "//", url.rstrip("/"))
 
 
 def _save(file: Path, trusted: Trusted, logs: Sequence[AuditedLog]) -> None:
@@ -205,9 +208,9 @@ def _audit_lines(outcome: dict[str, Any], options: Namespace) -> Iterator[str]:
         )
     if not any(each.witnesses for each in logs):
         yield NO_WITNESSES
-    if EVENT_LOG not in {each.log for each in logs}:
+    if len(logs) == 1 or EVENT_LOG not in {each.log for each in logs}:
         yield NO_EVENTS
-    yield NOT_PROVEN.format(url=options.url.rstrip("/"))
+    yield NOT_PROVEN.format(url=_without_password(options.url))
 
 
 def _log_line(log: AuditedLog, *, has_kept: bool) -> str:

@@ -241,9 +241,14 @@ def tree_root(hashes: list[bytes]) -> bytes:
     return hashes[0] if hashes else hashlib.sha256(b"").digest()
 
 
+def of_type(events: list[Json], name: str) -> list[Json]:
+    """The events of a type."""
+    return [each for each in events if each["type"] == name]
+
+
 def definition_event(events: list[Json], digest: str) -> Json:
     """The event that holds the definition; it must be the newest, and the one we implement."""
-    found = [each for each in events if each["type"] == "accuracy.defined"]
+    found = of_type(events, "accuracy.defined")
     require(bool(found), "the log of events has no definition")
     if sha256(found[-1]) != digest:
         raise Difference("the newest recorded definition is another one")
@@ -262,8 +267,8 @@ def measured_versions(
     kind: str, versions: list[Json], listed: dict[int, Json], events: list[Json], as_of: int
 ) -> tuple[list[Json], int]:
     """The versions that count, checked against the logs, and how many stay private for good."""
-    defined = [each for each in events if each["type"] == "accuracy.defined"][-1]
-    terms = [each for each in events if each["type"] == "reveal.announced"]
+    defined = of_type(events, "accuracy.defined")[-1]
+    terms = of_type(events, "reveal.announced")
     public = {each["sequence"]: each for each in versions}
     require(sorted(listed) == list(range(1, len(listed) + 1)), f"{kind}: a digest is missing")
     times = {each: milliseconds(listed[each]["issued_at"]) for each in sorted(listed)}
@@ -295,7 +300,7 @@ def check_order(
     kind: str, listed: dict[int, Json], events: list[Json], since: int, until: int
 ) -> None:
     """Require one event per version issued in a period, logged after its rules."""
-    logged = [each for each in events if each["type"] == "stance.recorded"]
+    logged = of_type(events, "stance.recorded")
     recorded = {each["sequence"]: each for each in logged if each["kind"] == kind}
     in_order = [each["sequence"] for each in logged if each["kind"] == kind]
     is_whole = in_order == list(range(1, len(in_order) + 1))
@@ -595,7 +600,7 @@ def without_figures(published: Json, terms: list[Json]) -> Json:
 
 def frame_of(published: Json, events: list[Json], home: str) -> Json:
     """The document without series and kinds; `as_of` and `venue` are checked elsewhere."""
-    terms = [each for each in events if each["type"] == "reveal.announced"]
+    terms = of_type(events, "reveal.announced")
     require(bool(terms), "the log of events has no announcement")
     digest = published["definition_digest"]
     return without_figures(published, terms) | {
@@ -605,7 +610,7 @@ def frame_of(published: Json, events: list[Json], home: str) -> Json:
         "defined_at": definition_event(events, digest)["at"],
         "definition_digest": digest,
         "definition_url": f"{home}/api/v1/events/{digest}",
-        "definitions": sum(each["type"] == "accuracy.defined" for each in events),
+        "definitions": len(of_type(events, "accuracy.defined")),
     }
 
 
@@ -621,7 +626,7 @@ def recompute(base: str, read: Fetch = fetch, now: float | None = None) -> Json:
     events = logged_events(answer, base)
     now = (time.time() if now is None else now) * 1000
     if not published["kinds"]:
-        terms = [each for each in events if each["type"] == "reveal.announced"]
+        terms = of_type(events, "reveal.announced")
         if not terms and any(each.keys() == LEFT for each in events):
             raise NotComparable("there are no figures, and events were removed")
         is_new = all(milliseconds(each["at"]) > now - 3 * HOUR for each in terms)
