@@ -15,7 +15,14 @@ from barograph.board.board import read_payload, read_versions
 from barograph.board.feeds import Feed
 from barograph.collector.jobs import Job, MailJob
 from barograph.collector.leader import HOUSEKEEPING_SECONDS, Collector, collector_lease
-from barograph.errors import LeaseLost, Throttled, UnknownToUpstream, Unreachable, UpstreamError
+from barograph.errors import (
+    InvalidReply,
+    LeaseLost,
+    Throttled,
+    UnknownToUpstream,
+    Unreachable,
+    UpstreamError,
+)
 from barograph.events.records import EVENTS
 from barograph.keys.outbox import Mail, MailSender, put_mail
 from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Work
@@ -23,7 +30,7 @@ from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY
 from barograph.markets.exchange import Exchange, LiquidationWatcher
-from barograph.markets.listings import LISTINGS
+from barograph.markets.listings import LISTINGS, MAX_NEW
 from barograph.markets.records import (
     ExchangeHealth,
     Liquidation,
@@ -56,9 +63,8 @@ JUDGED = [
 class ScriptedExchange:
     """An exchange that shows, hears and fails as it is told."""
 
-    venue = VENUES[BYBIT]
-
-    def __init__(self, clock: HandClock) -> None:
+    def __init__(self, clock: HandClock, venue: str = BYBIT) -> None:
+        self.venue = VENUES[venue]
         self._clock = clock
         self._contracts: tuple[Perpetual, ...] = MARKET
         self._seconds = 0.0
@@ -109,7 +115,7 @@ class ScriptedExchange:
         if self._failure is not None:
             raise self._failure
         found = self.frozen or reading(self._clock(), self._contracts)
-        return msgspec.structs.replace(found, refused=self.refused)
+        return msgspec.structs.replace(found, refused=self.refused, venue=self.venue.name)
 
     async def keep_up(self) -> None:
         await asyncio.Event().wait()
@@ -191,19 +197,20 @@ class World:
         self.settings = Settings.model_validate({"data": folder, **calm, **settings})
         self.clock = HandClock()
         self.database = PluggedDatabase(SQLiteDatabase(self.settings.database_path))
-        self.exchange = ScriptedExchange(self.clock)
+        self.exchanges = [ScriptedExchange(self.clock, each) for each in self.settings.venue_names]
+        self.exchange = self.exchanges[0]
         self.rival = collector_lease(self.settings, self.database, self.clock)
         self._running: list[asyncio.Task[None]] = []
 
     async def start(self, mail: MailSender | None = None) -> tuple[Sleepers, "asyncio.Task[None]"]:
         """Start a collector and let it come to rest."""
         sleepers = Sleepers(self.clock)
-        port: Exchange = self.exchange
+        ports: Sequence[Exchange] = self.exchanges
         sleep, jobs = sleepers.sleep, list[Job]()
         if mail is not None:
             jobs.append(MailJob(self.database, mail, clock=self.clock, sleep=sleep))
         collector = Collector(
-            self.settings, [port], self.database, clock=self.clock, sleep=sleep, jobs=jobs
+            self.settings, ports, self.database, clock=self.clock, sleep=sleep, jobs=jobs
         )
         running = asyncio.create_task(collector.run())
         self._running.append(running)
@@ -704,18 +711,78 @@ def test_listening_starts_anew_when_a_contract_is_added(play: Play) -> None:
     play(scenario, poll_seconds=0.01)
 
 
-def test_a_crash_while_listening_ends_the_collector_and_frees_the_lease(play: Play) -> None:
+def test_listening_starts_again_after_a_crash_which_is_logged(
+    play: Play, caplog: pytest.LogCaptureFixture
+) -> None:
     async def scenario(world: World) -> None:
-        _, running = await world.start()
+        sleepers, _ = await world.start()
         await world.exchange.is_listened_to(1)
         crash = ZeroDivisionError("a mistake")
         world.exchange.stops_listening_with(crash)
-        await asyncio.wait([running])
+        await world.settle()
+        await world.pass_seconds(POLL, sleepers)
+        await world.exchange.is_listened_to(2)
 
-        ended = running.exception()
-        assert isinstance(ended, ExceptionGroup)
-        assert ended.exceptions == (crash,)
+        assert [each.exc_info[1] for each in caplog.records if each.exc_info] == [crash]
+        assert await world.published(PERPETUALS) == reading(START + POLL * 1_000)
+
+    play(scenario)
+
+
+@pytest.mark.outcome(
+    "One exchange's data leads to an error that nobody foresaw",
+    "That exchange counts as failed, and the log has the traceback. All others are read on.",
+)
+def test_a_venue_that_fails_unexpectedly_stops_no_other(
+    play: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(world: World) -> None:
+        unstorable = Liquidation(START, "BTC\0USDT", "long", 1.0, 1.0)
+        sleepers, running = await world.start()
+        standby = world.exchanges[1]
+        await standby.is_listened_to(1)
+        standby.lists(changed(BTC, contract="BTC\0USDT"))
+        standby.hears(unstorable)
+        await world.pass_seconds(3 * POLL, sleepers)
+
+        assert await world.published(PERPETUALS) == reading(world.clock())
+        assert not running.done()
+        assert {each.message for each in caplog.records if each.exc_info} == {
+            "exchange fails",
+            "venue failed",
+        }
+
+    play(scenario, venues="bybit,binance")
+
+
+def test_a_lease_that_is_lost_at_a_reading_ends_the_leading(
+    play: Play, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(world: World) -> None:
+        sleepers, running = await world.start()
+        world.clock.pass_seconds(61)
         assert await world.rival.acquire()
+        await world.pass_seconds(POLL, sleepers)
+
+        assert "collector lost the lease" in caplog.messages
+        assert not [each for each in caplog.records if each.exc_info]
+        assert not running.done()
+
+    play(scenario)
+
+
+def test_a_reading_with_too_many_new_contracts_is_a_failure_of_the_venue(play: Play) -> None:
+    async def scenario(world: World) -> None:
+        sleepers, _ = await world.start()
+        invented = (changed(NEW, contract=f"N{number}USDT") for number in range(MAX_NEW + 1))
+        world.exchange.lists(*MARKET, *invented)
+        await world.pass_seconds(POLL, sleepers)
+
+        health = await world.published(EXCHANGE_HEALTH)
+        assert health is not None
+        assert health.failure == InvalidReply.kind
+        assert await world.published(PERPETUALS) == reading(START)
+        assert await world.fetch("SELECT id FROM events WHERE type = 'contract.listed'") == []
 
     play(scenario)
 

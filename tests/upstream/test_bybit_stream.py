@@ -7,15 +7,21 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from random import Random
+from socket import SO_RCVBUF, SO_SNDBUF, SOL_SOCKET
+from socket import socket as new_socket
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
+from websockets.utils import accept_key
 
 from barograph.errors import Unreachable
 from barograph.kit.clock import system_clock
+from barograph.kit.metrics import NO_METRICS
+from barograph.kit.timestamps import DAY
 from barograph.markets.liquidations import WatchedSpans
 from barograph.markets.records import Liquidation
 from barograph.settings import Settings
@@ -23,6 +29,7 @@ from barograph.upstream.bybit import BybitExchange
 from barograph.upstream.bybit.messages import Subscribed
 from barograph.upstream.bybit.stream import _GroupWatcher, _State, _StreamConnection
 from barograph.upstream.bybit.subscriptions import MAX_UNANSWERED, Subscriptions
+from barograph.upstream.venue_stream import ConnectionState, VenueStream
 
 REPLIES = Path(__file__).parent / "bybit_replies"
 BATCH = (REPLIES / "liquidations.json").read_text()
@@ -200,7 +207,7 @@ def test_a_quiet_market_is_watched_by_pongs_without_a_gap() -> None:
 
 
 def test_nothing_counts_as_watched_before_every_subscription_is_accepted() -> None:
-    contracts = [f"C{number}USDT" for number in range(45)]
+    contracts = ["BTCUSDT", *(f"C{number}USDT" for number in range(44))]
 
     async def half(server: Server, socket: ServerConnection, number: int) -> None:
         async for text in socket:
@@ -455,12 +462,24 @@ def test_time_that_this_process_slept_through_is_not_watched() -> None:
     assert watcher.spans == [(1_000_000, 1_020_000)]
 
 
-def test_a_liquidation_that_has_not_happened_yet_is_dropped() -> None:
-    watcher = Watcher()
-    connection = _StreamConnection(watcher, lambda: STORED_AT, ["a"], 30_000, _State(0, set()))
-    row = {"T": STORED_AT + 61_000, "s": "BTCUSDT", "S": "Buy", "v": "1", "p": "1"}
-    connection.handle(json.dumps({"topic": "allLiquidation.BTCUSDT", "data": [row]}).encode())
-    assert watcher.heard == []
+@pytest.mark.parametrize(
+    ("after", "contract", "heard"),
+    [
+        (60_000, "BTCUSDT", 1),
+        (61_000, "BTCUSDT", 0),
+        (-DAY, "BTCUSDT", 1),
+        (-DAY - 1, "BTCUSDT", 0),
+        (0, "INVENTEDUSDT", 0),
+    ],
+)
+def test_a_liquidation_of_another_time_or_contract_is_dropped(
+    after: int, contract: str, heard: int
+) -> None:
+    watcher, topic = Watcher(), "allLiquidation.BTCUSDT"
+    connection = _StreamConnection(watcher, lambda: STORED_AT, [topic], 30_000, _State(0, set()))
+    row = {"T": STORED_AT + after, "s": contract, "S": "Buy", "v": "1", "p": "1"}
+    connection.handle(json.dumps({"topic": topic, "data": [row]}).encode())
+    assert len(watcher.heard) == heard
 
 
 def test_a_clock_that_is_set_back_reports_no_span_that_ends_before_it_starts() -> None:
@@ -490,27 +509,86 @@ def test_it_ends_promptly_even_when_the_exchange_hangs() -> None:
     assert asyncio.run(scene()) < 1.5
 
 
-def test_a_watcher_that_fails_ends_the_listening_with_its_own_error() -> None:
-    class Failing(Watcher):
-        def liquidated(self, liquidations: Sequence[Liquidation]) -> None:
-            raise LookupError("no more")
+def test_an_unexpected_error_of_a_connection_is_logged_and_it_connects_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    crash = LookupError("no more")
 
-    async def talk(socket: ServerConnection) -> None:
-        with contextlib.suppress(ConnectionClosed):
-            await socket.send(reply_to(json.loads(await socket.recv())))
-            await socket.send(BATCH)
-            await socket.wait_closed()
+    def fail(liquidations: Sequence[Liquidation]) -> None:
+        raise crash
 
     async def scene() -> None:
-        async with serve(talk, "127.0.0.1", 0) as running:
-            port = next(iter(running.sockets)).getsockname()[1]
-            settings = Settings(exchange_stream_url=f"ws://127.0.0.1:{port}")
-            exchange = BybitExchange(settings, clock=running_clock)
-            with pytest.raises(LookupError):
-                await exchange.listen(CONTRACTS, Failing())
-            await exchange.close()
+        async with listening(well) as there:
+            there.watcher.liquidated = fail  # type: ignore[method-assign]
+            await there.until(lambda: len(there.server.requests) >= 2)
+            await there.server.push(BATCH)
+            await there.until(lambda: there.server.connections >= 4)
+            assert there.watcher.spans == []
 
     asyncio.run(scene())
+    assert {each.exc_info[1] for each in caplog.records if each.exc_info} == {crash}
+
+
+def test_pings_and_a_half_closed_connection_only_lose_that_connection(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    connected: list[ClientConnection] = []
+    handled: list[asyncio.Task[None] | None] = []
+
+    async def half_close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        handled.append(asyncio.current_task())
+        request = (await reader.readuntil(b"\r\n\r\n")).decode()
+        key = accept_key(request.partition("Sec-WebSocket-Key: ")[2].split()[0])
+        fields = f"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {key}"
+        writer.write(f"HTTP/1.1 101 Switching Protocols\r\n{fields}\r\n\r\n".encode())
+        await reader.read(1)
+        writer.write((b"\x89\x7d" + b"p" * 125) * 2_000)
+        writer.write_eof()
+        while not connected[-1].transport.is_closing():  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
+        while await reader.read(65_536):
+            pass
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+
+    async def use(connection: ClientConnection) -> None:
+        # With small buffers it still has pongs to send when the end arrives.
+        sock = connection.transport.get_extra_info("socket")
+        sock.setsockopt(SOL_SOCKET, SO_SNDBUF, 4096)
+        connected.append(connection)
+        await connection.send("ready")
+        await connection.recv()
+
+    async def until_third(seconds: float) -> None:
+        if len(connected) == 3:
+            raise asyncio.CancelledError
+
+    async def scene() -> None:
+        small = new_socket()
+        small.setsockopt(SOL_SOCKET, SO_RCVBUF, 4096)
+        small.bind(("127.0.0.1", 0))
+        async with (
+            asyncio.timeout(60),
+            await asyncio.start_server(half_close, sock=small, limit=1024),
+        ):
+            stream = VenueStream(
+                "bybit",
+                Settings(),
+                NO_METRICS,
+                clock=system_clock,
+                sleep=until_third,
+                random=Random(1),
+            )
+            url = f"ws://127.0.0.1:{small.getsockname()[1]}"
+            with pytest.raises(asyncio.CancelledError):
+                await stream._keep_open(url, use, ConnectionState("bybit", 0))
+            await asyncio.gather(*filter(None, handled))
+
+    asyncio.run(scene())
+    assert [(each.message, each.exc_info) for each in caplog.records] == [
+        ("liquidation stream lost", None)
+    ]
 
 
 def test_without_contracts_it_waits_to_be_cancelled() -> None:

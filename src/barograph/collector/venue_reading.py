@@ -9,8 +9,9 @@ from itertools import chain
 from barograph.collector.jobs.job import Sleep
 from barograph.collector.judge import Conclusion, Judge
 from barograph.collector.listening import Listening
-from barograph.errors import InvalidReply, UnknownToUpstream, UpstreamError
+from barograph.errors import InvalidReply, LeaseLost, UnknownToUpstream, UpstreamError
 from barograph.kit.clock import Clock
+from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.timestamps import SECOND
 from barograph.markets.exchange import Exchange
 from barograph.markets.records import MAJORS, Perpetuals, majors_first
@@ -45,40 +46,67 @@ class VenueReading:
         self._contracts: list[str] = []
         self._first_reading = asyncio.Event()
         self._last_as_of: int | None = None
+        self._failing: set[str] = set()
 
     def start(self, tasks: asyncio.TaskGroup) -> None:
         """Start everything that the venue publishes."""
-        tasks.create_task(self._poll())
-        tasks.create_task(self._exchange.keep_up())
+        tasks.create_task(self._repeat(self._poll))
+        tasks.create_task(self._repeat(self._exchange.keep_up))
         if self._exchange.venue.has_long_accounts:
-            tasks.create_task(self._rotate_long_accounts())
+            tasks.create_task(self._repeat(self._rotate_long_accounts))
         if self._exchange.venue.liquidations != "none":
-            tasks.create_task(self._listen())
+            tasks.create_task(self._repeat(self._listen))
+
+    async def _repeat(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do work that never ends, and again if it fails, which must not stop other venues.
+
+        Raises:
+            LeaseLost: another collector leads.
+            DatabaseUnavailable: the collector has to load its state again.
+        """
+        while True:
+            try:
+                await work()
+            except (LeaseLost, DatabaseUnavailable):
+                raise
+            except Exception:
+                log.exception("venue failed", extra={"venue": self._exchange.venue.name})
+            await self._sleep(self._settings.poll_seconds)
 
     async def _poll(self) -> None:
         """Read all perpetuals every few seconds."""
-        failing, venue = False, self._exchange.venue.name
         while True:
             started = self._clock()
             try:
                 reading = await self._exchange.perpetuals()
                 self._check_progress(reading)
+                self._market.check(reading)
                 await self._list_contracts(reading)
-            except UpstreamError as error:
-                if not failing:
-                    why = {"venue": venue, "kind": error.kind, "why": str(error)}
-                    log.warning("exchange fails", extra=why)
-                failing = True
-                await self._write(partial(self._failed, error))
-            else:
-                if failing:
-                    log.info("exchange answers again", extra={"venue": venue})
-                failing = False
                 await self._write(partial(self._succeeded, reading))
+            except (LeaseLost, DatabaseUnavailable):
+                raise
+            except Exception as error:  # noqa: BLE001
+                await self._fail(error)
+            else:
+                if self._failing:
+                    log.info("exchange answers again", extra={"venue": self._market.venue})
+                self._failing.clear()
             spent = (self._clock() - started) / SECOND
             # A clock that was set back must not make the pause longer.
             pause = min(self._settings.poll_seconds, self._settings.poll_seconds - spent)
             await self._sleep(max(0.0, pause))
+
+    async def _fail(self, error: Exception) -> None:
+        """Record a failure, and log each kind of a run of failures once.
+
+        An error that no adapter foresaw is logged with its traceback.
+        """
+        known = error if isinstance(error, UpstreamError) else UpstreamError(f"{error!r:.200}")
+        if known.kind not in self._failing:
+            why = {"venue": self._market.venue, "kind": known.kind, "why": str(known)}
+            log.warning("exchange fails", extra=why, exc_info=None if known is error else error)
+        self._failing.add(known.kind)
+        await self._write(partial(self._failed, known))
 
     def _failed(self, error: UpstreamError, now: int) -> list[Conclusion]:
         return [self._judge.conclude_failure(self._exchange.venue.name, error, now)]

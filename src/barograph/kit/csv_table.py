@@ -10,7 +10,8 @@ from barograph import NOTICE
 
 CSV = b"text/csv; charset=utf-8; header=present"
 
-_SPECIAL = re.compile(r'[",\r\n]')
+_SPECIAL = re.compile(r'[",\r\n]|^[=+@\t-]')
+_FORMULA = re.compile(r"^(?=[=+@\t\r-])")
 
 
 def table(header: str, rows: Iterable[str], source: str) -> bytes:
@@ -42,5 +43,5 @@ def cell(value: str | float | None) -> str:
 
 
 def quoted(text: str) -> str:
-    """Text as a cell, whatever it contains."""
-    return '"' + text.replace('"', '""') + '"'
+    """Text as a cell, whatever it contains; a spreadsheet must not take it for a formula."""
+    return '"' + _FORMULA.sub("'", text).replace('"', '""') + '"'

@@ -31,7 +31,7 @@ from barograph.markets.liquidations import (
     LiquidationTracker,
     Span,
 )
-from barograph.markets.listings import LISTINGS, Listings, next_listings
+from barograph.markets.listings import LISTINGS, Listings, check_listings, next_listings
 from barograph.markets.market_events import outage_event, recovery_event, regime_event
 from barograph.markets.records import (
     MAJORS,
@@ -187,6 +187,14 @@ class MarketJudge:
         """Record that the stream missed nothing from `start` to `end`."""
         self._liquidations.watched(start, end)
 
+    def check(self, reading: Perpetuals) -> None:
+        """Check that a reading lists no more contracts than can be right.
+
+        Raises:
+            InvalidReply: it does.
+        """
+        check_listings(self._listings, reading, self.reading)
+
     def conclude(self, reading: Perpetuals, now: int | None = None) -> MarketConclusion:
         """Judge a reading and collect everything it adds.
 
@@ -206,7 +214,7 @@ class MarketJudge:
             if self.is_in_use and self.shown is self:
                 label = None if previous is None else previous.label
                 self._events.append(regime_event(self.venue, change, label))
-        self._listings, listed = next_listings(self._listings, reading)
+        self._listings, listed = next_listings(self._listings, reading, self.reading)
         self._events += listed
         closed = self._liquidations.closed_hours(
             reading.as_of, self._trailing.newest_liquidation_hour

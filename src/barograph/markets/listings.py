@@ -3,12 +3,31 @@
 from msgspec import Struct
 
 from barograph.board.feeds import Feed
+from barograph.errors import InvalidReply
 from barograph.events.records import EventType, NewEvent
-from barograph.kit.timestamps import MINUTE, iso_timestamp
+from barograph.kit.timestamps import DAY, MINUTE, iso_timestamp
 from barograph.markets.records import Perpetuals
 
 DELISTED_AFTER = MINUTE
 """How long a contract must be missing from every reading before it counts as delisted."""
+
+MAX_CONTRACTS = 2_000
+"""Of one venue, also those that are left out. The largest list had 872 contracts in 2026-08."""
+
+CHANGES_PER_DAY = 100
+"""How many contracts a venue may list and delist per day for long. Each one is an event that is
+kept for good. The record is about 30 per day."""
+
+MAX_NEW = 300
+"""How many contracts may be new at once, and as many more as the time since the last reading
+allows. So an exchange that classifies its contracts differently, or lists what it had dropped, is
+still read, and no reading is refused for good."""
+
+MAX_DELISTED = 100
+"""How many may be delisted at once; the others stay listed until there is room. Fewer than may be
+new, because an exchange that drops half of its list by mistake lists it again."""
+
+_EACH = DAY // CHANGES_PER_DAY
 
 
 class Listings(Struct, frozen=True):
@@ -20,8 +39,31 @@ class Listings(Struct, frozen=True):
     missing: dict[str, int] = {}
     """When each missing contract was first missing."""
 
+    counted_until: int = 0
+    """Up to when the changes so far use up what is allowed: each one takes its share of a day."""
 
-def next_listings(before: Listings | None, reading: Perpetuals) -> tuple[Listings, list[NewEvent]]:
+
+def check_listings(
+    before: Listings | None, reading: Perpetuals, last: Perpetuals | None = None
+) -> None:
+    """Check how many contracts a reading has, and how many are new since the `last` one.
+
+    Raises:
+        InvalidReply: more than can be right.
+    """
+    count = len(reading.contracts) + len(reading.not_crypto) + len(reading.unusable)
+    if count > MAX_CONTRACTS:
+        raise InvalidReply(f"the exchange lists {count:,} contracts")
+    if before is None:
+        return
+    new = sum(each.contract not in before.bases for each in reading.contracts)
+    if new > max(0, _room(before, reading, last, MAX_NEW)):
+        raise InvalidReply(f"the exchange lists {new:,} new contracts")
+
+
+def next_listings(
+    before: Listings | None, reading: Perpetuals, last: Perpetuals | None = None
+) -> tuple[Listings, list[NewEvent]]:
     """The listings after a reading, and what changed; the first reading changes nothing.
 
     A contract whose values were out of range is still listed.
@@ -32,8 +74,10 @@ def next_listings(before: Listings | None, reading: Perpetuals) -> tuple[Listing
     refused = {name for names in reading.refused.values() for name in names}
     gone = before.bases.keys() - bases.keys() - refused
     missing = {name: before.missing.get(name, at) for name in sorted(gone)}
-    delisted = [name for name, since in missing.items() if at - since >= DELISTED_AFTER]
     known, new = before.bases | bases, sorted(bases.keys() - before.bases.keys())
+    overdue = [name for name, since in missing.items() if at - since >= DELISTED_AFTER]
+    room = _room(before, reading, last, MAX_DELISTED) - len(new)
+    delisted = sorted(overdue, key=missing.__getitem__)[: max(0, room)]
     venue = reading.venue
     events = [
         *(_event("contract.listed", venue, at, (name, known[name])) for name in new),
@@ -44,7 +88,22 @@ def next_listings(before: Listings | None, reading: Perpetuals) -> tuple[Listing
     ]
     for name in delisted:
         del known[name], missing[name]
-    return Listings(known, missing), events
+    until = before.counted_until
+    if events:
+        until = _counted_until(before, reading, last) + _EACH * len(events)
+    return Listings(known, missing, until), events
+
+
+def _room(before: Listings, reading: Perpetuals, last: Perpetuals | None, at_once: int) -> int:
+    """How many changes are still allowed; below zero if there were too many."""
+    return at_once + (reading.as_of - _counted_until(before, reading, last)) // _EACH
+
+
+def _counted_until(before: Listings, reading: Perpetuals, last: Perpetuals | None) -> int:
+    """Up to when changes are counted, at least up to the last reading."""
+    at = reading.as_of
+    until = max(before.counted_until, at if last is None else last.as_of)
+    return until if until - at <= MAX_NEW * _EACH else at  # or else our clock was set back
 
 
 def _event(

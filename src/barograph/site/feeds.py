@@ -1,5 +1,6 @@
 """Atom (RFC 4287) and JSON Feed 1.1 of the newest briefs and events."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -20,6 +21,9 @@ from barograph.site.responses import CACHE_ONE_MINUTE, Page, PageRouter
 from barograph.site.site import Site
 from barograph.site.templating import SITE_NAME, Templates, render_markdown
 from barograph.site.visits import event_text
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that a document of XML 1.0 may not hold, not even escaped."""
 
 Item = dict[str, Any]
 """An item of a JSON Feed; the Atom feed is rendered from it too."""
@@ -100,6 +104,7 @@ def _feed(templates: Templates, path: str, source: str, items: list[Item]) -> Pa
     body = msgspec.json.encode(feed)
     if media_type == ATOM_TYPE:
         updated = max((_updated(each) for each in items), default=iso_timestamp(0))
-        body = templates.render("feed.atom", feed=feed, entries=items, updated=updated)
+        text = templates.render("feed.atom", feed=feed, entries=items, updated=updated).decode()
+        body = _NOT_XML.sub("", text).encode()
     kind = f"{media_type}; charset=utf-8".encode()
     return Page(body, content_type=kind, cache_control=CACHE_ONE_MINUTE, security=[])

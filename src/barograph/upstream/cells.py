@@ -5,9 +5,10 @@ The functions that read a cell raise `UnreadableError` if it is empty or has ano
 
 import re
 from decimal import Context, Decimal
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from barograph.errors import InvalidReply
 from barograph.markets.exchange import (
@@ -22,6 +23,16 @@ T = TypeVar("T")
 
 Cell = str | int | float | bool | None
 """A field that should be a decimal string. Any other value makes only its own row unreadable."""
+
+# Binance lists `牛来USDT`, Hyperliquid `kPEPE` and `xyz:AAPL`, Bybit `BTCUSDT-25DEC26`.
+_NAME = r"^(?![-._:])[\w.:\u2600-\u27bf\ufe0f\U0001f000-\U0001faff-]+\Z"
+
+Name = Annotated[str, Meta(max_length=40, pattern=_NAME)]
+"""The name of a contract or a coin: letters and digits of any script, emoji, and `.`, `:`, `-` or
+`_` between them. The longest known name has 19 characters. Any other name makes the whole reply
+invalid, because names get into the permanent log, into addresses and into spreadsheets."""
+
+_WORD_LIMIT = 40
 
 # Python's own float() also takes "nan", "1_000", " 1 " and digits of other scripts.
 _DECIMAL = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,2})?")
@@ -48,6 +59,11 @@ def plausible(value: float, expected: PlausibleRange) -> float:
     if not expected.contains(value):
         raise OutOfRangeError(value, expected)
     return value
+
+
+def class_word(cell: Cell) -> str:
+    """The exchange's word for what a contract follows, as short printable text."""
+    return "".join(each if each.isprintable() else "?" for each in str(cell)[:_WORD_LIMIT])
 
 
 def number(cell: Cell) -> float:

@@ -7,6 +7,7 @@ watched, and is dropped when it proves nothing for 1.5 ping intervals.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from random import Random
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -15,7 +16,7 @@ from websockets.exceptions import WebSocketException
 from barograph.errors import Unreachable, UpstreamError
 from barograph.kit.clock import Clock
 from barograph.kit.metrics import Metrics
-from barograph.kit.timestamps import SECOND
+from barograph.kit.timestamps import DAY, SECOND
 from barograph.markets.exchange import LiquidationWatcher
 from barograph.markets.records import Liquidation
 from barograph.settings import Settings
@@ -50,14 +51,17 @@ class ConnectionState:
             fields = {"venue": self._venue, "connection": self.number}
             log.info("liquidation stream watching", extra=fields)
 
-    def lost(self, error: UpstreamError) -> None:
-        """The connection broke."""
-        if self._last != error.kind:
-            self._last = error.kind
+    def lost(self, error: Exception) -> None:
+        """The connection broke; the traceback of an unexpected error is logged too."""
+        known = error.kind if isinstance(error, UpstreamError) else None
+        kind = known or type(error).__name__
+        if self._last != kind:
+            self._last = kind
             fields = {"venue": self._venue, "connection": self.number}
             log.warning(
                 "liquidation stream lost",
-                extra={**fields, "kind": error.kind, "detail": str(error)},
+                extra={**fields, "kind": kind, "detail": str(error)},
+                exc_info=error if known is None else None,
             )
 
 
@@ -75,9 +79,10 @@ class WatchedConnection:
         self._proved_at: int | None = None
 
     def _liquidated(self, liquidations: Sequence[Liquidation]) -> None:
-        # A liquidation from the future would count for ever.
-        latest = self._clock() + _AHEAD_MS
-        self._watcher.liquidated([each for each in liquidations if each.at <= latest])
+        # One from the future would count for ever, an old one would be stored and never count.
+        now = self._clock()
+        oldest, latest = now - DAY, now + _AHEAD_MS
+        self._watcher.liquidated([each for each in liquidations if oldest <= each.at <= latest])
 
     def _prove(self) -> None:
         """Report the time since the last proof, unless this process slept through part of it."""
@@ -127,7 +132,7 @@ class VenueStream:
         use: Callable[[ClientConnection], Awaitable[None]],
         state: ConnectionState,
     ) -> None:
-        """Connect, and again whenever `use` fails with an `UpstreamError`."""
+        """Connect, and again whenever `use` fails, whatever the error is."""
         failures = 0
         number = state.number
         if number > 0:
@@ -137,7 +142,7 @@ class VenueStream:
             try:
                 with self._metrics.call(f"{self._venue}-stream"):
                     await self._connect(url, use)
-            except UpstreamError as error:
+            except Exception as error:  # noqa: BLE001
                 state.lost(error)
             # A connection that lasted resets the backoff.
             lasted = self._clock() - began > _LONGEST_PAUSE_SECONDS * SECOND
@@ -161,7 +166,9 @@ class VenueStream:
                 await use(socket)
             finally:
                 # Not a clean close: an interrupted one would leave the connection open for good.
-                socket.transport.abort()
+                # Asyncio's transport fails if it had data to send when the exchange half-closed.
+                with suppress(AttributeError):
+                    socket.transport.abort()
         except (WebSocketException, OSError) as error:
             raise Unreachable(f"{type(error).__name__} {error}".rstrip()) from error
 

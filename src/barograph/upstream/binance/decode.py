@@ -21,8 +21,10 @@ from barograph.markets.records import Perpetual
 from barograph.markets.venues import BINANCE, coin_of
 from barograph.upstream.cells import (
     Cell,
+    Name,
     OutOfRangeError,
     UnreadableError,
+    class_word,
     moment,
     number,
     parse,
@@ -38,8 +40,6 @@ OTHER_CLASSES = frozenset(
     {"EQUITY", "HK_EQUITY", "KR_EQUITY", "CN_EQUITY", "COMMODITY", "INDEX", "PREMARKET"}
 )
 """The exchange's words for perpetuals that follow something else than a coin."""
-
-_WORD_LIMIT = 40
 
 
 class Contract(NamedTuple):
@@ -59,10 +59,10 @@ class OpenInterest(NamedTuple):
 class Row(Struct, rename="camel"):
     """One contract in a reply; each endpoint fills some of the fields."""
 
-    symbol: str
+    symbol: Name
     contract_type: Cell = None
     status: Cell = None
-    base_asset: Cell = None
+    base_asset: Name | None = None
     quote_asset: Cell = None
     underlying_type: Cell = None
     funding_interval_hours: Cell = None
@@ -228,8 +228,8 @@ def _is_live(row: Row) -> bool:
 def _class_of(row: Row) -> str:
     """What a contract follows. Only the plain kind of perpetual follows a coin."""
     is_other = row.underlying_type == COIN and row.contract_type != "PERPETUAL"
-    word = row.contract_type if is_other else row.underlying_type
-    return "unclassified" if word is None else str(word)[:_WORD_LIMIT]
+    cell = row.contract_type if is_other else row.underlying_type
+    return "unclassified" if cell is None else class_word(cell)
 
 
 def _hours(cell: Cell) -> float | None:

@@ -21,6 +21,7 @@ from barograph.markets.records import Liquidation, Side
 from barograph.markets.venues import BINANCE
 from barograph.upstream.cells import (
     Cell,
+    Name,
     UnreadableError,
     above_zero,
     moment,
@@ -50,7 +51,7 @@ class _Frame(Struct):
 
 
 class _Order(Struct):
-    s: str
+    s: Name
     S: Cell = None
     z: Cell = None
     ap: Cell = None

@@ -24,9 +24,11 @@ from barograph.markets.settlements import SettledRate
 from barograph.markets.venues import BYBIT, coin_of
 from barograph.upstream.cells import (
     Cell,
+    Name,
     OutOfRangeError,
     UnreadableError,
     above_zero,
+    class_word,
     long_pct,
     moment,
     number,
@@ -43,7 +45,6 @@ T = TypeVar("T")
 _NANOSECOND_DIGITS = 6
 _MINUTES = 60
 _RATIO_TOLERANCE = 0.01
-_WORD_LIMIT = 40
 
 MAX_SETTLEMENTS = 200
 """The exchange reports this many settlements at once."""
@@ -97,10 +98,10 @@ class Settlements(Struct, frozen=True):
 
 
 class _InstrumentRow(Struct, rename="camel"):
-    symbol: str
+    symbol: Name
     contract_type: str
     status: str
-    base_coin: str
+    base_coin: Name
     quote_coin: str
     funding_interval: Annotated[int, Meta(ge=0, lt=2**31)] | None = None
     symbol_type: Cell = None
@@ -112,7 +113,7 @@ class _InstrumentResult(Struct, rename="camel"):
 
 
 class _TickerRow(Struct, rename="camel"):
-    symbol: str
+    symbol: Name
     last_price: Cell = None
     mark_price: Cell = None
     funding_rate: Cell = None
@@ -266,8 +267,8 @@ def _is_live(row: _InstrumentRow) -> bool:
 def _instrument(row: _InstrumentRow) -> Instrument:
     minutes = row.funding_interval
     hours = None if minutes is None or minutes <= 0 else minutes / _MINUTES
-    word = None if row.symbol_type is None else str(row.symbol_type)[:_WORD_LIMIT]
-    return Instrument(row.symbol, row.base_coin, hours, word)
+    asset_class = None if row.symbol_type is None else class_word(row.symbol_type)
+    return Instrument(row.symbol, row.base_coin, hours, asset_class)
 
 
 def _perpetual(row: _TickerRow, instrument: Instrument, refused: dict[str, list[str]]) -> Perpetual:

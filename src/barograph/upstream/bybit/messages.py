@@ -8,7 +8,15 @@ from msgspec import Struct
 from barograph.errors import InvalidReply
 from barograph.markets.exchange import LAST_PRICE, LIQUIDATION
 from barograph.markets.records import Liquidation, Side
-from barograph.upstream.cells import Cell, UnreadableError, above_zero, moment, parse, plausible
+from barograph.upstream.cells import (
+    Cell,
+    Name,
+    UnreadableError,
+    above_zero,
+    moment,
+    parse,
+    plausible,
+)
 
 PING = '{"op":"ping"}'
 
@@ -55,7 +63,7 @@ class _Message(Struct):
 
 class _LiquidationRow(Struct):
     T: Cell
-    s: str
+    s: Name
     S: Cell
     v: Cell
     p: Cell

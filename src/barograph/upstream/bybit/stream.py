@@ -146,6 +146,7 @@ class _StreamConnection(WatchedConnection):
     ) -> None:
         super().__init__(watcher, clock, silence, state)
         self.subscriptions = Subscriptions(topics)
+        self._contracts = frozenset(map(contract_of, topics))
 
     def handle(self, data: bytes) -> bool:
         """Handle one message, and return whether it answered a subscription.
@@ -157,7 +158,9 @@ class _StreamConnection(WatchedConnection):
         """
         match decode_message(data):
             case Batch(liquidations):
-                self._liquidated(liquidations)
+                self._liquidated(
+                    [each for each in liquidations if each.contract in self._contracts]
+                )
                 self._prove()
             case Pong():
                 self._prove()

@@ -17,7 +17,7 @@ from barograph.markets import exchange as ranges
 from barograph.markets.records import Perpetual
 from barograph.markets.venues import HYPERLIQUID, coin_of
 from barograph.upstream import cells
-from barograph.upstream.cells import Cell, OutOfRangeError, UnreadableError, parse, plausible
+from barograph.upstream.cells import Cell, Name, OutOfRangeError, UnreadableError, parse, plausible
 from barograph.upstream.past_pages import Page, check_contract, full_hour, page_of
 
 CALL_WEIGHT = 20
@@ -59,7 +59,7 @@ class _Status(Struct):
 
 
 class _Asset(Struct, rename="camel"):
-    name: str
+    name: Name
     is_delisted: bool | None = None
 
 
