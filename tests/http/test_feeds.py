@@ -29,7 +29,7 @@ MEMBERS: dict[EventType, dict[str, Json]] = {
     "brief.published": {**BRIEF, "symbols": ["BTC", "ETH"]},
     "brief.updated": {**BRIEF, "symbols": ["BTC", "ETH"], "version": 2},
     "contract.listed": {"venue": "bybit", "symbol": "PEPÉ", "contract": "PEPÉUSDT"},
-    "contract.delisted": {"venue": "bybit", "symbol": "OLD", "contract": "OLDUSDT"},
+    "contract.delisted": {"venue": "bybit", "symbol": "OLD", "contract": "O\x0bLD\uffffUSDT"},
     "feed.down": {"venue": "bybit", "feed": "market-feed"},
     "feed.recovered": {"venue": "bybit", "feed": "market-feed"},
     "venue.switched": {"venue": "hyperliquid", "previous": "bybit", "reason": "refused"},
@@ -66,6 +66,7 @@ def test_feedparser_has_no_complaint(
     found = feedparser.parse(service.ask(path).body)
     twin = items(service, path.replace(".atom", ".json"))
 
+    # The name of a contract has control characters.
     assert (found.bozo, found.version) == (False, "atom10")
     assert found.feed.id == BASE_URL + path
     assert {each.rel for each in found.feed.links} == {"self", "alternate"}

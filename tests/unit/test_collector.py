@@ -70,7 +70,7 @@ class ScriptedExchange:
         self._seconds = 0.0
         self.frozen: Perpetuals | None = None
         self.refused: dict[str, list[str]] = {}
-        self._failure: UpstreamError | None = None
+        self._failure: Exception | None = None
         self._share_failure: UpstreamError | None = None
         self._watcher: LiquidationWatcher | None = None
         self._crash: asyncio.Future[None] | None = None
@@ -85,7 +85,7 @@ class ScriptedExchange:
     def lists(self, *contracts: Perpetual) -> None:
         self._contracts = contracts
 
-    def fails_with(self, error: UpstreamError) -> None:
+    def fails_with(self, error: Exception) -> None:
         self._failure = error
 
     def takes_seconds(self, seconds: float) -> None:
@@ -755,17 +755,22 @@ def test_a_venue_that_fails_unexpectedly_stops_no_other(
     play(scenario, venues="bybit,binance")
 
 
-def test_a_lease_that_is_lost_at_a_reading_ends_the_leading(
-    play: Play, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("error", "logged"),
+    [
+        (LeaseLost("another one leads"), "collector lost the lease"),
+        (DatabaseUnavailable("the plug is pulled"), "collector cannot use the database"),
+    ],
+)
+def test_a_lost_lease_or_database_is_no_failure_of_a_venue(
+    play: Play, caplog: pytest.LogCaptureFixture, error: Exception, logged: str
 ) -> None:
     async def scenario(world: World) -> None:
         sleepers, running = await world.start()
-        world.clock.pass_seconds(61)
-        assert await world.rival.acquire()
+        world.exchange.fails_with(error)
         await world.pass_seconds(POLL, sleepers)
 
-        assert "collector lost the lease" in caplog.messages
-        assert not [each for each in caplog.records if each.exc_info]
+        assert caplog.messages == [logged]
         assert not running.done()
 
     play(scenario)

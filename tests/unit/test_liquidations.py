@@ -7,8 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from barograph.errors import InvalidReply
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.liquidations import LiquidationTotals, LiquidationWindow, WatchedSpans
+from barograph.markets.liquidations import (
+    MAX_PER_DAY,
+    LiquidationTotals,
+    LiquidationTracker,
+    LiquidationWindow,
+    WatchedSpans,
+)
 from barograph.markets.records import Liquidation, Side
 from support.clock import START
 
@@ -87,6 +94,14 @@ def test_order_batches_and_repeats_do_not_matter(
     in_window = [each for each in set(heard) if each.at >= START - DAY]
     assert len(fresh) == len(set(fresh)) == len(set(heard))
     assert totals(window).total_usd == sum(map(cents, in_window)) / 100
+
+
+def test_more_liquidations_than_can_be_right_are_refused() -> None:
+    tracker = LiquidationTracker(95.0)
+    tracker.liquidated([event()])
+    with pytest.raises(InvalidReply):
+        tracker.liquidated([event(size=2.0)] * MAX_PER_DAY)
+    assert tracker.unsaved == [event()]
 
 
 def test_a_liquidation_counts_until_it_is_exactly_24_hours_old() -> None:

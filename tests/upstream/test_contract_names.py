@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from barograph.errors import InvalidReply
-from barograph.upstream.binance.decode import decode_exchange_info
+from barograph.upstream.binance.decode import decode_rows
 from barograph.upstream.binance.stream import decode_liquidation
 from barograph.upstream.bybit.decode import Instrument, decode_instruments, decode_tickers
 from barograph.upstream.bybit.messages import decode_message
@@ -17,8 +17,7 @@ AT = 1_794_787_212_345
 LISTED = {"contractType": "LinearPerpetual", "status": "Trading", "quoteCoin": "USDT"}
 TICKER = {"lastPrice": "1", "fundingRate": "0", "nextFundingTime": str(AT)}
 CONTEXT = {"funding": "0", "openInterest": "1", "markPx": "1"}
-BYBIT_ORDER = {"T": AT, "S": "Buy", "v": "1", "p": "1"}
-BINANCE_ORDER = {"T": AT, "S": "BUY", "z": "1", "ap": "1"}
+ORDER = {"T": AT, "v": "1", "p": "1", "z": "1", "ap": "1"}
 
 
 def encoded(value: object) -> bytes:
@@ -26,7 +25,7 @@ def encoded(value: object) -> bytes:
 
 
 DECODERS: dict[str, Callable[[str], object]] = {
-    "Bybit's list of contracts": lambda name: decode_instruments(
+    "Bybit's list": lambda name: decode_instruments(
         encoded({"list": [{**LISTED, "symbol": name, "baseCoin": "BTC"}]})
     ),
     "Bybit's coins": lambda name: decode_instruments(
@@ -36,16 +35,12 @@ DECODERS: dict[str, Callable[[str], object]] = {
         encoded({"list": [{**TICKER, "symbol": name}]}), {name: Instrument(name, "BTC", 8.0)}
     ),
     "Bybit's liquidations": lambda name: decode_message(
-        encoded({"topic": "allLiquidation.BTCUSDT", "data": [{**BYBIT_ORDER, "s": name}]})
+        encoded({"topic": "allLiquidation.BTCUSDT", "data": [{**ORDER, "S": "Buy", "s": name}]})
     ),
-    "Binance's list of contracts": lambda name: decode_exchange_info(
-        encoded({"symbols": [{"symbol": name}]})
-    ),
-    "Binance's coins": lambda name: decode_exchange_info(
-        encoded({"symbols": [{"symbol": "BTCUSDT", "baseAsset": name}]})
-    ),
+    "Binance's list": lambda name: decode_rows(encoded([{"symbol": name}])),
+    "Binance's coins": lambda name: decode_rows(encoded([{"symbol": "A", "baseAsset": name}])),
     "Binance's liquidations": lambda name: decode_liquidation(
-        encoded({"o": {**BINANCE_ORDER, "s": name}}), {name}
+        encoded({"o": {**ORDER, "S": "BUY", "s": name}}), {name}
     ),
     "Hyperliquid's contracts": lambda name: decode_contexts(
         encoded([{"universe": [{"name": "BTC"}, {"name": name}]}, [CONTEXT, CONTEXT]]), AT

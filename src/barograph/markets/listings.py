@@ -18,14 +18,13 @@ CHANGES_PER_DAY = 100
 """How many contracts a venue may list and delist per day for long. Each one is an event that is
 kept for good. The record is about 30 per day."""
 
-MAX_NEW = 300
-"""How many contracts may be new at once, and as many more as the time since the last reading
-allows. So an exchange that classifies its contracts differently, or lists what it had dropped, is
-still read, and no reading is refused for good."""
+MAX_NEW = 1_000
+"""How many contracts may be new at once, because an exchange may rename all of them. After an
+outage as many more as its days allow, so that no exchange is refused for good."""
 
 MAX_DELISTED = 100
-"""How many may be delisted at once; the others stay listed until there is room. Fewer than may be
-new, because an exchange that drops half of its list by mistake lists it again."""
+"""How many may be delisted at once; the others wait. Fewer than may be new, because an exchange
+that drops half of its list by mistake lists it again."""
 
 _EACH = DAY // CHANGES_PER_DAY
 

@@ -1,0 +1,93 @@
+"""How much of what an exchange lists gets into the log of events."""
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from barograph.errors import InvalidReply
+from barograph.events.records import NewEvent
+from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
+from barograph.markets.listings import (
+    CHANGES_PER_DAY,
+    MAX_CONTRACTS,
+    MAX_DELISTED,
+    MAX_NEW,
+    Listings,
+    check_listings,
+    next_listings,
+)
+from barograph.markets.records import Perpetuals
+from support.clock import START
+from support.markets import BTC, changed, reading
+
+
+class Venue:
+    """A venue whose readings are checked and followed as the collector does it."""
+
+    def __init__(self, count: int) -> None:
+        self.listings: Listings | None = None
+        self.last: Perpetuals | None = None
+        self.events: list[NewEvent] = []
+        assert self.reads(START, count)
+
+    def reads(self, at: int, count: int, *others: str) -> bool:
+        """Read so many contracts and some others, and tell whether the reading is accepted."""
+        names = (*(f"A{number}" for number in range(count)), *others)
+        found = reading(at, tuple(changed(BTC, contract=name) for name in names))
+        try:
+            check_listings(self.listings, found, self.last)
+        except InvalidReply:
+            return False
+        listings, events = next_listings(self.listings, found, self.last)
+        # As after a restart.
+        self.listings = msgspec.json.decode(msgspec.json.encode(listings), type=Listings)
+        self.last = found
+        self.events += events
+        return True
+
+
+def test_no_reading_has_an_impossible_number_of_contracts() -> None:
+    full = replace(reading(), not_crypto=["A"] * (MAX_CONTRACTS - 4))
+    check_listings(None, full)
+    with pytest.raises(InvalidReply):
+        check_listings(None, replace(full, unusable=["A"]))
+
+
+def test_an_exchange_that_invents_contracts_writes_a_bounded_number_of_events() -> None:
+    venue, days = Venue(500), 10
+    for number in range(days * 24):
+        for minute in range(3):
+            at = START + number * HOUR + minute * MINUTE
+            venue.reads(at, 400, *(f"N{number}-{each}" for each in range(40)))
+
+    assert len(venue.events) <= MAX_NEW + days * CHANGES_PER_DAY
+    assert {each.type for each in venue.events} == {"contract.listed", "contract.delisted"}
+
+
+def test_too_many_new_contracts_are_refused_but_not_for_good() -> None:
+    venue = Venue(100)
+    assert not venue.reads(START + 5 * SECOND, 101 + MAX_NEW)
+    assert venue.events == []
+    assert venue.reads(START + 10 * SECOND, 100 + MAX_NEW)
+    assert not venue.reads(START + 9 * DAY - HOUR, MAX_CONTRACTS)
+    assert venue.reads(START + 9 * DAY + HOUR, MAX_CONTRACTS)
+
+
+def test_what_was_listed_in_a_long_outage_is_accepted_and_leaves_room() -> None:
+    venue = Venue(300)
+    assert venue.reads(START + 6 * DAY, 800 + MAX_NEW)
+    assert venue.reads(START + 6 * DAY + 5 * SECOND, 900 + MAX_NEW)
+
+
+def test_half_of_the_list_can_be_missing_for_some_minutes_and_come_back() -> None:
+    venue = Venue(800)
+    assert all(venue.reads(START + minute * MINUTE, 400) for minute in range(5))
+    assert len(venue.events) == MAX_DELISTED
+    assert venue.reads(START + 5 * MINUTE, 800)
+    assert len(venue.events) == 2 * MAX_DELISTED
+
+
+def test_a_new_contract_is_accepted_after_our_clock_was_set_back() -> None:
+    venue = Venue(500)
+    assert venue.reads(START + 365 * DAY, 600)
+    assert venue.reads(START, 601)
