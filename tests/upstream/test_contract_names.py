@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -13,67 +14,43 @@ from barograph.upstream.bybit.messages import decode_message
 from barograph.upstream.cells import class_word
 from barograph.upstream.hyperliquid.decode import decode_contexts
 
-AT = 1_794_787_212_345
-LISTED = {"contractType": "LinearPerpetual", "status": "Trading", "quoteCoin": "USDT"}
-TICKER = {"lastPrice": "1", "fundingRate": "0", "nextFundingTime": str(AT)}
-CONTEXT = {"funding": "0", "openInterest": "1", "markPx": "1"}
-ORDER = {"T": AT, "v": "1", "p": "1", "z": "1", "ap": "1"}
+AT = "1794787212345"
+LISTED = '"contractType": "", "status": "", "quoteCoin": ""'
+TICKER = f'{{"symbol": "A", "lastPrice": "1", "fundingRate": "0", "nextFundingTime": "{AT}"}}'
+CONTEXT = '{"funding": "0", "openInterest": "1", "markPx": "1"}'
+ROW = f'{{"T": {AT}, "S": "Buy", "v": "1", "p": "1", "s": NAME}}'
+NAMES = ("BTCUSDT", "kPEPE", "xyz:AAPL", "BTCUSDT-25DEC26", "BTCUSDT_260925", "牛来USDT", "🐶USDT")
+SPACES = ("", "A\0B", "A\n", "A B", "A\u00a0B", "A\u2028B", "A\u202eB")
+SIGNS = ("A,B", "A/B", '"A"', "<b>", "=1+1", "+A", "-A", "@A")
 
 
-def encoded(value: object) -> bytes:
-    return json.dumps(value).encode()
-
-
-DECODERS: dict[str, Callable[[str], object]] = {
-    "Bybit's list": lambda name: decode_instruments(
-        encoded({"list": [{**LISTED, "symbol": name, "baseCoin": "BTC"}]})
-    ),
-    "Bybit's coins": lambda name: decode_instruments(
-        encoded({"list": [{**LISTED, "symbol": "BTCUSDT", "baseCoin": name}]})
-    ),
-    "Bybit's tickers": lambda name: decode_tickers(
-        encoded({"list": [{**TICKER, "symbol": name}]}), {name: Instrument(name, "BTC", 8.0)}
-    ),
-    "Bybit's liquidations": lambda name: decode_message(
-        encoded({"topic": "allLiquidation.BTCUSDT", "data": [{**ORDER, "S": "Buy", "s": name}]})
-    ),
-    "Binance's list": lambda name: decode_rows(encoded([{"symbol": name}])),
-    "Binance's coins": lambda name: decode_rows(encoded([{"symbol": "A", "baseAsset": name}])),
-    "Binance's liquidations": lambda name: decode_liquidation(
-        encoded({"o": {**ORDER, "S": "BUY", "s": name}}), {name}
-    ),
-    "Hyperliquid's contracts": lambda name: decode_contexts(
-        encoded([{"universe": [{"name": "BTC"}, {"name": name}]}, [CONTEXT, CONTEXT]]), AT
-    ),
-}
-
-
-@pytest.mark.parametrize("decode", DECODERS.values(), ids=DECODERS)
 @pytest.mark.parametrize(
-    "name",
+    ("decode", "reply"),
     [
-        *("", "BTC\0USDT", "BTC\nUSDT", "BTC USDT", "BTC\u00a0USDT", "BTC\u2028USDT", "BTCUSDT\n"),
-        *("=1+1", "+BTC", "-BTC", "@BTC", "BTC,USDT", "BTC/USDT", '"BTC"', "<b>", "BTC\u202eUSDT"),
-        "B" * 41,
+        (decode_instruments, f'{{"list": [{{{LISTED}, "symbol": NAME, "baseCoin": "A"}}]}}'),
+        (decode_instruments, f'{{"list": [{{{LISTED}, "symbol": "A", "baseCoin": NAME}}]}}'),
+        (
+            partial(decode_tickers, kept={"A": Instrument("A", "A", 8.0)}),
+            f'{{"list": [{TICKER}, {{"symbol": NAME}}]}}',
+        ),
+        (decode_message, f'{{"topic": "allLiquidation.A", "data": [{ROW}]}}'),
+        (decode_rows, '[{"symbol": NAME}]'),
+        (decode_rows, '[{"symbol": "A", "baseAsset": NAME}]'),
+        (partial(decode_liquidation, known=set()), '{"o": {"s": NAME}}'),
+        (
+            partial(decode_contexts, time=int(AT)),
+            f'[{{"universe": [{{"name": "A"}}, {{"name": NAME}}]}}, [{CONTEXT}, {CONTEXT}]]',
+        ),
     ],
 )
 def test_a_reply_with_a_name_that_is_none_is_invalid(
-    decode: Callable[[str], object], name: str
+    decode: Callable[[bytes], object], reply: str
 ) -> None:
-    with pytest.raises(InvalidReply):
-        decode(name)
-
-
-@pytest.mark.parametrize("decode", DECODERS.values(), ids=DECODERS)
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("BTCUSDT", "kPEPE", "xyz:AAPL", "1000000BABYDOGEUSDT", "BTCUSDT-25DEC26"),
-        *("BTCUSDT_260925", "牛来USDT", "PEPÉUSDT", "🐶USDT", "B" * 40),
-    ],
-)
-def test_names_that_exchanges_use_are_accepted(decode: Callable[[str], object], name: str) -> None:
-    assert decode(name)
+    for name in (*NAMES, "B" * 40):
+        decode(reply.replace("NAME", json.dumps(name)).encode())
+    for name in (*SPACES, *SIGNS, "B" * 41):
+        with pytest.raises(InvalidReply):
+            decode(reply.replace("NAME", json.dumps(name)).encode())
 
 
 def test_the_word_for_a_class_is_short_and_printable() -> None:
