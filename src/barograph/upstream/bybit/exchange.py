@@ -91,7 +91,9 @@ class BybitExchange(VenueAdapter):
             with self._catalogue.fitting():
                 return time, decode_tickers(envelope.result, listing.kept)
 
-        time, tickers = await self._rest.ask("tickers", {"category": "linear"}, read, budget)
+        time, tickers = await self._rest.ask(
+            "tickers", {"category": "linear"}, read, budget, "reading"
+        )
         self._sides = tickers.sides
         reading = self._reading(self._times.as_of(time), listing, tickers)
         if budget.is_half_left():
@@ -208,7 +210,7 @@ class BybitExchange(VenueAdapter):
         params = {"category": "linear", "limit": "1000"}
         if cursor:
             params["cursor"] = cursor
-        return await self._rest.ask("instruments-info", params, read, budget)
+        return await self._rest.ask("instruments-info", params, read, budget, "reading")
 
     def _note_refused(self, expected: PlausibleRange, contract: str, count: int) -> None:
         """Remember how many values of a contract were implausible when last read."""

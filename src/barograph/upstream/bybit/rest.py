@@ -21,7 +21,7 @@ class RestClient(VenueClient):
         params: Mapping[str, str],
         read: Callable[[Envelope], T],
         budget: TimeBudget,
-        purpose: Purpose = "live",
+        purpose: Purpose = "side",
     ) -> T:
         """Call an endpoint as `call` does; `read` takes the envelope of the reply."""
 
