@@ -99,24 +99,21 @@ class BackfillState(NamedTuple):
             return state
         return state._replace(failure=last.failure, failing_since=last.failing_since)
 
-    def filled(self, perpetual: Perpetual, rows: int, now: int) -> "BackfillState":
-        """The state after a contract was filled."""
-        return self._replace(
-            lacking=self.lacking - {perpetual.contract},
+    def filled(
+        self, perpetual: Perpetual, rows: int, now: int, missing: UpstreamError | None = None
+    ) -> "BackfillState":
+        """The state after a contract was filled; `missing` is how a part of its history failed."""
+        state = self._replace(
             majors_filled_at=now if perpetual.base in MAJORS else self.majors_filled_at,
-            filled_contracts=self.filled_contracts + 1,
             filled_rows=self.filled_rows + rows,
+        )
+        if missing is not None:
+            return state.failed(missing.kind, now)
+        return state._replace(
+            lacking=self.lacking - {perpetual.contract},
+            filled_contracts=self.filled_contracts + 1,
             failure=None,
             failing_since=None,
-        )
-
-    def filled_in_part(
-        self, perpetual: Perpetual, rows: int, failure: str, now: int
-    ) -> "BackfillState":
-        """The state after a part of a contract's history was missing."""
-        filled = self.filled(perpetual, rows, now)
-        return self.failed(failure, now)._replace(
-            majors_filled_at=filled.majors_filled_at, filled_rows=filled.filled_rows
         )
 
     def failed(self, failure: str, now: int) -> "BackfillState":
@@ -277,17 +274,14 @@ class BackfillJob(Job):
             self._state = self._state.filled(perpetual, 0, self._clock())
             return
         asked = (hours[0], hours[-1] + HOUR)
-        past, failure = await self._ask(contract, *asked)
+        past, missing = await self._ask(contract, *asked)
         rows = past_rows(contract, hours, past)
         now = self._clock()
-        if failure is None:
-            state = self._state.filled(perpetual, len(rows), now)
-        else:
-            state = self._state.filled_in_part(perpetual, len(rows), failure.kind, now)
+        state = self._state.filled(perpetual, len(rows), now, missing)
 
         async def work(tx: Transaction) -> None:
             await lease.fence(tx)
-            span = asked if failure is None else None
+            span = asked if missing is None else None
             await record_backfill(tx, ContractName(self._venue, contract), rows, span, now)
             if perpetual.base in MAJORS:
                 await record_settlement_reports(tx, self._venue, past.settlements, now)
@@ -295,9 +289,9 @@ class BackfillJob(Job):
 
         await self._database.write(work)
         self._state = state
-        if failure is not None:
+        if missing is not None:
             if not self._in_part:
-                fields = {"contract": contract, "kind": failure.kind, "why": str(failure)}
+                fields = {"contract": contract, "kind": missing.kind, "why": str(missing)}
                 log.warning("contracts are back-filled in part", extra=fields)
             self._in_part.add(contract)
 

@@ -190,14 +190,10 @@ async def hours_to_fill(
 
 
 async def record_backfill(
-    tx: Transaction,
-    name: ContractName,
-    readings: Sequence[ReadingRow],
-    asked: Span | None,
-    now: int,
+    tx: Transaction, name: ContractName, rows: Sequence[ReadingRow], asked: Span | None, now: int
 ) -> None:
     """Store hours from an exchange's history, and the span that need not be asked for again."""
-    await record_rows(tx, name.venue, readings=readings, origin="backfilled")
+    await record_rows(tx, name.venue, readings=rows, origin="backfilled")
     if asked is not None:
         await tx.execute(_BACKFILL, *name, *asked, now)
 

@@ -116,10 +116,7 @@ async def read_hours(
 def page_of(rows: Sequence[T], at: Callable[[T], Cell], value: Callable[[T], float]) -> Page:
     """The values by their time; of two with the same time, the first counts.
 
-    A row whose time can't be read is left out.
-
-    Raises:
-        InvalidReply: that is more than half of the rows.
+    Rows whose time can't be read are left out. If they are the majority, raises `InvalidReply`.
     """
     page: dict[int, float | None] = {}
     unreadable: list[str] = []

@@ -127,11 +127,10 @@ class VenueClient:
         Raises:
             UpstreamError: how the last attempt failed, or why a breaker allowed none.
         """
-        is_reading, kinds = purpose == "reading", (Unreachable, InvalidReply)
         breaker = self._endpoints.setdefault(
             (endpoint, purpose),
             CircuitBreaker(
-                self._clock, self._breaker_seconds, kinds if is_reading else (*kinds, Forbidden)
+                self._clock, self._breaker_seconds, (Unreachable, InvalidReply, Forbidden)
             ),
         )
 
@@ -143,7 +142,7 @@ class VenueClient:
         hosts = [self._hosts[each] for each in _PURPOSES[: _PURPOSES.index(purpose) + 1]]
         for each in (*hosts, breaker):
             each.check()
-        retries = _RETRIES if is_reading else _ONE_ATTEMPT
+        retries = _RETRIES if purpose == "reading" else _ONE_ATTEMPT
         try:
             with hosts[-1].guard(), breaker.guard():
                 answer = await retries.run(attempt, budget, self._sleep, self._random)

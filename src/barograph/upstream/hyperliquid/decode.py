@@ -17,14 +17,7 @@ from barograph.markets import exchange as ranges
 from barograph.markets.records import Perpetual
 from barograph.markets.venues import HYPERLIQUID, coin_of
 from barograph.upstream import cells
-from barograph.upstream.cells import (
-    Cell,
-    OutOfRangeError,
-    UnreadableError,
-    moment,
-    parse,
-    plausible,
-)
+from barograph.upstream.cells import Cell, OutOfRangeError, UnreadableError, parse, plausible
 from barograph.upstream.past_pages import Page, check_contract, page_of
 
 CALL_WEIGHT = 20
@@ -44,9 +37,6 @@ class PastSeries(NamedTuple):
     time: str
     value: str
     read: Callable[[Cell], float]
-    late: int
-    """How long after its hour a row may be stamped."""
-
     max_rows: int
     rows_per_weight: int
 
@@ -55,14 +45,13 @@ class PastSeries(NamedTuple):
         return CALL_WEIGHT + -(-min(rows, self.max_rows) // self.rows_per_weight)
 
 
-CANDLES = PastSeries("candleSnapshot", "s", "t", "o", cells.price, MINUTE, 5000, 60)
+CANDLES = PastSeries("candleSnapshot", "s", "t", "o", cells.price, 5000, 60)
 """The price of the first trade of each hour. The exchange has the newest 5,000 hours."""
 
 SETTLEMENTS = PastSeries(
-    "fundingHistory", "coin", "time", "fundingRate", cells.settled_pct, HOUR, 500, 20
+    "fundingHistory", "coin", "time", "fundingRate", cells.settled_pct, 500, 20
 )
-"""Settled rates per hour, in percent, usually stamped some milliseconds late. A settlement of May
-2023 was stamped 24 minutes late, those of one hour of July 2025 two minutes."""
+"""Settled rates per hour, in percent."""
 
 
 class _Status(Struct):
@@ -140,18 +129,18 @@ def decode_past(body: bytes, series: PastSeries, contract: str) -> Page:
     check_contract((str(row.get(series.contract)) for row in rows), contract)
     return page_of(
         rows,
-        lambda row: _hour(row.get(series.time), series.late),
+        lambda row: _hour(cells.moment(row.get(series.time))),
         lambda row: series.read(row.get(series.value)),
     )
 
 
-def _hour(stamp: Cell, late: int) -> int:
-    """The hour to which a stamp belongs: it may be less than a minute before its hour."""
-    at = moment(stamp)
-    hour = (at + MINUTE - 1) // HOUR * HOUR
-    if at - hour >= late:
-        raise UnreadableError(f"{at} is not the time of an hour")
-    return hour
+def _hour(at: int) -> int:
+    """The hour to which a row belongs.
+
+    Settlements are usually stamped some milliseconds after their hour, on 2025-07-27 two minutes
+    and on 2023-05-23 24 minutes. A stamp may also be less than a minute early.
+    """
+    return (at + MINUTE - 1) // HOUR * HOUR
 
 
 def _perpetual(name: str, row: _Context, time: int, refused: Refused) -> Perpetual:

@@ -10,6 +10,7 @@ the weight of the one before it.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar, Unpack
 
 import msgspec
@@ -75,10 +76,7 @@ class HyperliquidExchange(VenueAdapter):
         time = await self._ask("exchangeStatus", self._time, budget, "reading")
         as_of = self._times.as_of(time)
         contracts, refused, unusable = await self._ask(
-            "metaAndAssetCtxs",
-            lambda body: decode.decode_contexts(body, time),
-            budget,
-            "reading",
+            "metaAndAssetCtxs", partial(decode.decode_contexts, time=time), budget, "reading"
         )
         self._has_read = True
         rates = [name for each in contracts for name in self._refused_rates.get(each.contract, ())]
@@ -106,7 +104,7 @@ class HyperliquidExchange(VenueAdapter):
         end = self._clock() + 1
         # The report begins with the oldest, so it must not begin too early.
         start = (end // HOUR - _NEWEST + 1) * HOUR
-        page = await self._page(decode.SETTLEMENTS, contract, start, end)
+        page = await self._page(decode.SETTLEMENTS, contract, start, end, "side")
         rates = [SettledRate(contract, *each) for each in _known(page)]
         self._refused_rates[contract] = [contract] * (len(page) - len(rates))
         if not rates:
@@ -158,12 +156,7 @@ class HyperliquidExchange(VenueAdapter):
         self._called_at, self._used = self._clock(), weight
 
     async def _page(
-        self,
-        series: decode.PastSeries,
-        contract: str,
-        start: int,
-        end: int,
-        purpose: Purpose = "side",
+        self, series: decode.PastSeries, contract: str, start: int, end: int, purpose: Purpose
     ) -> Page:
         """Ask for one page of values with `start <= at < end`, none in the future."""
         span = {"coin": contract, "startTime": start, "endTime": end - 1}
