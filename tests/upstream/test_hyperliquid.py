@@ -141,6 +141,16 @@ def test_a_reading_has_one_side_of_the_open_interest_and_hourly_funding() -> Non
     assert demo.source == "simulated Hyperliquid (demo data, mark prices)"
 
 
+@pytest.mark.parametrize(
+    ("sent", "text"), [(" an\nupgrade\u202e", "an upgrade"), ("x" * 999, "x" * 300), (["x"], "")]
+)
+def test_an_announcement_is_one_line_of_text(sent: object, text: str) -> None:
+    venue = Venue()
+    status = {"specialStatuses": sent, "time": NOW}
+    venue.replies["exchangeStatus"] = httpx2.Response(200, json=status)
+    assert venue.read().announcement == text
+
+
 def test_a_row_without_a_usable_value_is_left_out_and_unknown_fields_do_not_matter() -> None:
     venue = Venue()
     venue.universe = [asset(name) | {"new": [1]} for name in "ABCDEFGH"]

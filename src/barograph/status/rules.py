@@ -261,11 +261,11 @@ def _standby(inputs: StatusInputs, name: str, venue: StandbyVenue) -> Check:
     health, reading = venue.health, venue.perpetuals
     if health is None:
         return _check(name, "warming_up", "not called yet")
-    problem = _problem(inputs, health)
+    problem, announced = _problem(inputs, health), _announced(reading)
     if problem is not None:
-        return _check(name, "degraded", f"not in use; {problem}")
+        return _check(name, "degraded", f"not in use; {problem}{announced}")
     listed = 0 if reading is None else len(reading.contracts)
-    detail = f"recorded, not in use: {listed} contracts"
+    detail = f"recorded, not in use: {listed} contracts{announced}"
     if venue.backfill is None:
         return _check(name, "ok", detail)
     filled, is_failing = _filled(venue.backfill, inputs.now)
@@ -286,16 +286,22 @@ def _problem(inputs: StatusInputs, health: ExchangeHealth | None) -> str | None:
 
 def _exchange(inputs: StatusInputs) -> Check:
     name, reading = "exchange", inputs.perpetuals
-    problem = _problem(inputs, inputs.health)
+    problem, announced = _problem(inputs, inputs.health), _announced(reading)
     if problem is not None:
-        return _check(name, "degraded", problem)
-    left_out = "" if reading is None else _left_out(reading)
+        return _check(name, "degraded", problem + announced)
+    left_out = announced if reading is None else _left_out(reading) + announced
     if reading is not None and reading.refused:
         refused = sorted(reading.refused.items())
         counts = ", ".join(f"{len(names)} of {field}" for field, names in refused)
         detail = f"values out of range are not shown: {counts}{left_out}"
         return _check(name, "degraded", detail)
     return _check(name, "ok", f"the last reading succeeded{left_out}")
+
+
+def _announced(reading: Perpetuals | None) -> str:
+    """What the venue announced when it was last read, which is no failure."""
+    text = "" if reading is None else reading.announcement
+    return f"; it announces: {text}" if text else ""
 
 
 def _left_out(reading: Perpetuals) -> str:

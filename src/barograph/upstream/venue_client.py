@@ -60,11 +60,10 @@ class VenueReply(NamedTuple):
 class VenueClient:
     """Calls one exchange's public REST API; every failure is an `UpstreamError`.
 
-    Only the calls of a reading speak for the exchange: if they are throttled or refused, all calls
-    stop. Another refused call stops only its own endpoint, because a firewall may block one path.
-    Throttling concerns our address, so a throttled side call also stops the other side calls and
-    the history, and a throttled history call stops the history. Each endpoint has its own circuit
-    breaker for each purpose.
+    Each endpoint has its own circuit breaker for each purpose. Only a reading speaks for the
+    exchange: if it is throttled or refused, all calls stop. Another refused call stops only its
+    endpoint, because a firewall may block one path. Throttling concerns our address, so a throttled
+    side call stops all side calls and the history, and a throttled history call the history.
     """
 
     def __init__(

@@ -6,11 +6,12 @@ When the exchange hangs or fails, `rest.py` applies timeouts, retries and circui
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Unpack
 
 from msgspec import structs
 
-from barograph.errors import InvalidReply, UnknownToUpstream
+from barograph.errors import InvalidReply, UnknownToUpstream, UpstreamError
 from barograph.kit.timestamps import MINUTE
 from barograph.markets.exchange import (
     LONG_ACCOUNTS,
@@ -30,6 +31,7 @@ from barograph.upstream.bybit.decode import (
     Settlements,
     ShareOutOfRange,
     Tickers,
+    decode_announcement,
     decode_instruments,
     decode_long_accounts,
     decode_settlements,
@@ -51,6 +53,8 @@ _RATIO_PERIOD = 5 * MINUTE
 
 LISTING_SECONDS = 600.0
 """Seconds between two readings of the list of contracts."""
+
+ANNOUNCEMENT_SECONDS = 300.0
 
 
 class BybitExchange(VenueAdapter):
@@ -77,6 +81,7 @@ class BybitExchange(VenueAdapter):
         self._refused: dict[str, list[str]] = {}
         self._unknown_classes: list[str] = []
         self._sides: Mapping[str, int] = {}
+        self._announcement = ""
 
     async def perpetuals(self) -> Perpetuals:
         """Read every live crypto perpetual against USDT at once; raises `UpstreamError`."""
@@ -120,7 +125,18 @@ class BybitExchange(VenueAdapter):
             not_crypto=sorted(listing.others),
             unwatched=self._stream.left_out,
             unusable=list(tickers.unusable),
+            announcement=self._announcement,
         )
+
+    async def keep_up(self) -> None:
+        """Read what the exchange announces, until cancelled. If that fails, the last one counts."""
+        while True:
+            budget = self._rest.budget()
+            with suppress(UpstreamError):
+                self._announcement = await self._rest.ask(
+                    "/v5/system/status", {}, lambda reply: decode_announcement(reply.result), budget
+                )
+            await self._sleep(ANNOUNCEMENT_SECONDS)
 
     async def long_accounts(self, contract: str) -> LongAccounts:
         """Read the newest long-account share of one contract; raises `UpstreamError`."""

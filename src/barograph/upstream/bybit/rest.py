@@ -28,7 +28,8 @@ class RestClient(VenueClient):
         def unwrap(reply: VenueReply) -> T:
             return read(open_envelope(reply, self._clock()))
 
-        address = f"/v5/market/{endpoint}?{_query(params)}"
+        path = endpoint if endpoint.startswith("/") else f"/v5/market/{endpoint}"
+        address = f"{path}?{_query(params)}"
         return await self.call(endpoint, address, unwrap, budget, purpose=purpose)
 
 

@@ -76,7 +76,7 @@ def _check_status(reply: VenueReply, now: int) -> None:
             raise _forbidden(reply)
         case 429:
             raise Throttled("HTTP 429", _pause(reply, now))
-        case 200 if _is_page(reply) and b"cloudfront" in reply.body.lower():
+        case 200 if reply.body.lstrip().startswith(b"<") and b"CloudFront" in reply.body:
             raise _forbidden(reply)
         case _:
             check_status(reply)
@@ -84,13 +84,10 @@ def _check_status(reply: VenueReply, now: int) -> None:
 
 def _forbidden(reply: VenueReply) -> Throttled | Forbidden:
     """Tell a ban for too many requests from the page that a blocked region gets."""
-    if not _is_page(reply) and b"access too frequent" in reply.body.lower():
+    is_page = "html" in reply.content_type.lower() or reply.body.lstrip().startswith(b"<")
+    if not is_page and b"access too frequent" in reply.body.lower():
         return Throttled("HTTP 403: access too frequent", BAN_SECONDS)
     return Forbidden(f"HTTP {reply.status}: the exchange does not serve this address")
-
-
-def _is_page(reply: VenueReply) -> bool:
-    return "html" in reply.content_type.lower() or reply.body.lstrip().startswith(b"<")
 
 
 def _pause(reply: VenueReply, now: int) -> float:

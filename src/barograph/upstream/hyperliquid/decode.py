@@ -54,8 +54,9 @@ SETTLEMENTS = PastSeries(
 """Settled rates per hour, in percent."""
 
 
-class _Status(Struct):
+class _Status(Struct, rename="camel"):
     time: int
+    special_statuses: object = None
 
 
 class _Asset(Struct, rename="camel"):
@@ -83,9 +84,10 @@ _CONTEXTS = msgspec.json.Decoder(_MetaAndContexts)
 _ROWS = msgspec.json.Decoder(list[dict[str, Any]] | None)
 
 
-def decode_time(body: bytes) -> int:
-    """The chain's time in milliseconds, from `exchangeStatus`."""
-    return parse(body, _STATUS, "the status").time
+def decode_status(body: bytes) -> tuple[int, str]:
+    """The chain's time in milliseconds, and what the exchange announces, from `exchangeStatus`."""
+    status = parse(body, _STATUS, "the status")
+    return status.time, cells.announcement(status.special_statuses)
 
 
 def decode_contexts(body: bytes, time: int) -> tuple[tuple[Perpetual, ...], Refused, list[str]]:
@@ -135,10 +137,9 @@ def decode_past(body: bytes, series: PastSeries, contract: str) -> Page:
 
 
 def _hour(at: int) -> int:
-    """The hour to which a row belongs.
+    """The hour to which a row belongs, whose stamp may be less than a minute early.
 
-    Settlements are usually stamped some milliseconds after their hour, on 2025-07-27 two minutes
-    and on 2023-05-23 24 minutes. A stamp may also be less than a minute early.
+    Settlements were stamped two minutes late on 2025-07-27, and one 24 minutes on 2023-05-23.
     """
     return (at + MINUTE - 1) // HOUR * HOUR
 

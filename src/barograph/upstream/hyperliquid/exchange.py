@@ -73,7 +73,7 @@ class HyperliquidExchange(VenueAdapter):
         never older than we say.
         """
         budget = self._rest.budget() if self._has_read else self._rest.start_budget()
-        time = await self._ask("exchangeStatus", self._time, budget, "reading")
+        time, announcement = await self._ask("exchangeStatus", self._status, budget, "reading")
         as_of = self._times.as_of(time)
         contracts, refused, unusable = await self._ask(
             "metaAndAssetCtxs", partial(decode.decode_contexts, time=time), budget, "reading"
@@ -89,6 +89,7 @@ class HyperliquidExchange(VenueAdapter):
             refused,
             venue=HYPERLIQUID,
             unusable=unusable,
+            announcement=announcement,
         )
 
     async def long_accounts(self, contract: str) -> LongAccounts:
@@ -128,7 +129,7 @@ class HyperliquidExchange(VenueAdapter):
 
     async def server_time(self) -> int:
         """Read the exchange's clock in Unix milliseconds, unchecked; raises `UpstreamError`."""
-        return await self._ask("exchangeStatus", decode.decode_time, self._rest.budget())
+        return (await self._ask("exchangeStatus", decode.decode_status, self._rest.budget()))[0]
 
     async def _past(
         self, series: decode.PastSeries, contract: str, start: int, end: int
@@ -194,8 +195,9 @@ class HyperliquidExchange(VenueAdapter):
             body=msgspec.json.encode({"type": kind, **details}),
         )
 
-    def _time(self, body: bytes) -> int:
-        return self._times.check(decode.decode_time(body))
+    def _status(self, body: bytes) -> tuple[int, str]:
+        time, announcement = decode.decode_status(body)
+        return self._times.check(time), announcement
 
 
 def _known(page: Page) -> list[PastValue]:
