@@ -253,6 +253,13 @@ def test_a_list_that_cannot_be_read_is_kept_for_six_hours() -> None:
     assert isinstance(venue.read(2 * HOUR), Unreachable)
 
 
+def test_a_throttled_list_of_intervals_does_not_stop_readings() -> None:
+    venue = Venue()
+    venue.read()
+    venue.replies["fundingInfo"] = httpx2.Response(429)
+    assert [type(venue.read(5 * SECOND)) for _ in range(2)] == [Perpetuals, Perpetuals]
+
+
 @pytest.mark.parametrize("failing", [0, 300])
 def test_the_sweep_stays_in_its_budget_and_reads_majors_every_minute(failing: int) -> None:
     venue = Venue({"BTC": "76979.7", **{f"C{number}": "1" for number in range(329)}})

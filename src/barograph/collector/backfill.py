@@ -2,8 +2,7 @@
 
 It fills only hours without a measured row, and requests each span of a contract once. One
 transaction stores one contract, so if a leader is killed, the next one continues where it stopped.
-If only open interest, shares or settlements of a contract can't be read, the rest is stored, and
-the span requested again later.
+If a part other than the prices can't be read, the rest is stored and the span requested again.
 """
 
 import asyncio

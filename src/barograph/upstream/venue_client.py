@@ -1,11 +1,11 @@
 """REST calls to an exchange: timeouts, retries with backoff, and circuit breakers.
 
-If the exchange hangs, each attempt times out after at most half of the call's time budget
-(`request_seconds`). The calls of a reading are retried until the budget is spent, and then raise
-`Unreachable`. The first readings have a larger budget, so that the service starts even on a slow
-line. Other calls have one attempt: their callers pace them within the exchange's rate limit, and
-come again in turn. After four failed calls in a row the endpoint's circuit breaker opens: further
-calls fail at once, and one call per pause tries again.
+If the exchange hangs, a call fails with `Unreachable` when its time budget (`request_seconds`) is
+spent. The calls of a reading are retried within the budget, so each attempt may use half of it.
+Other calls have one attempt: their callers pace them within the exchange's rate limit, and come
+again in turn. The first readings have a larger budget, so that the service starts even on a slow
+line. After four failed calls in a row the endpoint's circuit breaker opens: further calls fail at
+once, and one call per pause tries again.
 """
 
 import asyncio
@@ -44,8 +44,8 @@ MAX_REPLY_BYTES = 16 * 1024 * 1024
 
 _START_SECONDS = 20.0
 _AHEAD_SECONDS = 60.0
-_RETRIES = Retries(attempts=4, first_backoff=0.2, failures=(Unreachable, InvalidReply))
-_ONE_ATTEMPT = _RETRIES._replace(attempts=1)
+_KINDS = (Unreachable, InvalidReply)
+_RETRIES = Retries(attempts=4, first_backoff=0.2, failures=_KINDS)
 
 
 class VenueReply(NamedTuple):
@@ -126,11 +126,10 @@ class VenueClient:
         Raises:
             UpstreamError: how the last attempt failed, or why a breaker allowed none.
         """
+        is_reading = purpose == "reading"
+        kinds = _KINDS if is_reading else (*_KINDS, Forbidden)
         breaker = self._endpoints.setdefault(
-            (endpoint, purpose),
-            CircuitBreaker(
-                self._clock, self._breaker_seconds, (Unreachable, InvalidReply, Forbidden)
-            ),
+            (endpoint, purpose), CircuitBreaker(self._clock, self._breaker_seconds, kinds)
         )
 
         async def attempt(seconds: float) -> T:
@@ -141,10 +140,12 @@ class VenueClient:
         hosts = [self._hosts[each] for each in _PURPOSES[: _PURPOSES.index(purpose) + 1]]
         for each in (*hosts, breaker):
             each.check()
-        retries = _RETRIES if purpose == "reading" else _ONE_ATTEMPT
         try:
             with hosts[-1].guard(), breaker.guard():
-                answer = await retries.run(attempt, budget, self._sleep, self._random)
+                if is_reading:
+                    answer = await _RETRIES.run(attempt, budget, self._sleep, self._random)
+                else:
+                    answer = await attempt(budget.left())
         except UnknownToUpstream:
             self._note_success(endpoint, purpose)
             raise

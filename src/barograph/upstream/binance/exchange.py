@@ -169,7 +169,8 @@ class BinanceExchange(VenueAdapter):
     async def _listing(self, budget: TimeBudget) -> ListedContracts[Contract]:
         ask = self._rest.ask
         rows = await ask("/fapi/v1/exchangeInfo", {}, decode_exchange_info, budget, "reading")
-        funding = await ask("/fapi/v1/fundingInfo", {}, decode_rows, budget, "reading")
+        # It shares a limit with settled rates, so it must not speak for the exchange.
+        funding = await ask("/fapi/v1/fundingInfo", {}, decode_rows, budget)
         return contracts_of(rows, funding)
 
     async def _changed_intervals(

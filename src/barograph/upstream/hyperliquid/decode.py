@@ -137,10 +137,7 @@ def decode_past(body: bytes, series: PastSeries, contract: str) -> Page:
 
 
 def _hour(at: int) -> int:
-    """The hour to which a row belongs, whose stamp may be less than a minute early.
-
-    Settlements were stamped two minutes late on 2025-07-27, and one 24 minutes on 2023-05-23.
-    """
+    """The hour of a stamp: a minute early at most, and late by up to 24 minutes (2023-05-23)."""
     return (at + MINUTE - 1) // HOUR * HOUR
 
 
