@@ -377,9 +377,10 @@ def test_percent_moves_the_point_where_a_product_of_floats_would_not(
 
 def test_only_current_maintenance_of_futures_in_production_is_announced() -> None:
     times = {"begin": "1794787200000", "end": "1794790800000"}
+    others: list[dict[str, object]]
     usual = {"title": "Upgrade", "state": "scheduled", **times, "product": [1, 2], "env": 1}
     others = [{"state": "completed"}, {"product": [2]}, {"env": "2"}, {"env": "1", "title": "2nd"}]
-    rows = [usual, *(usual | each for each in others)]
+    rows = [usual, *({**usual, **each} for each in others)]
     span = "(scheduled, 2026-11-16T00:00:00.000Z to 2026-11-16T01:00:00.000Z)"
     assert decode_announcement(json.dumps({"list": rows}).encode()) == f"Upgrade {span}; 2nd {span}"
     for bad in ({"list": [usual | {"end": "soon"}]}, {"list": [usual | {"product": None}]}, {}):
