@@ -21,7 +21,14 @@ from barograph.collector.backfill import (
 )
 from barograph.collector.judge import Judge
 from barograph.collector.leader import LEASE
-from barograph.errors import InvalidReply, LeaseLost, Throttled, UnknownToUpstream, Unreachable
+from barograph.errors import (
+    Forbidden,
+    InvalidReply,
+    LeaseLost,
+    Throttled,
+    UnknownToUpstream,
+    Unreachable,
+)
 from barograph.kit.database import Database, Row, Transaction
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
@@ -258,6 +265,34 @@ def test_an_exchange_that_fails_altogether_is_asked_for_the_majors_again_when_it
     first_pass = ["BTCUSDT"] * 2 + ["ETHUSDT"] * 2 + ["SOLUSDT"] * 2
     assert history.contracts[:9] == [*first_pass, "BTCUSDT", "ETHUSDT", "SOLUSDT"]
     assert pauses[:7] == [*PAUSES[:3], *[PAUSES[3]] * 3, CHECK_SECONDS]
+
+
+@pytest.mark.outcome(
+    "The exchange refuses one part of its history, such as settled funding",
+    "The collector back-fills the rest. It asks for the missing part once per hour, and "
+    "`/api/status` names the failure.",
+)
+@pytest.mark.parametrize("failure", [Forbidden("blocked"), InvalidReply("odd")])
+def test_a_part_that_fails_costs_itself_and_is_asked_for_again_in_the_next_hour(
+    record: Record, failure: Exception
+) -> None:
+    history = ScriptedHistory()
+    history.without_rates = failure
+    known = "SELECT count(last_price), count(long_account_pct), count(funding_rate_pct)"
+    totals = f"{known} FROM readings WHERE contract = 'SOLUSDT'"
+
+    record.fill(history, rounds=3600 // int(CHECK_SECONDS) + 1)
+
+    assert history.contracts == [*FROM_BTC_TO_PEPE, "BTCUSDT", "BTCUSDT"]
+    assert record.fetch(totals) == [(HOURS, HOURS, 0)]
+    progress = record.progress()
+    assert (progress.done, progress.failing_since) == (0, START)
+    assert progress.failure == failure.kind  # type: ignore[attr-defined]
+    history.without_rates = None
+    record.read()
+    record.fill(history)
+    assert record.fetch(totals) == [(HOURS + 1, HOURS + 1, HOURS)]  # one hour left the window
+    assert (record.progress().done, record.progress().failure) == (4, None)
 
 
 def test_nothing_is_asked_before_a_live_reading_or_while_live_readings_fail(record: Record) -> None:

@@ -22,6 +22,7 @@ class ScriptedHistory:
         self.launches: dict[str, int] = {}
         self.unproven: set[str] = set()
         self.fails_for_ever: set[str] = set()
+        self.without_rates: Exception | None = None
 
     @property
     def contracts(self) -> list[str]:
@@ -42,6 +43,8 @@ class ScriptedHistory:
         return self._values(contract, start, end, 50.0)
 
     async def past_settlements(self, contract: str, start: int, end: int) -> Sequence[SettledRate]:
+        if self.without_rates is not None:
+            raise self.without_rates
         first = max(start, self.launches.get(contract, 0))
         times = range(-(-first // SETTLED_EVERY) * SETTLED_EVERY, end, SETTLED_EVERY)
         return [SettledRate(contract, at, rate_at(at)) for at in times]

@@ -38,6 +38,7 @@ from barograph.markets.records import Liquidation, Perpetuals
 from barograph.markets.venues import BINANCE, BYBIT
 from barograph.settings import Settings
 from barograph.upstream.binance.stream import LIQUIDATIONS, decode_liquidation
+from barograph.upstream.bybit.exchange import ANNOUNCEMENT_SECONDS
 from barograph.upstream.bybit.messages import Batch, decode_message
 from barograph.web.app import create_app
 from support.clock import START, HandClock
@@ -175,8 +176,9 @@ def _liquidations(venue: str, data: bytes, known: set[str]) -> list[Liquidation]
     return decode_liquidation(msgspec.json.encode(frame["data"]), known) if is_ours else []
 
 
-async def _at_once(_seconds: float) -> None:
-    pass
+async def _at_once(seconds: float) -> None:
+    if seconds >= ANNOUNCEMENT_SECONDS:  # not a pause within a reading
+        await asyncio.Event().wait()
 
 
 @asynccontextmanager

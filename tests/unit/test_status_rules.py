@@ -532,6 +532,14 @@ def test_a_backfill_warms_up_until_it_is_ready_and_degrades_only_when_it_keeps_f
         "degraded",
         f"{done}; throttled since 2026-11-06T21:20:02.000Z",
     )
+    nothing = replace(failing, done=0, failure="invalid reply")
+    assert seen(nothing, NOW + MINUTE - 1)[0] == "warming_up"
+    why = "0 of 467 contracts are back-filled; invalid reply since 2026-11-06T21:20:02.000Z"
+    assert seen(nothing, NOW + MINUTE) == ("degraded", why)
+    venue = StandbyVenue(ExchangeHealth(NOW + MINUTE), None, nothing)
+    later = WELL._replace(now=NOW + MINUTE, others={"hyperliquid": venue})
+    standby = check(assess(later), "hyperliquid")
+    assert (standby.status, standby.detail.split("; ", 1)[1]) == ("degraded", why)
     whole = BackfillProgress(NOW, total=467, done=467)
     assert seen(whole) == ("ok", "467 of 467 contracts are back-filled")
 

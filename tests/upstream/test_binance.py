@@ -253,8 +253,17 @@ def test_a_list_that_cannot_be_read_is_kept_for_six_hours() -> None:
     assert isinstance(venue.read(2 * HOUR), Unreachable)
 
 
-def test_the_sweep_stays_in_its_budget_and_reads_majors_every_minute() -> None:
+def test_a_throttled_list_of_intervals_does_not_stop_readings() -> None:
+    venue = Venue()
+    venue.read()
+    venue.replies["fundingInfo"] = httpx2.Response(429)
+    assert [type(venue.read(5 * SECOND)) for _ in range(2)] == [Perpetuals, Perpetuals]
+
+
+@pytest.mark.parametrize("failing", [0, 300])
+def test_the_sweep_stays_in_its_budget_and_reads_majors_every_minute(failing: int) -> None:
     venue = Venue({"BTC": "76979.7", **{f"C{number}": "1" for number in range(329)}})
+    venue.replies = {f"C{number}USDT": httpx2.Response(502) for number in range(0, failing, 2)}
     venue.sweep(90 * SECOND)
     calls = [(at - NOW, query["symbol"]) for at, query in venue.calls("openInterest")]
     assert [at // MINUTE for at, name in calls if name == "BTCUSDT"] == [0, 1]
@@ -306,6 +315,7 @@ BUSY = {"code": -1003, "msg": "Too many requests"}
         (418, {"code": -1003, "msg": f"IP banned until {NOW + 90_000}."}, "", Throttled, 90),
         (418, None, "soon", Throttled, 120),
         (400, {"code": -1121, "msg": "Invalid symbol."}, "", UnknownToUpstream, 0),
+        (400, {"code": -4108, "msg": "Symbol is on delivering"}, "", UnknownToUpstream, 0),
         (400, {"code": -1102, "msg": "Mandatory parameter"}, "", InvalidReply, 0),
         (503, None, "", Unreachable, 0),
         (302, None, "", InvalidReply, 0),

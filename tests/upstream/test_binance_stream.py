@@ -2,18 +2,18 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
 from barograph.errors import InvalidReply, Unreachable
-from barograph.kit.timestamps import SECOND
+from barograph.kit.timestamps import HOUR, SECOND
 from barograph.markets.records import Liquidation
 from barograph.settings import Settings
 from barograph.upstream.binance import BinanceExchange
-from barograph.upstream.binance.stream import StreamConnection
+from barograph.upstream.binance.stream import RENEWED_EVERY, StreamConnection
 from barograph.upstream.venue_stream import ConnectionState
 
 NOW = 1_791_565_603_055
@@ -101,16 +101,41 @@ def test_only_mark_prices_prove_that_nothing_was_missed() -> None:
 )
 def test_a_connection_without_mark_prices_is_replaced() -> None:
     """The server's first connection sends liquidations only, as a wrong address sends nothing."""
+    paths, watcher, _ = listen(
+        NOW, lambda paths, watcher, _: len(paths) > 2 and bool(watcher.spans), frame(), 0.05
+    )
+    assert set(paths) == {"/market/stream?streams=!forceOrder@arr/btcusdt@markPrice"}
+    assert watcher.heard[0].side == "long"
+
+
+@pytest.mark.parametrize("turn", [0, RENEWED_EVERY // 2])
+def test_each_connection_is_renewed_at_its_own_time_before_the_exchange_ends_it(turn: int) -> None:
+    assert RENEWED_EVERY < 24 * HOUR
+    at = NOW // RENEWED_EVERY * RENEWED_EVERY + turn
+    paths, *_ = listen(at - 500, lambda paths, _, now: len(paths) > 2 and now > at + 500)
+    assert len(paths) == 3
+
+
+def listen(
+    since: int,
+    is_done: Callable[[list[str], Watcher, int], bool],
+    first: str = MARK,
+    ping_seconds: float = 20,
+) -> tuple[list[str], Watcher, int]:
+    """Listen to a server that moves the clock; `first` is what its first connection gets.
+
+    Returns the paths of all connections.
+    """
     paths: list[str] = []
-    watcher, now = Watcher(), [NOW]
+    watcher, now = Watcher(), [since]
 
     async def behave(socket: ServerConnection) -> None:
         number = len(paths)
         assert socket.request is not None
         paths.append(socket.request.path)
         while True:
-            now[0] += 1
-            await socket.send(frame() if number == 0 else MARK)
+            now[0] += len(paths) > 1
+            await socket.send(first if number == 0 else MARK)
             await asyncio.sleep(0.002)
 
     async def soon(_: float) -> None:
@@ -120,17 +145,17 @@ def test_a_connection_without_mark_prices_is_replaced() -> None:
         async with serve(behave, "127.0.0.1", 0, close_timeout=0.1) as server:
             port = next(iter(server.sockets)).getsockname()[1]
             settings = Settings(
-                binance_stream_url=f"ws://127.0.0.1:{port}/market/stream", stream_ping_seconds=0.05
+                binance_stream_url=f"ws://127.0.0.1:{port}/market/stream",
+                stream_ping_seconds=ping_seconds,
             )
             exchange = BinanceExchange(settings, clock=lambda: now[0], sleep=soon, random=Random(1))
             task = asyncio.create_task(exchange.listen(["BTCUSDT"], watcher))
             async with asyncio.timeout(30):
-                while len(paths) < 3 or not watcher.spans:  # noqa: ASYNC110
+                while not is_done(paths, watcher, now[0]):  # noqa: ASYNC110
                     await asyncio.sleep(0.002)
             task.cancel()
             await asyncio.wait([task])
             await exchange.close()
 
     asyncio.run(work())
-    assert set(paths) == {"/market/stream?streams=!forceOrder@arr/btcusdt@markPrice"}
-    assert watcher.heard[0].side == "long"
+    return paths, watcher, now[0]

@@ -15,6 +15,7 @@ from barograph.errors import InvalidReply, UnknownToUpstream
 from barograph.markets.records import LongAccounts, Perpetual
 from barograph.upstream.bybit.decode import (
     Instrument,
+    decode_announcement,
     decode_instruments,
     decode_long_accounts,
     decode_tickers,
@@ -372,3 +373,16 @@ def test_percent_moves_the_point_where_a_product_of_floats_would_not(
 ) -> None:
     assert float(text) * 100 != expected
     assert percent(text) == expected
+
+
+def test_only_current_maintenance_of_futures_in_production_is_announced() -> None:
+    times = {"begin": "1794787200000", "end": "1794790800000"}
+    others: list[dict[str, object]]
+    usual = {"title": "Upgrade", "state": "scheduled", **times, "product": [1, 2], "env": 1}
+    others = [{"state": "completed"}, {"product": [2]}, {"env": "2"}, {"env": "1", "title": "2nd"}]
+    rows = [usual, *({**usual, **each} for each in others)]
+    span = "(scheduled, 2026-11-16T00:00:00.000Z to 2026-11-16T01:00:00.000Z)"
+    assert decode_announcement(json.dumps({"list": rows}).encode()) == f"Upgrade {span}; 2nd {span}"
+    for bad in ({"list": [usual | {"end": "soon"}]}, {"list": [usual | {"product": None}]}, {}):
+        with pytest.raises(InvalidReply):
+            decode_announcement(json.dumps(bad).encode())

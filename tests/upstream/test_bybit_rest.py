@@ -113,6 +113,17 @@ def bitcoin(exchange: BybitExchange) -> Awaitable[object]:
     return exchange.long_accounts("BTCUSDT")
 
 
+def time(exchange: BybitExchange) -> Awaitable[object]:
+    return exchange.server_time()
+
+
+def replaced(bybit: Bybit, answer: Answer) -> Callable[[BybitExchange], Awaitable[object]]:
+    async def replace(_: BybitExchange) -> None:
+        bybit.answers["tickers"] = answer
+
+    return replace
+
+
 def test_a_share_is_asked_for_by_contract() -> None:
     bybit = Bybit()
     [share] = run(bybit, bitcoin)
@@ -165,6 +176,7 @@ FAILURES: dict[str, tuple[Callable[[], httpx2.Response], type[UpstreamError]]] =
         InvalidReply,
     ),
     "10006": (lambda: reply("too_many_visits.json"), Throttled),
+    "429": (partial(coded, 429), Throttled),
     "an illegal category": (
         lambda: changed("symbol_invalid.json", lambda d: d.update(retMsg="Illegal category")),
         InvalidReply,
@@ -179,6 +191,7 @@ FAILURES: dict[str, tuple[Callable[[], httpx2.Response], type[UpstreamError]]] =
     "HTTP 429": (lambda: httpx2.Response(429), Throttled),
     "HTTP 403 JSON": (lambda: reply("too_frequent.json", 403), Throttled),
     "HTTP 403 page": (lambda: reply("region.html", 403), Forbidden),
+    "HTTP 200 block page": (lambda: reply("region.html"), Forbidden),
     "HTTP 403 without a reason": (lambda: httpx2.Response(403), Forbidden),
     "HTTP 451": (lambda: httpx2.Response(451), Forbidden),
     "HTTP 502": (lambda: httpx2.Response(502, html="<h1>Bad gateway</h1>"), Unreachable),
@@ -242,13 +255,19 @@ FAILURES: dict[str, tuple[Callable[[], httpx2.Response], type[UpstreamError]]] =
 
 
 @pytest.mark.parametrize("name", FAILURES)
-def test_each_failure_has_its_kind_and_only_those_that_may_pass_are_tried_again(name: str) -> None:
+def test_each_failure_has_its_kind_and_only_a_reading_is_tried_again_if_it_may_pass(
+    name: str,
+) -> None:
     answer, kind = FAILURES[name]
     bybit = Bybit()
     bybit.answers["account-ratio"] = lambda request: answer()
     [error] = run(bybit, bitcoin)
     assert type(error) is kind
-    assert len(bybit.asked) == (4 if kind in {Unreachable, InvalidReply} else 1)
+    assert len(bybit.asked) == 1
+    bybit = Bybit()
+    bybit.answers["tickers"] = lambda request: answer()
+    [error] = run(bybit, perpetuals)
+    assert bybit.calls("tickers") == (4 if isinstance(error, Unreachable | InvalidReply) else 1)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +297,7 @@ def test_a_reply_without_end_is_cut_off() -> None:
     bybit.answers["account-ratio"] = lambda request: httpx2.Response(200, stream=Endless())
     [error] = run(bybit, bitcoin)
     assert type(error) is InvalidReply
-    assert sent == 4 * 17
+    assert sent == 17
 
 
 @pytest.mark.parametrize(
@@ -301,14 +320,18 @@ def test_the_pause_of_a_throttled_call_is_the_one_that_the_exchange_names(
     assert error.retry_after == seconds
 
 
-def test_a_ban_lasts_ten_minutes_for_every_endpoint() -> None:
+@pytest.mark.parametrize(("endpoint", "stopped"), [("tickers", 2), ("account-ratio", 1)])
+def test_a_banned_reading_stops_every_call_and_a_banned_share_all_but_the_reading(
+    endpoint: str, stopped: int
+) -> None:
     bybit = Bybit()
-    bybit.answers["account-ratio"] = lambda request: reply("too_frequent.json", 403)
-    first, second = run(bybit, bitcoin, perpetuals)
-    assert isinstance(first, Throttled)
-    assert isinstance(second, Throttled)
-    assert first.retry_after == second.retry_after == 600.0
-    assert len(bybit.asked) == 1
+    bybit.answers[endpoint] = lambda request: reply("too_frequent.json", 403)
+    calls = [perpetuals, bitcoin, time] if stopped == 2 else [bitcoin, time, perpetuals]
+    results = run(bybit, *calls)
+    pauses = [getattr(each, "retry_after", None) for each in results]
+    assert pauses == [*[600.0] * (1 + stopped), *[None] * (2 - stopped)]
+    assert bybit.calls(endpoint) == 1
+    assert len(bybit.asked) == (2 if stopped == 2 else 3)
 
 
 def test_after_a_ban_one_call_tries_and_frees_the_others() -> None:
@@ -339,12 +362,18 @@ def test_three_refusals_hold_every_endpoint_for_a_minute() -> None:
     assert bybit.calls("account-ratio") == 1
 
 
-def test_failing_shares_do_not_stop_the_tickers() -> None:
+@pytest.mark.outcome(
+    "An exchange refuses or fails one of its other routes, such as the long-account shares",
+    "Only the data of that route is missing. Readings go on, and no other venue takes over.",
+)
+@pytest.mark.parametrize(("status", "calls"), [(502, 4), (403, 3)])
+def test_failing_or_refused_shares_do_not_stop_the_tickers(status: int, calls: int) -> None:
     bybit = Bybit()
-    bybit.answers["account-ratio"] = lambda request: httpx2.Response(502)
-    *errors, reading = run(bybit, *[bitcoin] * 6, perpetuals)
-    assert {type(error) for error in errors} == {Unreachable}
-    assert bybit.calls("account-ratio") == 4 * 4
+    bybit.answers["account-ratio"] = lambda request: httpx2.Response(status)
+    *errors, clock, reading = run(bybit, *[bitcoin] * 6, time, perpetuals)
+    assert {type(error) for error in errors} == {Forbidden if status == 403 else Unreachable}
+    assert bybit.calls("account-ratio") == calls
+    assert not isinstance(clock, UpstreamError)
     assert not isinstance(reading, UpstreamError)
 
 
@@ -365,9 +394,9 @@ def test_a_passing_failure_is_not_seen() -> None:
     bybit = Bybit()
     answers = iter([httpx2.Response(502), reply("server_error.json")])
     well = bybit._well
-    bybit.answers["account-ratio"] = lambda request: next(answers, None) or well(request)
-    [share] = run(bybit, bitcoin)
-    assert not isinstance(share, UpstreamError)
+    bybit.answers["tickers"] = lambda request: next(answers, None) or well(request)
+    [reading] = run(bybit, perpetuals)
+    assert not isinstance(reading, UpstreamError)
     assert len(bybit.pauses) == 2
     assert 0 <= bybit.pauses[0] <= 0.2
     assert 0 <= bybit.pauses[1] <= 0.4
@@ -380,10 +409,9 @@ def test_retries_stay_inside_the_budget() -> None:
         bybit.wait(0.5)
         return httpx2.Response(502)
 
-    bybit.answers["account-ratio"] = slow
-    [error] = run(bybit, bitcoin)
+    _, _, error = run(bybit, perpetuals, replaced(bybit, slow), perpetuals)
     assert type(error) is Unreachable
-    assert len(bybit.asked) == 2
+    assert bybit.calls("tickers") == 1 + 2
 
 
 def test_a_hanging_exchange_is_given_up_at_half_the_budget_and_tried_again() -> None:
@@ -396,13 +424,12 @@ def test_a_hanging_exchange_is_given_up_at_half_the_budget_and_tried_again() -> 
             bybit.wait(0.03)
         raise AssertionError
 
-    bybit.answers["account-ratio"] = hang
     began = monotonic()
-    [error] = run(bybit, bitcoin)
+    _, _, error = run(bybit, perpetuals, replaced(bybit, hang), perpetuals)
     assert monotonic() - began < 30
     assert type(error) is Unreachable
     assert "no answer" in str(error)
-    assert 1 <= len(bybit.asked) <= 2
+    assert 1 + 1 <= bybit.calls("tickers") <= 1 + 2
 
 
 def test_a_reply_that_comes_by_the_byte_is_given_up() -> None:

@@ -141,6 +141,16 @@ def test_a_reading_has_one_side_of_the_open_interest_and_hourly_funding() -> Non
     assert demo.source == "simulated Hyperliquid (demo data, mark prices)"
 
 
+@pytest.mark.parametrize(
+    ("sent", "text"), [(" an\nupgrade\u202e", "an upgrade"), ("x" * 999, "x" * 300), (["x"], "")]
+)
+def test_an_announcement_is_one_line_of_text(sent: object, text: str) -> None:
+    venue = Venue()
+    status = {"specialStatuses": sent, "time": NOW}
+    venue.replies["exchangeStatus"] = httpx2.Response(200, json=status)
+    assert venue.read().announcement == text
+
+
 def test_a_row_without_a_usable_value_is_left_out_and_unknown_fields_do_not_matter() -> None:
     venue = Venue()
     venue.universe = [asset(name) | {"new": [1]} for name in "ABCDEFGH"]
@@ -216,12 +226,32 @@ def test_an_implausible_settlement_is_refused_and_one_from_the_future_left_out()
     assert venue.read().refused == {"settledFundingRatePct": ["BTC"]}
 
 
+@pytest.mark.outcome(
+    "An exchange stamps a settlement late, or sends a row of its history that can't be read",
+    "The settlement belongs to its hour. The row is left out and logged, and all others count.",
+)
+@pytest.mark.parametrize("call", [newest, past(rates)])
+def test_a_late_settlement_belongs_to_its_hour_and_a_bad_row_costs_itself(
+    call: Call, caplog: pytest.LogCaptureFixture
+) -> None:
+    hours = [END - 3 * HOUR, END - 2 * HOUR, END - HOUR]
+    times = [hours[0] + 1433 * SECOND, hours[1] + 111 * SECOND, hours[2] - 59 * SECOND]
+    bad = [settlement(hours[2], time=time) for time in (hours[2] + 5, None, END // 1000)]
+    venue = Venue()
+    late = [settlement(at, time=time) for at, time in zip(hours, times, strict=True)]
+    venue.replies["fundingHistory"] = [*late, *bad]
+    expected = [SettledRate("BTC", at, at // HOUR % 1000 / 10**4) for at in hours]
+    assert venue.read(call) == expected
+    left_out = [each for each in caplog.records if each.message == "past rows left out"]
+    assert {each.__dict__["rows"] for each in left_out} == {2}
+
+
 @pytest.mark.parametrize("call", [newest, past(rates)])
 def test_settlements_that_cannot_be_right_are_invalid(call: Call) -> None:
-    times = (END + 61 * SECOND, END // 1000, END - HOUR, None)
-    for bad in (settlement(END, coin="ETH"), *(settlement(END, time=time) for time in times)):
+    unreadable = [settlement(END, time=time) for time in (None, END // 1000)]
+    for bad in ([settlement(END, coin="ETH")], unreadable):
         venue = Venue()
-        venue.replies["fundingHistory"] = [settlement(END - HOUR), bad]
+        venue.replies["fundingHistory"] = [settlement(END - HOUR), *bad]
         assert type(venue.read(call)) is InvalidReply
 
 

@@ -1,7 +1,8 @@
 """Back-fills the record from the exchange's own history, at the first start and after any gap.
 
-It fills only hours without a row, and requests each span of a contract once. One transaction stores
-one contract, so if a leader is killed, the next one continues where it stopped.
+It fills only hours without a measured row, and requests each span of a contract once. One
+transaction stores one contract, so if a leader is killed, the next one continues where it stopped.
+If a part other than the prices can't be read, the rest is stored and the span requested again.
 """
 
 import asyncio
@@ -97,13 +98,19 @@ class BackfillState(NamedTuple):
             return state
         return state._replace(failure=last.failure, failing_since=last.failing_since)
 
-    def filled(self, perpetual: Perpetual, rows: int, now: int) -> "BackfillState":
-        """The state after a contract was filled."""
-        return self._replace(
-            lacking=self.lacking - {perpetual.contract},
+    def filled(
+        self, perpetual: Perpetual, rows: int, now: int, missing: UpstreamError | None = None
+    ) -> "BackfillState":
+        """The state after a contract was filled; `missing` is how a part of its history failed."""
+        state = self._replace(
             majors_filled_at=now if perpetual.base in MAJORS else self.majors_filled_at,
-            filled_contracts=self.filled_contracts + 1,
             filled_rows=self.filled_rows + rows,
+        )
+        if missing is not None:
+            return state.failed(missing.kind, now)
+        return state._replace(
+            lacking=self.lacking - {perpetual.contract},
+            filled_contracts=self.filled_contracts + 1,
             failure=None,
             failing_since=None,
         )
@@ -161,6 +168,9 @@ class BackfillJob(Job):
         self._complete_hour: int | None = None
         self._failures = 0
         self._failing: set[str] = set()
+        self._in_part: set[str] = set()
+        """The contracts of whose history a part is missing."""
+
         self._state = BackfillState(0, frozenset(), 0)
 
     async def __call__(self, lease: Lease) -> None:
@@ -193,18 +203,22 @@ class BackfillJob(Job):
         contracts = majors_first(reading)
         lacking = [each for each in contracts if await self._missing(each.contract)]
         # Contracts that failed before must not keep the others waiting.
+        again = frozenset(self._in_part)
         lacking.sort(key=lambda each: each.base not in MAJORS and each.contract in self._failing)
+        lacking.sort(key=lambda each: each.contract in again)
         last = await latest_snapshot(self._database, self._feed)
         self._state = BackfillState.begun(contracts, lacking, last, self._clock())
         if lacking:
             log.info("back-fill starts", extra={"contracts": len(lacking)})
         await self._publish(self._state.progress(self._clock()), lease)
-        majors = sum(each.base in MAJORS for each in lacking)
+        majors = sum(each.base in MAJORS and each.contract not in again for each in lacking)
         failed_in_a_row = 0
         for number, each in enumerate(lacking, start=1):
             failed_in_a_row = 0 if await self._try(each, lease) else failed_in_a_row + 1
             if failed_in_a_row == MAX_FAILED_IN_A_ROW:
                 return False
+            if each.contract in again & self._in_part:
+                return True  # the same part is still missing: ask again in the next hour
             if number == majors:
                 log.info("majors are back-filled", extra=self._state.counts(self._clock()))
         if lacking:
@@ -213,6 +227,7 @@ class BackfillJob(Job):
 
     async def _try(self, perpetual: Perpetual, lease: Lease) -> bool:
         """Fill one contract; wait after each failure."""
+        self._in_part.discard(perpetual.contract)
         for _ in range(ATTEMPTS):
             failure = await self._attempt(perpetual, lease)
             if failure is None:
@@ -258,20 +273,26 @@ class BackfillJob(Job):
             self._state = self._state.filled(perpetual, 0, self._clock())
             return
         asked = (hours[0], hours[-1] + HOUR)
-        past = await self._ask(contract, *asked)
+        past, missing = await self._ask(contract, *asked)
         rows = past_rows(contract, hours, past)
         now = self._clock()
-        state = self._state.filled(perpetual, len(rows), now)
+        state = self._state.filled(perpetual, len(rows), now, missing)
 
         async def work(tx: Transaction) -> None:
             await lease.fence(tx)
-            await record_backfill(tx, ContractName(self._venue, contract), rows, asked, now)
+            span = asked if missing is None else None
+            await record_backfill(tx, ContractName(self._venue, contract), rows, span, now)
             if perpetual.base in MAJORS:
                 await record_settlement_reports(tx, self._venue, past.settlements, now)
             await publish(tx, [Publication.of(self._feed, state.progress(now))])
 
         await self._database.write(work)
         self._state = state
+        if missing is not None:
+            if not self._in_part:
+                fields = {"contract": contract, "kind": missing.kind, "why": str(missing)}
+                log.warning("contracts are back-filled in part", extra=fields)
+            self._in_part.add(contract)
 
     async def _missing(self, contract: str) -> list[int]:
         end = self._clock() // HOUR * HOUR
@@ -280,25 +301,30 @@ class BackfillJob(Job):
             lambda tx: hours_to_fill(tx, self._venue, contract, start, end)
         )
 
-    async def _ask(self, contract: str, start: int, end: int) -> PastHours:
-        """Read the history of a span of hours; the exchange's adapter paces the requests.
+    async def _ask(
+        self, contract: str, start: int, end: int
+    ) -> tuple[PastHours, UpstreamError | None]:
+        """Read the history of a span of hours, and how a part of it failed.
 
-        Settlements start a day earlier, because the first hour needs the rate before it.
+        The exchange's adapter paces the requests. Settlements start a day earlier, because the
+        first hour needs the rate before it.
         """
         history, span = self._history, (contract, start, end)
         longer = (contract, start - DAY, self._clock())
+        missing: list[UpstreamError] = []
         failed: list[Exception] = []
         try:
             async with asyncio.TaskGroup() as group:
                 prices = group.create_task(_known(history.past_prices(*span)))
-                interest = group.create_task(_known(history.past_open_interest(*span)))
-                shares = group.create_task(_known(history.past_long_accounts(*span)))
-                rates = group.create_task(_known(history.past_settlements(*longer)))
+                interest = group.create_task(_known(history.past_open_interest(*span), missing))
+                shares = group.create_task(_known(history.past_long_accounts(*span), missing))
+                rates = group.create_task(_known(history.past_settlements(*longer), missing))
         except* UpstreamError as errors:
             failed += errors.exceptions
         for error in failed:
             raise error
-        return PastHours(prices.result(), interest.result(), shares.result(), rates.result())
+        past = PastHours(prices.result(), interest.result(), shares.result(), rates.result())
+        return past, missing[0] if missing else None
 
     async def _publish(self, progress: BackfillProgress, lease: Lease) -> None:
         async def work(tx: Transaction) -> None:
@@ -308,11 +334,21 @@ class BackfillJob(Job):
         await self._database.write(work)
 
 
-async def _known(asked: Awaitable[Sequence[T]]) -> Sequence[T]:
-    """The reply, or nothing if the exchange has no such history of the contract."""
+async def _known(
+    asked: Awaitable[Sequence[T]], missing: list[UpstreamError] | None = None
+) -> Sequence[T]:
+    """The reply, or nothing if the exchange has no such history of the contract.
+
+    `missing` takes any other failure, but not throttling, which concerns every part.
+    """
     try:
         return await asked
     except UnknownToUpstream:
+        return ()
+    except UpstreamError as error:
+        if missing is None or isinstance(error, Throttled):
+            raise
+        missing.append(error)
         return ()
 
 

@@ -27,9 +27,9 @@ class Exchange(Protocol):
         """Read every live crypto perpetual in the venue's main quote currency at once."""
 
     async def keep_up(self) -> None:
-        """Read in the background what takes one call per contract, until cancelled.
+        """Read in the background what a reading doesn't include, until cancelled.
 
-        `perpetuals` adds the newest of these values, each with its own time.
+        `perpetuals` adds the newest of it; values per contract have their own time.
         """
 
     async def long_accounts(self, contract: str) -> LongAccounts:

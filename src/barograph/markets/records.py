@@ -132,6 +132,9 @@ class Perpetuals(Struct, frozen=True):
     unusable: list[str] = []
     """The coins of crypto contracts that `contracts` omits because a value can't be used."""
 
+    announcement: str = ""
+    """What the exchange announces, such as maintenance; empty if nothing."""
+
 
 def classes_left_out(reading: Perpetuals) -> str:
     """The classes in `left_out` with their counts, largest first, such as `180 stock, 12 ETF`."""

@@ -182,19 +182,20 @@ async def forget_old(tx: Transaction, settings: Settings, now: int) -> None:
 async def hours_to_fill(
     tx: Transaction, venue: str, contract: str, start: int, end: int
 ) -> list[int]:
-    """The hours of a contract from `start` to `end` without a row that we haven't asked for yet."""
-    known = {row[0] for row in await tx.fetch(_RECORDED_HOURS, venue, contract, start, end)}
+    """The hours of a contract from `start` to `end` that are neither measured nor back-filled."""
+    known = {row[0] for row in await tx.fetch(_MEASURED_HOURS, venue, contract, start, end)}
     for since, until in await tx.fetch(_BACKFILLS, venue, contract, start):
         known |= {*range(since, until, HOUR)}
     return [at for at in range(start, end, HOUR) if at not in known]
 
 
 async def record_backfill(
-    tx: Transaction, name: ContractName, readings: Sequence[ReadingRow], asked: Span, now: int
+    tx: Transaction, name: ContractName, rows: Sequence[ReadingRow], asked: Span | None, now: int
 ) -> None:
-    """Store hours from an exchange's history, and the span that we asked for."""
-    await record_rows(tx, name.venue, readings=readings, origin="backfilled")
-    await tx.execute(_BACKFILL, *name, *asked, now)
+    """Store hours from an exchange's history, and the span that need not be asked for again."""
+    await record_rows(tx, name.venue, readings=rows, origin="backfilled")
+    if asked is not None:
+        await tx.execute(_BACKFILL, *name, *asked, now)
 
 
 async def record_settlement_reports(
@@ -279,7 +280,7 @@ SET origin = excluded.origin, last_price = excluded.last_price,
     funding_interval_hours = excluded.funding_interval_hours,
     open_interest_usd = excluded.open_interest_usd, long_account_pct = excluded.long_account_pct,
     open_interest_coins = excluded.open_interest_coins
-WHERE readings.origin = 'backfilled' AND excluded.origin = 'measured'
+WHERE readings.origin = 'backfilled'
 """
 _LIQUIDATION = """
 INSERT INTO liquidations (venue, origin, at, contract, side, size, price)
@@ -330,9 +331,10 @@ _SETTLEMENTS = """
 SELECT contract, at, funding_rate_pct, funding_interval_hours, read_at FROM settlements
 WHERE venue = $1 AND contract = $2
 """
-_RECORDED_HOURS = """
+_MEASURED_HOURS = """
 SELECT at FROM readings
 WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at >= $3 AND at < $4
+    AND origin = 'measured'
 """
 _MINUTES = """
 SELECT at FROM readings WHERE venue = $1 AND resolution = 'minute' AND contract = $2

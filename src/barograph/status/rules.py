@@ -37,7 +37,7 @@ _IMPORT = "the operator can add earlier days: barograph macro import FILE"
 _GEO_BLOCK = ": probably a geo-block; the operator can run `barograph doctor`"
 
 BACKFILL_FAILING_MS = 15 * MINUTE
-"""How long the back-fill may fail before its check is degraded."""
+"""How long the back-fill may fail before its check is degraded: a minute if it filled nothing."""
 
 FIRST_STANCES_MS = 2 * MINUTE
 """How long a start may take to read all sources and issue each first stance."""
@@ -261,13 +261,15 @@ def _standby(inputs: StatusInputs, name: str, venue: StandbyVenue) -> Check:
     health, reading = venue.health, venue.perpetuals
     if health is None:
         return _check(name, "warming_up", "not called yet")
-    problem = _problem(inputs, health)
+    problem, announced = _problem(inputs, health), _announced(reading)
     if problem is not None:
-        return _check(name, "degraded", f"not in use; {problem}")
+        return _check(name, "degraded", f"not in use; {problem}{announced}")
     listed = 0 if reading is None else len(reading.contracts)
-    filled = venue.backfill
-    past = "" if filled is None else f"; {filled.done} of {filled.total} contracts are back-filled"
-    return _check(name, "ok", f"recorded, not in use: {listed} contracts{past}")
+    detail = f"recorded, not in use: {listed} contracts{announced}"
+    if venue.backfill is None:
+        return _check(name, "ok", detail)
+    filled, is_failing = _filled(venue.backfill, inputs.now)
+    return _check(name, "degraded" if is_failing else "ok", f"{detail}; {filled}")
 
 
 def _problem(inputs: StatusInputs, health: ExchangeHealth | None) -> str | None:
@@ -284,16 +286,22 @@ def _problem(inputs: StatusInputs, health: ExchangeHealth | None) -> str | None:
 
 def _exchange(inputs: StatusInputs) -> Check:
     name, reading = "exchange", inputs.perpetuals
-    problem = _problem(inputs, inputs.health)
+    problem, announced = _problem(inputs, inputs.health), _announced(reading)
     if problem is not None:
-        return _check(name, "degraded", problem)
-    left_out = "" if reading is None else _left_out(reading)
+        return _check(name, "degraded", problem + announced)
+    left_out = announced if reading is None else _left_out(reading) + announced
     if reading is not None and reading.refused:
         refused = sorted(reading.refused.items())
         counts = ", ".join(f"{len(names)} of {field}" for field, names in refused)
         detail = f"values out of range are not shown: {counts}{left_out}"
         return _check(name, "degraded", detail)
     return _check(name, "ok", f"the last reading succeeded{left_out}")
+
+
+def _announced(reading: Perpetuals | None) -> str:
+    """What the venue announced when it was last read, which is no failure."""
+    text = "" if reading is None else reading.announcement
+    return f"; it announces: {text}" if text else ""
 
 
 def _left_out(reading: Perpetuals) -> str:
@@ -393,15 +401,23 @@ def _backfill(inputs: StatusInputs) -> Check:
     name, progress = "backfill", inputs.backfill
     if progress is None:
         return _check(name, "warming_up", "it starts after the first reading")
-    done = f"{progress.done} of {progress.total} contracts are back-filled"
-    failing_since = progress.failing_since
-    if failing_since is not None and inputs.now - failing_since >= BACKFILL_FAILING_MS:
-        since = iso_timestamp(failing_since)
-        return _check(name, "degraded", f"{done}; {progress.failure} since {since}")
+    done, is_failing = _filled(progress, inputs.now)
+    if is_failing:
+        return _check(name, "degraded", done)
     expected_at = progress.expected_at(inputs.now)
     if progress.done < progress.total and expected_at is not None:
         return _warming_up(name, expected_at, done)
     return _check(name, "warming_up" if progress.done < progress.total else "ok", done)
+
+
+def _filled(progress: BackfillProgress, now: int) -> tuple[str, bool]:
+    """How many contracts are back-filled, and whether that fails for too long."""
+    done = f"{progress.done} of {progress.total} contracts are back-filled"
+    since = progress.failing_since
+    limit = BACKFILL_FAILING_MS if progress.done else MINUTE
+    if since is None or now - since < limit:
+        return done, False
+    return f"{done}; {progress.failure} since {iso_timestamp(since)}", True
 
 
 def _cross_venue(inputs: StatusInputs) -> Check:

@@ -118,6 +118,13 @@ def moment(cell: Cell) -> int:
     return at
 
 
+def announcement(cell: object) -> str:
+    """Read a text for people: one line of printable characters, empty if it is no text."""
+    text = cell if isinstance(cell, str) else ""
+    words = "".join(each if each.isprintable() else " " for each in text).split()
+    return " ".join(words)[:300]
+
+
 def parse(data: bytes | str, shape: msgspec.json.Decoder[T], what: str) -> T:
     """Decode JSON of a known shape, or raise `InvalidReply`."""
     try:

@@ -1,7 +1,8 @@
 """An exchange's record of the past, read page by page at a pace that leaves room for live calls."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -11,6 +12,8 @@ from barograph.kit.timestamps import HOUR, MINUTE, SECOND
 from barograph.markets.exchange import PastValue
 from barograph.upstream.cells import Cell, UnreadableError, moment
 from barograph.upstream.http import Sleep
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Page = Mapping[int, float | None]
@@ -110,18 +113,27 @@ async def read_hours(
     return [PastValue(at, values[at]) for at in sorted(values) if at % HOUR == 0]
 
 
-def page_of(rows: Iterable[T], at: Callable[[T], Cell], value: Callable[[T], float]) -> Page:
-    """The values by their time; of two with the same time, the first counts."""
+def page_of(rows: Sequence[T], at: Callable[[T], Cell], value: Callable[[T], float]) -> Page:
+    """The values by their time; of two with the same time, the first counts.
+
+    Rows whose time can't be read are left out. If they are the majority, raises `InvalidReply`.
+    """
     page: dict[int, float | None] = {}
+    unreadable: list[str] = []
     for row in rows:
         try:
             time = moment(at(row))
         except UnreadableError as error:
-            raise InvalidReply(f"the time of a past value cannot be read: {error}") from error
+            unreadable.append(str(error))
+            continue
         try:
             page.setdefault(time, value(row))
         except UnreadableError:
             page.setdefault(time, None)
+    if unreadable:
+        log.warning("past rows left out", extra={"rows": len(unreadable), "why": unreadable[0]})
+    if 2 * len(unreadable) > len(rows):
+        raise InvalidReply(f"the time of most past values cannot be read: {unreadable[0]}")
     return page
 
 

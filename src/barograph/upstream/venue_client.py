@@ -1,17 +1,18 @@
 """REST calls to an exchange: timeouts, retries with backoff, and circuit breakers.
 
-If the exchange hangs, each attempt times out after at most half of the call's time budget
-(`request_seconds`). The call is retried until the budget is spent, and then raises `Unreachable`.
-The first readings have a larger budget, so that the service starts even on a slow line.
-After four failed calls in a row the endpoint's circuit breaker opens: further calls fail at once,
-and one call per pause tries again.
+If the exchange hangs, a call fails with `Unreachable` when its time budget (`request_seconds`) is
+spent. The calls of a reading are retried within the budget, so each attempt may use half of it.
+Other calls have one attempt: their callers pace them within the exchange's rate limit, and come
+again in turn. The first readings have a larger budget, so that the service starts even on a slow
+line. After four failed calls in a row the endpoint's circuit breaker opens: further calls fail at
+once, and one call per pause tries again.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from random import Random
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple, TypeVar, get_args
 
 import httpx2
 
@@ -33,14 +34,18 @@ from barograph.upstream.http import Retries, Sleep, TimeBudget, read_body, tls_c
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Purpose = Literal["live", "history"]
+Purpose = Literal["reading", "side", "history"]
+"""What a call is for, the most important first."""
+
+_PURPOSES: tuple[Purpose, ...] = get_args(Purpose)
 
 MAX_REPLY_BYTES = 16 * 1024 * 1024
 """All tickers of the largest exchange take about 0.6 MB, its list of contracts 1.1 MB."""
 
 _START_SECONDS = 20.0
 _AHEAD_SECONDS = 60.0
-_RETRIES = Retries(attempts=4, first_backoff=0.2, failures=(Unreachable, InvalidReply))
+_KINDS = (Unreachable, InvalidReply)
+_RETRIES = Retries(attempts=4, first_backoff=0.2, failures=_KINDS)
 
 
 class VenueReply(NamedTuple):
@@ -55,9 +60,10 @@ class VenueReply(NamedTuple):
 class VenueClient:
     """Calls one exchange's public REST API; every failure is an `UpstreamError`.
 
-    Each endpoint has its own circuit breaker. Throttling and refusals concern every endpoint, so
-    one more breaker covers the whole host. The history has breakers of its own: whatever happens
-    to it, live readings go on. It stops when live readings are throttled or refused.
+    Each endpoint has its own circuit breaker for each purpose. Only a reading speaks for the
+    exchange: if it is throttled or refused, all calls stop. Another refused call stops only its
+    endpoint, because a firewall may block one path. Throttling concerns our address, so a throttled
+    side call stops all side calls and the history, and a throttled history call the history.
     """
 
     def __init__(
@@ -80,8 +86,9 @@ class VenueClient:
         self._sleep = sleep
         self._random = random
         self._hosts: dict[Purpose, CircuitBreaker] = {
-            purpose: CircuitBreaker(clock, settings.breaker_seconds, (Throttled, Forbidden))
-            for purpose in ("live", "history")
+            "reading": CircuitBreaker(clock, settings.breaker_seconds, (Throttled, Forbidden)),
+            "side": CircuitBreaker(clock, settings.breaker_seconds, (Throttled,)),
+            "history": CircuitBreaker(clock, settings.breaker_seconds, (Throttled,)),
         }
         self._endpoints: dict[tuple[str, Purpose], CircuitBreaker] = {}
         self._failing: dict[tuple[str, Purpose], str] = {}
@@ -109,32 +116,36 @@ class VenueClient:
         read: Callable[[VenueReply], T],
         budget: TimeBudget,
         *,
-        purpose: Purpose = "live",
+        purpose: Purpose = "side",
         body: bytes | None = None,
     ) -> T:
-        """Call an endpoint and retry until `read` accepts the reply or the budget is spent.
+        """Call an endpoint, for a reading until `read` accepts the reply or the budget is spent.
 
         `address` is the path with its query. With a `body`, which is JSON, it is a POST.
 
         Raises:
             UpstreamError: how the last attempt failed, or why a breaker allowed none.
         """
+        is_reading = purpose == "reading"
+        kinds = _KINDS if is_reading else (*_KINDS, Forbidden)
         breaker = self._endpoints.setdefault(
-            (endpoint, purpose),
-            CircuitBreaker(self._clock, self._breaker_seconds, (Unreachable, InvalidReply)),
+            (endpoint, purpose), CircuitBreaker(self._clock, self._breaker_seconds, kinds)
         )
 
         async def attempt(seconds: float) -> T:
             with self._metrics.call(self._venue):
                 return read(await self._fetch(endpoint, address, body, seconds))
 
-        host = self._hosts[purpose]
         # All checks come first: a call that one refuses must not count as a success for another.
-        for each in (self._hosts["live"], host, breaker):
+        hosts = [self._hosts[each] for each in _PURPOSES[: _PURPOSES.index(purpose) + 1]]
+        for each in (*hosts, breaker):
             each.check()
         try:
-            with host.guard(), breaker.guard():
-                answer = await _RETRIES.run(attempt, budget, self._sleep, self._random)
+            with hosts[-1].guard(), breaker.guard():
+                if is_reading:
+                    answer = await _RETRIES.run(attempt, budget, self._sleep, self._random)
+                else:
+                    answer = await attempt(budget.left())
         except UnknownToUpstream:
             self._note_success(endpoint, purpose)
             raise

@@ -94,6 +94,8 @@ class ExchangeServer(VenueServer[ExchangeFaults]):
         body = distorted(body, path, self._faults, self.now(path))
         if self._faults.is_on(VenueFault.UNKNOWN_CLASS):
             body = body.replace(b'"symbolType":"forex"', b'"symbolType":"prediction"')
+        if self._faults.is_on(VenueFault.ANNOUNCEMENT):
+            body = body.replace(b'"state":"completed"', b'"state":"ongoing"')
         if path in PATHS and self._faults.is_on(VenueFault.EMPTY_LIST, path):
             body = _without_rows(body)
         if self._faults.is_on(VenueFault.TRUNCATED, path):

@@ -56,6 +56,7 @@ class VenueFault(StrEnum):
     SLOW = "slow"
     UNEQUAL_LISTS = "unequal-lists"
     UNKNOWN_FIELDS = "unknown-fields"
+    ANNOUNCEMENT = "announcement"
     INTERVAL_CHANGE = "interval-change"
     DOUBLED_OPEN_INTEREST = "doubled-open-interest"
     INVERTED_SIDE = "inverted-side"
@@ -69,7 +70,7 @@ def _without(*unknown: str) -> tuple[str, ...]:
 
 _ONLY_BYBIT: Final = ("403-html", "403-json", "10006", "10016", "unknown-topic")
 _AT_BYBIT: Final = _without("geo-block", "418", "unequal-lists")
-_AT_BINANCE: Final = _without(*_ONLY_BYBIT, "unequal-lists")
+_AT_BINANCE: Final = _without(*_ONLY_BYBIT, "unequal-lists", "announcement")
 _AT_HYPERLIQUID: Final = _without(
     *_ONLY_BYBIT,
     *("418", "unknown-class", "stream-drop", "stream-silence", "stream-duplicates"),
@@ -165,6 +166,7 @@ _NEVER_LIMITED: Final = frozenset(
         VenueFault.OUTAGE,
         VenueFault.UNKNOWN_CLASS,
         VenueFault.UNKNOWN_FIELDS,
+        VenueFault.ANNOUNCEMENT,
         VenueFault.STREAM_DROP,
         VenueFault.STREAM_SILENCE,
         VenueFault.STREAM_DUPLICATES,

@@ -70,7 +70,7 @@ class Info:
         self._market = FaultyMarket(self._history, faults)
         self._faults = faults
         self._answers: dict[str, Callable[[InfoRequest, int], object]] = {
-            "exchangeStatus": lambda _, now: {"specialStatuses": None, "time": now},
+            "exchangeStatus": self._status,
             "meta": lambda _, now: self._meta(now),
             "metaAndAssetCtxs": self._meta_and_contexts,
             "fundingHistory": self._funding_history,
@@ -87,6 +87,10 @@ class Info:
     def answer(self, request: InfoRequest, now: int) -> object:
         """The content of the answer; None for a contract that doesn't exist."""
         return self._answers[request.type](request, now)
+
+    def _status(self, _request: InfoRequest, now: int) -> dict[str, object]:
+        is_on = self._faults.is_on(VenueFault.ANNOUNCEMENT)
+        return {"specialStatuses": "Network upgrade in progress" if is_on else None, "time": now}
 
     def _meta(self, now: int) -> dict[str, object]:
         rows = [self._asset(contract) for contract in self._market.contracts(now)]

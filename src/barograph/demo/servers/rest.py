@@ -258,6 +258,13 @@ def _cursor(query: Query, name: str) -> int | None:
     return int(value)
 
 
+def _system_status(moment: _Moment, _query: Query) -> Result:
+    """Maintenance an hour ago; a fault makes it last."""
+    times = {"begin": str(moment.now - 2 * HOUR), "end": str(moment.now - HOUR)}
+    about = {"serviceTypes": [2, 3], "product": [1, 2], "maintainType": 1, "env": 1}
+    return {"list": [{"title": "System upgrade", "state": "completed", **times, **about}]}
+
+
 _ENDPOINTS: Final[dict[str, Callable[[_Moment, Query], Result]]] = {
     "/v5/market/time": _time,
     "/v5/market/instruments-info": _instruments,
@@ -266,6 +273,7 @@ _ENDPOINTS: Final[dict[str, Callable[[_Moment, Query], Result]]] = {
     "/v5/market/open-interest": _open_interest,
     "/v5/market/funding/history": _funding_history,
     "/v5/market/kline": _kline,
+    "/v5/system/status": _system_status,
 }
 
 PATHS: Final = tuple(_ENDPOINTS)

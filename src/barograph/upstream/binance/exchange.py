@@ -95,8 +95,9 @@ class BinanceExchange(VenueAdapter):
         self._sweep.follow(listing.kept)
         if is_first:
             budget = self._rest.start_budget()
-        rows = await self._rest.ask("/fapi/v1/premiumIndex", {}, self._fresh_rows, budget)
-        prices = await self._rest.ask("/fapi/v2/ticker/price", {}, self._fresh_rows, budget)
+        ask = self._rest.ask
+        rows = await ask("/fapi/v1/premiumIndex", {}, self._fresh_rows, budget, "reading")
+        prices = await ask("/fapi/v2/ticker/price", {}, self._fresh_rows, budget, "reading")
         changed = await self._changed_intervals(listing, budget)
         doubtful = self._doubts.of(rows, listing.kept, self._clock()) | changed
         reading = self._reading(rows, prices, listing, doubtful)
@@ -166,8 +167,10 @@ class BinanceExchange(VenueAdapter):
         await self._stream.listen(contracts, watcher)
 
     async def _listing(self, budget: TimeBudget) -> ListedContracts[Contract]:
-        rows = await self._rest.ask("/fapi/v1/exchangeInfo", {}, decode_exchange_info, budget)
-        funding = await self._rest.ask("/fapi/v1/fundingInfo", {}, decode_rows, budget)
+        ask = self._rest.ask
+        rows = await ask("/fapi/v1/exchangeInfo", {}, decode_exchange_info, budget, "reading")
+        # It shares a limit with settled rates, so it must not speak for the exchange.
+        funding = await ask("/fapi/v1/fundingInfo", {}, decode_rows, budget)
         return contracts_of(rows, funding)
 
     async def _changed_intervals(

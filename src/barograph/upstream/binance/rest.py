@@ -27,7 +27,9 @@ MAX_PAUSE_SECONDS = 3 * 86_400.0
 """The longest ban."""
 
 _OK = 200
-_INVALID_SYMBOL = -1121
+_UNKNOWN = (-1121, -4108)
+"""An invalid symbol, or a contract that is being delivered, settled or not traded yet."""
+
 _TEXT_LIMIT = 200
 _BANNED_UNTIL = re.compile(r"banned until ([0-9]{13})\b")
 
@@ -51,7 +53,7 @@ class RestClient(VenueClient):
         params: Mapping[str, str],
         read: Callable[[bytes], T],
         budget: TimeBudget | None = None,
-        purpose: Purpose = "live",
+        purpose: Purpose = "side",
     ) -> T:
         """Call an endpoint as `call` does; `read` takes the body of a success."""
 
@@ -69,7 +71,7 @@ def check_reply(reply: VenueReply, now: int) -> None:
     Raises:
         Forbidden: HTTP 451 or 403: the exchange doesn't serve our address or region.
         Throttled: HTTP 429, or the ban of HTTP 418.
-        UnknownToUpstream: HTTP 400 with code -1121.
+        UnknownToUpstream: HTTP 400 with code -1121 or -4108.
         Unreachable: HTTP 5xx.
         InvalidReply: everything else that is not a success.
     """
@@ -82,7 +84,7 @@ def check_reply(reply: VenueReply, now: int) -> None:
             raise Forbidden(detail)
         case 429 | 418:
             raise Throttled(detail, _pause(reply, error, now))
-        case 400 if error.code == _INVALID_SYMBOL:
+        case 400 if error.code in _UNKNOWN:
             raise UnknownToUpstream(detail)
         case _:
             check_status(reply)

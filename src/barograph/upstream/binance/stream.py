@@ -2,7 +2,7 @@
 
 It is silent while nothing is liquidated, and so is a wrong address. Each connection therefore also
 receives a mark price, whose messages prove that it is alive. The exchange closes a connection after
-24 hours; the other one bridges the gap.
+24 hours. We renew each one earlier and the two at different times, so that they never end together.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from msgspec import Struct
 from websockets.asyncio.client import ClientConnection
 
 from barograph.errors import InvalidReply, Unreachable
-from barograph.kit.timestamps import SECOND
+from barograph.kit.timestamps import HOUR, SECOND
 from barograph.markets.exchange import LAST_PRICE, LIQUIDATION, LiquidationWatcher
 from barograph.markets.records import Liquidation, Side
 from barograph.markets.venues import BINANCE
@@ -39,6 +39,7 @@ from barograph.upstream.venue_stream import (
 
 LIQUIDATIONS = "!forceOrder@arr"
 PROOF = "btcusdt@markPrice"
+RENEWED_EVERY = 20 * HOUR
 
 _USD_MARGINED = 1
 _SIDES: dict[Cell, Side] = {"SELL": "long", "BUY": "short"}
@@ -90,12 +91,13 @@ class LiquidationStream(VenueStream):
         state: ConnectionState,
         socket: ClientConnection,
     ) -> None:
-        """Listen until the connection breaks, or has no proof for too long."""
+        """Listen until the connection breaks, has no proof for too long, or is to be renewed."""
         seconds = SILENCE_PINGS * self._settings.stream_ping_seconds
         connection = StreamConnection(watcher, self._clock, seconds * SECOND, state)
         now = asyncio.get_running_loop().time
         silent_at = now() + seconds
-        while True:
+        turn = _turn(state.number, self._clock())
+        while _turn(state.number, self._clock()) == turn:
             try:
                 async with asyncio.timeout_at(silent_at):
                     data = await socket.recv(decode=False)
@@ -103,6 +105,11 @@ class LiquidationStream(VenueStream):
                 raise Unreachable(f"no mark price for {seconds:.0f} s") from None
             if connection.handle(data, known):
                 silent_at = now() + seconds
+
+
+def _turn(number: int, at: int) -> int:
+    """The turn of a connection, by the wall clock, so that two that began together differ."""
+    return (at + number * RENEWED_EVERY // CONNECTIONS) // RENEWED_EVERY
 
 
 class StreamConnection(WatchedConnection):

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from barograph.errors import InvalidReply, UnknownToUpstream
+from barograph.kit.timestamps import iso_timestamp
 from barograph.markets.exchange import (
     FUNDING_INTERVAL,
     FUNDING_RATE,
@@ -28,6 +29,7 @@ from barograph.upstream.cells import (
     OutOfRangeError,
     UnreadableError,
     above_zero,
+    announcement,
     class_word,
     long_pct,
     moment,
@@ -147,6 +149,15 @@ class Rows(Struct, Generic[T]):
     list: list[T]
 
 
+class _StatusRow(Struct):
+    title: str
+    state: str
+    begin: Cell
+    end: Cell
+    product: list[Cell]
+    env: Cell
+
+
 class _TimeResult(Struct, rename="camel"):
     time_nano: str
 
@@ -155,6 +166,7 @@ _INSTRUMENTS = msgspec.json.Decoder(_InstrumentResult)
 _TICKERS = msgspec.json.Decoder(Rows[_TickerRow])
 _RATIOS = msgspec.json.Decoder(Rows[RatioRow])
 _SETTLEMENTS = msgspec.json.Decoder(Rows[SettlementRow])
+_STATUS = msgspec.json.Decoder(Rows[_StatusRow])
 _TIME = msgspec.json.Decoder(_TimeResult)
 
 
@@ -165,6 +177,19 @@ def decode_time(result: bytes) -> int:
         return moment(nanoseconds[:-_NANOSECOND_DIGITS])
     except UnreadableError as error:
         raise InvalidReply(f"the time cannot be read: {error}") from error
+
+
+def decode_announcement(result: bytes) -> str:
+    """Futures' maintenance (product 1): https://bybit-exchange.github.io/docs/v5/system-status ."""
+    texts = []
+    for row in parse(result, _STATUS, "the system status").list:
+        if row.state in {"scheduled", "ongoing"} and 1 in row.product and row.env in {1, "1"}:
+            try:
+                begin, end = (iso_timestamp(moment(each)) for each in (row.begin, row.end))
+            except UnreadableError as error:
+                raise InvalidReply(f"the system status cannot be read: {error}") from error
+            texts.append(f"{row.title} ({row.state}, {begin} to {end})")
+    return announcement("; ".join(texts))
 
 
 def decode_instruments(result: bytes) -> InstrumentPage:

@@ -6,11 +6,12 @@ When the exchange hangs or fails, `rest.py` applies timeouts, retries and circui
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Unpack
 
 from msgspec import structs
 
-from barograph.errors import InvalidReply, UnknownToUpstream
+from barograph.errors import InvalidReply, UnknownToUpstream, UpstreamError
 from barograph.kit.timestamps import MINUTE
 from barograph.markets.exchange import (
     LONG_ACCOUNTS,
@@ -30,6 +31,7 @@ from barograph.upstream.bybit.decode import (
     Settlements,
     ShareOutOfRange,
     Tickers,
+    decode_announcement,
     decode_instruments,
     decode_long_accounts,
     decode_settlements,
@@ -51,6 +53,8 @@ _RATIO_PERIOD = 5 * MINUTE
 
 LISTING_SECONDS = 600.0
 """Seconds between two readings of the list of contracts."""
+
+ANNOUNCEMENT_SECONDS = 300.0
 
 
 class BybitExchange(VenueAdapter):
@@ -77,6 +81,7 @@ class BybitExchange(VenueAdapter):
         self._refused: dict[str, list[str]] = {}
         self._unknown_classes: list[str] = []
         self._sides: Mapping[str, int] = {}
+        self._announcement = ""
 
     async def perpetuals(self) -> Perpetuals:
         """Read every live crypto perpetual against USDT at once; raises `UpstreamError`."""
@@ -91,7 +96,9 @@ class BybitExchange(VenueAdapter):
             with self._catalogue.fitting():
                 return time, decode_tickers(envelope.result, listing.kept)
 
-        time, tickers = await self._rest.ask("tickers", {"category": "linear"}, read, budget)
+        time, tickers = await self._rest.ask(
+            "tickers", {"category": "linear"}, read, budget, "reading"
+        )
         self._sides = tickers.sides
         reading = self._reading(self._times.as_of(time), listing, tickers)
         if budget.is_half_left():
@@ -118,7 +125,18 @@ class BybitExchange(VenueAdapter):
             not_crypto=sorted(listing.others),
             unwatched=self._stream.left_out,
             unusable=list(tickers.unusable),
+            announcement=self._announcement,
         )
+
+    async def keep_up(self) -> None:
+        """Read what the exchange announces, until cancelled. If that fails, the last one counts."""
+        while True:
+            budget = self._rest.budget()
+            with suppress(UpstreamError):
+                self._announcement = await self._rest.ask(
+                    "/v5/system/status", {}, lambda reply: decode_announcement(reply.result), budget
+                )
+            await self._sleep(ANNOUNCEMENT_SECONDS)
 
     async def long_accounts(self, contract: str) -> LongAccounts:
         """Read the newest long-account share of one contract; raises `UpstreamError`."""
@@ -208,7 +226,7 @@ class BybitExchange(VenueAdapter):
         params = {"category": "linear", "limit": "1000"}
         if cursor:
             params["cursor"] = cursor
-        return await self._rest.ask("instruments-info", params, read, budget)
+        return await self._rest.ask("instruments-info", params, read, budget, "reading")
 
     def _note_refused(self, expected: PlausibleRange, contract: str, count: int) -> None:
         """Remember how many values of a contract were implausible when last read."""

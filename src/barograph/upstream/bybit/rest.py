@@ -21,14 +21,15 @@ class RestClient(VenueClient):
         params: Mapping[str, str],
         read: Callable[[Envelope], T],
         budget: TimeBudget,
-        purpose: Purpose = "live",
+        purpose: Purpose = "side",
     ) -> T:
         """Call an endpoint as `call` does; `read` takes the envelope of the reply."""
 
         def unwrap(reply: VenueReply) -> T:
             return read(open_envelope(reply, self._clock()))
 
-        address = f"/v5/market/{endpoint}?{_query(params)}"
+        path = endpoint if endpoint.startswith("/") else f"/v5/market/{endpoint}"
+        address = f"{path}?{_query(params)}"
         return await self.call(endpoint, address, unwrap, budget, purpose=purpose)
 
 

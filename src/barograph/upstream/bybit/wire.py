@@ -43,9 +43,11 @@ def open_envelope(reply: VenueReply, now: int) -> Envelope:
     """Unwrap a reply; codes: https://bybit-exchange.github.io/docs/v5/error .
 
     Raises:
-        Throttled: HTTP 429, code 10006, or the ban that HTTP 403 "access too frequent" announces.
-        Forbidden: any other HTTP 403, HTTP 451, or codes 10009, 10024 and 10029: the exchange
-            doesn't serve our address or region.
+        Throttled: HTTP 429, codes 10006 and 429, or the ban that HTTP 403 "access too frequent"
+            announces.
+        Forbidden: any other HTTP 403, HTTP 451, the page that CloudFront sends to a blocked
+            address, also with HTTP 200, or codes 10009, 10024 and 10029: the exchange doesn't serve
+            our address or region.
         Unreachable: HTTP 5xx, or codes 10000 and 10016: the exchange's own failure.
         UnknownToUpstream: code 10001 about the symbol.
         InvalidReply: everything else that is not a success.
@@ -58,7 +60,7 @@ def open_envelope(reply: VenueReply, now: int) -> Envelope:
             return envelope
         case 10001 if _is_about_the_symbol(envelope.ret_msg):
             raise UnknownToUpstream(detail)
-        case 10006:
+        case 10006 | 429:
             raise Throttled(detail, _pause(reply, now))
         case 10009 | 10024 | 10029:
             raise Forbidden(detail)
@@ -74,6 +76,8 @@ def _check_status(reply: VenueReply, now: int) -> None:
             raise _forbidden(reply)
         case 429:
             raise Throttled("HTTP 429", _pause(reply, now))
+        case 200 if reply.body.lstrip().startswith(b"<") and b"CloudFront" in reply.body:
+            raise _forbidden(reply)
         case _:
             check_status(reply)
 

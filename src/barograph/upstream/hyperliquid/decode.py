@@ -12,13 +12,13 @@ import msgspec
 from msgspec import Struct
 
 from barograph.errors import InvalidReply, UnknownToUpstream
-from barograph.kit.timestamps import HOUR
+from barograph.kit.timestamps import HOUR, MINUTE
 from barograph.markets import exchange as ranges
 from barograph.markets.records import Perpetual
 from barograph.markets.venues import HYPERLIQUID, coin_of
 from barograph.upstream import cells
 from barograph.upstream.cells import Cell, Name, OutOfRangeError, UnreadableError, parse, plausible
-from barograph.upstream.past_pages import Page, check_contract, full_hour, page_of
+from barograph.upstream.past_pages import Page, check_contract, page_of
 
 CALL_WEIGHT = 20
 """What a call costs of the exchange's rate limit; `exchangeStatus` costs 2, and rows cost more."""
@@ -54,8 +54,9 @@ SETTLEMENTS = PastSeries(
 """Settled rates per hour, in percent."""
 
 
-class _Status(Struct):
+class _Status(Struct, rename="camel"):
     time: int
+    special_statuses: object = None
 
 
 class _Asset(Struct, rename="camel"):
@@ -83,9 +84,10 @@ _CONTEXTS = msgspec.json.Decoder(_MetaAndContexts)
 _ROWS = msgspec.json.Decoder(list[dict[str, Any]] | None)
 
 
-def decode_time(body: bytes) -> int:
-    """The chain's time in milliseconds, from `exchangeStatus`."""
-    return parse(body, _STATUS, "the status").time
+def decode_status(body: bytes) -> tuple[int, str]:
+    """The chain's time in milliseconds, and what the exchange announces, from `exchangeStatus`."""
+    status = parse(body, _STATUS, "the status")
+    return status.time, cells.announcement(status.special_statuses)
 
 
 def decode_contexts(body: bytes, time: int) -> tuple[tuple[Perpetual, ...], Refused, list[str]]:
@@ -127,14 +129,16 @@ def decode_past(body: bytes, series: PastSeries, contract: str) -> Page:
     if rows is None:
         raise UnknownToUpstream(f"the exchange does not know {contract}")
     check_contract((str(row.get(series.contract)) for row in rows), contract)
-    page = page_of(
-        rows, lambda row: row.get(series.time), lambda row: series.read(row.get(series.value))
+    return page_of(
+        rows,
+        lambda row: _hour(cells.moment(row.get(series.time))),
+        lambda row: series.read(row.get(series.value)),
     )
-    # The exchange stamps a settlement some milliseconds after its hour.
-    by_hour = {full_hour(at): value for at, value in page.items()}
-    if len(by_hour) < len(rows) or any(at % HOUR for at in by_hour):
-        raise InvalidReply(f"{series.kind} has an hour twice, or another time than full hours")
-    return by_hour
+
+
+def _hour(at: int) -> int:
+    """The hour of a stamp: a minute early at most, and late by up to 24 minutes (2023-05-23)."""
+    return (at + MINUTE - 1) // HOUR * HOUR
 
 
 def _perpetual(name: str, row: _Context, time: int, refused: Refused) -> Perpetual:

@@ -10,6 +10,7 @@ the weight of the one before it.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar, Unpack
 
 import msgspec
@@ -25,7 +26,7 @@ from barograph.upstream.http import TimeBudget
 from barograph.upstream.hyperliquid import decode
 from barograph.upstream.past_pages import Page
 from barograph.upstream.venue_adapter import Parts, VenueAdapter
-from barograph.upstream.venue_client import VenueReply, check_status, retry_after
+from barograph.upstream.venue_client import Purpose, VenueReply, check_status, retry_after
 
 T = TypeVar("T")
 
@@ -72,10 +73,10 @@ class HyperliquidExchange(VenueAdapter):
         never older than we say.
         """
         budget = self._rest.budget() if self._has_read else self._rest.start_budget()
-        time = await self._ask("exchangeStatus", self._time, budget)
+        time, announcement = await self._ask("exchangeStatus", self._status, budget, "reading")
         as_of = self._times.as_of(time)
         contracts, refused, unusable = await self._ask(
-            "metaAndAssetCtxs", lambda body: decode.decode_contexts(body, time), budget
+            "metaAndAssetCtxs", partial(decode.decode_contexts, time=time), budget, "reading"
         )
         self._has_read = True
         rates = [name for each in contracts for name in self._refused_rates.get(each.contract, ())]
@@ -88,6 +89,7 @@ class HyperliquidExchange(VenueAdapter):
             refused,
             venue=HYPERLIQUID,
             unusable=unusable,
+            announcement=announcement,
         )
 
     async def long_accounts(self, contract: str) -> LongAccounts:
@@ -103,7 +105,7 @@ class HyperliquidExchange(VenueAdapter):
         end = self._clock() + 1
         # The report begins with the oldest, so it must not begin too early.
         start = (end // HOUR - _NEWEST + 1) * HOUR
-        page = await self._page(decode.SETTLEMENTS, contract, start, end)
+        page = await self._page(decode.SETTLEMENTS, contract, start, end, "side")
         rates = [SettledRate(contract, *each) for each in _known(page)]
         self._refused_rates[contract] = [contract] * (len(page) - len(rates))
         if not rates:
@@ -127,7 +129,7 @@ class HyperliquidExchange(VenueAdapter):
 
     async def server_time(self) -> int:
         """Read the exchange's clock in Unix milliseconds, unchecked; raises `UpstreamError`."""
-        return await self._ask("exchangeStatus", decode.decode_time, self._rest.budget())
+        return (await self._ask("exchangeStatus", decode.decode_status, self._rest.budget()))[0]
 
     async def _past(
         self, series: decode.PastSeries, contract: str, start: int, end: int
@@ -136,27 +138,26 @@ class HyperliquidExchange(VenueAdapter):
         values: list[PastValue] = []
         start = -(-start // HOUR) * HOUR
         while start < end:
-            weight = series.weight((end - start) // HOUR + 1)
             async with self._turn:
-                await self._wait()
-                page = await self._page(series, contract, start, end, weight)
+                await self._wait(series.weight((end - start) // HOUR + 1))
+                page = await self._page(series, contract, start, end, "history")
             values += _known(page)
-            if len(page) < series.max_rows:
+            if not page or max(page) + HOUR >= end:
                 break
-            # The stamp of a settlement is a little after its hour, and must not be read again.
+            # The stamp of a settlement is after its hour, and must not be read again.
             start = max(page) + HOUR // 2
         return values
 
-    async def _wait(self) -> None:
-        """Wait until the weight of the last history call, with its retries, has passed."""
+    async def _wait(self, weight: int) -> None:
+        """Wait until the weight of the last history call has passed; the next has `weight`."""
         spent = max(0.0, (self._clock() - self._called_at) / SECOND)
         pause = self._used * self._seconds_per_weight - spent
         if pause > 0:
             await self._sleep(pause)
-        self._called_at, self._used = self._clock(), 0
+        self._called_at, self._used = self._clock(), weight
 
     async def _page(
-        self, series: decode.PastSeries, contract: str, start: int, end: int, weight: int = 0
+        self, series: decode.PastSeries, contract: str, start: int, end: int, purpose: Purpose
     ) -> Page:
         """Ask for one page of values with `start <= at < end`, none in the future."""
         span = {"coin": contract, "startTime": start, "endTime": end - 1}
@@ -166,20 +167,19 @@ class HyperliquidExchange(VenueAdapter):
             page, until = decode.decode_past(body, series, contract), min(end, self._clock() + 1)
             return {at: value for at, value in page.items() if start <= at < until}
 
-        return await self._ask(series.kind, read, self._rest.budget(), weight, **details)
+        return await self._ask(series.kind, read, self._rest.budget(), purpose, **details)
 
     async def _ask(
         self,
         kind: str,
         read: Callable[[bytes], T],
         budget: TimeBudget,
-        weight: int = 0,
+        purpose: Purpose = "side",
         **details: object,
     ) -> T:
-        """Send a request; `read` takes the body of the reply. History calls state their weight."""
+        """Send a request; `read` takes the body of the reply."""
 
         def unwrap(reply: VenueReply) -> T:
-            self._used += weight
             # 422 answers a request about a contract that does not exist.
             if reply.status == 422 and details:  # noqa: PLR2004
                 raise UnknownToUpstream(f"HTTP 422 to {kind}")
@@ -191,12 +191,13 @@ class HyperliquidExchange(VenueAdapter):
             "/info",
             unwrap,
             budget,
-            purpose="history" if weight > 0 else "live",
+            purpose=purpose,
             body=msgspec.json.encode({"type": kind, **details}),
         )
 
-    def _time(self, body: bytes) -> int:
-        return self._times.check(decode.decode_time(body))
+    def _status(self, body: bytes) -> tuple[int, str]:
+        time, announcement = decode.decode_status(body)
+        return self._times.check(time), announcement
 
 
 def _known(page: Page) -> list[PastValue]:
