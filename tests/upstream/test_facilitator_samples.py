@@ -34,6 +34,7 @@ WWW = (
     "redirects; set BAROGRAPH_X402_FACILITATOR_URL to that address"
 )
 NO_CHAIN: dict[str, Any] = {}
+PENDING_HASH = "0x" + "9e" * 32
 CHAIN: dict[str, Any] = {"x402_chain_url": "https://node.example"}
 
 FIELDS = {
@@ -46,6 +47,7 @@ FIELDS = {
     },
     "settle": {
         "success": "read",
+        "paymentId": "read: with HTTP 202 it means that the settlement is pending",
         "errorReason": "read",
         "errorMessage": "ignored: only the reason is a known word",
         "transaction": "read",
@@ -72,9 +74,12 @@ Work = Callable[[HttpFacilitator], Awaitable[Any]]
 
 def told(work: Work, reply: Any, status: int = 200, headers: Any = None, **settings: Any) -> str:
     """The outcome of one request that gets this reply."""
+    return outcome_of(work, lambda _: httpx2.Response(status, json=reply, headers=headers), settings)
 
-    def answer(_: httpx2.Request) -> httpx2.Response:
-        return httpx2.Response(status, json=reply, headers=headers)
+
+def outcome_of(
+    work: Work, answer: Callable[[httpx2.Request], httpx2.Response], settings: dict[str, Any]
+) -> str:
 
     async def run() -> str:
         given = PAYMENTS | {"x402_facilitator_url": URL} | settings
@@ -86,8 +91,8 @@ def told(work: Work, reply: Any, status: int = 200, headers: Any = None, **setti
             return f"invalid {error}"
         except FacilitatorUnavailable as error:
             return f"unavailable: {error}"
-        except SettlementUnknown:
-            return "unknown"
+        except SettlementUnknown as error:
+            return f"unknown {error.transaction or ''}".rstrip()
         finally:
             await client.close()
 
@@ -124,6 +129,8 @@ EXPECTED = {
         "success_with_amount": "settled",
         "failure": "refused insufficient_funds",
         "failure_with_message": "refused invalid_exact_evm_payload_signature",
+        "pending": f"unknown {PENDING_HASH}",
+        "pending_at_circle": "unknown",
     },
     "supported": {
         "specification": "eip155:84532",
@@ -141,6 +148,65 @@ def test_every_sampled_reply_is_understood(endpoint: str) -> None:
     for name, row in rows.items():
         rest = {member: value for member, value in row.items() if member not in ignored}
         assert told(WORK[endpoint], rest) == EXPECTED[endpoint][name]
+
+
+SETTLE = REPLIES["settle"]
+REFUSED = {"success": False, "transaction": ""}
+
+
+@pytest.mark.parametrize(
+    ("second", "status", "expected"),
+    [
+        (SETTLE["success"], 200, "settled"),
+        (SETTLE["failure_with_message"], 400, "refused invalid_exact_evm_payload_signature"),
+        # Each of these may also be said after the first transaction has moved the money.
+        (REFUSED | {"errorReason": "insufficient_funds"}, 200, "unknown"),
+        (REFUSED | {"errorReason": "invalid_exact_evm_nonce_already_used"}, 200, "unknown"),
+        (
+            REFUSED | {"errorReason": "invalid_exact_evm_payload_authorization_from_address_kyt"},
+            200,
+            "unknown",
+        ),
+        # Neither of these may release the proof, because the facilitator was asked before.
+        (REFUSED | {"errorReason": "invalid_network"}, 200, "unknown"),
+        (None, 200, "unknown"),
+        (SETTLE["success"], 500, "unknown"),
+        (SETTLE["pending"], 500, "unknown"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("first", "first_status", "named"),
+    [
+        (SETTLE["pending"], 500, PENDING_HASH),
+        (SETTLE["pending_at_circle"], 200, ""),
+        ({"paymentId": "0197"}, 202, ""),
+    ],
+)
+@pytest.mark.outcome(
+    "The facilitator has sent a payment's transaction, but has not seen it confirmed",
+    "The service asks once more with the same payload, and delivers if the facilitator then says "
+    "that it is settled. Otherwise it keeps the transaction's hash and answers 503 with "
+    "`Retry-After` until the chain shows the result.",
+)
+def test_pending_settlement_is_asked_about_once_more(
+    first: Any, first_status: int, named: str, second: Any, status: int, expected: str
+) -> None:
+    asked: list[bytes] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append(request.content)
+        if len(asked) == 1:
+            return httpx2.Response(first_status, json=first)
+        if second is None:
+            raise httpx2.ConnectError("unreachable")
+        return httpx2.Response(status, json=second)
+
+    if expected == "unknown":
+        hash_ = (second or {}).get("transaction") or named
+        expected = f"unknown {hash_}".rstrip()
+    assert outcome_of(settle, answer, {}) == expected
+    assert len(asked) == 2
+    assert asked[0] == asked[1]
 
 
 def test_every_field_of_the_samples_is_read_or_ignored_on_purpose() -> None:

@@ -172,9 +172,11 @@ class Journal:
         """Record that the money did not move, and never will by this proof."""
         return await self._step(payment_id, "failed", reason)
 
-    async def mark_unknown(self, payment_id: str, reason: str) -> Payment:
-        """Record that we don't know whether the money moved."""
-        return await self._step(payment_id, "unknown", reason)
+    async def mark_unknown(
+        self, payment_id: str, reason: str, transaction: str | None = None
+    ) -> Payment:
+        """Record that we don't know whether the money moved, perhaps in this transaction."""
+        return await self._step(payment_id, "unknown", reason, transaction=transaction)
 
     async def release(
         self, payment_id: str, reason: str, *, claimed_at: int | None = None
@@ -212,12 +214,21 @@ class Journal:
         return [Payment(*row) for row in rows]
 
     async def _step(
-        self, payment_id: str, to: State, reason: str | None, claimed_at: int | None = None
+        self,
+        payment_id: str,
+        to: State,
+        reason: str | None,
+        claimed_at: int | None = None,
+        transaction: str | None = None,
     ) -> Payment:
         step = TrailStep(to, self._clock(), reason)
-        return await self._counted(
-            self._database.write(lambda tx: _move(tx, payment_id, step, claimed_at=claimed_at))
-        )
+
+        async def work(tx: Transaction) -> Payment:
+            return await _move(
+                tx, payment_id, step, claimed_at=claimed_at, transaction=transaction
+            )
+
+        return await self._counted(self._database.write(work))
 
     async def _update(
         self, sql: str, values: tuple[Value, ...], payment_id: str, step: TrailStep
@@ -333,7 +344,8 @@ _ORIGINS = {
 }
 _MOVES = {
     to: f"""
-UPDATE payments SET state = '{to}', updated_at = $1, reason = $2, transaction_hash = $3
+UPDATE payments SET state = '{to}', updated_at = $1, reason = $2,
+    transaction_hash = coalesce($3, transaction_hash)
 WHERE id = $4 AND state IN ({origins}) AND claimed_at = coalesce($5, claimed_at)
 RETURNING {_COLUMNS}
 """  # noqa: S608 - our own words only

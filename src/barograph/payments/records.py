@@ -193,6 +193,11 @@ class FacilitatorUnavailable(BarographError):
 class SettlementUnknown(BarographError):
     """The facilitator was asked to settle, and we don't know whether it did."""
 
+    def __init__(self, message: str, transaction: str | None = None) -> None:
+        """`transaction` is the one that it named."""
+        super().__init__(message)
+        self.transaction = transaction
+
 
 class ChainUnavailable(BarographError):
     """The chain is unavailable, or its answer makes no sense."""
