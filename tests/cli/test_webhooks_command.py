@@ -2,22 +2,27 @@
 
 import asyncio
 import json
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any, TypeVar
 
 import pytest
 from click.testing import CliRunner, Result
 
+from barograph import __version__
 from barograph.cli.databases import require_kind
 from barograph.cli.keys import keys
 from barograph.cli.processes import db
 from barograph.cli.webhooks import webhooks
+from barograph.demo.files import load_or_create_anchor
 from barograph.errors import BarographError, ConfigurationError
 from barograph.events.query import EventFilter
 from barograph.kit.database import Work
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.settings import Settings
 from barograph.webhooks.store import add_webhook
+from support.clock import START
 
 T = TypeVar("T")
 
@@ -90,6 +95,31 @@ def test_test_prints_the_outcome_and_refuses_a_private_address(folder: Path, web
 
     assert "not delivered: private address" in str(failed)
     assert "there is no webhook with this id" in str(run(folder, "test", "wh_no").exception)
+
+
+def test_test_of_a_running_demo_names_its_own_address(folder: Path) -> None:
+    agents = []
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            agents.append(self.headers["User-Agent"])
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    email = ["create", "--email", "name@example.com", "--data", str(folder)]
+    assert CliRunner().invoke(keys, email).exit_code == 0
+    load_or_create_anchor(folder, 1, START)
+    (folder / "demo.json").write_text(json.dumps({"base_url": "http://127.0.0.1:9123"}))
+    with HTTPServer(("127.0.0.1", 0), Receiver) as server:
+        url, mailbox = f"http://127.0.0.1:{server.server_port}/", "name@example.com"
+        own = write(folder, lambda tx: add_webhook(tx, mailbox, url, EventFilter(), 1)).id
+        thread = Thread(target=server.handle_request)
+        thread.start()
+        assert "delivered: HTTP 204" in run(folder, "test", own).output
+        thread.join()
+    assert agents == [f"barograph/{__version__} (+http://127.0.0.1:9123)"]
 
 
 def test_forgotten_mailbox_has_no_webhooks(folder: Path, webhook: str) -> None:

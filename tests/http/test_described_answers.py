@@ -348,7 +348,8 @@ def test_the_checkpoint_example_says_that_it_is_of_a_demo(
     origins = {each["checkpoint"].partition("/")[0] for each in body["example"]["checkpoints"]}
     own = market.ask("/api/history/checkpoint").json()["checkpoints"][0]["checkpoint"]
 
-    assert origins == {"127.0.0.1:8080"}
+    assert origins == {"demo.example"}
+    assert "127.0.0.1" not in market.ask("/openapi.json").body.decode()
     assert own.startswith("barograph.example/")
     told = "The example has the log and key of a demo, not of this instance."
     assert told in operation["description"]

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from barograph.cli.common import data_option, json_option, read_settings, run_on_database
+from barograph.cli.common import (
+    data_option,
+    json_option,
+    named_as_served,
+    read_settings,
+    run_on_database,
+)
 from barograph.cli.databases import kind_of_folder
 from barograph.errors import BarographError
 from barograph.kit.clock import system_clock
@@ -77,7 +83,7 @@ def test(webhook_id: str, data: Path | None) -> None:
     from barograph.webhooks.delivery import Deliveries
     from barograph.webhooks.store import find_webhook
 
-    settings = read_settings(data=data)
+    settings = named_as_served(read_settings(data=data))
 
     async def work(database: "Database") -> "Delivery":
         webhook = await find_webhook(database, webhook_id)
