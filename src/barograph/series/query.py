@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from barograph.errors import InvalidRequest, NotFound
-from barograph.kit.lists import DEFAULT_LIMIT, Window, instant, one_of, window
+from barograph.kit.lists import DEFAULT_LIMIT, TIME_RULE, Window, instant, one_of, window
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.macro.records import EFFR, EFFR_HIGH, EFFR_LOW, SOFR, US2Y, US3M, US10Y
 from barograph.macro.store import etf_names
@@ -18,6 +18,7 @@ from barograph.signals.methods import BY_KEY
 INTERVALS = {"minute": MINUTE, "hour": HOUR, "4h": 4 * HOUR, "day": DAY}
 STEPS = {**INTERVALS, "1m": MINUTE, "1h": HOUR, "1d": DAY}
 
+_YEAR_1 = instant("year", "0001-01-01")
 _EVERY = ("from", "to", "limit", "cursor", "format")
 _GRID = ("venue", "symbol", "interval", *_EVERY)
 _FUND_UNITS = {"shares": "shares", "nav": "USD", "btc": "BTC", "aum": "USD", "flow": "USD"}
@@ -176,6 +177,10 @@ def _key(rules: MeasureRules, given: Mapping[str, str]) -> str | None:
 
 def _known_at(given: Mapping[str, str], now: int) -> int:
     known_at = instant("as_of", given["as_of"]) if "as_of" in given else now
-    if known_at > now and "cursor" not in given:
+    if "cursor" in given:
+        return known_at  # as we stated it
+    if known_at > now:
         raise InvalidRequest(f"as_of must be in the past; it is {iso_timestamp(now)} now")
+    if known_at < _YEAR_1:  # an offset leads to a year that can't be written
+        raise InvalidRequest(f"as_of must be {TIME_RULE}")
     return known_at
