@@ -74,7 +74,9 @@ Work = Callable[[HttpFacilitator], Awaitable[Any]]
 
 def told(work: Work, reply: Any, status: int = 200, headers: Any = None, **settings: Any) -> str:
     """The outcome of one request that gets this reply."""
-    return outcome_of(work, lambda _: httpx2.Response(status, json=reply, headers=headers), settings)
+    return outcome_of(
+        work, lambda _: httpx2.Response(status, json=reply, headers=headers), settings
+    )
 
 
 def outcome_of(

@@ -20,6 +20,7 @@ from barograph.badges.documents import (
     BADGE_FOLDER,
     FORMS,
     GAUGE_PATH,
+    POLICY,
     SVG,
     EndpointBadge,
     Form,
@@ -147,7 +148,9 @@ def _not_found(request: Request, form: Form) -> Response:
 def _error_badge(content: BadgeContent, status: int, style: Style, form: Form) -> Response:
     body = badge_document(content, style, form).body
     response = Response(body, status)
+    policy = [(b"content-security-policy", POLICY.encode())] if form == "svg" else []
     response.raw_headers = [
+        *policy,
         (b"content-type", SVG if form == "svg" else JSON),
         (b"content-length", str(len(body)).encode()),
         (b"cache-control", cache_control(content)),

@@ -224,9 +224,7 @@ class Journal:
         step = TrailStep(to, self._clock(), reason)
 
         async def work(tx: Transaction) -> Payment:
-            return await _move(
-                tx, payment_id, step, claimed_at=claimed_at, transaction=transaction
-            )
+            return await _move(tx, payment_id, step, claimed_at=claimed_at, transaction=transaction)
 
         return await self._counted(self._database.write(work))
 
