@@ -2,9 +2,9 @@
 
 import asyncio
 import json
-from http.server import BaseHTTPRequestHandler, HTTPServer
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Thread
 from typing import Any, TypeVar
 
 import pytest
@@ -97,29 +97,19 @@ def test_test_prints_the_outcome_and_refuses_a_private_address(folder: Path, web
     assert "there is no webhook with this id" in str(run(folder, "test", "wh_no").exception)
 
 
-def test_test_of_a_running_demo_names_its_own_address(folder: Path) -> None:
-    agents = []
-
-    class Receiver(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            agents.append(self.headers["User-Agent"])
-            self.send_response(204)
-            self.end_headers()
-
-        def log_message(self, format: str, *args: object) -> None: ...
-
-    email = ["create", "--email", "name@example.com", "--data", str(folder)]
-    assert CliRunner().invoke(keys, email).exit_code == 0
+def test_test_of_a_running_demo_names_its_own_address(folder: Path, webhook: str) -> None:
     load_or_create_anchor(folder, 1, START)
     (folder / "demo.json").write_text(json.dumps({"base_url": "http://127.0.0.1:9123"}))
-    with HTTPServer(("127.0.0.1", 0), Receiver) as server:
-        url, mailbox = f"http://127.0.0.1:{server.server_port}/", "name@example.com"
-        own = write(folder, lambda tx: add_webhook(tx, mailbox, url, EventFilter(), 1)).id
-        thread = Thread(target=server.handle_request)
-        thread.start()
-        assert "delivered: HTTP 204" in run(folder, "test", own).output
-        thread.join()
-    assert agents == [f"barograph/{__version__} (+http://127.0.0.1:9123)"]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        own = write(folder, lambda tx: add_webhook(tx, "name@example.com", url, EventFilter(), 1))
+        with ThreadPoolExecutor(1) as pool:
+            sent = pool.submit(run, folder, "test", own.id)
+            connection, _ = server.accept()
+            with connection:
+                request = connection.recv(65_536)
+            assert "not delivered" in str(sent.result().exception)
+    assert f"barograph/{__version__} (+http://127.0.0.1:9123)".encode() in request
 
 
 def test_forgotten_mailbox_has_no_webhooks(folder: Path, webhook: str) -> None:

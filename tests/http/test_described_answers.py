@@ -26,7 +26,8 @@ from support.subscribers import SubscriberService
 
 CONTACT = "mailto:security@example.com"
 EVERYWHERE = {
-    *("content-type", "content-length", "content-encoding", "vary", "x-content-type-options")
+    *("content-type", "content-length", "content-encoding", "vary", "x-content-type-options"),
+    "content-security-policy",  # of images
 }
 """Fields of every body, which are not declared."""
 

@@ -1,15 +1,13 @@
 """The documents of badges (pure): SVG, and JSON in the Shields endpoint schema."""
 
-from base64 import b64encode
 from copy import copy
 from functools import lru_cache
-from hashlib import sha256
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from barograph.badges.contents import BadgeContent, TimedContent
-from barograph.badges.gauge import STYLE, GaugeContent, render_gauge
+from barograph.badges.gauge import GaugeContent, render_gauge
 from barograph.badges.svg import Badge, Style, render
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.wire import WireModel
@@ -34,10 +32,10 @@ FORMS: tuple[Form, ...] = ("svg", "json")
 
 BADGE_FOLDER = "/badge/"
 GAUGE_PATH = f"{BADGE_FOLDER}gauge.svg"
-POLICY = "default-src 'none'"
-"""The content security policy of an image that is opened as a page: it runs and loads nothing."""
-
 SVG = b"image/svg+xml; charset=utf-8"
+POLICY = (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'")
+"""An image that is opened as a page runs and loads nothing. The gauge has its own style."""
+
 KEEP_SECONDS = 600
 KEEP_ERROR_SECONDS = 60
 CACHED_DOCUMENTS = 2048
@@ -65,21 +63,18 @@ def badge_document(content: BadgeContent, style: Style, form: Form) -> Document:
     badge = Badge(
         content.label, content.message, content.colour, style, content.title, content.description
     )
-    return _image(render(badge), content, POLICY)
+    return _image(render(badge), content)
 
 
 @lru_cache(64)
 def gauge_document(content: GaugeContent) -> Document:
     """The document of the regime gauge."""
-    digest = b64encode(sha256(STYLE.encode()).digest()).decode()
-    policy = f"{POLICY}; style-src 'sha256-{digest}'"
-    return _image(render_gauge(content), content, policy)
+    return _image(render_gauge(content), content)
 
 
-def _image(svg: str, content: BadgeContent | GaugeContent, policy: str) -> Document:
-    fields = [(b"content-security-policy", policy.encode())]
-    cached = cache_control(content)
-    return Document(svg.encode(), content_type=SVG, cache_control=cached, fields=fields)
+def _image(svg: str, content: BadgeContent | GaugeContent) -> Document:
+    kept = cache_control(content)
+    return Document(svg.encode(), content_type=SVG, cache_control=kept, fields=[POLICY])
 
 
 def keep_seconds(content: BadgeContent | GaugeContent) -> int:

@@ -148,12 +148,11 @@ def _not_found(request: Request, form: Form) -> Response:
 def _error_badge(content: BadgeContent, status: int, style: Style, form: Form) -> Response:
     body = badge_document(content, style, form).body
     response = Response(body, status)
-    policy = [(b"content-security-policy", POLICY.encode())] if form == "svg" else []
     response.raw_headers = [
-        *policy,
         (b"content-type", SVG if form == "svg" else JSON),
         (b"content-length", str(len(body)).encode()),
         (b"cache-control", cache_control(content)),
+        *([POLICY] if form == "svg" else []),
         *CORS,
     ]
     return response

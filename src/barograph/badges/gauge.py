@@ -40,8 +40,7 @@ def render_gauge(content: GaugeContent) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" role="img" aria-label="{title}{rate and ", " + rate}">'
-        f"<title>{title}</title><desc>{escape(source)} {escape(NOTICE)}</desc>"
-        f"<style>{STYLE}</style>"
+        f"<title>{title}</title><desc>{escape(source)} {escape(NOTICE)}</desc>{_STYLE}"
         f'<rect class="ground" x=".5" y=".5" width="{width - 1}" height="{height - 1}" rx="6"/>'
         '<g transform="translate(10 20)">'
         f"{_text(LEFT, 1, f'BTC funding: {label}', 'title', 'start')}"
@@ -91,9 +90,9 @@ _LIGHT = ("#ffffff", "#d8dee3", "#55626c", "#16232d", "#12324a", "#1f66b8")
 _LIGHT_BANDS = ("#eba591", "#fae6e0", "#eceff2", "#dcf0ee", "#8accc6")
 _DARK = ("#14222c", "#2a3b47", "#a3b1bb", "#e8edf0", "#d7e6f0", "#7db4f0")
 _DARK_BANDS = ("#8e422f", "#572e23", "#1b2a34", "#153f3c", "#17635c")
-STYLE = (
-    "text{font:11px system-ui,-apple-system,Segoe UI,Roboto,DejaVu Sans,sans-serif}"
+_STYLE = (
+    "<style>text{font:11px system-ui,-apple-system,Segoe UI,Roboto,DejaVu Sans,sans-serif}"
     ".title{font-size:13px;font-weight:700}.now{stroke-width:2}"
     f"{_RULES.format(*_LIGHT, *_LIGHT_BANDS)}"
-    f"@media(prefers-color-scheme:dark){{{_RULES.format(*_DARK, *_DARK_BANDS)}}}"
+    f"@media(prefers-color-scheme:dark){{{_RULES.format(*_DARK, *_DARK_BANDS)}}}</style>"
 )

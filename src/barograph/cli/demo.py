@@ -79,7 +79,6 @@ def demo(
       barograph demo mail
       barograph demo token --tier feed
       barograph demo proof --wallet none
-      barograph demo wallet
     """
     if any(find_spec(name) is None for name in _PACKAGES):
         raise click.ClickException(
@@ -291,30 +290,30 @@ def proof(wallet: str, what: str, data: Path) -> None:
 def wallet(address: str | None, as_json: bool, data: Path) -> None:
     """Give a wallet 1,000 simulated USDC, so that it can buy from the running demo.
 
-    Without an ADDRESS, the command makes a new wallet and prints its private key. Use that key with
-    any x402 client, and only here: it has been shown on a terminal.
+    Without an ADDRESS, the command makes a new wallet and prints its private key, for any x402
+    client. Use that key only here.
 
     \b
     Examples:
       barograph demo wallet
-      barograph demo wallet --json
-      barograph demo wallet 0x1111111111111111111111111111111111111111
+      barograph demo wallet 0x1111111111111111111111111111111111111111 --json
     """
     import json
+    from secrets import token_hex
 
     from barograph.demo.servers.control import send_command
-    from barograph.demo.servers.wallets import DECIMALS, NETWORK, new_wallet
+    from barograph.demo.servers.wallets import DECIMALS, NETWORK, address_of
 
-    made = new_wallet() if address is None else None
-    shown = {"address": made.address if made else address, "network": NETWORK}
-    if made:
-        shown["private_key"] = f"0x{made.key:064x}"
+    shown = {"address": address, "network": NETWORK}
+    if address is None:
+        shown["private_key"] = key = f"0x{token_hex(32)}"
+        shown["address"] = address_of(int(key, 16))
     reply: dict[str, Any] = send_command(_place(data, "facilitator"), {"fund": shown["address"]})
     if not reply["ok"]:
         raise click.UsageError(reply["error"])
     shown["usdc"] = f"{reply['balance'] / 10**DECIMALS:.2f}"
-    lines = [f"{name.replace('_', ' ')}: {value}" for name, value in shown.items()]
-    click.echo(json.dumps(shown) if as_json else "\n".join(lines))
+    lines = "\n".join(f"{name.replace('_', ' ')}: {value}" for name, value in shown.items())
+    click.echo(json.dumps(shown) if as_json else lines)
 
 
 @demo.command()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from barograph.cli.common import data_option, named_as_served, read_settings
+from barograph.cli.common import data_option, served_settings
 
 if TYPE_CHECKING:
     from barograph.cli.diagnosis import Check, Diagnosis
@@ -43,8 +43,7 @@ def doctor(data: Path | None, as_json: bool) -> None:
     from barograph.kit.logs import configure_logs
 
     configure_logs("error")
-    settings = named_as_served(read_settings(data=data))
-    found = asyncio.run(_print_all(settings, as_json=as_json))
+    found = asyncio.run(_print_all(served_settings(data), as_json=as_json))
     sys.exit(1 if any(each.status == "fail" for each in found) else 0)
 
 

@@ -183,8 +183,6 @@ def field_names(path: str, tags: set[str], status: str) -> list[str]:
     if status in {"200", "304"} and not tags & NOT_READS:
         return _of_reads(path, tags)
     found = ["Cache-Control"]
-    if status != "405":
-        found += _of_images(path)
     if status in _OF_REFUSALS:
         found.append(_OF_REFUSALS[status])
     if status in {"200", "402"} and path.startswith("/api/x402/"):
@@ -202,7 +200,7 @@ _COUNTED = ("/proof", "/incidents", "/events/{digest}", "/stances/{kind}", "/bri
 
 
 def _of_reads(path: str, tags: set[str]) -> list[str]:
-    found = ["Cache-Control", "ETag", *_of_images(path)]
+    found = ["Cache-Control", "ETag"]
     if tags & DATED:
         found.append("Last-Modified")
     if SIGNALS in tags or path.endswith(_COUNTED):
@@ -214,10 +212,6 @@ def _of_reads(path: str, tags: set[str]) -> list[str]:
     if tags & {DATA, "series"}:
         found += RATE_LIMIT
     return found
-
-
-def _of_images(path: str) -> list[str]:
-    return ["Content-Security-Policy"] if path.endswith(".svg") else []
 
 
 def _field(description: str, example: str, *, always: bool = True) -> Schema:
@@ -243,9 +237,6 @@ FIELDS: dict[str, Schema] = {
     "Link": _sometimes(
         "The descriptions of the interface (RFC 8288, RFC 8631); of a recorded stance, its proof.",
         '</openapi.json>; rel="service-desc"; type="application/json"',
-    ),
-    "Content-Security-Policy": _field(
-        "Lets the image run and load nothing if it is opened as a page.", "default-src 'none'"
     ),
     "Content-Disposition": _field("A file name.", 'inline; filename="BTC-funding-7d.csv"'),
     "Allow": _field("The methods of this path.", "GET, HEAD, OPTIONS"),

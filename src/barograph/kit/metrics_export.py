@@ -10,15 +10,7 @@ import asyncio
 import logging
 import socket
 from collections import defaultdict
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from ipaddress import ip_address
 from itertools import accumulate, count
@@ -89,7 +81,7 @@ class MetricsExporter:
     ) -> None:
         self._host, self._port = settings.metrics_host, settings.metrics_port
         own = urlsplit(settings.base_url).hostname or ""
-        self._names = frozenset({"localhost", own, *settings.metrics_names.split(",")})
+        self._names = {"localhost", own, *settings.metrics_names.split(",")}
         self._folder = settings.data / "metrics"
         self._role = role
         self._metrics = metrics
@@ -264,7 +256,7 @@ class _ScrapeHandler(WSGIRequestHandler):
         """Log no requests."""
 
 
-def is_known_host(field: str, names: Collection[str]) -> bool:
+def is_known_host(field: str, names: set[str]) -> bool:
     """Whether a `Host` is an IP address or one of these names.
 
     A web page can have its own name resolved to our address, but its browser still sends that name.
@@ -276,20 +268,13 @@ def is_known_host(field: str, names: Collection[str]) -> bool:
         return False
 
 
-def serve_metrics(
-    host: str, port: int, metrics: SumOfProcesses, names: Collection[str] = ()
-) -> WSGIServer:
-    """Serve the metrics in a thread, so that no scrape blocks the event loop.
-
-    A scrape must name an IP address or one of the `names` as its host.
-    """
+def serve_metrics(host: str, port: int, metrics: SumOfProcesses, names: set[str]) -> WSGIServer:
+    """Serve the metrics in a thread, so that no scrape blocks the event loop."""
     registry = CollectorRegistry()
     registry.register(metrics)
 
-    def app(
-        environ: Mapping[str, str], start: Callable[[str, list[tuple[str, str]]], object]
-    ) -> list[bytes]:
-        if not is_known_host(environ.get("HTTP_HOST", ""), names):
+    def app(scrape: dict[str, str], start: Callable[..., object]) -> list[bytes]:
+        if not is_known_host(scrape.get("HTTP_HOST", ""), names):
             start("421 Misdirected Request", [("Content-Type", "text/plain")])
             return [b"use an IP address, or name this host in BAROGRAPH_METRICS_NAMES\n"]
         # Always everything in the format that every version of Prometheus reads.

@@ -340,8 +340,7 @@ class Cashier:
         await _try_step(payment, step)
 
     async def _mark_unknown(self, payment: Payment, reason: str, transaction: str | None) -> None:
-        fields = {"payment": payment.id, "reason": reason, "transaction": transaction}
-        log.warning("settlement unknown", extra=fields)
+        log.warning("settlement unknown", extra={"payment": payment.id, "reason": reason})
         await _try_step(payment, self._journal.mark_unknown(payment.id, reason, transaction))
 
 

@@ -176,7 +176,10 @@ class Journal:
         self, payment_id: str, reason: str, transaction: str | None = None
     ) -> Payment:
         """Record that we don't know whether the money moved, perhaps in this transaction."""
-        return await self._step(payment_id, "unknown", reason, transaction=transaction)
+        step = TrailStep("unknown", self._clock(), reason)
+        return await self._counted(
+            self._database.write(lambda tx: _move(tx, payment_id, step, transaction=transaction))
+        )
 
     async def release(
         self, payment_id: str, reason: str, *, claimed_at: int | None = None
@@ -214,19 +217,12 @@ class Journal:
         return [Payment(*row) for row in rows]
 
     async def _step(
-        self,
-        payment_id: str,
-        to: State,
-        reason: str | None,
-        claimed_at: int | None = None,
-        transaction: str | None = None,
+        self, payment_id: str, to: State, reason: str | None, claimed_at: int | None = None
     ) -> Payment:
         step = TrailStep(to, self._clock(), reason)
-
-        async def work(tx: Transaction) -> Payment:
-            return await _move(tx, payment_id, step, claimed_at=claimed_at, transaction=transaction)
-
-        return await self._counted(self._database.write(work))
+        return await self._counted(
+            self._database.write(lambda tx: _move(tx, payment_id, step, claimed_at=claimed_at))
+        )
 
     async def _update(
         self, sql: str, values: tuple[Value, ...], payment_id: str, step: TrailStep

@@ -191,10 +191,9 @@ class FacilitatorUnavailable(BarographError):
 
 
 class SettlementUnknown(BarographError):
-    """The facilitator was asked to settle, and we don't know whether it did."""
+    """The facilitator was asked to settle, perhaps named a transaction, and may have done it."""
 
     def __init__(self, message: str, transaction: str | None = None) -> None:
-        """`transaction` is the one that it named."""
         super().__init__(message)
         self.transaction = transaction
 

@@ -37,22 +37,14 @@ class InvalidIdempotencyKey(PrivateError):
 
 
 class PaymentRequired(PrivateError):
-    """Nothing was charged; `document` is the x402 v2 payment-required object.
-
-    If the facilitator refused to settle, `receipt` is the header field that says so.
-    """
+    """Nothing was charged; `document` has the price, `receipt` is of a settlement that failed."""
 
     status = 402
     code = "payment_required"
 
     def __init__(self, document: bytes, *receipt: tuple[bytes, bytes]) -> None:
         super().__init__("payment required")
-        self.document = document
-        self._receipt = receipt
-
-    def fields(self) -> Sequence[tuple[bytes, bytes]]:
-        """The receipt of a failed settlement."""
-        return self._receipt
+        self.document, self.receipt = document, receipt
 
 
 class PaymentUsed(PrivateError):

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from barograph.errors import InvalidRequest, NotFound
-from barograph.kit.lists import DEFAULT_LIMIT, TIME_RULE, Window, instant, one_of, window
+from barograph.kit.lists import DEFAULT_LIMIT, Window, instant, one_of, window
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.macro.records import EFFR, EFFR_HIGH, EFFR_LOW, SOFR, US2Y, US3M, US10Y
 from barograph.macro.store import etf_names
@@ -177,10 +177,9 @@ def _key(rules: MeasureRules, given: Mapping[str, str]) -> str | None:
 
 def _known_at(given: Mapping[str, str], now: int) -> int:
     known_at = instant("as_of", given["as_of"]) if "as_of" in given else now
-    if "cursor" in given:
-        return known_at  # as we stated it
-    if known_at > now:
-        raise InvalidRequest(f"as_of must be in the past; it is {iso_timestamp(now)} now")
-    if known_at < _YEAR_1:  # an offset leads to a year that can't be written
-        raise InvalidRequest(f"as_of must be {TIME_RULE}")
+    # An offset may lead to a year that can't be written.
+    if not _YEAR_1 <= known_at <= now and "cursor" not in given:
+        raise InvalidRequest(
+            f"as_of must be in the past, after the year 0; it is {iso_timestamp(now)} now"
+        )
     return known_at

@@ -7,14 +7,13 @@ A facilitator may say no because it could not find out, or blame our own terms; 
 be asked to pay again for either. Any other no counts, because it is a clear verdict. If we have
 never seen its reason, we log it.
 
-A settlement may be pending: the facilitator sent the transaction, and did not see it confirmed in
-time. Sent the same payload again, it checks that transaction instead of sending another one:
-https://docs.cdp.coinbase.com/x402/seller/settlement-pending .
+A settlement may be pending: the transaction was sent and is not confirmed yet. Asked again, the
+facilitator checks it: https://docs.cdp.coinbase.com/x402/seller/settlement-pending .
 """
 
 import logging
 import re
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import httpx2
@@ -46,7 +45,6 @@ from barograph.upstream.cdp_key import CdpKey
 from barograph.upstream.facilitator_reasons import (
     NEVER_MOVES,
     NOTHING_MOVED,
-    PENDING,
     TRUE_AFTERWARDS,
     bare,
     fault_of,
@@ -206,9 +204,8 @@ class HttpFacilitator:
     async def _settle_again(self, proof: Proof, pending: str | None) -> Settled | NotSettled:
         """Ask about a pending settlement once more; its transaction may confirm at any time."""
         try:
-            reply = await self._post(
-                "settle", proof, min(self._settle_seconds, SETTLE_AGAIN_SECONDS)
-            )
+            seconds = min(self._settle_seconds, SETTLE_AGAIN_SECONDS)
+            reply = await self._post("settle", proof, seconds)
             return _settled(reply, proof) or _refused(reply, NEVER_MOVES)
         except (NotSent, NoAnswer, FacilitatorUnavailable) as error:
             raise SettlementUnknown(f"the settlement was pending: {error}", pending) from error
@@ -278,7 +275,7 @@ def _settled(reply: JsonReply, proof: Proof) -> Settled | None:
     raise SettlementUnknown("the facilitator reports another settlement")
 
 
-def _refused(reply: JsonReply, refusals: Set[str]) -> NotSettled:
+def _refused(reply: JsonReply, refusals: frozenset[str]) -> NotSettled:
     """A clear no for one of these reasons; anything else leaves it unknown."""
     members = reply.members
     reason = _reason(members.get("errorReason"))
@@ -296,8 +293,9 @@ def _refused(reply: JsonReply, refusals: Set[str]) -> NotSettled:
 
 def _is_pending(reply: JsonReply) -> bool:
     """Coinbase says so with HTTP 500, Circle with 200; Circle's older form is 202 and an id."""
-    said = bare(reply.members.get("errorReason"))
-    return said == PENDING or (reply.status == _ACCEPTED and "paymentId" in reply.members)
+    if reply.status == _ACCEPTED:
+        return "paymentId" in reply.members
+    return bare(reply.members.get("errorReason")) == "settlement_pending"
 
 
 def _transaction(reply: JsonReply) -> str | None:

@@ -60,7 +60,6 @@ _UNEXPECTED: Final = {
     SETTLE_PATH: "unexpected_settle_error",
 }
 _NO_FUNDS: Final = "invalid_exact_evm_insufficient_balance"
-_NOBODY: Final = f"0x{0:040x}"
 _SIGNER: Final = "0xd173e9f15655851edd602c9a89ca136d97957a85"
 _SUPPORTED: Final = {
     "kinds": [{"x402Version": 2, "scheme": "exact", "network": NETWORK}],
@@ -178,7 +177,7 @@ class FacilitatorServer(BodyServer[FacilitatorFaults]):
             to = msgspec.convert(command["fund"], Address)
         except msgspec.ValidationError:
             return {"ok": False, "error": "an address is 0x and 40 hexadecimal digits"}
-        minted = Authorization(_NOBODY, to, FUNDS, 0, 0, f"0x{token_hex(32)}")
+        minted = Authorization(f"0x{0:040x}", to, FUNDS, 0, 0, f"0x{token_hex(32)}")
         self._ledger.move(minted, block_at(self._clock()))
         return {"ok": True, "balance": self._ledger.balance(to)}
 

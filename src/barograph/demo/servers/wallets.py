@@ -115,11 +115,6 @@ def derived_secret(data: Path, name: str) -> bytes:
     return hmac.digest(secret, name.encode(), "sha256")
 
 
-def new_wallet() -> Wallet:
-    """A wallet that nobody had before, and that is stored nowhere."""
-    return _wallet(token_bytes(_SECRET_BYTES))
-
-
 def _wallet(secret: bytes) -> Wallet:
     key = int.from_bytes(secret) % (ORDER - 1) + 1
     return Wallet(key, address_of(key))
