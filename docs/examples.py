@@ -8,6 +8,7 @@ Errors that a demo can't produce come from the code that raises them.
 import json
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,11 +17,12 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import httpx2
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from barograph.discovery.files import FILES
 from barograph.discovery.mcp_description import MCP_PATH, PROTOCOLS
 from barograph.discovery.mcp_description import OPERATION_ID as CALL_MCP
-from barograph.discovery.openapi import BASE_ADDRESS
+from barograph.discovery.openapi import BASE_ADDRESS, DEMO_ADDRESS
 from barograph.entitlements.refusals import FeedEntryClosed
 from barograph.errors import (
     PrivateError,
@@ -31,6 +33,12 @@ from barograph.errors import (
 )
 from barograph.events.endpoints import TextRemoved
 from barograph.feed.documents import FeedUnavailable
+from barograph.history.checkpoint import (
+    parse_checkpoint,
+    public_bytes,
+    sign_checkpoint,
+    verifier_of,
+)
 from barograph.history.endpoints import HistoryUnavailable
 from barograph.keys.endpoints import AWAY
 from barograph.kit.timestamps import MINUTE, SECOND
@@ -289,6 +297,7 @@ def free_answers(demo: Demo) -> Answers:
     answers["getAccuracy"]["200"]["kinds"] = [newest]
     checkpoints = answers["getHistoryCheckpoints"]["200"]
     checkpoints["checkpoints"] = checkpoints["checkpoints"][:2]
+    _rename_logs(checkpoints)
     for name, (path, query) in BADGES.items():
         for form in ("svg", "json"):
             shown = {"200": demo.answer(f"/badge/{path}.{form}{query}", "200")}
@@ -441,6 +450,18 @@ def simulated_errors() -> Answers:
         "getMaterialChange": {"503": _said(ComparisonUnavailable())},
         "buyFeed": {"404": closed, **used, "503": _said(PaymentPending())},
     }
+
+
+def _rename_logs(published: dict[str, Any]) -> None:
+    """Name the logs after no instance, with a key that nobody keeps: a name is part of the note."""
+    key = Ed25519PrivateKey.generate()
+    published["public_key"] = b64encode(public_bytes(key)).decode()
+    for log in (*published["checkpoints"], published["event_log"]):
+        signed = parse_checkpoint(log["checkpoint"].partition("\n\n")[0])
+        _, _, path = signed.origin.partition("/")
+        renamed = signed._replace(origin=f"{DEMO_ADDRESS.partition('//')[2]}/{path}")
+        log["checkpoint"] = sign_checkpoint(renamed, key)
+        log["verifier"] = verifier_of(key, renamed.origin).text
 
 
 def _without_wraps(briefs: list[Any]) -> list[Any]:

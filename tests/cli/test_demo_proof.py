@@ -1,5 +1,6 @@
 """The demo's payment proofs and the faults of its facilitator, on the terminal."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -8,12 +9,19 @@ from click.testing import CliRunner
 
 from barograph.cli.demo import demo
 from barograph.cli.demo_settings import demo_settings, payment_settings, welcome
-from barograph.demo.servers.wallets import WALLETS, load_or_create_wallets
+from barograph.demo.servers.wallets import (
+    FUNDS,
+    NETWORK,
+    WALLETS,
+    address_of,
+    load_or_create_wallets,
+)
 from barograph.entitlements.purchases import feed_requirements, stance_requirements
 from barograph.errors import ConfigurationError
 from barograph.kit.clock import system_clock
 from barograph.payments.proof import parse_proof
 from barograph.settings import Settings
+from support.demo_facilitator import World, with_world
 
 PLACE = "127.0.0.1:4711"
 SETTINGS = Settings.model_validate(payment_settings(PLACE))
@@ -54,7 +62,26 @@ def test_no_proof_without_a_known_wallet_and_a_running_demo(
     assert result.stdout == ""
 
 
-@pytest.mark.parametrize("command", [["proof"], ["fault", "facilitator", "on"]])
+def test_wallet_of_a_stranger_gets_money_that_lasts(tmp_path: Path) -> None:
+    async def given(world: World, *address: str) -> dict[str, str]:
+        place = f"{world.address.host}:{world.address.port}"
+        (tmp_path / "demo.json").write_text(json.dumps({"facilitator": place}))
+        command = ["wallet", *address, "--json", "--data", str(tmp_path)]
+        result = await asyncio.to_thread(CliRunner().invoke, demo, command)
+        found: dict[str, str] = json.loads(result.stdout or "{}")
+        assert found or "40 hexadecimal digits" in result.stderr
+        return found
+
+    made = with_world(tmp_path, given)
+    address = address_of(int(made["private_key"], 16))
+    assert made["address"] == address
+    more = with_world(tmp_path, lambda world: given(world, address))
+    assert more == {"address": address, "network": NETWORK, "usdc": "2000.00"}
+    assert with_world(tmp_path, lambda world: world.balance(address)) == 2 * FUNDS
+    assert with_world(tmp_path, lambda world: given(world, "0xjunk")) == {}
+
+
+@pytest.mark.parametrize("command", [["proof"], ["wallet"], ["fault", "facilitator", "on"]])
 def test_a_demo_without_payments_says_so(tmp_path: Path, command: list[str]) -> None:
     (tmp_path / "demo.json").write_text(json.dumps({"exchange": PLACE}))
 

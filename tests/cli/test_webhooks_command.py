@@ -2,22 +2,27 @@
 
 import asyncio
 import json
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 from click.testing import CliRunner, Result
 
+from barograph import __version__
 from barograph.cli.databases import require_kind
 from barograph.cli.keys import keys
 from barograph.cli.processes import db
 from barograph.cli.webhooks import webhooks
+from barograph.demo.files import load_or_create_anchor
 from barograph.errors import BarographError, ConfigurationError
 from barograph.events.query import EventFilter
 from barograph.kit.database import Work
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.settings import Settings
 from barograph.webhooks.store import add_webhook
+from support.clock import START
 
 T = TypeVar("T")
 
@@ -90,6 +95,21 @@ def test_test_prints_the_outcome_and_refuses_a_private_address(folder: Path, web
 
     assert "not delivered: private address" in str(failed)
     assert "there is no webhook with this id" in str(run(folder, "test", "wh_no").exception)
+
+
+def test_test_of_a_running_demo_names_its_own_address(folder: Path, webhook: str) -> None:
+    load_or_create_anchor(folder, 1, START)
+    (folder / "demo.json").write_text(json.dumps({"base_url": "http://127.0.0.1:9123"}))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        own = write(folder, lambda tx: add_webhook(tx, "name@example.com", url, EventFilter(), 1))
+        with ThreadPoolExecutor(1) as pool:
+            sent = pool.submit(run, folder, "test", own.id)
+            connection, _ = server.accept()
+            with connection:
+                request = connection.recv(65_536)
+            assert "not delivered" in str(sent.result().exception)
+    assert f"barograph/{__version__} (+http://127.0.0.1:9123)".encode() in request
 
 
 def test_forgotten_mailbox_has_no_webhooks(folder: Path, webhook: str) -> None:

@@ -19,7 +19,6 @@ import pytest
 
 from barograph.cli.common import read_settings
 from barograph.cli.databases import run_once
-from barograph.demo.servers.wallets import load_or_create_wallets
 from barograph.markets.regime import LABELS
 from barograph.signals.methods import BREADTH, POSITIONING, PRESSURE, TREND, VOLATILITY
 from support.browsing import DEMOS, Demo, started_demo
@@ -208,7 +207,7 @@ def test_subscribers_program_compares_as_its_page_says(demo: Demo, tmp_path: Pat
     page = SUBSCRIBING.read_text("utf-8")
     for name, program in zip(("subscriber.py", "buy.py"), _blocks(page, "python"), strict=True):
         (tmp_path / name).write_text(program)
-    token, first, revise, second, bought, _, by_wallet, paid = [
+    token, first, revise, second, bought, _, by_wallet, paid, wallet = [
         _as_written(command, demo, tmp_path)
         for block in _blocks(page, "sh")
         for command in block.splitlines()
@@ -226,6 +225,7 @@ def test_subscribers_program_compares_as_its_page_says(demo: Demo, tmp_path: Pat
     said = dict(line.split(": ", 1) for line in by_wallet.splitlines())
     assert json.loads(said["funding-regime-stance"])["change"] == "decision_revision_only"
     assert [line.split()[1] for line in paid.splitlines()] == ["settled"]
+    assert "private key: 0x" in wallet
 
 
 @pytest.mark.thorough
@@ -246,8 +246,9 @@ def test_watch_compares_what_is_new_since_its_last_look(demo: Demo, tmp_path: Pa
 def test_stock_client_pays_for_a_stance_by_default_and_refuses_feed(
     demo: Demo, tmp_path: Path
 ) -> None:
-    key, address = load_or_create_wallets(demo.data)["reserve"]
-    wallet = Wallet(address, f"0x{key:064x}")
+    made = json.loads(_barograph("demo", "wallet", "--json", demo=demo))
+    address = made["address"]
+    wallet = Wallet(address, made["private_key"])
     with stock_payer(tmp_path) as payer:
         refused = payer.get(wallet, demo.base_url + FEED_ENTRY)
         paid = payer.get(wallet, demo.base_url + STANCE_READS["funding-regime-stance"])

@@ -139,6 +139,7 @@ def test_a_badge_is_an_svg_that_caches_keep_for_ten_minutes(
 
     assert answer.headers == {
         "content-type": "image/svg+xml; charset=utf-8",
+        "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'",
         "content-length": str(len(answer.body)),
         "etag": answer.headers["etag"],
         "access-control-allow-origin": "*",
@@ -394,6 +395,12 @@ def test_badges_are_read_from_memory_alone(tmp_path: Path) -> None:
 
     assert {name: badges.ask(f"/badge/{name}.svg") for name in NAMED} == before
     assert words(before["status"]) == ("status", "ok")
+
+
+def test_every_image_opened_as_a_page_runs_and_loads_nothing(badges: Badges) -> None:
+    for path in ("gauge.svg", "nothing.svg", "signal/x.svg", f"record.svg?{'x' * 10_000}"):
+        policy = badges.ask(f"/badge/{path}").headers["content-security-policy"]
+        assert policy == "default-src 'none'; style-src 'unsafe-inline'", path
 
 
 def test_the_badges_are_described_with_their_parameters(badges: Badges) -> None:

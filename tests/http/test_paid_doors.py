@@ -16,7 +16,7 @@ from barograph.history.records import NOT_RECORDED, Version
 from barograph.kit.logs import RepeatLimit
 from barograph.kit.timestamps import DAY, iso_timestamp
 from barograph.payments.journal import Journal
-from barograph.payments.proof import wire_payload, wire_requirements
+from barograph.payments.proof import checksummed, wire_payload, wire_requirements
 from barograph.payments.records import (
     ChainFinding,
     FacilitatorUnavailable,
@@ -26,6 +26,7 @@ from barograph.payments.records import (
     Requirements,
 )
 from barograph.stances.reader import recorded_stance
+from barograph.stances.reveals import Announcement, Reveals
 from barograph.web.app import create_app
 from support.node import X402, run_script
 from support.payments import (
@@ -294,7 +295,10 @@ def test_facilitator_gets_our_own_listing_and_nothing_of_the_payers(shop: Shop) 
     offers, told = told_to_facilitator(shop)
     assert len(told) == 8  # each was verified and settled
     assert told[::2] == told[1::2]
+    longest = Reveals((Announcement(0, 10**9),)).sentence
     for offer, verified in zip(offers, told[::2], strict=True):
+        # Coinbase's facilitator rejects a longer one, with a reason about something else.
+        assert len(f"{offer['resource']['description']} {longest}") < 500
         assert verified["paymentPayload"]["resource"] == offer["resource"]
         assert verified["paymentPayload"]["accepted"] == offer["accepts"][0]
         ours = {"bazaar": offer["extensions"]["bazaar"]}
@@ -727,10 +731,21 @@ def test_a_proof_that_the_facilitator_refuses_is_402(
 ) -> None:
     offer = FEED if path == FEED_ENTRY else STANCE
     shop.facilitator.refuse()
-    asked_for(shop.pay(path, offer=offer), offer)
+    answer = shop.pay(path, offer=offer)
+    asked_for(answer, offer)
+    assert "payment-response" not in answer.headers  # nothing was to be settled
     shop.facilitator.on_verify = None
     shop.facilitator.on_settle = NotSettled("insufficient_funds")
-    assert "not charged" in asked_for(shop.pay(path, 2, offer=offer), offer)["error"]
+    for _ in range(2):
+        answer = shop.pay(path, 2, offer=offer)
+        assert "not charged" in asked_for(answer, offer)["error"]
+        assert json.loads(base64.b64decode(answer.headers["payment-response"])) == {
+            "success": False,
+            "transaction": "",
+            "network": offer.network,
+            "payer": checksummed(PAYER),
+            "errorReason": "insufficient_funds",
+        }
     assert shop.facilitator.charged == []
 
 

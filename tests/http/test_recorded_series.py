@@ -230,6 +230,8 @@ BAD_REQUESTS = [
     ("regime?symbol=BTC", 400, "does not apply to regime"),
     ("price?as_of=2026-01-01", 400, "does not apply to price"),
     ("us10y?as_of=2100-01-01", 400, "past"),
+    ("us10y?as_of=0001-01-01T00:00:00%2B23:59", 400, "after the year 0"),
+    ("us10y?as_of=0001-01-01T00:00:00%2B23:59&format=csv", 400, "after the year 0"),
     ("price?from=2026-11-05&to=2026-11-04", 400, "before"),
     ("price?from=2100-01-01", 400, "past"),
     ("price?from=2020-01-01", 400, "retention"),

@@ -24,6 +24,7 @@ from barograph.payments.records import (
     PaymentRefused,
     Proof,
     SettlementPending,
+    SettlementUnknown,
 )
 from support.clock import START, HandClock
 from support.databases import DatabaseDouble
@@ -305,10 +306,15 @@ def test_a_settlement_without_an_answer_is_unknown_and_not_tried_again(
     counter: Counter, after_charging: bool
 ) -> None:
     counter.facilitator.fall_silent(after_charging=after_charging)
+    counter.facilitator.on_settle = SettlementUnknown("pending", transaction := "0x" + "9e" * 32)
     for _ in range(3):
         with pytest.raises(SettlementPending):
             counter.take(grant=counter.grant)
-    assert counter.state() == "unknown"
+    found = counter.payment()
+    assert found is not None
+    assert (found.state, found.transaction) == ("unknown", transaction)
+    *_, step = counter.run(counter.journal.trail(found.id))
+    assert step.detail == f"{transaction} SettlementUnknown"
     assert counter.facilitator.asked == [proof().nonce]
     assert counter.run(counter.entitlements.find()) == []
 

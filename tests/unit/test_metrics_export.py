@@ -19,6 +19,7 @@ from barograph.kit.metrics_export import (
     MetricsExporter,
     ProcessFile,
     SumOfProcesses,
+    is_known_host,
     serve_metrics,
 )
 from barograph.kit.operating_system import lock_file
@@ -59,8 +60,8 @@ class Host:
         lock.touch()
         return lock
 
-    async def run_until_served(self, metrics: Metrics, **gauges: float) -> None:
-        """Run a collector until its first scrape is possible, and stop it."""
+    async def run_until_served(self, metrics: Metrics, *hosts: str, **gauges: float) -> list[int]:
+        """Run a collector until it was scraped by the names of these `hosts`, and stop it."""
 
         async def sample(found: Gauges) -> None:
             found |= {(name,): value for name, value in gauges.items()}
@@ -75,6 +76,10 @@ class Host:
         )
         async with exporter.running():
             await done.wait()
+            async with httpx2.AsyncClient(trust_env=False) as client:
+                url = f"http://{HOST}:{self.settings.metrics_port}/metrics"
+                asked = [await client.get(url, headers={"Host": name}) for name in hosts]
+                return [answer.status_code for answer in asked]
 
     def sums(self) -> dict[str, float]:
         return files_sum(self.folder, self.clock)
@@ -131,7 +136,7 @@ def test_a_port_that_another_program_uses_is_logged_once(
 def test_strange_scrapes_are_answered_and_print_nothing(
     host: Host, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    server = serve_metrics(HOST, 0, SumOfProcesses(host.folder, host.clock))
+    server = serve_metrics(HOST, 0, SumOfProcesses(host.folder, host.clock), set())
     try:
         port = server.server_port
         reset = struct.pack("ii", 1, 0)  # SO_LINGER of zero seconds: closing sends a reset
@@ -147,6 +152,20 @@ def test_strange_scrapes_are_answered_and_print_nothing(
         server.shutdown()
         server.server_close()
     assert capfd.readouterr().err == ""
+
+
+def test_only_an_address_or_a_known_name_is_a_host_of_the_metrics() -> None:
+    for field in ("127.0.0.1:9464", "10.0.0.8", "[::1]:9464", "LOCALHOST:9464", "web-1:9464"):
+        assert is_known_host(field, {"localhost", "web-1"}), field
+    odd = "127.0.0.1.attacker.example", "localhost,attacker.example", "[::1", ""
+    assert not any(is_known_host(field, {"localhost", ""}) for field in odd)
+
+
+def test_scrape_for_another_host_is_421(host: Host) -> None:
+    named = {"base_url": "https://public.example", "metrics_names": "web-1,web-2"}
+    host.settings = host.settings.model_copy(update=named)
+    hosts = ("web-2:9464", "public.example:9464", "attacker.example:9464")
+    assert asyncio.run(host.run_until_served(Metrics(), *hosts)) == [200, 200, 421]
 
 
 def test_failures_have_one_of_few_kinds() -> None:

@@ -129,6 +129,13 @@ def test_a_proof_that_repeats_the_longest_offer_is_read() -> None:
         required(url="u", description="d", error="x", output_example=example)
 
 
+def test_receipt_of_a_failed_payment_shows_no_reason_of_an_operator() -> None:
+    failed = payment(proof(), state="failed", transaction="0x" + "ab" * 32, reason="by ann: why")
+    receipt = json.loads(b64decode(payment_response_field(failed)[1]))
+    assert (receipt["success"], receipt["transaction"]) == (False, "")
+    assert receipt["errorReason"] == "settlement_failed"
+
+
 @pytest.mark.parametrize("transaction", ["0x" + "ab" * 32, None])
 def test_the_receipt_names_the_transaction_where_it_is_known(transaction: str | None) -> None:
     paid = payment(proof(), state="settled", transaction=transaction)

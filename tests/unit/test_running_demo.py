@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from barograph.cli.common import named_as_served, running_demo
+from barograph.cli.common import running_demo, served_settings
 from barograph.settings import Settings
 
 PLACES = {"base_url": "http://127.0.0.1:8081", "facilitator": "127.0.0.1:9000"}
@@ -14,8 +14,7 @@ PLACES = {"base_url": "http://127.0.0.1:8081", "facilitator": "127.0.0.1:9000"}
 def test_the_places_of_a_running_demo_are_read(tmp_path: Path) -> None:
     (tmp_path / "demo.json").write_text(json.dumps(PLACES))
     assert running_demo(tmp_path) == PLACES
-    settings = Settings.model_validate({"data": tmp_path})
-    assert named_as_served(settings).base_url == PLACES["base_url"]
+    assert served_settings(tmp_path).base_url == PLACES["base_url"]
 
 
 @pytest.mark.parametrize(
@@ -27,5 +26,4 @@ def test_a_file_that_is_missing_or_torn_is_as_if_no_demo_ran(
     if text is not None:
         (tmp_path / "demo.json").write_bytes(text)
     assert running_demo(tmp_path) == {}
-    settings = Settings.model_validate({"data": tmp_path})
-    assert named_as_served(settings) == settings
+    assert served_settings(tmp_path) == Settings.model_validate({"data": tmp_path})

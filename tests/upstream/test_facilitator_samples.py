@@ -34,6 +34,7 @@ WWW = (
     "redirects; set BAROGRAPH_X402_FACILITATOR_URL to that address"
 )
 NO_CHAIN: dict[str, Any] = {}
+PENDING_HASH = "0x" + "9e" * 32
 CHAIN: dict[str, Any] = {"x402_chain_url": "https://node.example"}
 
 FIELDS = {
@@ -46,6 +47,7 @@ FIELDS = {
     },
     "settle": {
         "success": "read",
+        "paymentId": "read: with HTTP 202 it means that the settlement is pending",
         "errorReason": "read",
         "errorMessage": "ignored: only the reason is a known word",
         "transaction": "read",
@@ -72,9 +74,14 @@ Work = Callable[[HttpFacilitator], Awaitable[Any]]
 
 def told(work: Work, reply: Any, status: int = 200, headers: Any = None, **settings: Any) -> str:
     """The outcome of one request that gets this reply."""
+    return outcome_of(
+        work, lambda _: httpx2.Response(status, json=reply, headers=headers), settings
+    )
 
-    def answer(_: httpx2.Request) -> httpx2.Response:
-        return httpx2.Response(status, json=reply, headers=headers)
+
+def outcome_of(
+    work: Work, answer: Callable[[httpx2.Request], httpx2.Response], settings: dict[str, Any]
+) -> str:
 
     async def run() -> str:
         given = PAYMENTS | {"x402_facilitator_url": URL} | settings
@@ -86,8 +93,8 @@ def told(work: Work, reply: Any, status: int = 200, headers: Any = None, **setti
             return f"invalid {error}"
         except FacilitatorUnavailable as error:
             return f"unavailable: {error}"
-        except SettlementUnknown:
-            return "unknown"
+        except SettlementUnknown as error:
+            return f"unknown {error.transaction or ''}".rstrip()
         finally:
             await client.close()
 
@@ -124,6 +131,9 @@ EXPECTED = {
         "success_with_amount": "settled",
         "failure": "refused insufficient_funds",
         "failure_with_message": "refused invalid_exact_evm_payload_signature",
+        "pending": f"unknown {PENDING_HASH}",
+        "pending_at_circle": "unknown",
+        "pending_at_circle_before": "unknown",
     },
     "supported": {
         "specification": "eip155:84532",
@@ -141,6 +151,51 @@ def test_every_sampled_reply_is_understood(endpoint: str) -> None:
     for name, row in rows.items():
         rest = {member: value for member, value in row.items() if member not in ignored}
         assert told(WORK[endpoint], rest) == EXPECTED[endpoint][name]
+
+
+SETTLE = REPLIES["settle"]
+FIRST = {"pending": 500, "pending_at_circle": 200, "pending_at_circle_before": 202}
+SECOND = {
+    "settled": (200, SETTLE["success"]),
+    "refused invalid_exact_evm_payload_signature": (400, SETTLE["failure_with_message"]),
+    "unknown: broken": (500, {"success": True}),
+    "unknown: pending": (500, SETTLE["pending_at_circle"]),
+    "unknown: unreachable": (0, {}),
+} | {
+    # The wallet is empty, or its address is blocked, perhaps since the first transaction; and what
+    # we did wrong now may have been right before.
+    f"unknown: {reason}": (200, {"success": False, "errorReason": reason, "transaction": ""})
+    for reason in (
+        "insufficient_funds",
+        "invalid_exact_evm_nonce_already_used",
+        "invalid_exact_evm_payload_authorization_from_address_kyt",
+        "invalid_network",
+    )
+}
+
+
+@pytest.mark.parametrize("expected", SECOND)
+@pytest.mark.parametrize("first", FIRST)
+@pytest.mark.outcome(
+    "The facilitator has sent a payment's transaction, but has not seen it confirmed",
+    "The service asks once more with the same payload, and delivers if the facilitator then says "
+    "that it is settled. Otherwise it keeps the transaction's hash and answers 503 with "
+    "`Retry-After` until the chain shows the result.",
+)
+def test_pending_settlement_is_asked_about_once_more(first: str, expected: str) -> None:
+    replies = [(FIRST[first], SETTLE[first]), SECOND[expected]]
+    asked: list[bytes] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        status, reply = replies[len(asked)]
+        asked.append(request.content)
+        if not status:
+            raise httpx2.ConnectError("unreachable")
+        return httpx2.Response(status, json=reply)
+
+    said, _, _ = outcome_of(settle, answer, {}).partition(f" {PENDING_HASH}")
+    assert said == expected.partition(":")[0]
+    assert (asked[0], len(asked)) == (asked[1], 2)
 
 
 def test_every_field_of_the_samples_is_read_or_ignored_on_purpose() -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -11,11 +10,10 @@ import pytest
 
 from barograph.upstream.identity_provider import identity_provider
 from barograph.upstream.oidc import resolve
-from support.clock import START, HandClock
+from support.clock import HandClock
 from support.identities import identity_settings, outcome, resolve_example
 from support.tokens import SUBJECT, claims, key_set, token
 
-SAMPLES = Path(__file__).parent / "samples" / "identity"
 ISSUER = "https://issuer.example/realm"
 LOCAL_ISSUER = "http://127.0.0.1:4711/realm"
 LOCAL_KEYS = "http://localhost:4712/jwks"
@@ -118,16 +116,6 @@ def test_a_confirmed_address_may_be_the_text_true_only_where_the_settings_say_so
     assert judge(replies, said(), **asks, identity_email_text=True) == SUBJECT
     replies.userinfo["email_verified"] = "false"
     assert judge(replies, said(), **asks, identity_email_text=True) == "refused"
-
-
-def test_a_user_of_cognito_is_identified_with_the_documented_settings() -> None:
-    told, replies = json.loads((SAMPLES / "cognito_access_claims.json").read_bytes()), Replies()
-    told |= {"iss": ISSUER, "iat": START // 1000, "exp": START // 1000 + 3600}
-    replies.userinfo = json.loads((SAMPLES / "cognito_userinfo.json").read_bytes())
-    asks = {"identity_claims": "userinfo", "identity_email_text": True}
-    asks |= {"identity_audience": told["client_id"]}
-    assert judge(replies, told, **asks, identity_audience_claim="client_id") == SUBJECT
-    assert judge(replies, told, **asks) == "refused"
 
 
 @pytest.mark.parametrize(

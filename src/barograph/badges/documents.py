@@ -33,6 +33,9 @@ FORMS: tuple[Form, ...] = ("svg", "json")
 BADGE_FOLDER = "/badge/"
 GAUGE_PATH = f"{BADGE_FOLDER}gauge.svg"
 SVG = b"image/svg+xml; charset=utf-8"
+POLICY = (b"content-security-policy", b"default-src 'none'; style-src 'unsafe-inline'")
+"""An image that is opened as a page runs and loads nothing. The gauge has its own style."""
+
 KEEP_SECONDS = 600
 KEEP_ERROR_SECONDS = 60
 CACHED_DOCUMENTS = 2048
@@ -60,14 +63,18 @@ def badge_document(content: BadgeContent, style: Style, form: Form) -> Document:
     badge = Badge(
         content.label, content.message, content.colour, style, content.title, content.description
     )
-    return Document(render(badge).encode(), content_type=SVG, cache_control=cache_control(content))
+    return _image(render(badge), content)
 
 
 @lru_cache(64)
 def gauge_document(content: GaugeContent) -> Document:
     """The document of the regime gauge."""
-    body = render_gauge(content).encode()
-    return Document(body, content_type=SVG, cache_control=cache_control(content))
+    return _image(render_gauge(content), content)
+
+
+def _image(svg: str, content: BadgeContent | GaugeContent) -> Document:
+    kept = cache_control(content)
+    return Document(svg.encode(), content_type=SVG, cache_control=kept, fields=[POLICY])
 
 
 def keep_seconds(content: BadgeContent | GaugeContent) -> int:

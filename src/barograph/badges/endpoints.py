@@ -20,6 +20,7 @@ from barograph.badges.documents import (
     BADGE_FOLDER,
     FORMS,
     GAUGE_PATH,
+    POLICY,
     SVG,
     EndpointBadge,
     Form,
@@ -151,6 +152,7 @@ def _error_badge(content: BadgeContent, status: int, style: Style, form: Form) -
         (b"content-type", SVG if form == "svg" else JSON),
         (b"content-length", str(len(body)).encode()),
         (b"cache-control", cache_control(content)),
+        *([POLICY] if form == "svg" else []),
         *CORS,
     ]
     return response

@@ -388,8 +388,9 @@ def _read_texts(file: Path) -> dict[str, str]:
     return {}
 
 
-def named_as_served(settings: "Settings") -> "Settings":
-    """The settings with the base URL of the demo that runs in this folder, if one does."""
+def served_settings(data: Path | None) -> "Settings":
+    """Read the settings, with the base URL of the demo that runs in the folder, if one does."""
+    settings = read_settings(data=data)
     base_url = running_demo(settings.data).get("base_url")
     return settings if base_url is None else settings.model_copy(update={"base_url": base_url})
 

@@ -67,7 +67,7 @@ def demo(
     --fresh, the demo deletes its own tables there.
 
     While the demo runs, use the commands below in a second terminal: break a server, read
-    captured mail, get a token or a payment proof.
+    captured mail, get a token, a payment proof or a wallet.
 
     \b
     Examples:
@@ -284,6 +284,39 @@ def proof(wallet: str, what: str, data: Path) -> None:
 
 
 @demo.command()
+@click.argument("address", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print the wallet as JSON.")
+@_data_option
+def wallet(address: str | None, as_json: bool, data: Path) -> None:
+    """Give a wallet 1,000 simulated USDC, so that it can buy from the running demo.
+
+    Without an ADDRESS, the command makes a new wallet and prints its private key, for any x402
+    client. Use that key only here.
+
+    \b
+    Examples:
+      barograph demo wallet
+      barograph demo wallet 0x1111111111111111111111111111111111111111 --json
+    """
+    import json
+    from secrets import token_hex
+
+    from barograph.demo.servers.control import send_command
+    from barograph.demo.servers.wallets import DECIMALS, NETWORK, address_of
+
+    shown = {"address": address, "network": NETWORK}
+    if address is None:
+        shown["private_key"] = key = f"0x{token_hex(32)}"
+        shown["address"] = address_of(int(key, 16))
+    reply: dict[str, Any] = send_command(_place(data, "facilitator"), {"fund": shown["address"]})
+    if not reply["ok"]:
+        raise click.UsageError(reply["error"])
+    shown["usdc"] = f"{reply['balance'] / 10**DECIMALS:.2f}"
+    lines = "\n".join(f"{name.replace('_', ' ')}: {value}" for name, value in shown.items())
+    click.echo(json.dumps(shown) if as_json else lines)
+
+
+@demo.command()
 @click.option(
     "--port",
     type=click.IntRange(1, 65529),
@@ -296,7 +329,7 @@ def servers(port: int, data: Path) -> None:
     """Run only the simulated servers, to rehearse a live instance without a network.
 
     The command prints the settings that make `serve` and `collect` use these servers. Give the same
-    --data to `demo fault`, `demo mail`, `demo token` and `demo proof`.
+    --data to `demo fault`, `demo mail`, `demo token`, `demo proof` and `demo wallet`.
 
     \b
     Examples:

@@ -94,7 +94,8 @@ def run_demo(
     names = [name for name in SERVERS if x402 or name != "facilitator"]
     # Witnesses are not among the servers, because they know only the key of their own demo.
     ports = {name: free_port(HOST) for name in (*names, "witness")}
-    passed = {name: getattr(given, name) for name in ("log_format", "metrics_host", "metrics_port")}
+    taken = ("log_format", "metrics_host", "metrics_names", "metrics_port")
+    passed = {name: getattr(given, name) for name in taken}
     if given.witness_policy is not None:
         passed["witness_policy"] = given.witness_policy
     settings = demo_settings(data, port, workers, ports, {**demo_urls(given), **passed})

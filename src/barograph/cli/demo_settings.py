@@ -126,7 +126,8 @@ def welcome(settings: Settings, seconds: float, token: str, *, is_fresh: bool = 
     if settings.takes_payments:
         buying = f"""
   Buy Feed      {base}/api/x402/feed (needs a payment proof; the money is simulated)
-  Get a proof   {program} demo proof --wallet none {folder}"""
+  Get a proof   {program} demo proof --wallet none {folder}
+  Get a wallet  {program} demo wallet {folder} (for an x402 client of your own)"""
     return f"""\
 The Barograph demo is ready after {seconds:.1f} s. All of its data is simulated.
 {_FRESH if is_fresh else ""}

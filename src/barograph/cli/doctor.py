@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from barograph.cli.common import data_option, read_settings
+from barograph.cli.common import data_option, served_settings
 
 if TYPE_CHECKING:
     from barograph.cli.diagnosis import Check, Diagnosis
@@ -43,7 +43,7 @@ def doctor(data: Path | None, as_json: bool) -> None:
     from barograph.kit.logs import configure_logs
 
     configure_logs("error")
-    found = asyncio.run(_print_all(read_settings(data=data), as_json=as_json))
+    found = asyncio.run(_print_all(served_settings(data), as_json=as_json))
     sys.exit(1 if any(each.status == "fail" for each in found) else 0)
 
 

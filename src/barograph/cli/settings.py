@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from barograph.cli.common import (
-    data_option,
-    environment_settings,
-    json_option,
-    named_as_served,
-    read_settings,
-)
+from barograph.cli.common import data_option, environment_settings, json_option, served_settings
 from barograph.errors import EXIT_CONFIGURATION, ConfigurationError
 
 if TYPE_CHECKING:
@@ -64,7 +58,7 @@ def settings(as_json: bool, data: Path | None) -> None:
 
     current, problem = None, None
     try:
-        current = named_as_served(read_settings(data=data))
+        current = served_settings(data)
         if not is_key_in_file(current):
             load_history_key(current)
     except ConfigurationError as error:

@@ -12,13 +12,13 @@ from barograph.cli.common import (
     data_option,
     history_place,
     json_option,
-    named_as_served,
     progress_bar,
     published_snapshot,
     published_stances,
     read_history,
     read_ledger,
     read_settings,
+    served_settings,
     stored_log_keys,
     yes_option,
 )
@@ -262,7 +262,7 @@ def prove(file: Path, kept: Path | None, as_json: bool, data: Path | None) -> No
     from barograph.history.checkpoint import LogKeys
     from barograph.history.signing import prove_delivered
 
-    settings = named_as_served(read_settings(data=data))
+    settings = served_settings(data)
     body = _read_body(file)
     note = None if kept is None else _read_note(kept)
     published, unreadable = _published(settings)

@@ -11,10 +11,9 @@ import click
 from barograph.cli.common import (
     data_option,
     json_option,
-    named_as_served,
     read_history,
-    read_settings,
     run_on_database,
+    served_settings,
     yes_option,
 )
 from barograph.errors import BarographError, ConfigurationError
@@ -85,7 +84,7 @@ def resume(files: Sequence[TextIO], new_origin: bool, yes: bool, data: Path | No
     """
     if bool(files) == new_origin:
         raise click.UsageError("give either --checkpoint (one or more) or --new-origin")
-    settings = named_as_served(read_settings(data=data))
+    settings = served_settings(data)
     if not yes:
         click.confirm(ANOTHER_LOG if new_origin else NEWEST, abort=True, err=True)
     for line in resume_record(settings, [file.read() for file in files]):
@@ -148,7 +147,7 @@ def rotate_key(new_key: TextIO | None, yes: bool, as_json: bool, data: Path | No
     from barograph.history.origins import rotate_key as replace
     from barograph.history.signing import is_key_in_file
 
-    settings = named_as_served(read_settings(data=data))
+    settings = served_settings(data)
     if not yes:
         click.confirm("Replace the key that signs checkpoints?", abort=True, err=True)
     given = None if new_key is None else new_key.read()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from barograph.cli.common import data_option, json_option, read_settings, run_on_database
+from barograph.cli.common import data_option, json_option, run_on_database, served_settings
 from barograph.cli.databases import kind_of_folder
 from barograph.errors import BarographError
 from barograph.kit.clock import system_clock
@@ -46,7 +46,7 @@ def list_webhooks(as_json: bool, data: Path | None) -> None:
     """
     from barograph.webhooks.store import all_webhooks
 
-    found = run_on_database(read_settings(data=data), all_webhooks)
+    found = run_on_database(served_settings(data), all_webhooks)
     rows = [_row(webhook) for webhook in found]
     if as_json:
         click.echo(json.dumps(rows))
@@ -77,7 +77,7 @@ def test(webhook_id: str, data: Path | None) -> None:
     from barograph.webhooks.delivery import Deliveries
     from barograph.webhooks.store import find_webhook
 
-    settings = read_settings(data=data)
+    settings = served_settings(data)
 
     async def work(database: "Database") -> "Delivery":
         webhook = await find_webhook(database, webhook_id)
@@ -113,7 +113,7 @@ def disable(webhook_id: str, why: str, data: Path | None) -> None:
         off = found._replace(state="disabled", why=why)
         return found.state != "disabled" and await save_webhook(tx, found, off, system_clock())
 
-    if not run_on_database(read_settings(data=data), lambda database: database.write(work)):
+    if not run_on_database(served_settings(data), lambda database: database.write(work)):
         raise BarographError(f"{webhook_id} is disabled already")
     click.echo(f"disabled {webhook_id}")
 

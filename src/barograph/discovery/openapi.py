@@ -185,8 +185,10 @@ def field_names(path: str, tags: set[str], status: str) -> list[str]:
     found = ["Cache-Control"]
     if status in _OF_REFUSALS:
         found.append(_OF_REFUSALS[status])
-    if status == "200" and path.startswith("/api/x402/"):
-        found += ["PAYMENT-RESPONSE"] if path == FEED_PATH else ["PAYMENT-RESPONSE", "Link"]
+    if status in {"200", "402"} and path.startswith("/api/x402/"):
+        found.append("PAYMENT-RESPONSE")
+        if status == "200" and path != FEED_PATH:
+            found.append("Link")
     of_limits = {"429": not tags & PRIVATE, "202": KEYS in tags, "401": WEBHOOKS in tags}
     if of_limits.get(status):
         found += RATE_LIMIT
@@ -242,8 +244,8 @@ FIELDS: dict[str, Schema] = {
     "Retry-After": _sometimes("Seconds to wait, if known.", "15"),
     "PAYMENT-REQUIRED": _field("The body in base64.", "eyJ4NDAyVmVyc2lvbiI6Mn0="),
     "PAYMENT-RESPONSE": _sometimes(
-        "The receipt of a settled payment: JSON with success, transaction, network and payer, in "
-        "base64.",
+        "The receipt: JSON with success, transaction, network and payer, in base64. With 402, "
+        "settling your payment failed: success is false, and errorReason says why.",
         "eyJzdWNjZXNzIjp0cnVlfQ==",
     ),
     "RateLimit-Policy": _sometimes(

@@ -287,7 +287,8 @@ async def _payment_errors(offer: Offer) -> AsyncIterator[None]:
     except InvalidProof as error:
         raise PaymentRequired(offer.document(INVALID.format(error))) from error
     except PaymentRefused as error:
-        raise PaymentRequired(offer.document(REFUSED)) from error
+        receipt = payment_response_field(error.payment)
+        raise PaymentRequired(offer.document(REFUSED), receipt) from error
     except AlreadyUsed as error:
         raise PaymentUsed from error
     except PurchaseOpen as error:

@@ -12,11 +12,13 @@ import socket
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from ipaddress import ip_address
 from itertools import accumulate, count
 from pathlib import Path
 from threading import Lock, Thread
 from time import sleep as pause
 from typing import IO, Any, Literal
+from urllib.parse import urlsplit
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 import msgspec
@@ -78,6 +80,8 @@ class MetricsExporter:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._host, self._port = settings.metrics_host, settings.metrics_port
+        own = urlsplit(settings.base_url).hostname or ""
+        self._names = {"localhost", own, *settings.metrics_names.split(",")}
         self._folder = settings.data / "metrics"
         self._role = role
         self._metrics = metrics
@@ -147,9 +151,8 @@ class MetricsExporter:
             if self._serving is None:
                 self._serving = lock_file(self._folder / ".serving")
             if self._serving is not None and self._server is None:
-                self._server = serve_metrics(
-                    self._host, self._port, SumOfProcesses(self._folder, self._clock)
-                )
+                found = SumOfProcesses(self._folder, self._clock)
+                self._server = serve_metrics(self._host, self._port, found, self._names)
 
     def _write(self, content: bytes) -> None:
         if self._own is not None:
@@ -253,12 +256,27 @@ class _ScrapeHandler(WSGIRequestHandler):
         """Log no requests."""
 
 
-def serve_metrics(host: str, port: int, metrics: SumOfProcesses) -> WSGIServer:
+def is_known_host(field: str, names: set[str]) -> bool:
+    """Whether a `Host` is an IP address or one of these names.
+
+    A web page can have its own name resolved to our address, but its browser still sends that name.
+    """
+    try:
+        host = urlsplit(f"//{field}").hostname
+        return host is not None and (host in names or bool(ip_address(host)))
+    except ValueError:
+        return False
+
+
+def serve_metrics(host: str, port: int, metrics: SumOfProcesses, names: set[str]) -> WSGIServer:
     """Serve the metrics in a thread, so that no scrape blocks the event loop."""
     registry = CollectorRegistry()
     registry.register(metrics)
 
-    def app(_: object, start: Callable[[str, list[tuple[str, str]]], object]) -> list[bytes]:
+    def app(scrape: dict[str, str], start: Callable[..., object]) -> list[bytes]:
+        if not is_known_host(scrape.get("HTTP_HOST", ""), names):
+            start("421 Misdirected Request", [("Content-Type", "text/plain")])
+            return [b"use an IP address, or name this host in BAROGRAPH_METRICS_NAMES\n"]
         # Always everything in the format that every version of Prometheus reads.
         body = generate_latest(registry)
         start("200 OK", [("Content-Type", CONTENT_TYPE_PLAIN_0_0_4)])

@@ -41,6 +41,7 @@ from barograph.payments.records import (
     ProofVerifier,
     Settled,
     SettlementPending,
+    SettlementUnknown,
     conflict_error,
 )
 
@@ -294,7 +295,8 @@ class Cashier:
             raise
         except BaseException as error:
             # Also a cancelled settlement, and any unexpected failure.
-            await self._mark_unknown(payment, type(error).__name__)
+            named = error.transaction if isinstance(error, SettlementUnknown) else None
+            await self._mark_unknown(payment, type(error).__name__, named)
             if not isinstance(error, Exception):
                 raise
             raise SettlementPending("the outcome of the payment is unknown", payment) from error
@@ -337,9 +339,9 @@ class Cashier:
         step = self._journal.release(payment.id, reason, claimed_at=payment.claimed_at)
         await _try_step(payment, step)
 
-    async def _mark_unknown(self, payment: Payment, reason: str) -> None:
+    async def _mark_unknown(self, payment: Payment, reason: str, transaction: str | None) -> None:
         log.warning("settlement unknown", extra={"payment": payment.id, "reason": reason})
-        await _try_step(payment, self._journal.mark_unknown(payment.id, reason))
+        await _try_step(payment, self._journal.mark_unknown(payment.id, reason, transaction))
 
 
 async def _finish_or_undo(

@@ -172,9 +172,14 @@ class Journal:
         """Record that the money did not move, and never will by this proof."""
         return await self._step(payment_id, "failed", reason)
 
-    async def mark_unknown(self, payment_id: str, reason: str) -> Payment:
-        """Record that we don't know whether the money moved."""
-        return await self._step(payment_id, "unknown", reason)
+    async def mark_unknown(
+        self, payment_id: str, reason: str, transaction: str | None = None
+    ) -> Payment:
+        """Record that we don't know whether the money moved, perhaps in this transaction."""
+        step = TrailStep("unknown", self._clock(), reason)
+        return await self._counted(
+            self._database.write(lambda tx: _move(tx, payment_id, step, transaction=transaction))
+        )
 
     async def release(
         self, payment_id: str, reason: str, *, claimed_at: int | None = None
@@ -333,7 +338,8 @@ _ORIGINS = {
 }
 _MOVES = {
     to: f"""
-UPDATE payments SET state = '{to}', updated_at = $1, reason = $2, transaction_hash = $3
+UPDATE payments SET state = '{to}', updated_at = $1, reason = $2,
+    transaction_hash = coalesce($3, transaction_hash)
 WHERE id = $4 AND state IN ({origins}) AND claimed_at = coalesce($5, claimed_at)
 RETURNING {_COLUMNS}
 """  # noqa: S608 - our own words only

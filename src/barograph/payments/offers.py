@@ -82,14 +82,19 @@ def payment_required_field(body: bytes) -> tuple[bytes, bytes]:
 
 
 def payment_response_field(payment: Payment) -> tuple[bytes, bytes]:
-    """The header field with the payer's receipt of a settled payment."""
+    """The header field with the payer's receipt: of a settled payment, or of one that failed."""
+    is_settled = payment.state == "settled"
     receipt = {
-        "success": True,
+        "success": is_settled,
         # A payment that was found on the chain later may have no transaction.
-        "transaction": payment.transaction or "",
+        "transaction": payment.transaction or "" if is_settled else "",
         "network": payment.network,
         "payer": checksummed(payment.payer),
     }
+    if not is_settled:
+        # A facilitator's reason is one word; the reasons of operators are not for the payer.
+        reason = payment.reason or ""
+        receipt["errorReason"] = reason if reason.isidentifier() else "settlement_failed"
     return (b"payment-response", b64encode(encode(receipt)))
 
 

@@ -191,7 +191,11 @@ class FacilitatorUnavailable(BarographError):
 
 
 class SettlementUnknown(BarographError):
-    """The facilitator was asked to settle, and we don't know whether it did."""
+    """The facilitator was asked to settle, perhaps named a transaction, and may have done it."""
+
+    def __init__(self, message: str, transaction: str | None = None) -> None:
+        super().__init__(message)
+        self.transaction = transaction
 
 
 class ChainUnavailable(BarographError):

@@ -37,14 +37,14 @@ class InvalidIdempotencyKey(PrivateError):
 
 
 class PaymentRequired(PrivateError):
-    """Nothing was charged; `document` is the x402 v2 payment-required object."""
+    """Nothing was charged; `document` has the price, `receipt` is of a settlement that failed."""
 
     status = 402
     code = "payment_required"
 
-    def __init__(self, document: bytes) -> None:
+    def __init__(self, document: bytes, *receipt: tuple[bytes, bytes]) -> None:
         super().__init__("payment required")
-        self.document = document
+        self.document, self.receipt = document, receipt
 
 
 class PaymentUsed(PrivateError):

@@ -18,6 +18,7 @@ from barograph.signals.methods import BY_KEY
 INTERVALS = {"minute": MINUTE, "hour": HOUR, "4h": 4 * HOUR, "day": DAY}
 STEPS = {**INTERVALS, "1m": MINUTE, "1h": HOUR, "1d": DAY}
 
+_YEAR_1 = instant("year", "0001-01-01")
 _EVERY = ("from", "to", "limit", "cursor", "format")
 _GRID = ("venue", "symbol", "interval", *_EVERY)
 _FUND_UNITS = {"shares": "shares", "nav": "USD", "btc": "BTC", "aum": "USD", "flow": "USD"}
@@ -176,6 +177,9 @@ def _key(rules: MeasureRules, given: Mapping[str, str]) -> str | None:
 
 def _known_at(given: Mapping[str, str], now: int) -> int:
     known_at = instant("as_of", given["as_of"]) if "as_of" in given else now
-    if known_at > now and "cursor" not in given:
-        raise InvalidRequest(f"as_of must be in the past; it is {iso_timestamp(now)} now")
+    # An offset may lead to a year that can't be written.
+    if not _YEAR_1 <= known_at <= now and "cursor" not in given:
+        raise InvalidRequest(
+            f"as_of must be in the past, after the year 0; it is {iso_timestamp(now)} now"
+        )
     return known_at

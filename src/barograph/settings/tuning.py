@@ -43,6 +43,13 @@ class Tuning(Group):
         description="IP address that Prometheus metrics are served on. They hold no secrets, but "
         "keep them from the internet.",
     )
+    metrics_names: Annotated[
+        str, matching(re.compile(r"[a-z0-9.-]+(,[a-z0-9.-]+)*"), "names such as web-1,web-2")
+    ] = Field(
+        "",
+        description="Host names by which Prometheus addresses that port, in lower case, separated "
+        "by commas. IP addresses, `localhost` and the host of `BAROGRAPH_BASE_URL` need no entry.",
+    )
     metrics_port: int = Field(
         0,
         ge=0,

@@ -6,6 +6,9 @@ and must not name another payer than the proof's.
 A facilitator may say no because it could not find out, or blame our own terms; the payer must not
 be asked to pay again for either. Any other no counts, because it is a clear verdict. If we have
 never seen its reason, we log it.
+
+A settlement may be pending: the transaction was sent and is not confirmed yet. Asked again, the
+facilitator checks it: https://docs.cdp.coinbase.com/x402/seller/settlement-pending .
 """
 
 import logging
@@ -39,7 +42,13 @@ from barograph.payments.records import (
 )
 from barograph.settings import Settings
 from barograph.upstream.cdp_key import CdpKey
-from barograph.upstream.facilitator_reasons import NOTHING_MOVED, TRUE_AFTERWARDS, bare, fault_of
+from barograph.upstream.facilitator_reasons import (
+    NEVER_MOVES,
+    NOTHING_MOVED,
+    TRUE_AFTERWARDS,
+    bare,
+    fault_of,
+)
 from barograph.upstream.http import Busy, JsonHttp, JsonReply, NoAnswer, NotSent, Redirected
 
 log = logging.getLogger(__name__)
@@ -47,11 +56,14 @@ log = logging.getLogger(__name__)
 MAX_REPLY_BYTES = 64 * 1024
 VERIFY_SECONDS = 4.0
 SETTLE_SECONDS = 30.0
+SETTLE_AGAIN_SECONDS = 20.0
+"""For a settlement that was pending; with the calls before, less than a paid request may take."""
 
 UNNAMED: Final = "refused_by_facilitator"
 """The reason if the facilitator gives none that can be shown."""
 
 _OK = 200
+_ACCEPTED = 202
 _SERVER_ERROR = 500
 # These are about us or about the load, never about a payment.
 _NO_VERDICT = frozenset({401, 403, 407, 408, 425, 429})
@@ -181,24 +193,24 @@ class HttpFacilitator:
             raise FacilitatorUnavailable(f"the facilitator is unavailable: {error}") from error
         except NoAnswer as error:
             raise SettlementUnknown(f"the facilitator may have settled: {error}") from error
-        return _settled(reply, proof) or self._refused(reply)
+        if _is_pending(reply):
+            return await self._settle_again(proof, _transaction(reply))
+        return _settled(reply, proof) or _refused(reply, self._refusals)
 
     async def close(self) -> None:
         """Release every connection."""
         await self._http.close()
 
-    def _refused(self, reply: JsonReply) -> NotSettled:
-        members = reply.members
-        reason = _reason(members.get("errorReason"))
-        is_no = members.get("success") is False and _may_refuse(reply.status)
-        if is_no and members.get("transaction") in (None, ""):
-            if fault_of(reason) == "ours":
-                raise _our_fault(reason)
-            if bare(reason) in self._refusals:
-                return NotSettled(reason)
-        raise SettlementUnknown(
-            f"the facilitator gives no clear answer (HTTP {reply.status}, {reason})"
-        )
+    async def _settle_again(self, proof: Proof, pending: str | None) -> Settled | NotSettled:
+        """Ask about a pending settlement once more; its transaction may confirm at any time."""
+        try:
+            seconds = min(self._settle_seconds, SETTLE_AGAIN_SECONDS)
+            reply = await self._post("settle", proof, seconds)
+            return _settled(reply, proof) or _refused(reply, NEVER_MOVES)
+        except (NotSent, NoAnswer, FacilitatorUnavailable) as error:
+            raise SettlementUnknown(f"the settlement was pending: {error}", pending) from error
+        except SettlementUnknown as error:
+            raise SettlementUnknown(str(error), error.transaction or pending) from error
 
     async def _post(self, path: str, proof: Proof, seconds: float) -> JsonReply:
         message = {
@@ -214,7 +226,8 @@ class HttpFacilitator:
             self._note_payment(proof, error.status, answered=False)
             raise
         # It answered, even if it could not check the payment: the proof may be the cause.
-        self._note_payment(proof, reply.status, answered=_may_refuse(reply.status))
+        status = _OK if _is_pending(reply) else reply.status
+        self._note_payment(proof, status, answered=_may_refuse(status))
         return reply
 
     async def _supported(self) -> JsonReply:
@@ -253,13 +266,41 @@ def _note(health: DependencyHealth, *, answered: bool) -> None:
 
 def _settled(reply: JsonReply, proof: Proof) -> Settled | None:
     """A clear yes about this payment; None if it isn't a yes."""
-    members, transaction = reply.members, reply.members.get("transaction")
+    members, transaction = reply.members, _transaction(reply)
     if members.get("success") is not True or reply.status != _OK:
         return None
     ours = members.get("network") == proof.requirements.network and _is_payer(reply, proof)
-    if ours and isinstance(transaction, str) and _HASH.fullmatch(transaction):
-        return Settled(transaction.lower())
+    if ours and transaction is not None:
+        return Settled(transaction)
     raise SettlementUnknown("the facilitator reports another settlement")
+
+
+def _refused(reply: JsonReply, refusals: frozenset[str]) -> NotSettled:
+    """A clear no for one of these reasons; anything else leaves it unknown."""
+    members = reply.members
+    reason = _reason(members.get("errorReason"))
+    is_no = members.get("success") is False and _may_refuse(reply.status)
+    if is_no and members.get("transaction") in (None, ""):
+        if fault_of(reason) == "ours":
+            raise _our_fault(reason)
+        if bare(reason) in refusals:
+            return NotSettled(reason)
+    raise SettlementUnknown(
+        f"the facilitator gives no clear answer (HTTP {reply.status}, {reason})",
+        _transaction(reply),
+    )
+
+
+def _is_pending(reply: JsonReply) -> bool:
+    """Coinbase says so with HTTP 500, Circle with 200; Circle's older form is 202 and an id."""
+    if reply.status == _ACCEPTED:
+        return "paymentId" in reply.members
+    return bare(reply.members.get("errorReason")) == "settlement_pending"
+
+
+def _transaction(reply: JsonReply) -> str | None:
+    given = reply.members.get("transaction")
+    return given.lower() if isinstance(given, str) and _HASH.fullmatch(given) else None
 
 
 def _may_refuse(status: int) -> bool:

@@ -67,6 +67,9 @@ NOTHING_MOVED: Final = _table("""
 A used nonce is not among them, nor a duplicate, a failed transaction or a failed simulation: they
 may follow from an earlier attempt whose answer was lost. The chain decides."""
 
+NEVER_MOVES: Final = NOTHING_MOVED - {"payload_authorization_from_address_kyt"}
+"""Reasons that also rule out an earlier attempt. The screening of an address may change."""
+
 OF_THE_PAYER: Final = MAY_HAVE_MOVED | TRUE_AFTERWARDS | NOTHING_MOVED
 """Reasons about the payment, although a part of some says otherwise."""
 

@@ -150,7 +150,7 @@ async def _private_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, PrivateError)
     if isinstance(error, PaymentRequired):
         field = payment_required_field(error.document)
-        return private_response(error.status, error.document, field)
+        return private_response(error.status, error.document, field, *error.receipt)
     return _coded(error.status, error.code, error.message, *error.fields())
 
 

@@ -157,9 +157,13 @@ class CommandedServer(ABC, Generic[F]):
             command = msgspec.json.decode(message, type=dict[str, object])
         except msgspec.MsgspecError:
             command = {}
+        return msgspec.json.encode(self.obey(command))
+
+    def obey(self, command: Mapping[str, object]) -> dict[str, object]:
+        """The reply to a command."""
         if command.get("count") is True:
-            return msgspec.json.encode({"requests": dict(self.requests)})
-        return msgspec.json.encode(self._faults.execute(command, self._clock()))
+            return {"requests": dict(self.requests)}
+        return self._faults.execute(command, self._clock())
 
 
 class GetServer(CommandedServer[F]):
