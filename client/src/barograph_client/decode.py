@@ -57,10 +57,15 @@ def decode_json(answer: type[T], body: bytes) -> T:
         ValueError: the body is not JSON, or not of this type.
     """
     try:
-        found: T = _decode(answer, json.loads(body, parse_constant=_refuse_constant), "")
+        found: T = _decode(answer, load_json(body), "")
     except (RecursionError, OverflowError) as error:
         raise ValueError("nested too deeply, or a number is too large") from error
     return found
+
+
+def load_json(body: bytes) -> Any:
+    """Read JSON that every reader reads alike; raises ValueError for anything else."""
+    return json.loads(body, parse_constant=_refuse_constant, object_pairs_hook=_members)
 
 
 def convert(answer: type[T], value: Mapping[str, Any]) -> T:
@@ -91,6 +96,14 @@ def to_builtins(value: Any) -> Any:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The members of an object. Of two with one name, another reader may take the other."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a member is repeated")
+    return found
 
 
 @cache

@@ -8,11 +8,13 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from itertools import pairwise
+from urllib.parse import urlsplit
 
 from barograph_client.audit.files import Listed, LogFiles, Progress
 from barograph_client.audit.notes import (
     LOG_KEY,
     SignedCheckpoint,
+    decode_base64,
     parse_checkpoint,
     parse_key,
     signed_at,
@@ -52,6 +54,7 @@ class AuditedLog:
     """A log in which no contradiction was found."""
 
     log: str
+    origin: str
     size: int
     root: str
     key: str
@@ -108,6 +111,8 @@ def _logs_of(published: Published) -> dict[str, PublishedLog]:
     with readable(CHECKPOINTS):
         logs = {parse_checkpoint(each.checkpoint).log: each for each in published.logs}
         keys = {parse_key(each.verifier, LOG_KEY).public for each in published.logs}
+        if published.public_key is not None:
+            keys.add(decode_base64(published.public_key))
     if len(logs) < len(published.logs) or len(keys) > 1:
         raise Contradiction(f"{CHECKPOINTS} has a log twice, or logs with different keys")
     return logs
@@ -158,12 +163,16 @@ class _Audit:
                 "signed checkpoint says otherwise",
                 log.checkpoint,
             )
+        self._address = self._listed.origin.removesuffix(path)
+        self._audited = urlsplit(client.reader.base_url)
         self._files = LogFiles(client, path, self._log, progress)
         kept = trusted.kept.get(self._log)
         self._kept = None if kept is None else kept.checkpoint
 
     async def run(self) -> AuditedLog:
         key_from = require_trusted_key(self._log, self._key, self._published, self._trusted)
+        if key_from == "the service":
+            self._require_address()
         with readable(f"{self._files.path}/checkpoint"):
             newest = parse_checkpoint((await self._files.get("checkpoint")).decode())
         self._require_not_retired(newest)
@@ -181,6 +190,7 @@ class _Audit:
             newest_at = await self._check_list(entries, newest)
         return AuditedLog(
             log=self._log,
+            origin=newest.origin,
             size=newest.size,
             root=newest.root.hex(),
             key=self._key.text,
@@ -195,6 +205,15 @@ class _Audit:
             newest_at=newest_at,
             checkpoint=newest.note,
         )
+
+    def _require_address(self) -> None:
+        """Without a key from elsewhere, only the address says which log this is."""
+        url = self._audited
+        if self._address != (audited := url.netloc.rpartition("@")[2].lower() + url.path):
+            raise NotAudited(
+                f"{self._log}: this is a log of {self._address}, but you audit {audited}. If the "
+                "operator says that this is its origin, name its key with --key"
+            )
 
     def _require_signed(self, checkpoint: SignedCheckpoint) -> None:
         if checkpoint.origin != self._key.name or signed_at(checkpoint, self._key) is None:
@@ -282,19 +301,20 @@ class _Audit:
 
     async def _check_list(self, entries: Sequence[bytes], newest: SignedCheckpoint) -> str:
         """Compare the entries with the list under `/api/history`; return the newest time there."""
-        path = f"/api/history/{self._log}"
+        path, members = f"/api/history/{self._log}", _members(self._log)
         listed = self._lists[self._log] = await self._files.listed(path, len(entries))
         for sequence, (entry, each) in enumerate(zip(entries, listed, strict=False), 1):
-            digest = each.get("history_digest", each.get("event_digest"))
-            if (each.get("sequence"), digest) != (sequence, entry.hex()):
+            digest = each.get(members[1])
+            row = each.get("sequence"), digest
+            if row != (sequence, entry.hex()) or each.keys() != {*members}:
                 raise Contradiction(
                     f"{self._log}: entry {sequence - 1}, counted from 0, is {entry.hex()}, but the "
                     f"list under /api/history has {str(digest)[:64]} there, as sequence "
-                    f"{str(each.get('sequence'))[:20]}"
+                    f"{str(each.get('sequence'))[:20]}, with the members {', '.join(each)[:200]}"
                 )
         self._require_complete(path, listed, newest)
         with readable(path):
-            shown = [each.get("issued_at", each.get("at", "")) for each in listed]
+            shown = [each[members[2]] for each in listed]
             times = [datetime.fromisoformat(each) for each in shown]
             earlier = [(one - two).total_seconds() > CLOCK_SECONDS for one, two in pairwise(times)]
         if True in earlier:
@@ -422,6 +442,13 @@ class _Audit:
                 f"of event {removed[-1]} was removed, so it may be hidden there: run the audit "
                 "again later"
             )
+
+
+def _members(log: str) -> tuple[str, str, str]:
+    """The members of an entry of the list of a log. It may have no others, which nobody signed."""
+    if log.endswith(f"/{EVENT_LOG}"):
+        return "sequence", "event_digest", "at"
+    return "sequence", "history_digest", "issued_at"
 
 
 def _newest_time(events: Sequence[Listed]) -> datetime:
