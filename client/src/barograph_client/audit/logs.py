@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from itertools import pairwise
-from urllib.parse import urlsplit
 
 from barograph_client.audit.files import Listed, LogFiles, Progress
 from barograph_client.audit.notes import (
@@ -47,6 +46,10 @@ WITHOUT_TEXT = {"id", "type", "at", "notice", "removed"}
 """What is left of an event whose text was removed."""
 
 NEVER_REMOVED = {"accuracy.defined", "reveal.announced", "stance.recorded"}
+
+
+LISTED = (("sequence", "history_digest", "issued_at"), ("sequence", "event_digest", "at"))
+"""The members of a listed version and of a listed event. Others would be signed by nobody."""
 
 
 @record
@@ -163,8 +166,8 @@ class _Audit:
                 "signed checkpoint says otherwise",
                 log.checkpoint,
             )
-        self._address = self._listed.origin.removesuffix(path)
-        self._audited = urlsplit(client.reader.base_url)
+        self._address, url = self._listed.origin.removesuffix(path), client.reader.base_url
+        self._audited = url.partition("://")[2].rpartition("@")[2].lower()
         self._files = LogFiles(client, path, self._log, progress)
         kept = trusted.kept.get(self._log)
         self._kept = None if kept is None else kept.checkpoint
@@ -208,11 +211,10 @@ class _Audit:
 
     def _require_address(self) -> None:
         """Without a key from elsewhere, only the address says which log this is."""
-        url = self._audited
-        if self._address != (audited := url.netloc.rpartition("@")[2].lower() + url.path):
+        if self._address != self._audited:
             raise NotAudited(
-                f"{self._log}: this is a log of {self._address}, but you audit {audited}. If the "
-                "operator says that this is its origin, name its key with --key"
+                f"{self._log}: this is a log of {self._address}, but you audit {self._audited}. If "
+                "the operator says that this is its origin, name its key with --key"
             )
 
     def _require_signed(self, checkpoint: SignedCheckpoint) -> None:
@@ -301,7 +303,8 @@ class _Audit:
 
     async def _check_list(self, entries: Sequence[bytes], newest: SignedCheckpoint) -> str:
         """Compare the entries with the list under `/api/history`; return the newest time there."""
-        path, members = f"/api/history/{self._log}", _members(self._log)
+        path = f"/api/history/{self._log}"
+        members = LISTED[self._log.endswith(f"/{EVENT_LOG}")]
         listed = self._lists[self._log] = await self._files.listed(path, len(entries))
         for sequence, (entry, each) in enumerate(zip(entries, listed, strict=False), 1):
             digest = each.get(members[1])
@@ -442,13 +445,6 @@ class _Audit:
                 f"of event {removed[-1]} was removed, so it may be hidden there: run the audit "
                 "again later"
             )
-
-
-def _members(log: str) -> tuple[str, str, str]:
-    """The members of an entry of the list of a log. It may have no others, which nobody signed."""
-    if log.endswith(f"/{EVENT_LOG}"):
-        return "sequence", "event_digest", "at"
-    return "sequence", "history_digest", "issued_at"
 
 
 def _newest_time(events: Sequence[Listed]) -> datetime:
