@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from barograph.errors import BarographError, ConfigurationError
 from barograph.history.checkpoint import Checkpoint, CheckpointRefused, open_checkpoint, verifier_of
-from barograph.history.guards import Continuity, SigningRefused
+from barograph.history.guards import Continuity, SignedHeads, SigningRefused
 from barograph.history.ledger import Ledger
 from barograph.history.origins import (
     Record,
@@ -67,7 +67,8 @@ class Instance:
 
     def worker(self, *keys: Ed25519PrivateKey, record: Record | None = None) -> PublicLogs:
         """A process that finds the last key when it reads its key again."""
-        signed, continuity = self.record.signed_heads, (record or self.record)[3]
+        signed = SignedHeads(self.service, self.ledger.database, HandClock())
+        continuity = (record or self.record)[3]
         reload_key = lambda: keys[-1]  # noqa: E731
         return PublicLogs(self.ledger, keys[0], BASE_URL, signed, continuity, reload_key=reload_key)
 

@@ -187,13 +187,12 @@ def _fill(settings: Settings, draft: Path, *, with_keys: bool) -> Manifest:
     copy = Settings.from_environment({f"{PREFIX}DATA": str(draft)})
     # The history comes second, so that it holds everything that the service has published. But the
     # head of the log of events in it must not be newer than the events.
-    heads = "SELECT name, size, root FROM event_heads"
-    event_heads = run_once(settings.history_address, lambda history: history.fetch(heads))
+    signed = run_once(settings.history_address, lambda it: it.fetch("SELECT * FROM event_heads"))
     _copy_database(settings.database_address, SERVICE, copy.database_path)
     _copy_database(settings.history_address, RECORD, copy.history_path)
     with closing(apsw.Connection(str(copy.history_path))) as connection:
         connection.execute("DELETE FROM event_heads")
-        connection.executemany("INSERT INTO event_heads VALUES (?, ?, ?)", event_heads)
+        connection.executemany("INSERT INTO event_heads VALUES (?, ?, ?)", signed)
     if _read_small_files(settings.data, names) != small:
         raise BarographError("no backup was made, because a key was replaced meanwhile: try again")
     verified = verify_record(copy)

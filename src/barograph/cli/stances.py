@@ -347,12 +347,10 @@ def verify_record(settings: "Settings") -> "tuple[IntactRecord | BrokenRecord, S
             found = await verify_alone(database, progress)
             if isinstance(found, BrokenRecord):
                 return found
-            if published is not None:
-                broken = await verify_published(HistoryReader(database), published)
-                if broken is not None:
-                    return broken
-            if not has_log:
-                return found._replace(not_compared=not_compared)
+            reader = HistoryReader(database)
+            broken = None if published is None else await verify_published(reader, published)
+            if broken is not None or not has_log:
+                return broken or found._replace(not_compared=not_compared)
             service = open_database(settings.database_address, create=False)
             try:
                 logged = await verify_event_log(service, database)

@@ -157,8 +157,7 @@ class SignedHead(NamedTuple):
 class SignedHeads:
     """The tree heads that all processes signed, and whether this process can sign now.
 
-    A head is never in the database that holds the entries of its log: those of stances are in the
-    service's database, and that of events is in the history.
+    Each is in the other database than the entries of its log: that of events is in the history.
     """
 
     def __init__(self, database: Database, history: Database, clock: Clock) -> None:

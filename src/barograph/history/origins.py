@@ -72,13 +72,9 @@ class Record(NamedTuple):
         """A log, its head now, and the last head that this database knows to be signed."""
         await self.continuity.require(kind)
         tree = open_log(self.history, self.service, (kind, log))
-        signed = await self.signed_heads.last_signed(kind, log)
+        heads = SignedHeads(self.service, self.history.database, self.clock)
+        signed = await heads.last_signed(kind, log)
         return tree, await tree.head(), signed.head
-
-    @property
-    def signed_heads(self) -> SignedHeads:
-        """The heads that this instance has signed."""
-        return SignedHeads(self.service, self.history.database, self.clock)
 
 
 async def hold_signing(tx: Transaction, now: int) -> None:
@@ -134,10 +130,9 @@ async def rotate_key(
     """
     if old is None:
         raise SigningRefused(OTHER_KEY)
-    signed, continuity = record.signed_heads, record.continuity
-    logs = PublicLogs(
-        record.history, old, record.base_url, signed, continuity, reload_key=lambda: old
-    )
+    history, continuity = record.history, record.continuity
+    signed = SignedHeads(record.service, history.database, record.clock)
+    logs = PublicLogs(history, old, record.base_url, signed, continuity, reload_key=lambda: old)
     await logs.checkpoints()
     return await _succeed(record, logs.keys, old, new, logs.keys.name)
 

@@ -17,12 +17,7 @@ from barograph.history.digest import (
     version_document,
     withdrawal_digest,
 )
-from barograph.history.guards import (
-    RecordReplaced,
-    SignedHeads,
-    require_chain_end,
-    wrong_guards,
-)
+from barograph.history.guards import RecordReplaced, SignedHeads, require_chain_end, wrong_guards
 from barograph.history.ledger import EVENT_COLUMNS, VERSION_COLUMNS, event_columns, version_columns
 from barograph.history.public_log import open_log
 from barograph.history.reader import HistoryReader, RecordDamaged
@@ -147,10 +142,7 @@ async def verify_published(history: HistoryReader, published: Stances) -> Broken
 
 
 async def verify_event_log(service: Database, history: Database) -> BrokenRecord | int:
-    """Verify every event against its digest, and all of them against the last signed head.
-
-    Returns how many there are.
-    """
+    """Verify every event, and all of them against the last signed head; return their number."""
     # Read this before the events, which may grow meanwhile.
     signed = await SignedHeads(service, history, system_clock).last_signed(*EVENT_LOG)
     tree = open_log(HistoryReader(history), service, EVENT_LOG)

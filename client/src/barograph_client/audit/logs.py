@@ -13,7 +13,6 @@ from barograph_client.audit.files import Listed, LogFiles, Progress
 from barograph_client.audit.notes import (
     LOG_KEY,
     SignedCheckpoint,
-    decode_base64,
     parse_checkpoint,
     parse_key,
     signed_at,
@@ -46,8 +45,6 @@ WITHOUT_TEXT = {"id", "type", "at", "notice", "removed"}
 """What is left of an event whose text was removed."""
 
 NEVER_REMOVED = {"accuracy.defined", "reveal.announced", "stance.recorded"}
-
-
 LISTED = (("sequence", "history_digest", "issued_at"), ("sequence", "event_digest", "at"))
 """The members of a listed version and of a listed event. Others would be signed by nobody."""
 
@@ -114,8 +111,6 @@ def _logs_of(published: Published) -> dict[str, PublishedLog]:
     with readable(CHECKPOINTS):
         logs = {parse_checkpoint(each.checkpoint).log: each for each in published.logs}
         keys = {parse_key(each.verifier, LOG_KEY).public for each in published.logs}
-        if published.public_key is not None:
-            keys.add(decode_base64(published.public_key))
     if len(logs) < len(published.logs) or len(keys) > 1:
         raise Contradiction(f"{CHECKPOINTS} has a log twice, or logs with different keys")
     return logs
@@ -174,8 +169,12 @@ class _Audit:
 
     async def run(self) -> AuditedLog:
         key_from = require_trusted_key(self._log, self._key, self._published, self._trusted)
-        if key_from == "the service":
-            self._require_address()
+        # Without a key from elsewhere, only the address says which log this is.
+        if key_from == "the service" and self._address != self._audited:
+            raise NotAudited(
+                f"{self._log}: this is a log of {self._address}, but you audit {self._audited}. If "
+                "the operator says that this is its origin, name its key with --key"
+            )
         with readable(f"{self._files.path}/checkpoint"):
             newest = parse_checkpoint((await self._files.get("checkpoint")).decode())
         self._require_not_retired(newest)
@@ -208,14 +207,6 @@ class _Audit:
             newest_at=newest_at,
             checkpoint=newest.note,
         )
-
-    def _require_address(self) -> None:
-        """Without a key from elsewhere, only the address says which log this is."""
-        if self._address != self._audited:
-            raise NotAudited(
-                f"{self._log}: this is a log of {self._address}, but you audit {self._audited}. If "
-                "the operator says that this is its origin, name its key with --key"
-            )
 
     def _require_signed(self, checkpoint: SignedCheckpoint) -> None:
         if checkpoint.origin != self._key.name or signed_at(checkpoint, self._key) is None:

@@ -44,7 +44,6 @@ class Published:
 
     checkpoints: tuple[PublishedLog, ...]
     event_log: PublishedLog | None = None
-    public_key: str | None = None
     previous_keys: tuple[PreviousKey, ...] = ()
 
     @property
@@ -80,24 +79,16 @@ class Trusted(NamedTuple):
     kept: Mapping[str, Kept] = {}
     """By the short names of the logs."""
 
-    @property
-    def public_keys(self) -> set[bytes]:
-        """The keys that you named. All logs of a service have the same key."""
-        return {key.public for key in (*self.keys, *self.policy.logs)}
-
     def keys_of(self, log: str) -> set[Key]:
-        """The keys that you named, each with the origin that this log must have.
-
-        If none of them is named after this log, the origins of the others tell that of this one.
+        """The keys that you named for this log, or else the others, which sign it too.
 
         Raises:
             NotAudited: a key is not that of a Barograph service.
         """
         named = {*self.keys, *self.policy.logs}
         with readable("--key or --policy"):
-            return {key for key in named if split_origin(key.name)[1] == log} or {
-                key.of_log(log) for key in named
-            }
+            own = {key for key in named if split_origin(key.name)[1] == log}
+            return own or {key.of_log(log) for key in named}
 
 
 def read_kept(text: str) -> dict[str, Kept]:
@@ -157,7 +148,8 @@ def _kept_key(log: str, kept: Kept, current: Key, published: Published, trusted:
     if kept.key is not None:
         return kept.key.public
     retired = [public for public, _, _ in published.last_checkpoints()]
-    for public in (*trusted.public_keys, current.public, *retired):
+    named = [key.public for key in trusted.keys_of(log)]
+    for public in (*named, current.public, *retired):
         if _is_intact(kept.checkpoint, public):
             return public
     raise NotAudited(

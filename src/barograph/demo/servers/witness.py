@@ -6,7 +6,6 @@ whose logs they cosign. So they prove nothing.
 
 import asyncio
 import re
-from asyncio import StreamReader
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from pathlib import Path
@@ -73,7 +72,7 @@ class WitnessServer(BodyServer[WitnessFaults]):
         except (FileNotFoundError, msgspec.MsgspecError):
             self._trees = {}  # as a new witness
 
-    async def respond(self, request: BodyRequest, _client: StreamReader) -> Response | None:
+    async def respond(self, request: BodyRequest, _client: asyncio.StreamReader) -> Response | None:
         """Answer a request."""
         name = request.path[1:].removesuffix("/add-checkpoint")
         self.requests[name if name in WITNESSES else OTHER] += 1
