@@ -56,6 +56,7 @@ FROM (
         ('stance_versions', 'SELECT, INSERT'),
         ('stance_events', 'SELECT, INSERT'),
         ('fences', 'SELECT, INSERT, UPDATE'),
+        ('event_heads', 'SELECT, INSERT, UPDATE'),
         ('schema_migrations', 'SELECT')
 ) AS needed (name, rights)
 WHERE to_regclass('public.' || name) IS NOT NULL \gexec

@@ -22,6 +22,7 @@ def test_the_command_audits_over_a_real_port_and_ends_with_what_it_found() -> No
         return Answer(found.status_code, [], found.content)
 
     with on_a_port(ask) as url:
+        service.events.folder = f"{url.removeprefix('http://')}/history/"
         fine = CliRunner().invoke(cli, ["audit", url, "--log", "events"])
         service.events.entries[0] = bytes(32)
         found = CliRunner().invoke(cli, ["audit", url, "--log", "events"])

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from base64 import b64encode
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 from threading import Event, Thread
@@ -17,11 +18,14 @@ from click.testing import CliRunner, Result
 
 from barograph.cli import cli
 from barograph.cli.backup_folder import MANIFEST, seal_file
+from barograph.cli.databases import run_once
 from barograph.demo.files import load_or_create_anchor
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Row
 from barograph.kit.operating_system import lock_folder
 from barograph.kit.sqlite import copy_sqlite_file
+from support.events import add_events
+from support.events import change as new_event
 from support.filled import fill, postgresql_rows, source_rows, sqlite_rows
 from support.operator import Operator, sign
 from support.postgresql import PostgreSQL, running_postgresql
@@ -292,6 +296,8 @@ def test_backed_up_history_holds_everything_that_was_published(
         while not stopped.is_set():
             source.record(number)
             source.publish()
+            run_once(source.database, partial(add_events, events=[new_event(number)]))
+            asyncio.run(sign(source.database, source.history))
             number += 1
 
     collector = Thread(target=collect)

@@ -96,7 +96,7 @@ def test_upgrade_is_done_once_and_said_plainly(tmp_path: Path) -> None:
     second = CliRunner().invoke(cli, ["db", "upgrade", "--data", str(tmp_path)])
     assert (
         first.stdout == "applied record (history)\napplied guards (history)\n"
-        "applied digests (history)\n"
+        "applied digests (history)\napplied event_heads (history)\n"
         "applied markets\napplied analysis\napplied keys\napplied macro\n"
         "applied settlement_reports\napplied entitlements\napplied payments\n"
         "applied status\napplied brief_lists\napplied registration_limits\n"

@@ -1,5 +1,6 @@
 """`barograph stances verify` and `prove`: what they notice, and with what they end."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from barograph.cli.databases import run_once
 from barograph.errors import BarographError, ConfigurationError
 from barograph.history.checkpoint import Checkpoint, CheckpointRefused, log_origin, sign_checkpoint
 from barograph.history.guards import RecordReplaced
@@ -16,7 +18,9 @@ from barograph.history.merkle import tree_root
 from barograph.history.signing import FILE_NAME, load_history_key
 from barograph.settings import Settings
 from support.databases import upgraded_database
-from support.operator import REVISE, WITHDRAW, Operator
+from support.events import add_events, change
+from support.history import tamper
+from support.operator import REVISE, WITHDRAW, Operator, sign
 from support.stances import FUNDING, RATES
 
 READING = [("list", FUNDING), ("show", FUNDING), ("verify",)]
@@ -34,6 +38,7 @@ def test_a_whole_record_is_verified_with_its_counts(operator: Operator) -> None:
         "ok": True,
         "kinds": {FUNDING: {"versions": 2, "events": 1}, RATES: {"versions": 1, "events": 0}},
         "published": None,
+        "events": 0,
     }
     assert text.stdout.splitlines() == [
         "funding-regime-stance: 2 versions, 1 events, all as recorded",
@@ -43,7 +48,12 @@ def test_a_whole_record_is_verified_with_its_counts(operator: Operator) -> None:
 
 
 def test_an_empty_record_is_whole(operator: Operator) -> None:
-    assert operator.read_json("verify") == {"ok": True, "kinds": {}, "published": None}
+    assert operator.read_json("verify") == {
+        "ok": True,
+        "kinds": {},
+        "published": None,
+        "events": 0,
+    }
     assert operator.run("verify").stdout == "nothing is recorded yet\n"
 
 
@@ -61,6 +71,27 @@ def test_a_changed_version_is_named_and_ends_with_one(operator: Operator) -> Non
     found = json.loads(told.stdout)
     assert (found["ok"], found["kind"], found["sequence"]) == (False, FUNDING, 2)
     assert found["record"] == "version"
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("UPDATE events SET body = '{}' WHERE id = 2", "event 2 was changed, or is missing"),
+        ("UPDATE events SET id = 4 WHERE id = 3", "event 3 was changed, or is missing"),
+        ("DELETE FROM events WHERE id = 3", "the signed checkpoint of 3 digests does not match"),
+    ],
+)
+def test_the_log_of_events_is_verified_against_its_digests_and_what_was_signed(
+    operator: Operator, statement: str, said: str
+) -> None:
+    added = [change(number) for number in range(3)]
+    run_once(operator.database, lambda database: add_events(database, added))
+    asyncio.run(sign(operator.database, operator.history))
+    assert operator.run("verify").stdout == "log of events: 3 events, all as logged and signed\n"
+    run_once(operator.database, lambda database: tamper(database, statement))
+
+    broken = operator.run("verify")
+    assert (broken.exit_code, said in broken.stdout) == (1, True)
 
 
 def test_a_changed_event_is_named_as_an_event(operator: Operator) -> None:

@@ -1,9 +1,11 @@
 """Both clients over the production application."""
 
 import asyncio
-import json
+import gzip
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from hashlib import sha256
+from inspect import signature
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -16,13 +18,14 @@ from barograph.events.records import NewEvent
 from barograph.events.store import append_events
 from barograph.history.records import KINDS, NOT_RECORDED, CurrentStance, Stances, Version
 from barograph.kit.database import Transaction
-from barograph.kit.timestamps import HOUR, iso_timestamp
+from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
+from barograph.markets.liquidation_files import DailyFile, store_file
 from barograph.markets.records import Liquidation, Perpetuals
 from barograph.markets.store import ReadingRow, record_rows
 from barograph.stances.reader import STANCES, recorded_stance
-from barograph_client import Patience, ReferenceFile
+from barograph_client import Barograph, Patience, ReferenceFile
 from barograph_client import calls as every_call
-from barograph_client.decode import UNSET, to_builtins
+from barograph_client.decode import to_builtins
 from barograph_client.errors import (
     CredentialRefused,
     InvalidRequest,
@@ -40,6 +43,7 @@ from support.clock import START
 from support.markets import BTC
 from support.payments import FEED, HandFacilitator, header, payload, proof
 from support.readers import InProcess, Reader, result
+from support.reveals import announce
 from support.service import BASE_URL, Service
 from support.stances import FUNDING, RATES, proposal
 from support.subscribers import FEED_TOKEN, PLAIN_TOKEN, RESERVE_TOKEN, SubscriberService
@@ -109,11 +113,18 @@ def follower(way: str, subscribed: SubscriberService, tmp_path: Path) -> Iterato
     follower.reader.close()
 
 
+def known(value: Any) -> Any:
+    """JSON without its nulls: in a record, what is missing is None too."""
+    if isinstance(value, dict):
+        return {name: known(each) for name, each in value.items() if each is not None}
+    return [known(each) for each in value] if isinstance(value, list) else value
+
+
 def test_free_reads_lose_nothing_of_the_answers(reader: Reader, service: Service) -> None:
     for name, target in FREE.items():
         found = reader.read(name)
         assert isinstance(found, get_args(get_type_hints(getattr(every_call, name))["return"])[0])
-        assert json.loads(json.dumps(to_builtins(found))) == service.ask(target).json()
+        assert known(to_builtins(found)) == known(service.ask(target).json())
 
 
 def test_lists_are_read_to_the_end_and_lose_nothing(reader: Reader, service: Service) -> None:
@@ -125,23 +136,68 @@ def test_lists_are_read_to_the_end_and_lose_nothing(reader: Reader, service: Ser
             bodies.append(service.ask(target).json())
             target = (bodies[-1]["next"] or "").removeprefix(BASE_URL)
         pages = reader.first(999, "pages", wanted)
-        assert json.loads(json.dumps(to_builtins(tuple(pages)))) == bodies
+        assert known(to_builtins(tuple(pages))) == known(bodies)
         entries = [entry for page in pages for entry in wanted.entries(page)]
         assert reader.first(999, name, *arguments, **named) == entries
         assert (len(pages), len(entries)) == ENTRIES[name]
 
 
+def test_every_read_that_the_api_has_for_one_venue_takes_a_venue(service: Service) -> None:
+    names = {
+        "perpetuals": "perpetuals",
+        "perpetuals/{symbol}": "perpetual",
+        "series/{measure}": "series",
+        "liquidations": "liquidations",
+        "incidents": "incidents",
+        "events": "events",
+        "events/stream": "follow",
+    }
+    taken = {
+        path.removeprefix("/api/v1/")
+        for path, item in service.ask("/openapi.json").json()["paths"].items()
+        for each in item.get("get", {}).get("parameters", ())
+        if (each.get("name"), each.get("in")) == ("venue", "query")
+    }
+    assert taken == names.keys()
+    for name in names.values():
+        assert "venue" in signature(getattr(Barograph, name)).parameters
+    for call in (every_call.series("funding", venue="a b"), every_call.events(venue="a b")):
+        assert call.first.target.endswith("venue=a%20b")
+
+
+def test_daily_files_accuracy_and_revealed_stances_are_read(
+    way: str, subscribed: SubscriberService
+) -> None:
+    body = gzip.compress(b"at,symbol\n")
+    file = DailyFile("2026-11-05", 0, len(body), sha256(body).hexdigest(), [])
+    asyncio.run(subscribed.database.write(lambda tx: store_file(tx, "bybit", file, body, START)))
+    (version,) = subscribed.record(proposal())
+    announce(subscribed, 7, version.issued_at)
+    subscribed.clock.now = version.issued_at + 7 * DAY
+    reader = Reader(way, InProcess(subscribed.app))
+
+    (listed,) = reader.read("liquidation_files", "bybit").files
+    assert (listed.sha256, listed.day) == (file.sha256, file.day)
+    assert reader.read("liquidation_file", "bybit", listed.day) == body
+    assert reader.read("accuracy") == subscribed.ask("/api/v1/accuracy").json()
+    (revealed,) = reader.first(9, "revealed", FUNDING)
+    assert (revealed.history_digest, revealed.leg.decision.label) == (
+        version.history_digest,
+        version.leg.decision.label,
+    )
+
+
 def test_an_alias_finds_its_perpetual(reader: Reader, service: Service) -> None:
     found = reader.read("perpetual", "pepe")
     assert found.symbol == "1000PEPE"
-    assert to_builtins(found) == service.ask("/api/v1/perpetuals/1000PEPE").json()
+    assert known(to_builtins(found)) == known(service.ask("/api/v1/perpetuals/1000PEPE").json())
     with pytest.raises(NotFound, match="/api/v1/perpetuals"):
         reader.read("perpetual", "nosuch")
 
 
 def test_a_coin_at_all_venues_loses_nothing(reader: Reader, service: Service) -> None:
-    found = json.loads(json.dumps(to_builtins(reader.read("cross_coin", "pepe"))))
-    assert found == service.ask("/api/v1/cross/PEPE").json()
+    found = to_builtins(reader.read("cross_coin", "pepe"))
+    assert known(found) == known(service.ask("/api/v1/cross/PEPE").json())
     with pytest.raises(NotFound, match="/api/v1/cross"):
         reader.read("cross_coin", "nosuch")
 
@@ -152,7 +208,7 @@ def test_zero_and_null_come_through(reader: Reader, service: Service) -> None:
     assert flat.longAccountPct == 0.0
     unknown = reader.read("derivatives", "NOSUCH")
     assert (unknown.available, unknown.lastPrice, unknown.nextFundingTime) == (False, None, None)
-    assert reader.read("market").assets[0].source is UNSET
+    assert reader.read("market").assets[0].source is None
     assert reader.read("market_state").assets[0].source == "test venue"
 
 
@@ -260,7 +316,7 @@ def test_a_subscriber_goes_through_new_versions(follower: Follower) -> None:
     (next_period,) = follower.look()
     assert isinstance(next_period, Compared)
     assert next_period.comparison.assessment.change == "new_period"
-    assert next_period.comparison.assessment.evidence_field_presence is UNSET
+    assert next_period.comparison.assessment.evidence_field_presence is None
     assert set(follower.paths()) == {"/api/feed/now", "/api/agents/material-change"}
 
 

@@ -87,7 +87,10 @@ class Shelf:
             signals=SignalsReader(service.settings),
             briefs=BriefsReader(service.settings),
             status=StatusReader(
-                bounds, START, lambda: None, SignedHeads(service.database, service.clock)
+                bounds,
+                START,
+                lambda: None,
+                SignedHeads(service.database, service.history, service.clock),
             ),
             series=SeriesReader(service.database, service.clock, bounds.min_coverage_pct, "bybit"),
             render_queue=RenderQueue(

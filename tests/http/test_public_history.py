@@ -3,6 +3,7 @@
 import asyncio
 from base64 import b64decode
 from collections.abc import Iterator
+from hashlib import sha256
 from html import unescape
 from typing import Any
 
@@ -17,7 +18,8 @@ from barograph.history.records import KINDS, ChainEnd, Version
 from barograph.history.signing import load_history_key
 from barograph.kit.timestamps import iso_timestamp
 from barograph_client.audit.notes import LOG_KEY, parse_key
-from support.history import RATES, PublicHistory, delivered
+from support.events import add_events, change
+from support.history import RATES, PublicHistory, delivered, tamper
 
 SIZE = 23
 ETF = "btc-etf-stance"
@@ -414,6 +416,22 @@ def test_rewritten_history_is_not_signed_after_a_restart(
 
 
 @pytest.mark.outcome(
+    "An event is rewritten in the service's database, with everything signed there",
+    "No new root is signed: the last signed head of the log of events is in the history.",
+)
+def test_rewritten_event_is_not_signed_after_a_restart(history: PublicHistory) -> None:
+    database = history.service.database
+    asyncio.run(add_events(database, [change(number) for number in range(3)]))
+    assert history.ask(CHECKPOINT).json()["event_log"]["size"] == 3
+    rewrite = f"UPDATE events SET body = '{{}}', digest = '{sha256(b'{}').hexdigest()}' {SECOND}"
+    asyncio.run(tamper(database, rewrite, "DELETE FROM signed_heads"))
+
+    history.app = history.new_worker()
+    assert history.ask(CHECKPOINT).status == 503
+    assert history_check(history)[1].startswith(CONTRADICTED)
+
+
+@pytest.mark.outcome(
     "A backup was restored and not yet compared with published checkpoints",
     "Lists are served. Checkpoints and proofs return 503, and `/api/status` says what to do.",
 )
@@ -448,6 +466,7 @@ def test_checkpoint_lists_the_keys_that_signed_before(history: PublicHistory) ->
     assert keys in unescape(history.ask("/record").body.decode())
 
 
+SECOND = "WHERE id = 2"
 THIRD = "WHERE sequence = 3"
 PROOF = f"{LIST}/proof"
 
@@ -481,7 +500,8 @@ def test_proof_is_503_unless_the_history_was_published_and_signed(history: Publi
 
 
 def test_only_the_first_of_two_competing_heads_is_recorded(history: PublicHistory) -> None:
-    signed = SignedHeads(history.service.database, history.service.clock)
+    service = history.service
+    signed = SignedHeads(service.database, service.history, service.clock)
     heads = [
         TreeHead(0, EMPTY_ROOT),
         TreeHead(1, b"a" * 32),

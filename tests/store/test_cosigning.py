@@ -76,7 +76,8 @@ class Instance:
         self.restart_collector(self.service)
 
     def logs(self, database: Database) -> PublicLogs:
-        signed, checks = SignedHeads(database, self.clock), Continuity(self.ledger, lambda: None)
+        signed = SignedHeads(database, self.history, self.clock)
+        checks = Continuity(self.ledger, lambda: None)
         return PublicLogs(self.ledger, KEY, BASE_URL, signed, checks, reload_key=lambda: KEY)
 
     def restart_collector(self, database: Database) -> None:

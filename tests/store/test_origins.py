@@ -20,13 +20,15 @@ from barograph.history.origins import (
     rotate_key,
     start_origin,
 )
-from barograph.history.public_log import PublicLogs
+from barograph.history.public_log import HistoryRewritten, PublicLogs
 from barograph.history.records import KINDS
 from barograph.kit.database import Database
 from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
 from support.backends import Backend
 from support.clock import START, HandClock
-from support.history import RATES, ChangeKey, proposal, salts
+from support.events import add_events
+from support.events import change as new_event
+from support.history import RATES, ChangeKey, proposal, salts, tamper
 from support.service import BASE_URL
 from support.stances import make_history
 
@@ -65,7 +67,8 @@ class Instance:
 
     def worker(self, *keys: Ed25519PrivateKey, record: Record | None = None) -> PublicLogs:
         """A process that finds the last key when it reads its key again."""
-        signed, continuity = SignedHeads(self.service, HandClock()), (record or self.record)[3]
+        signed = SignedHeads(self.service, self.ledger.database, HandClock())
+        continuity = (record or self.record)[3]
         reload_key = lambda: keys[-1]  # noqa: E731
         return PublicLogs(self.ledger, keys[0], BASE_URL, signed, continuity, reload_key=reload_key)
 
@@ -215,6 +218,30 @@ def test_old_signatures_verify_after_a_rotation_and_the_old_key_signs_no_more(
         assert opened(last, KEY) == opened(last, NEXT) == opened(rates(old), KEY)
         await rotated.restore()
         await resume_signing(rotated.record, NEXT, [*old, *new])
+
+    runner.run(work())
+
+
+@pytest.mark.both_engines
+def test_head_of_the_log_of_events_is_moved_to_the_history_and_found_only_there(
+    instance: Make, runner: asyncio.Runner
+) -> None:
+    upgraded = instance(0)
+    move = "INSERT INTO signed_heads VALUES ('events', 'events', $1, $2)"
+
+    async def work() -> None:
+        history, service = upgraded.ledger.database, upgraded.service
+        await add_events(service, [new_event(number) for number in range(3)])
+        signed = await upgraded.sign()
+        ((name, *head),) = rows = await history.fetch("SELECT name, size, root FROM event_heads")
+        await history.write(lambda tx: tx.execute("DELETE FROM event_heads"))
+        await service.write(lambda tx: tx.execute(move, *head))  # as an earlier version left it
+        assert (name, await upgraded.sign()) == ("", signed)
+        assert await history.fetch("SELECT name, size, root FROM event_heads") == rows
+
+        await tamper(service, "DELETE FROM events WHERE id = 3", "DELETE FROM signed_heads")
+        with pytest.raises(HistoryRewritten):
+            await upgraded.sign()
 
     runner.run(work())
 

@@ -110,7 +110,7 @@ def test_script_works_for_an_administrator_who_is_no_superuser(server: PostgreSQ
         for role in ("owner", "runtime")
     )
 
-    for applied in (["baseline", "digests"], []):
+    for applied in (["baseline", "digests", "event_heads"], []):
         run_script(server, *flags, role="administrator")
         assert on(owner, partial(apply, HISTORY)) == applied
     on(runtime, require_guards)

@@ -148,7 +148,7 @@ async def sign(
     settings = settings or Settings(history_key=SecretStr(b64encode(bytes(32)).decode()))
     databases = open_database(service), open_database(history)
     ledger = Ledger(databases[1], system_clock)
-    key, signed = load_history_key(settings), SignedHeads(databases[0], system_clock)
+    key, signed = load_history_key(settings), SignedHeads(*databases, system_clock)
     continuity, base_url = Continuity(ledger, lambda: None), settings.base_url
     logs = PublicLogs(ledger, key, base_url, signed, continuity, reload_key=lambda: key)
     try:

@@ -139,7 +139,8 @@ class StaticLog:
 
     def files(self) -> dict[str, bytes]:
         found = {**bundles(self.entries), **tiles(self.tiled), "checkpoint": self.note.encode()}
-        return {f"/history/{self.name}/{path}": body for path, body in found.items()}
+        path = self.origin[self.origin.index("/") :]
+        return {f"{path}/{each}": body for each, body in found.items()}
 
     def published(self) -> dict[str, str]:
         return {"checkpoint": self.note, "verifier": verifier(self.key, self.origin)}

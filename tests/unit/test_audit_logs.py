@@ -227,6 +227,12 @@ def number_otherwise(service: StaticService) -> None:
     service.rates.first = 2
 
 
+def list_more_members(service: StaticService) -> None:
+    page = service.withdrawals.page(0, 1000, 0)
+    page["entries"][1]["why"] = "nobody logged this"
+    service.replies["/api/history/rates-desk/events"] = [httpx2.Response(200, json=page)]
+
+
 @pytest.mark.parametrize(
     ("tamper", "said"),
     [
@@ -254,6 +260,7 @@ def number_otherwise(service: StaticService) -> None:
         (state_another_root, "rates-desk: /api/history/checkpoint says size 600 and root eeee"),
         (sign_one_log_with_another_key, "/api/history/checkpoint has a log twice, or logs with"),
         (replace_events, "/api/history/checkpoint has a log twice, or logs with different keys"),
+        (list_more_members, "rates-desk/events: entry 1, counted from 0, is "),
         (number_otherwise, f"rates-desk: entry 0, counted from 0, is {digests(1)[0].hex()}, but"),
     ],
 )
@@ -408,6 +415,58 @@ def test_a_named_key_decides(service: StaticService, auditor: Auditor) -> None:
 
     assert auditor.report(service, "--key", named[0])["logs"][0]["key_from"] == "you"
     assert auditor.run(service, "--key", named[1])[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("folder", "trust", "code", "said"),
+    [
+        ("other.example/history/", "--key", 1, "which is not the log and the key from you"),
+        ("other.example/history/", "--policy", 1, "which is not the log and the key from you"),
+        ("other.example/history/", "--kept", 1, "not the log and the key from your kept file"),
+        ("other.example/history/", None, 2, "a log of other.example, but you audit barograph.exa"),
+        ("barograph.example/history-b/", "--key", 1, "which is not the log and the key from you"),
+        ("barograph.example/history-b/", None, 0, "; origin barograph.example/history-b/events; "),
+    ],
+)
+def test_a_second_log_with_the_same_key_and_witnesses_is_another_log(
+    auditor: Auditor, folder: str, trust: str | None, code: int, said: str
+) -> None:
+    honest, service = StaticService(), StaticService()
+    service.texts[0] = event_text(1, START + 1)
+    service.record(1, 2, 3)
+    for log in service.logs:
+        log.folder, log.witnesses = folder, dict.fromkeys(WITNESSES, 1_790_000_000)
+    key = verifier(honest.rates.key, honest.rates.origin)
+    policy = auditor.file("policy", f"log {key}\n{POLICY}")
+    kept = auditor.file("kept.txt", honest.rates.note)
+    trusted = {"--key": key, "--policy": policy, "--kept": kept}
+    found, printed = auditor.run(service, *([trust, trusted[trust]] if trust else []))
+
+    assert (found, said in printed) == (code, True), printed
+
+
+def test_a_key_that_names_its_log_counts_for_that_log(
+    service: StaticService, auditor: Auditor
+) -> None:
+    """As after a restore, when the log of events begins again under another name."""
+    old, service.events.folder = service.events.origin, "barograph.example/history-b/"
+    keys = [verifier(service.rates.key, each) for each in (old, service.events.origin)]
+    rates = verifier(service.rates.key, service.rates.origin)
+
+    assert auditor.run(service, "--key", rates, "--key", keys[1])[0] == 0
+    assert auditor.run(service, "--key", rates, "--key", keys[0])[0] == 1
+
+
+@pytest.mark.parametrize("path", ["/api/history/rates-desk", "/api/v1/events"])
+def test_a_repeated_member_is_not_read(service: StaticService, auditor: Auditor, path: str) -> None:
+    body = service.transport.handle_request(httpx2.Request("GET", f"{URL}{path}?after=0&limit=999"))
+    forged = body.text.replace('"sequence":', '"sequence":9,"sequence":').replace(
+        '"id":', '"id":9,"id":'
+    )
+    service.replies[path] = [httpx2.Response(200, text=forged)]
+    code, printed = auditor.run(service)
+
+    assert (code, "a member is repeated" in printed) == (2, True), printed
 
 
 def test_a_kept_file_that_was_changed_is_no_contradiction(

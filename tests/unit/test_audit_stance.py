@@ -66,6 +66,11 @@ def trust_another_key(delivery: Delivery) -> None:
     delivery.trusted = Trusted((key,))
 
 
+def trust_another_log(delivery: Delivery) -> None:
+    key = parse_key(verifier(delivery.log.key, "other.example/history/rates-desk"), LOG_KEY)
+    delivery.trusted = Trusted((key,))
+
+
 @pytest.mark.parametrize(
     ("tamper", "said"),
     [
@@ -77,6 +82,7 @@ def trust_another_key(delivery: Delivery) -> None:
         (lambda each: each.replace_line(9, "12"), "does not match the checkpoint of 12 entries"),
         (require_witness, "0 of 1 witnesses cosigned"),
         (trust_another_key, "no key that you trust signed the checkpoint"),
+        (trust_another_log, "no key that you trust signed the checkpoint of barograph.ex"),
     ],
 )
 def test_a_stance_or_a_proof_that_was_changed_is_a_contradiction(

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx2
@@ -71,6 +72,14 @@ def converse(
         return error, done
     finally:
         assert left == []
+
+
+def test_a_time_without_a_zone_is_refused_in_words_that_help() -> None:
+    naive = datetime(2026, 11, 14, 8)  # noqa: DTZ001
+    with pytest.raises(ValueError, match=r"08:00:00 has no time zone: write .* \.astimezone\(\)"):
+        calls.liquidations(start=naive)
+    zoned = calls.liquidations(start=naive.replace(tzinfo=UTC))
+    assert zoned.first.target.endswith("from=2026-11-14T08%3A00%3A00%2B00%3A00")
 
 
 def sent(call: Call[Any], credentials: Credentials = ALL) -> Mapping[str, str]:

@@ -1,7 +1,13 @@
-"""What the client makes of an answer: zero, null and missing are three things."""
+"""What the client makes of an answer: zero is a number, and what is unknown or missing is None."""
 
 import json
+import sys
+import tomllib
 from dataclasses import fields
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,19 +21,25 @@ from barograph.markets.cross_documents import (
     VenueList,
 )
 from barograph.markets.documents import PerpetualRecord
-from barograph.markets.liquidation_endpoints import LiquidationList
+from barograph.markets.liquidation_endpoints import (
+    LiquidationFile,
+    LiquidationFiles,
+    LiquidationList,
+)
 from barograph.markets.liquidation_records import LiquidationRecord
 from barograph.markets.perpetuals import PerpetualBody, PerpetualList
 from barograph.material_change.documents import Comparison as ComparisonBody
 from barograph.series.endpoints import MeasureSeries
 from barograph.series.query import MARKET_SERIES, macro_series
 from barograph.settings import Settings
+from barograph.stances.documents import RevealedStance, RevealedStances
 from barograph.status.incident_endpoint import IncidentBody, IncidentList
 from barograph.status.rules import ServiceStatus as StatusBody
-from barograph_client import records
-from barograph_client.decode import UNSET, decode_json
+from barograph_client import __version__, records, to_frame
+from barograph_client.decode import decode_json
 from barograph_client.records import Assessment, Comparison, Derivatives, Guide, Reference, Stance
 
+CLIENT = Path(__file__).parents[2] / "client"
 BASE = {"source": "venue", "notice": "Information only.", "symbol": "BTC", "available": True}
 ABSTAINED: dict[str, Any] = {
     "status": "abstained",
@@ -45,16 +57,54 @@ def read(answer: type[Any], body: object) -> Any:
     return decode_json(answer, json.dumps(body).encode())
 
 
-def test_zero_null_and_missing_are_kept_apart() -> None:
+def test_zero_is_a_number_and_null_or_missing_is_none() -> None:
     found = read(Derivatives, {**BASE, "lastPrice": 0, "fundingRatePct": None})
-    assert found.lastPrice == 0.0
-    assert found.fundingRatePct is None
-    assert found.openInterestUsd is UNSET
+    assert (found.lastPrice, found.fundingRatePct, found.openInterestUsd) == (0.0, None, None)
+
+
+def test_a_time_is_the_service_s_text_or_number_and_a_datetime() -> None:
+    soon = read(Derivatives, {**BASE, "nextFundingTime": 1_780_000_000_000}).nextFundingTime
+    assert (soon, soon.datetime) == (1_780_000_000_000, datetime(2026, 5, 28, 20, 26, 40, 0, UTC))
+    for text, expected in (
+        ("2026-11-14T08:00:00.5Z", datetime(2026, 11, 14, 8, 0, 0, 500_000, UTC)),
+        ("2026-11-14", datetime(2026, 11, 14, tzinfo=UTC)),
+    ):
+        at = read(records.Point, {"at": text, "value": None}).at
+        assert (at, json.dumps(at), at.datetime) == (text, f'"{text}"', expected)
+
+
+@pytest.mark.parametrize("installed", [["pandas", "polars"], ["polars"]])
+def test_records_become_a_table_of_the_library_that_is_installed(
+    monkeypatch: pytest.MonkeyPatch, installed: list[str]
+) -> None:
+    for name in ("pandas", "polars"):
+        table = SimpleNamespace(DataFrame=partial(lambda of, columns: (of, columns), name))
+        monkeypatch.setitem(sys.modules, name, table if name in installed else None)
+    points = [read(records.Point, {"at": "2026-11-14", "value": each}) for each in (0, None)]
+    library, columns = to_frame(iter(points))
+
+    assert (library, columns["value"]) == (installed[0], [0.0, None])
+    assert columns["at"] == [datetime(2026, 11, 14, tzinfo=UTC)] * 2
+    assert to_frame([]) == (installed[0], {})
+
+
+def test_a_table_without_pandas_and_polars_says_what_is_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("pandas", "polars"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError, match="pandas or polars"):
+        to_frame([])
+
+
+def test_the_client_has_the_version_of_its_distribution() -> None:
+    project = tomllib.loads((CLIENT / "pyproject.toml").read_text("utf-8"))
+    assert project["project"]["version"] == __version__
 
 
 def test_missing_presence_is_not_an_empty_one() -> None:
     nothing = read(Assessment, ABSTAINED)
-    assert nothing.evidence_field_presence is UNSET
+    assert nothing.evidence_field_presence is None
     assert nothing.conditions == "unevaluated"
     empty = {**ABSTAINED, "evidence_field_presence": {"added": [], "absent_in_after": []}}
     assert read(Assessment, empty).evidence_field_presence.added == ()
@@ -127,6 +177,10 @@ def test_a_body_of_another_schema_is_not_read(answer: type[Any], name: str) -> N
         (records.SeriesPage, MeasureSeries),
         (records.Liquidation, LiquidationRecord),
         (records.LiquidationPage, LiquidationList),
+        (records.LiquidationFile, LiquidationFile),
+        (records.LiquidationFiles, LiquidationFiles),
+        (records.RevealedStance, RevealedStance),
+        (records.RevealedPage, RevealedStances),
         (records.EventPage, EventList),
         (records.Incident, IncidentBody),
         (records.IncidentPage, IncidentList),

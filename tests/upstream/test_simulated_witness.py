@@ -18,7 +18,6 @@ from barograph.demo.servers.witness import POLICY_FILE, WitnessServer, write_pol
 from barograph.history.checkpoint import (
     Checkpoint,
     parse_checkpoint,
-    public_bytes,
     sign_checkpoint,
     verifier_of,
 )
@@ -54,6 +53,7 @@ def request(
 EXCHANGES = [
     (request(0, 3, key=OTHER_KEY), 403, TEXT),
     (request(0, 3, origin="log.example/unknown"), 404, TEXT),
+    (request(0, 3, origin="log.example/history-other/rates-desk"), 404, TEXT),
     (request(0, 3, proof=[bytes(32)]), 422, TEXT),
     (request(0, 0, root=bytes(32)), 422, TEXT),
     (request(0, 3).replace("\n3\n", "\n4\n"), 403, TEXT),
@@ -73,7 +73,7 @@ EXCHANGES = [
 
 @asynccontextmanager
 async def simulated(data: Path, faults: WitnessFaults) -> AsyncIterator[str]:
-    server = WitnessServer(data, lambda: public_bytes(KEY), system_clock, faults)
+    server = WitnessServer(data, lambda: [verifier_of(KEY, ORIGIN)], system_clock, faults)
     async with server.running(HOST, 0) as port:
         yield f"http://{HOST}:{port}/{WITNESSES[0]}"
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from barograph_client.clients import AsyncBarograph, Barograph
+    from barograph_client.decode import to_frame
     from barograph_client.reads import Patience
     from barograph_client.references import ReferenceFile
     from barograph_client.subscriber import AsyncSubscriber, Subscriber
@@ -16,8 +17,10 @@ __all__ = [
     "Patience",
     "ReferenceFile",
     "Subscriber",
+    "to_frame",
 ]
-_MODULES = ("clients", "reads", "references", "subscriber")
+__version__ = "0.1.0"
+_MODULES = ("decode", "clients", "reads", "references", "subscriber")
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - what the module has under this name

@@ -4,8 +4,8 @@ Both clients have a method for each function here and send the request that it d
 """
 
 from collections.abc import Callable, Collection
-from datetime import date
-from typing import Generic, Literal, NamedTuple, TypeVar
+from datetime import date, datetime
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
 from barograph_client import records
@@ -111,14 +111,15 @@ def status() -> Call[records.Status]:
     return Call("/api/status", records.Status)
 
 
-def perpetuals() -> Call[records.Perpetuals]:
+def perpetuals(*, venue: str | None = None) -> Call[records.Perpetuals]:
     """Every perpetual with price, funding, open interest and 24-hour changes."""
-    return Call("/api/v1/perpetuals", records.Perpetuals)
+    return Call(_target("/api/v1/perpetuals", venue=venue), records.Perpetuals)
 
 
-def perpetual(symbol: str) -> Call[records.Perpetual]:
+def perpetual(symbol: str, *, venue: str | None = None) -> Call[records.Perpetual]:
     """One perpetual; `PEPE` and `bitcoin` find `1000PEPE` and `BTC`."""
-    return Call(f"/api/v1/perpetuals/{quote(symbol, safe='')}", records.Perpetual)
+    path = f"/api/v1/perpetuals/{quote(symbol, safe='')}"
+    return Call(_target(path, venue=venue), records.Perpetual)
 
 
 def venues() -> Call[records.Venues]:
@@ -141,6 +142,7 @@ def series(
     *,
     symbol: str | None = None,
     key: str | None = None,
+    venue: str | None = None,
     start: Time = None,
     end: Time = None,
     interval: str | None = None,
@@ -148,8 +150,9 @@ def series(
     limit: int | None = None,
 ) -> ListCall[records.SeriesPage, records.Point]:
     """The points of a measure, oldest first, `limit` per request; by default 7 days or more."""
-    given = {"symbol": symbol, "key": key, "interval": interval, "as_of": as_of, "limit": limit}
-    target = _target(f"/api/v1/series/{quote(measure, safe='')}", from_=start, to=end, **given)
+    words = {"symbol": symbol, "key": key, "venue": venue, "interval": interval}
+    given = {**words, "as_of": as_of, "limit": limit, "from_": start, "to": end}
+    target = _target(f"/api/v1/series/{quote(measure, safe='')}", **given)
     return ListCall(Call(target, records.SeriesPage, is_page=True), lambda page: page.points)
 
 
@@ -157,33 +160,62 @@ def liquidations(
     *,
     symbol: str | None = None,
     side: str | None = None,
+    venue: str | None = None,
     start: Time = None,
     end: Time = None,
     limit: int | None = None,
 ) -> ListCall[records.LiquidationPage, records.Liquidation]:
     """Every recorded liquidation, oldest first, by default of the last 24 hours."""
-    given = {"symbol": symbol, "side": side, "limit": limit}
+    given = {"symbol": symbol, "side": side, "venue": venue, "limit": limit}
     target = _target("/api/v1/liquidations", from_=start, to=end, **given)
     return ListCall(
         Call(target, records.LiquidationPage, is_page=True), lambda page: page.liquidations
     )
 
 
+def liquidation_files(venue: str) -> Call[records.LiquidationFiles]:
+    """The files of liquidations of a venue, one per UTC day."""
+    path = f"/data/liquidations/{quote(venue, safe='')}/manifest.json"
+    return Call(path, records.LiquidationFiles)
+
+
+def liquidation_file(venue: str, day: str | date) -> Call[bytes]:
+    """The file of a day, such as `2026-11-14`: CSV, compressed by gzip."""
+    path = f"/data/liquidations/{quote(venue, safe='')}/{quote(str(day), safe='')}.csv.gz"
+    return Call(path, bytes)
+
+
 def events(
-    after: int | None = None, *, since: Time = None, types: Words = (), symbols: Words = ()
+    after: int | None = None,
+    *,
+    since: Time = None,
+    types: Words = (),
+    symbols: Words = (),
+    venue: str | None = None,
 ) -> ListCall[records.EventPage, records.LogEvent]:
     """What changed, oldest first: after the event with this id, or since a time."""
-    given = {"type": _listed(types), "symbol": _listed(symbols)}
+    given = {"type": _listed(types), "symbol": _listed(symbols), "venue": venue}
     target = _target("/api/v1/events", after=after, since=since, **given)
     return ListCall(Call(target, records.EventPage, is_page=True), lambda page: page.events)
 
 
 def incidents(
-    *, check: str | None = None, start: Time = None, end: Time = None
+    *, check: str | None = None, venue: str | None = None, start: Time = None, end: Time = None
 ) -> ListCall[records.IncidentPage, records.Incident]:
     """When a part of the service was not ok, newest first, by default in the last 7 days."""
-    target = _target("/api/v1/incidents", check=check, from_=start, to=end)
+    target = _target("/api/v1/incidents", check=check, venue=venue, from_=start, to=end)
     return ListCall(Call(target, records.IncidentPage, is_page=True), lambda page: page.incidents)
+
+
+def accuracy() -> Call[dict[str, Any]]:
+    """What followed the revealed stances, next to two baselines, as the service sends it."""
+    return Call("/api/v1/accuracy", dict[str, Any])
+
+
+def revealed(kind: str) -> ListCall[records.RevealedPage, records.RevealedStance]:
+    """The stances of a kind that have become public, oldest first."""
+    target = f"/api/v1/stances/{quote(kind, safe='')}"
+    return ListCall(Call(target, records.RevealedPage, is_page=True), lambda page: page.stances)
 
 
 def feed_now() -> Call[records.FeedNow]:
@@ -225,10 +257,15 @@ def _listed(words: Words) -> str | None:
     return (words if isinstance(words, str) else ",".join(words)) or None
 
 
+def _text(value: str | int | date) -> str | int:
+    if isinstance(value, datetime) and value.utcoffset() is None:
+        raise ValueError(
+            f"{value.isoformat()} has no time zone: write datetime(…, tzinfo=UTC), or call "
+            ".astimezone() if it is your local time"
+        )
+    return value.isoformat() if isinstance(value, date) else value
+
+
 def _target(path: str, **query: Time) -> str:
-    given = {
-        name.rstrip("_"): value.isoformat() if isinstance(value, date) else value
-        for name, value in query.items()
-        if value is not None
-    }
+    given = {name.rstrip("_"): _text(value) for name, value in query.items() if value is not None}
     return f"{path}?{urlencode(given, quote_via=quote, safe='')}" if given else path

@@ -143,8 +143,12 @@ class Barograph:
     cross_coin = _sent(calls.cross_coin)
     series = _listed(calls.series)
     liquidations = _listed(calls.liquidations)
+    liquidation_files = _sent(calls.liquidation_files)
+    liquidation_file = _sent(calls.liquidation_file)
     events = _listed(calls.events)
     incidents = _listed(calls.incidents)
+    accuracy = _sent(calls.accuracy)
+    revealed = _listed(calls.revealed)
     feed_now = _sent(calls.feed_now)
     stance = _sent(calls.stance)
     material_change = _sent(calls.material_change)
@@ -158,7 +162,12 @@ class Barograph:
             call = call.at(page.next)
 
     def follow(
-        self, after: int | None = None, *, types: Words = (), symbols: Words = ()
+        self,
+        after: int | None = None,
+        *,
+        types: Words = (),
+        symbols: Words = (),
+        venue: str | None = None,
     ) -> Iterator[LogEvent]:
         """Each event after this id once, in order, as it happens; 0 is the beginning of the log.
 
@@ -173,7 +182,7 @@ class Barograph:
         """
         if after is None:
             after = self.run(self.reader.read(NEWEST)).last_id
-        place = Following(self.reader.base_url, after, types, symbols)
+        place = Following(self.reader.base_url, after, types, symbols, venue)
         while not self._http.is_closed:
             failure: Exception | None = None
             url, headers = place.connect()
@@ -266,8 +275,12 @@ class AsyncBarograph:
     cross_coin = _awaited(calls.cross_coin)
     series = _listed_async(calls.series)
     liquidations = _listed_async(calls.liquidations)
+    liquidation_files = _awaited(calls.liquidation_files)
+    liquidation_file = _awaited(calls.liquidation_file)
     events = _listed_async(calls.events)
     incidents = _listed_async(calls.incidents)
+    accuracy = _awaited(calls.accuracy)
+    revealed = _listed_async(calls.revealed)
     feed_now = _awaited(calls.feed_now)
     stance = _awaited(calls.stance)
     material_change = _awaited(calls.material_change)
@@ -281,12 +294,17 @@ class AsyncBarograph:
             call = call.at(page.next)
 
     async def follow(
-        self, after: int | None = None, *, types: Words = (), symbols: Words = ()
+        self,
+        after: int | None = None,
+        *,
+        types: Words = (),
+        symbols: Words = (),
+        venue: str | None = None,
     ) -> AsyncGenerator[LogEvent]:
         """The same as `Barograph.follow`, for `async for`."""
         if after is None:
             after = (await self.run(self.reader.read(NEWEST))).last_id
-        place = Following(self.reader.base_url, after, types, symbols)
+        place = Following(self.reader.base_url, after, types, symbols, venue)
         while not self._http.is_closed:
             failure: Exception | None = None
             url, headers = place.connect()

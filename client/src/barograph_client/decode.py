@@ -1,15 +1,16 @@
 """Turn JSON into frozen records and back, strictly by the type of each member."""
 
+import datetime as dt
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, is_dataclass
-from enum import Enum
 from functools import cache
+from importlib import import_module
 from types import NoneType, UnionType
 from typing import (
     Annotated,
     Any,
-    Final,
     Literal,
     NamedTuple,
     TypeVar,
@@ -22,20 +23,25 @@ from typing import (
 T = TypeVar("T")
 
 
-class UnsetType(Enum):
-    """The type of UNSET."""
+class Timestamp(str):
+    """A time as the service writes it."""
 
-    UNSET = "UNSET"
+    __slots__ = ()
 
-    def __bool__(self) -> bool:
-        return False
+    @property
+    def datetime(self) -> dt.datetime:
+        """The time in UTC; of a day, its beginning."""
+        found = dt.datetime.fromisoformat(self)
+        return found if found.tzinfo is not None else found.replace(tzinfo=dt.UTC)
 
-    def __repr__(self) -> str:
-        return "UNSET"
 
+class Milliseconds(int):
+    """A time in Unix milliseconds."""
 
-UNSET: Final = UnsetType.UNSET
-"""The value of a member that the service didn't send."""
+    @property
+    def datetime(self) -> dt.datetime:
+        """The time in UTC."""
+        return dt.datetime.fromtimestamp(self / 1000, dt.UTC)
 
 
 class Constraint(NamedTuple):
@@ -57,10 +63,15 @@ def decode_json(answer: type[T], body: bytes) -> T:
         ValueError: the body is not JSON, or not of this type.
     """
     try:
-        found: T = _decode(answer, json.loads(body, parse_constant=_refuse_constant), "")
+        found: T = _decode(answer, load_json(body), "")
     except (RecursionError, OverflowError) as error:
         raise ValueError("nested too deeply, or a number is too large") from error
     return found
+
+
+def load_json(body: bytes) -> Any:
+    """Read JSON that every reader reads alike; raises ValueError for anything else."""
+    return json.loads(body, parse_constant=_refuse_constant, object_pairs_hook=_members)
 
 
 def convert(answer: type[T], value: Mapping[str, Any]) -> T:
@@ -74,23 +85,46 @@ def convert(answer: type[T], value: Mapping[str, Any]) -> T:
 
 
 def to_builtins(value: Any) -> Any:
-    """A record as dictionaries and lists, without the members that were not sent."""
+    """A record as dictionaries and lists."""
     if is_dataclass(value) and not isinstance(value, type):
         members = {each.name: getattr(value, each.name) for each in fields(value)}
         event = getattr(value, "event", None)
         tag = {} if event is None else {"event": event}
-        return tag | {
-            name.rstrip("_"): to_builtins(each)
-            for name, each in members.items()
-            if each is not UNSET
-        }
+        return tag | {name.rstrip("_"): to_builtins(each) for name, each in members.items()}
     if isinstance(value, Mapping):
         return {name: to_builtins(each) for name, each in value.items()}
     return [to_builtins(each) for each in value] if isinstance(value, tuple) else value
 
 
+def to_frame(entries: Iterable[Any]) -> Any:
+    """Records as a table with a column per member; times are datetimes.
+
+    It is a DataFrame of pandas or, if that isn't installed, of polars.
+
+    Raises:
+        ImportError: neither is installed.
+    """
+    rows = [to_builtins(each) for each in entries]
+    columns = {
+        name: [getattr(row[name], "datetime", row[name]) for row in rows]
+        for name in (rows[0] if rows else ())
+    }
+    for library in ("pandas", "polars"):
+        with suppress(ModuleNotFoundError):
+            return import_module(library).DataFrame(columns)
+    raise ImportError("a table needs pandas or polars: install one of them")
+
+
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The members of an object. Of two with one name, another reader may take the other."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a member is repeated")
+    return found
 
 
 @cache
@@ -116,7 +150,7 @@ def _decode(kind: Any, value: Any, where: str) -> Any:
         case origin if origin is tuple:
             _require(where, holds=isinstance(value, list))
             found = tuple(_decode(arguments[0], each, where) for each in value)
-        case origin if origin is Mapping:
+        case origin if origin in {Mapping, dict}:
             _require(where, holds=isinstance(value, dict))
             found = {name: _decode(arguments[1], each, where) for name, each in value.items()}
         case _:
@@ -127,6 +161,8 @@ def _decode(kind: Any, value: Any, where: str) -> Any:
 def _decode_scalar(kind: Any, value: Any, where: str) -> Any:
     if kind is float and type(value) is int:
         return float(value)
+    if kind in {Timestamp, Milliseconds}:
+        return kind(_decode_scalar(kind.__base__, value, where))
     _require(where, holds=kind in {bool, float, int, str, NoneType} and type(value) is kind)
     if kind is str:
         value.encode()  # refuses half of a surrogate pair, which no output could carry

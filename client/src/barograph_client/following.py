@@ -5,6 +5,7 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 from barograph_client.calls import Call, Words, events
 from barograph_client.decode import decode_json
@@ -33,16 +34,17 @@ _MILLISECONDS = re.compile("[0-9]{1,9}")
 class Following:
     """A position in the log, and when to connect again."""
 
-    def __init__(self, base_url: str, after: int, types: Words, symbols: Words) -> None:
-        self._base_url = base_url
-        self._last, self._types, self._symbols = after, types, symbols
+    def __init__(
+        self, base_url: str, after: int, types: Words, symbols: Words, venue: str | None
+    ) -> None:
+        self._base_url, self._last = base_url, after
+        self._events = partial(events, types=types, symbols=symbols, venue=venue)
         self._pause, self._growing = FIRST_PAUSE, 0.0
 
     def connect(self) -> Get:
         """The request for the stream from the position on."""
         # Not `Last-Event-ID`: the service refuses an id that isn't in the log only as a parameter.
-        wanted = events(self._last, types=self._types, symbols=self._symbols)
-        target = wanted.first.target.replace("/events", "/events/stream", 1)
+        target = self._events(self._last).first.target.replace("/events", "/events/stream", 1)
         headers = {"Accept": "text/event-stream", "Accept-Encoding": "identity"}
         return Get(self._base_url + target, headers)
 

@@ -1,21 +1,14 @@
 """What the service answers, as frozen records in the service's own names.
 
-Zero, null and missing are three different things: 0 is a number, None means that the service sent
-null because it doesn't know, and UNSET means that it didn't send the member. Unknown members are
-ignored, so that an older client can read a newer service.
+Zero is a number. None means that the service doesn't know, or didn't send the member. Unknown
+members are ignored, so that an older client can read a newer service.
 """
 
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from barograph_client.decode import UNSET, Constraint, UnsetType, record
-
-Number = float | UnsetType | None
-"""A figure: None if unknown, UNSET if the service didn't send it."""
-
-Integer = int | UnsetType | None
-Text = str | UnsetType | None
+from barograph_client.decode import Constraint, Milliseconds, Timestamp, record
 
 _LONGEST_LEG_ID = 200
 _HIGHEST_REVISION = 2**31 - 1
@@ -75,7 +68,7 @@ class Brief:
     coins: tuple[str, ...]
     summary: str
     url: str
-    publishedAt: str
+    publishedAt: Timestamp
 
 
 @record
@@ -96,11 +89,11 @@ class Derivatives:
     notice: str
     symbol: str
     available: bool
-    lastPrice: Number = UNSET
-    fundingRatePct: Number = UNSET
-    nextFundingTime: Integer = UNSET
-    openInterestUsd: Number = UNSET
-    longAccountPct: Number = UNSET
+    lastPrice: float | None = None
+    fundingRatePct: float | None = None
+    nextFundingTime: Milliseconds | None = None
+    openInterestUsd: float | None = None
+    longAccountPct: float | None = None
 
 
 @record
@@ -109,11 +102,11 @@ class Asset:
 
     symbol: str
     available: bool
-    lastPrice: Number = UNSET
-    fundingRatePct: Number = UNSET
-    openInterestUsd: Number = UNSET
-    longAccountPct: Number = UNSET
-    source: str | UnsetType = UNSET
+    lastPrice: float | None = None
+    fundingRatePct: float | None = None
+    openInterestUsd: float | None = None
+    longAccountPct: float | None = None
+    source: str | None = None
     """Sent in the market state only."""
 
 
@@ -131,9 +124,9 @@ class Liq24h:
     """Liquidations of one venue in the last 24 hours; None if we watched too little of them."""
 
     available: bool
-    totalNotional: Number = UNSET
-    longPct: Number = UNSET
-    topAsset: Text = UNSET
+    totalNotional: float | None = None
+    longPct: float | None = None
+    topAsset: str | None = None
 
 
 @record
@@ -149,7 +142,7 @@ class Regime:
 class MarketState:
     """The market at `as_of`."""
 
-    as_of: str
+    as_of: Timestamp
     source: str
     citation: str
     notice: str
@@ -199,7 +192,7 @@ class Signals:
     ok: bool
     version: str
     source: str
-    updatedAt: str
+    updatedAt: Timestamp
     signals: tuple[Signal, ...]
     attribution: str
     docs: str
@@ -210,11 +203,11 @@ class FeedStatus:
     """The market feed; while it is `down`, market reads answer 502."""
 
     status: str
-    source: Text = UNSET
-    last_update: Text = UNSET
-    age_seconds: Number = UNSET
-    max_age_seconds: Number = UNSET
-    liquidation_coverage_pct: Number = UNSET
+    source: str | None = None
+    last_update: Timestamp | None = None
+    age_seconds: float | None = None
+    max_age_seconds: float | None = None
+    liquidation_coverage_pct: float | None = None
 
 
 @record
@@ -223,7 +216,7 @@ class ApiStatus:
 
     status: str
     version: str
-    started_at: str
+    started_at: Timestamp
     uptime_seconds: float
 
 
@@ -241,7 +234,7 @@ class Status:
     """The state of the service: `ok`, `degraded` or `down` (no market feed, or no database)."""
 
     status: str
-    as_of: str
+    as_of: Timestamp
     feed: FeedStatus
     api: ApiStatus
     checks: tuple[Check, ...]
@@ -266,10 +259,10 @@ class TapeEntry:
     href: str
     leg_id: str
     revision: int
-    issued_at: str
+    issued_at: Timestamp
     history_durable: bool
     state: str
-    history_digest: Text = UNSET
+    history_digest: str | None = None
 
 
 @record
@@ -283,11 +276,11 @@ class Tape:
 class FeedNow:
     """The feed; market and briefs are None while there is no fresh data."""
 
-    as_of: str
+    as_of: Timestamp
     tape: Tape
     notice: str
-    market_state: MarketState | UnsetType | None = UNSET
-    briefs: tuple[Brief, ...] | UnsetType | None = UNSET
+    market_state: MarketState | None = None
+    briefs: tuple[Brief, ...] | None = None
 
 
 @record
@@ -308,7 +301,7 @@ class Evidence:
 
     digest: str
     source: str
-    observed_at: str
+    observed_at: Timestamp
     inputs: Mapping[str, Any]
 
 
@@ -329,8 +322,8 @@ class StanceEvent:
     """An event in the life of a stance."""
 
     type: str
-    at: str
-    evidence_digest: Text = UNSET
+    at: Timestamp
+    evidence_digest: str | None = None
 
 
 @record
@@ -341,15 +334,15 @@ class Stance:
     kind: str
     leg_id: str
     revision: int
-    issued_at: str
-    expires_at: str
+    issued_at: Timestamp
+    expires_at: Timestamp
     state: str
     history_durable: bool
     leg: Leg
     events: tuple[StanceEvent, ...]
     notice: str
-    history_digest: Text = UNSET
-    salt: Text = UNSET
+    history_digest: str | None = None
+    salt: str | None = None
 
 
 @record
@@ -360,9 +353,9 @@ class NumericChange:
     unit: str
     threshold: float
     material: bool
-    before: Number = UNSET
-    after: Number = UNSET
-    delta: Number = UNSET
+    before: float | None = None
+    after: float | None = None
+    delta: float | None = None
 
 
 @record
@@ -370,8 +363,8 @@ class Condition:
     """A condition of the later version, evaluated on both; None if that is unknown."""
 
     text: str
-    met_before: bool | UnsetType | None = UNSET
-    met_after: bool | UnsetType | None = UNSET
+    met_before: bool | None = None
+    met_after: bool | None = None
 
 
 @record
@@ -402,8 +395,8 @@ class Assessment:
     conditions: tuple[Condition, ...] | str
     recorded_decisions: RecordedDecisions | None
     ready_for_paid_delivery: bool
-    evidence_field_presence: Presence | UnsetType = UNSET
-    """UNSET doesn't mean that nothing changed."""
+    evidence_field_presence: Presence | None = None
+    """None doesn't mean that nothing changed."""
 
 
 @record
@@ -414,7 +407,7 @@ class Comparison:
     kind: str
     before: Reference
     after: Reference
-    compared_at: str
+    compared_at: Timestamp
     assessment: Assessment
     notice: str
 
@@ -423,7 +416,7 @@ class Comparison:
 class ListPage:
     """One page of a list."""
 
-    as_of: str
+    as_of: Timestamp
     venue: str | None
     source: str
     notice: str
@@ -436,8 +429,8 @@ class ListPage:
 class Span:
     """A span of time; `from_` is the service's `from`."""
 
-    from_: str
-    to: str
+    from_: Timestamp
+    to: Timestamp
 
 
 @record
@@ -445,10 +438,10 @@ class Liquidations24h:
     """Liquidations of one perpetual in the last 24 hours; None if coverage was too low."""
 
     available: bool
-    longUsd: Number = UNSET
-    shortUsd: Number = UNSET
-    watchedPct: Number = UNSET
-    as_of: Text = UNSET
+    longUsd: float | None = None
+    shortUsd: float | None = None
+    watchedPct: float | None = None
+    as_of: Timestamp | None = None
 
 
 @record
@@ -458,32 +451,32 @@ class Perpetual:
     symbol: str
     contract: str
     venue: str
-    as_of: str | UnsetType = UNSET
+    as_of: Timestamp | None = None
     """Sent with a single perpetual only, as are `source` and `notice`."""
 
-    source: str | UnsetType = UNSET
-    notice: str | UnsetType = UNSET
-    coin: Text = UNSET
-    multiplier: Integer = UNSET
-    quote: Text = UNSET
-    lastPrice: Number = UNSET
-    priceKind: Text = UNSET
-    price_as_of: Text = UNSET
-    fundingRatePct: Number = UNSET
-    fundingIntervalHours: Number = UNSET
-    fundingRatePct8h: Number = UNSET
-    nextFundingTime: Integer = UNSET
-    funding_as_of: Text = UNSET
-    openInterestUsd: Number = UNSET
-    openInterestCoins: Number = UNSET
-    open_interest_as_of: Text = UNSET
-    longAccountPct: Number = UNSET
-    long_accounts_as_of: Text = UNSET
-    priceChange24hPct: Number = UNSET
-    openInterestChange24hPct: Number = UNSET
-    openInterestCoinsChange24hPct: Number = UNSET
-    changes_from: Text = UNSET
-    liquidations24h: Liquidations24h | UnsetType | None = UNSET
+    source: str | None = None
+    notice: str | None = None
+    coin: str | None = None
+    multiplier: int | None = None
+    quote: str | None = None
+    lastPrice: float | None = None
+    priceKind: str | None = None
+    price_as_of: Timestamp | None = None
+    fundingRatePct: float | None = None
+    fundingIntervalHours: float | None = None
+    fundingRatePct8h: float | None = None
+    nextFundingTime: Milliseconds | None = None
+    funding_as_of: Timestamp | None = None
+    openInterestUsd: float | None = None
+    openInterestCoins: float | None = None
+    open_interest_as_of: Timestamp | None = None
+    longAccountPct: float | None = None
+    long_accounts_as_of: Timestamp | None = None
+    priceChange24hPct: float | None = None
+    openInterestChange24hPct: float | None = None
+    openInterestCoinsChange24hPct: float | None = None
+    changes_from: Timestamp | None = None
+    liquidations24h: Liquidations24h | None = None
 
 
 @record
@@ -515,10 +508,10 @@ class CrossLiquidations:
     """Liquidations of a coin at one venue in 24 hours; only those of `all` add up."""
 
     completeness: str
-    longUsd: Number = UNSET
-    shortUsd: Number = UNSET
-    watchedPct: Number = UNSET
-    as_of: Text = UNSET
+    longUsd: float | None = None
+    shortUsd: float | None = None
+    watchedPct: float | None = None
+    as_of: Timestamp | None = None
 
 
 @record
@@ -527,25 +520,25 @@ class CrossVenue:
 
     venue: str
     state: str
-    reason: Text = UNSET
-    contract: Text = UNSET
-    pricePerCoin: Number = UNSET
-    fundingRatePct8h: Number = UNSET
-    openInterestUsd: Number = UNSET
-    openInterestCoins: Number = UNSET
-    weightPct: Number = UNSET
-    multiplier: Integer = UNSET
-    price: Number = UNSET
-    priceKind: Text = UNSET
-    quote: Text = UNSET
-    fundingRatePct: Number = UNSET
-    fundingIntervalHours: Number = UNSET
-    nextFundingTime: Integer = UNSET
-    as_of: Text = UNSET
-    open_interest_as_of: Text = UNSET
-    openInterestCounting: Text = UNSET
-    disputed: tuple[str, ...] | UnsetType = UNSET
-    liquidations24h: CrossLiquidations | UnsetType = UNSET
+    reason: str | None = None
+    contract: str | None = None
+    pricePerCoin: float | None = None
+    fundingRatePct8h: float | None = None
+    openInterestUsd: float | None = None
+    openInterestCoins: float | None = None
+    weightPct: float | None = None
+    multiplier: int | None = None
+    price: float | None = None
+    priceKind: str | None = None
+    quote: str | None = None
+    fundingRatePct: float | None = None
+    fundingIntervalHours: float | None = None
+    nextFundingTime: Milliseconds | None = None
+    as_of: Timestamp | None = None
+    open_interest_as_of: Timestamp | None = None
+    openInterestCounting: str | None = None
+    disputed: tuple[str, ...] | None = None
+    liquidations24h: CrossLiquidations | None = None
 
 
 @record
@@ -556,16 +549,16 @@ class CrossCoin:
     venues: tuple[CrossVenue, ...]
     openInterestMissing: tuple[MissingVenue, ...]
     fundingMissing: tuple[MissingVenue, ...]
-    as_of: str | UnsetType = UNSET
-    venue: str | UnsetType = UNSET
-    source: str | UnsetType = UNSET
-    notice: str | UnsetType = UNSET
-    deepestVenue: Text = UNSET
-    totalOpenInterestUsd: Number = UNSET
-    totalOpenInterestCoins: Number = UNSET
-    weightedFundingRatePct8h: Number = UNSET
-    fundingSpread: FundingSpread | UnsetType | None = UNSET
-    liquidations24hAtLeastUsd: Number = UNSET
+    as_of: Timestamp | None = None
+    venue: str | None = None
+    source: str | None = None
+    notice: str | None = None
+    deepestVenue: str | None = None
+    totalOpenInterestUsd: float | None = None
+    totalOpenInterestCoins: float | None = None
+    weightedFundingRatePct8h: float | None = None
+    fundingSpread: FundingSpread | None = None
+    liquidations24hAtLeastUsd: float | None = None
 
 
 @record
@@ -580,7 +573,7 @@ class VenueDispute:
     """A measure that contradicts the other venues."""
 
     measure: str
-    since: str
+    since: Timestamp
     why: str
 
 
@@ -591,7 +584,7 @@ class VenueTerms:
     url: str
     date: str
     says: str
-    confirmed: bool | UnsetType | None = UNSET
+    confirmed: bool | None = None
 
 
 @record
@@ -610,16 +603,16 @@ class Venue:
     openInterestCounting: str
     state: str
     disputed: tuple[VenueDispute, ...]
-    liquidationPriceKind: Text = UNSET
-    contracts: Integer = UNSET
-    openInterestContracts: Integer = UNSET
-    watchedPct: Number = UNSET
-    as_of: Text = UNSET
-    ageSeconds: Number = UNSET
-    reason: Text = UNSET
-    failure: Text = UNSET
-    failing_since: Text = UNSET
-    terms: VenueTerms | UnsetType | None = UNSET
+    liquidationPriceKind: str | None = None
+    contracts: int | None = None
+    openInterestContracts: int | None = None
+    watchedPct: float | None = None
+    as_of: Timestamp | None = None
+    ageSeconds: float | None = None
+    reason: str | None = None
+    failure: str | None = None
+    failing_since: Timestamp | None = None
+    terms: VenueTerms | None = None
 
 
 @record
@@ -633,18 +626,18 @@ class Venues(ListPage):
 class Point:
     """One point of a series. The members after `watched` depend on the measure."""
 
-    at: str
+    at: Timestamp
     value: float | str | None
-    origin: Text = UNSET
-    watched: Number = UNSET
-    long_usd: Number = UNSET
-    short_usd: Number = UNSET
-    interval_hours: Number = UNSET
-    rate_8h: Number = UNSET
-    funding_8h_pct: Number = UNSET
-    text: Text = UNSET
-    revision: Integer = UNSET
-    observed_at: Text = UNSET
+    origin: str | None = None
+    watched: float | None = None
+    long_usd: float | None = None
+    short_usd: float | None = None
+    interval_hours: float | None = None
+    rate_8h: float | None = None
+    funding_8h_pct: float | None = None
+    text: str | None = None
+    revision: int | None = None
+    observed_at: Timestamp | None = None
 
 
 @record
@@ -652,18 +645,18 @@ class SeriesPage(ListPage):
     """Points of a series, oldest first."""
 
     points: tuple[Point, ...]
-    measure: Text = UNSET
-    symbol: Text = UNSET
-    key: Text = UNSET
-    unit: Text = UNSET
-    interval_seconds: Integer = UNSET
+    measure: str | None = None
+    symbol: str | None = None
+    key: str | None = None
+    unit: str | None = None
+    interval_seconds: int | None = None
 
 
 @record
 class Liquidation:
     """One liquidation; `side` is that of the position."""
 
-    at: str
+    at: Timestamp
     symbol: str
     contract: str
     venue: str
@@ -680,8 +673,29 @@ class LiquidationPage(ListPage):
 
     liquidations: tuple[Liquidation, ...]
     watched: tuple[Span, ...]
-    completeness: Text = UNSET
+    completeness: str | None = None
     """Which liquidations the venue publishes; only `all` adds up to a total."""
+
+
+@record
+class LiquidationFile:
+    """The liquidations of one UTC day; the file never changes."""
+
+    day: Timestamp
+    url: str
+    rows: int
+    bytes: int
+    sha256: str
+    watched: tuple[Span, ...]
+    watched_pct: float
+
+
+@record
+class LiquidationFiles(ListPage):
+    """Every daily file of a venue, oldest first."""
+
+    completeness: str
+    files: tuple[LiquidationFile, ...]
 
 
 @record
@@ -690,35 +704,35 @@ class LogEvent:
 
     id: int
     type: str
-    at: str
-    notice: Text = UNSET
-    venue: Text = UNSET
-    symbol: Text = UNSET
-    symbols: tuple[str, ...] | UnsetType = UNSET
-    contract: Text = UNSET
-    missing_since: Text = UNSET
-    feed: Text = UNSET
-    stale_since: Text = UNSET
-    key: Text = UNSET
-    name: Text = UNSET
-    label: Text = UNSET
-    previous: Text = UNSET
-    reason: Text = UNSET
-    value: Text = UNSET
-    fundingRatePct8h: Number = UNSET
-    slug: Text = UNSET
-    headline: Text = UNSET
-    category: Text = UNSET
-    version: Integer = UNSET
-    kind: Text = UNSET
-    sequence: Integer = UNSET
-    history_digest: Text = UNSET
-    text_sha256: Text = UNSET
-    day: Text = UNSET
-    rows: Integer = UNSET
-    sha256: Text = UNSET
-    after_days: Integer = UNSET
-    removed: Text = UNSET
+    at: Timestamp
+    notice: str | None = None
+    venue: str | None = None
+    symbol: str | None = None
+    symbols: tuple[str, ...] | None = None
+    contract: str | None = None
+    missing_since: Timestamp | None = None
+    feed: str | None = None
+    stale_since: Timestamp | None = None
+    key: str | None = None
+    name: str | None = None
+    label: str | None = None
+    previous: str | None = None
+    reason: str | None = None
+    value: str | None = None
+    fundingRatePct8h: float | None = None
+    slug: str | None = None
+    headline: str | None = None
+    category: str | None = None
+    version: int | None = None
+    kind: str | None = None
+    sequence: int | None = None
+    history_digest: str | None = None
+    text_sha256: str | None = None
+    day: str | None = None
+    rows: int | None = None
+    sha256: str | None = None
+    after_days: int | None = None
+    removed: str | None = None
 
 
 @record
@@ -734,20 +748,20 @@ class Incident:
     """A time in which a part of the service was not ok."""
 
     name: str
-    started_at: str
-    ended_at: str | None
+    started_at: Timestamp
+    ended_at: Timestamp | None
     worst: str
     detail: str
-    unwatched_from: Text = UNSET
-    unwatched_until: Text = UNSET
-    unwatched_seconds: Number = UNSET
+    unwatched_from: Timestamp | None = None
+    unwatched_until: Timestamp | None = None
+    unwatched_seconds: float | None = None
 
 
 @record
 class CheckCount:
     """The minutes of an hour or a day in each condition."""
 
-    at: str
+    at: Timestamp
     ok: int
     degraded: int
     down: int
@@ -768,3 +782,33 @@ class IncidentPage(ListPage):
 
     incidents: tuple[Incident, ...]
     checks: tuple[CheckHistory, ...]
+
+
+@record
+class RevealedStance:
+    """A stance that has become public, with everything that was hashed."""
+
+    schema: Literal["stance-v1"]
+    kind: str
+    sequence: int
+    leg_id: str
+    revision: int
+    issued_at: Timestamp
+    expires_at: Timestamp
+    leg: Leg
+    previous_digest: str
+    salt: str
+    history_digest: str
+    revealed_at: Timestamp
+    withdrawal: Mapping[str, Any] | None
+
+
+@record
+class RevealedPage(ListPage):
+    """The revealed stances of a kind, oldest first, and the announced terms."""
+
+    kind: str
+    after_days: int
+    announced: tuple[Mapping[str, Any], ...]
+    private: int
+    stances: tuple[RevealedStance, ...]

@@ -242,7 +242,7 @@ def reference_of(entry: TapeEntry) -> Reference | None:
     if not entry.history_durable:
         return None
     try:
-        return convert(Reference, to_builtins(entry))
+        return convert(Reference, {**to_builtins(entry), "issued_at": str(entry.issued_at)})
     except ValueError:
         return None
 

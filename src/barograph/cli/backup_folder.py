@@ -185,9 +185,14 @@ def _fill(settings: Settings, draft: Path, *, with_keys: bool) -> Manifest:
     names = {*SMALL_FILES} - (_given_keys(settings) if with_keys else {*KEYS})
     small = _read_small_files(settings.data, names)
     copy = Settings.from_environment({f"{PREFIX}DATA": str(draft)})
-    # The history comes second, so that it holds everything that the service has published.
+    # The history comes second, so that it holds everything that the service has published. But the
+    # head of the log of events in it must not be newer than the events.
+    signed = run_once(settings.history_address, lambda it: it.fetch("SELECT * FROM event_heads"))
     _copy_database(settings.database_address, SERVICE, copy.database_path)
     _copy_database(settings.history_address, RECORD, copy.history_path)
+    with closing(apsw.Connection(str(copy.history_path))) as connection:
+        connection.execute("DELETE FROM event_heads")
+        connection.executemany("INSERT INTO event_heads VALUES (?, ?, ?)", signed)
     if _read_small_files(settings.data, names) != small:
         raise BarographError("no backup was made, because a key was replaced meanwhile: try again")
     verified = verify_record(copy)

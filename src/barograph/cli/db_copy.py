@@ -317,6 +317,8 @@ async def _append_record(
         advance(len(page))
     fences = source.fetch("SELECT name, token FROM fences").fetchall()
     await history.write(lambda tx: tx.execute_many(_RAISE_FENCE, fences))
+    heads = source.fetch("SELECT name, size, root FROM event_heads").fetchall()
+    await history.write(lambda tx: tx.execute_many(_RAISE_HEAD, heads))
     return begun != [source.counts[table] for table in _DIGESTS]
 
 
@@ -407,4 +409,9 @@ WHERE place > $1 ORDER BY place
 _RAISE_FENCE = """
 INSERT INTO fences (name, token) VALUES ($1, $2)
 ON CONFLICT (name) DO UPDATE SET token = excluded.token WHERE fences.token < excluded.token
+"""
+_RAISE_HEAD = """
+INSERT INTO event_heads (name, size, root) VALUES ($1, $2, $3)
+ON CONFLICT (name) DO UPDATE SET size = excluded.size, root = excluded.root
+WHERE event_heads.size < excluded.size
 """

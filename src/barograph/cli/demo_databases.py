@@ -91,7 +91,7 @@ def _rename_tables(url: str, *, away: bool) -> None:
     found = tables_in(url)
 
     async def work(tx: Transaction) -> None:
-        for name in ("stance_versions", "stance_events", "fences"):
+        for name in ("stance_versions", "stance_events", "fences", "event_heads"):
             source, target = (name, name + ASIDE) if away else (name + ASIDE, name)
             if source in found:
                 await tx.script(f"ALTER TABLE public.{source} RENAME TO {target}")

@@ -21,6 +21,8 @@ from barograph.cli.common import (
     make_folder,
     progress_bar,
     read_demo_settings,
+    read_settings,
+    stored_log_keys,
     upgrade_database,
     upgrade_history,
     warn_if_world_writable,
@@ -57,7 +59,7 @@ from barograph.demo.world.venues import VENUES
 from barograph.demo.world.world import World
 from barograph.entitlements.store import FEED, RESERVE, Entitlements, Holder, Tier
 from barograph.errors import BarographError
-from barograph.history.checkpoint import public_bytes
+from barograph.history.checkpoint import ALL_LOGS, log_origin
 from barograph.history.ledger import Ledger
 from barograph.history.records import KINDS, Leg, Proposal, Version
 from barograph.history.signing import load_history_key
@@ -69,6 +71,7 @@ from barograph.kit.operating_system import free_port, lock_folder, require_free_
 from barograph.kit.timestamps import DAY, SECOND
 from barograph.settings import PREFIX, Settings
 from barograph.supervisor import Child, Supervisor
+from barograph_client.audit.notes import LOG_KEY, Key
 
 SERVERS = ("exchange", "mail", "macro", "identity", "facilitator", *VENUES)
 """The simulated servers; the exchange is Bybit."""
@@ -187,14 +190,17 @@ async def run_world(
         if binance_port is not None:
             await stack.enter_async_context(running_binance(world, port=binance_port))
         if witness_port is not None:
-            witnesses = WitnessServer(data, partial(_log_key, data), system_clock, WitnessFaults())
+            logs = partial(_own_logs, read_settings(data=data))
+            witnesses = WitnessServer(data, logs, system_clock, WitnessFaults())
             await stack.enter_async_context(witnesses.running(HOST, witness_port))
         await run_exchange(world, HOST, port)
 
 
-def _log_key(data: Path) -> bytes:
-    """The public key of the demo's logs."""
-    return public_bytes(load_history_key(Settings(data=data), create=False))
+def _own_logs(settings: Settings) -> list[Key]:
+    """The current names of the demo's logs, and their key: its witnesses know no others."""
+    keys = stored_log_keys(settings)
+    names = [log_origin(settings.base_url, *log, keys.name_of(log)) for log in ALL_LOGS]
+    return [Key(name, LOG_KEY, keys.public_key or b"") for name in names]
 
 
 async def run_servers(data: Path, port: int) -> None:

@@ -22,6 +22,7 @@ from barograph.cli.common import (
     stored_log_keys,
     yes_option,
 )
+from barograph.cli.databases import tables_in
 from barograph.cli.stances_signing import resume, rotate_key
 from barograph.errors import BarographError
 from barograph.kit.clock import system_clock
@@ -223,12 +224,12 @@ def withdraw(kind: str, why: str, by: str, yes: bool, as_json: bool, data: Path 
 @json_option
 @data_option
 def verify(as_json: bool, data: Path | None) -> None:
-    """Recompute every digest of the record.
+    """Recompute every digest of the record, and of the log of events.
 
     Exit code 1 means that the record is broken; the output names the first broken entry. If there
     is a database of the service, the record must also hold everything that the service published,
-    so the check fails for an older copy of the record or a new, empty one. It also fails if that
-    database can't be read.
+    so the check fails for an older copy of the record or a new, empty one. The events in that
+    database must be the ones that were signed. The check also fails if it can't be read.
 
     \b
     Example:
@@ -333,19 +334,29 @@ def _published(settings: "Settings") -> "tuple[Stances | None, str | None]":
 def verify_record(settings: "Settings") -> "tuple[IntactRecord | BrokenRecord, Stances | None]":
     """Verify the record against itself and against what the service published."""
     from barograph.history.reader import HistoryReader
-    from barograph.history.verify import BrokenRecord, verify_published
+    from barograph.history.verify import BrokenRecord, verify_event_log, verify_published
     from barograph.history.verify import verify as verify_alone
+    from barograph.kit.opening import open_database
 
     published, not_compared = _published(settings)
+    # An older version's database may lack digests of events.
+    has_log = not_compared is None and "cosignatures" in tables_in(settings.database_address)
     with progress_bar(f"verifying {history_place(settings)}") as progress:
 
         async def work(database: "Database") -> "IntactRecord | BrokenRecord":
             found = await verify_alone(database, progress)
             if isinstance(found, BrokenRecord):
                 return found
-            if published is None:
-                return found._replace(not_compared=not_compared)
-            return await verify_published(HistoryReader(database), published) or found
+            reader = HistoryReader(database)
+            broken = None if published is None else await verify_published(reader, published)
+            if broken is not None or not has_log:
+                return broken or found._replace(not_compared=not_compared)
+            service = open_database(settings.database_address, create=False)
+            try:
+                logged = await verify_event_log(service, database)
+            finally:
+                await service.close()
+            return logged if isinstance(logged, BrokenRecord) else found._replace(logged=logged)
 
         return read_history(settings, work), published
 

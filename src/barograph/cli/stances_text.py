@@ -124,7 +124,7 @@ def verified_json(found: IntactRecord | BrokenRecord, published: Stances | None)
     numbers = {kind: end.sequence for kind, end in ends.items()} if ends else None
     if found.not_compared is not None:
         return {"ok": False, "kinds": counts, "published": None, "what": found.not_compared}
-    return {"ok": True, "kinds": counts, "published": numbers}
+    return {"ok": True, "kinds": counts, "published": numbers, "events": found.logged}
 
 
 def verified_text(found: IntactRecord | BrokenRecord, published: Stances | None) -> str:
@@ -138,4 +138,6 @@ def verified_text(found: IntactRecord | BrokenRecord, published: Stances | None)
         + (f", up to number {ends[kind].sequence} as published" if kind in ends else "")
         for kind, each in found.counts.items()
     ]
+    if found.logged:
+        lines.append(f"log of events: {found.logged} events, all as logged and signed")
     return "\n".join(lines) or "nothing is recorded yet"

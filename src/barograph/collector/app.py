@@ -157,7 +157,7 @@ def _public_logs(
         # On PostgreSQL, the key is a copy of the web hosts'.
         load_history_key(settings, create=database.engine == SQLITE),
         settings.base_url,
-        SignedHeads(database, clock),
+        SignedHeads(database, ledger.database, clock),
         Continuity(ledger, lambda: None),
         reload_key=partial(load_history_key, settings, create=False),
     )

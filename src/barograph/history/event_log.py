@@ -1,6 +1,6 @@
 """The log of all events as a list of digests, each the SHA-256 of the event's text."""
 
-from barograph.history.reader import DAMAGED, RecordDamaged
+from barograph.history.reader import RecordDamaged
 from barograph.history.records import DigestRow
 from barograph.kit.database import Queryable
 from barograph.kit.json import digest
@@ -20,7 +20,7 @@ async def verified_digests(queryable: Queryable, after: int, limit: int) -> list
     rows = await queryable.fetch(_TEXTS, after, limit)
     for expected, (number, recorded, body) in enumerate(rows, after + 1):
         if number != expected or (body and digest(body) != recorded):
-            raise RecordDamaged(DAMAGED)
+            raise RecordDamaged(f"event {expected} was changed, or is missing")
     return [recorded for _, recorded, _ in rows]
 
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from barograph.errors import ConfigurationError
-from barograph.history.checkpoint import LogKeys, LogName
+from barograph.history.checkpoint import EVENT_LOG, LogKeys, LogName
 from barograph.history.ledger import HISTORY
 from barograph.history.merkle import EMPTY_ROOT, TreeHead
 from barograph.history.reader import HistoryReader, RecordDamaged
@@ -150,13 +150,19 @@ class SignedHead(NamedTuple):
 
     keys: LogKeys
     head: TreeHead
+    is_stored: bool = True
+    """False if the head is not stored where it belongs."""
 
 
 class SignedHeads:
-    """The tree heads that all processes signed, and whether this process can sign now."""
+    """The tree heads that all processes signed, and whether this process can sign now.
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    Each is in the other database than the entries of its log: that of events is in the history.
+    """
+
+    def __init__(self, database: Database, history: Database, clock: Clock) -> None:
         self.database = database
+        self._history = history
         self._clock = clock
         self.failure: str | None = None
         """Why no checkpoint can be signed, and since when; safe to publish."""
@@ -166,7 +172,13 @@ class SignedHeads:
 
     async def last_signed(self, kind: str, log: LogName) -> SignedHead:
         """The last signed head; the head of the empty list if there is none."""
-        return await _last_signed(self.database, kind, log)
+        last = await _last_signed(self.database, kind, log)
+        if (kind, log) != EVENT_LOG:
+            return last
+        rows = await self._history.fetch(_EVENT_HEAD, last.keys.name_of(EVENT_LOG))
+        # Before migration 0004 of the history, it was with the others.
+        head = TreeHead(rows[0][0], bytes.fromhex(rows[0][1])) if rows else last.head
+        return SignedHead(last.keys, head, is_stored=bool(rows))
 
     async def adopt(self, public_key: bytes) -> None:
         """Store the key that signs first, unless another process was faster."""
@@ -187,15 +199,19 @@ class SignedHeads:
         Raises:
             DatabaseUnavailable: nothing was stored, so nothing may be signed.
         """
+        heads = head.size, head.root.hex(), last.head.size, last.head.root.hex()
 
-        async def work(tx: Transaction) -> bool:
-            if await read_log_keys(tx) != last.keys:
-                return False
-            size, root = last.head
-            await tx.execute(_ADVANCE, kind, log, head.size, head.root.hex(), size, root.hex())
-            return (await _last_signed(tx, kind, log)).head == head
+        async def work(tx: Transaction) -> None:
+            if await read_log_keys(tx) == last.keys:
+                await tx.execute(_ADVANCE, kind, log, *heads)
 
-        return await self.database.write(work)
+        if (kind, log) != EVENT_LOG:
+            await self.database.write(work)
+        elif await read_log_keys(self.database) == last.keys:
+            # If the keys change now, they name another head, or sign the same entries.
+            name = last.keys.name_of(EVENT_LOG)
+            await self._history.write(lambda tx: tx.execute(_ADVANCE_EVENTS, name, *heads))
+        return await self.last_signed(kind, log) == SignedHead(last.keys, head)
 
     def signing_worked(self) -> None:
         """Note that every checkpoint was signed."""
@@ -277,4 +293,10 @@ _ADVANCE = """
 INSERT INTO signed_heads (kind, log, size, root) VALUES ($1, $2, $3, $4)
 ON CONFLICT (kind, log) DO UPDATE SET size = excluded.size, root = excluded.root
 WHERE signed_heads.size = $5 AND signed_heads.root = $6
+"""
+_EVENT_HEAD = "SELECT size, root FROM event_heads WHERE name = $1"
+_ADVANCE_EVENTS = """
+INSERT INTO event_heads (name, size, root) VALUES ($1, $2, $3)
+ON CONFLICT (name) DO UPDATE SET size = excluded.size, root = excluded.root
+WHERE event_heads.size = $4 AND event_heads.root = $5
 """

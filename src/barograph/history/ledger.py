@@ -170,7 +170,7 @@ class Ledger(HistoryReader):
 
     async def _write(self, work: Work[T]) -> T:
         try:
-            return await self._database.write(work)
+            return await self.database.write(work)
         except UnicodeDecodeError as error:
             raise RecordDamaged(DAMAGED) from error
 

@@ -72,7 +72,8 @@ class Record(NamedTuple):
         """A log, its head now, and the last head that this database knows to be signed."""
         await self.continuity.require(kind)
         tree = open_log(self.history, self.service, (kind, log))
-        signed = await SignedHeads(self.service, self.clock).last_signed(kind, log)
+        heads = SignedHeads(self.service, self.history.database, self.clock)
+        signed = await heads.last_signed(kind, log)
         return tree, await tree.head(), signed.head
 
 
@@ -129,10 +130,9 @@ async def rotate_key(
     """
     if old is None:
         raise SigningRefused(OTHER_KEY)
-    signed, continuity = SignedHeads(record.service, record.clock), record.continuity
-    logs = PublicLogs(
-        record.history, old, record.base_url, signed, continuity, reload_key=lambda: old
-    )
+    history, continuity = record.history, record.continuity
+    signed = SignedHeads(record.service, history.database, record.clock)
+    logs = PublicLogs(history, old, record.base_url, signed, continuity, reload_key=lambda: old)
     await logs.checkpoints()
     return await _succeed(record, logs.keys, old, new, logs.keys.name)
 

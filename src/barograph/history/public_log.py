@@ -290,11 +290,11 @@ class PublicLogs:
             if not await self._may_sign(last.keys):
                 continue
             head = await tree.head()
-            if head == last.head:
+            if head == last.head and last.is_stored:
                 return last
             await tree.require_growth(last.head, head)
             if await self._signed.advance(kind, log, last, head):
-                return last._replace(head=head)
+                return SignedHead(last.keys, head)
 
     async def _may_sign(self, keys: LogKeys) -> bool:
         """Whether our key is the one that signs; False if the keys must be read again."""

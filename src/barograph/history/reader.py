@@ -74,7 +74,7 @@ class HistoryReader:
     """
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self.database = database
 
     async def newest_versions(self, kind: str, count: int = 2) -> list[Version]:
         """The newest versions, decoded, newest first."""
@@ -141,7 +141,7 @@ class HistoryReader:
 
     async def _fetch(self, sql: str, *values: Value) -> list[Row]:
         try:
-            return await self._database.fetch(sql, *values)
+            return await self.database.fetch(sql, *values)
         except UnicodeDecodeError as error:
             raise RecordDamaged(DAMAGED) from error
 

@@ -43,6 +43,7 @@ WITH allowed (name, rights) AS (
         ('stance_versions', ARRAY['SELECT', 'INSERT']),
         ('stance_events', ARRAY['SELECT', 'INSERT']),
         ('fences', ARRAY['SELECT', 'INSERT', 'UPDATE']),
+        ('event_heads', ARRAY['SELECT', 'INSERT', 'UPDATE']),
         ('schema_migrations', ARRAY['SELECT'])
 ),
 record AS (

@@ -8,6 +8,7 @@ published, or a kept checkpoint, shows it.
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
+from barograph.history.checkpoint import EVENT_LOG
 from barograph.history.digest import (
     GENESIS,
     event_document,
@@ -16,10 +17,12 @@ from barograph.history.digest import (
     version_document,
     withdrawal_digest,
 )
-from barograph.history.guards import RecordReplaced, require_chain_end, wrong_guards
+from barograph.history.guards import RecordReplaced, SignedHeads, require_chain_end, wrong_guards
 from barograph.history.ledger import EVENT_COLUMNS, VERSION_COLUMNS, event_columns, version_columns
-from barograph.history.reader import HistoryReader
+from barograph.history.public_log import open_log
+from barograph.history.reader import HistoryReader, RecordDamaged
 from barograph.history.records import KINDS, WITHDRAWN, ChainEnd, Stances, Version, VersionEvent
+from barograph.kit.clock import system_clock
 from barograph.kit.database import Database, DatabaseUnavailable, Row, Value
 from barograph.kit.json import Json, canonical
 
@@ -44,6 +47,9 @@ class IntactRecord(NamedTuple):
     """Everything in the record is as it was recorded."""
 
     counts: dict[str, Counts]
+    logged: int | None = None
+    """How many events the log of events has; None without a database of the service."""
+
     not_compared: str | None = None
     """Why the record could not be compared with what the service published."""
 
@@ -133,6 +139,19 @@ async def verify_published(history: HistoryReader, published: Stances) -> Broken
             number = end.sequence if record == "version" else end.events
             return BrokenRecord(kind, number, f"it is not the {record} that was published", record)
     return None
+
+
+async def verify_event_log(service: Database, history: Database) -> BrokenRecord | int:
+    """Verify every event, and all of them against the last signed head; return their number."""
+    # Read this before the events, which may grow meanwhile.
+    signed = await SignedHeads(service, history, system_clock).last_signed(*EVENT_LOG)
+    tree = open_log(HistoryReader(history), service, EVENT_LOG)
+    try:
+        head = await tree.head()
+        await tree.require_growth(signed.head, head)
+    except RecordDamaged as error:
+        return BrokenRecord(None, None, f"the log of events: {error}")
+    return head.size
 
 
 class _TableCheck:

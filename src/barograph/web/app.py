@@ -209,7 +209,7 @@ class _Parts:
 
     def __init__(self, inputs: _Inputs, callers: "_Callers") -> None:
         self.inputs, self.callers = inputs, callers
-        signed = SignedHeads(inputs.database, inputs.clock)
+        signed = SignedHeads(inputs.database, inputs.history, inputs.clock)
         policy = load_policy(inputs.settings.witness_policy)
         self.public = public = _Public(inputs, callers, signed, policy)
         self.history = _History(inputs, public.board, signed, policy)

@@ -37,7 +37,8 @@ CONNECT: Connect = partial(AsyncBarograph, patience=Patience(tries=10, seconds=3
 DESCRIPTION = """\
 Check everything that a service has logged, from outside: its signatures, every
 entry and every tile of each log, the lists, and the text of every event.
-Without --key or --kept, the command trusts the key that the service shows today.
+A key counts only for the log that it names (its origin). Without --key or --kept,
+the command trusts the key that the service shows today, if its origin is URL.
 
 exit codes:
   0  no contradiction found
@@ -217,6 +218,7 @@ def _log_line(log: AuditedLog, *, has_kept: bool) -> str:
     newest = f", newest entry at {log.newest_at}" if log.newest_at else ""
     parts = [
         f"{log.log}: size {log.size}, root {log.root[:16]}…{newest}",
+        f"origin {log.origin}",
         f"signed by a key from {log.key_from}",
     ]
     if log.witnesses:
@@ -238,7 +240,7 @@ def _stance_line(stance: ProvenStance) -> str:
     cosigned = f", cosigned by {', '.join(stance.cosigned)}" if stance.cosigned else ""
     return (
         f"The leg, salt and times of the stance are those of sequence {stance.sequence} of "
-        f"{stance.log}, as recorded, in a signed checkpoint of {stance.size} entries{cosigned}."
+        f"{stance.origin}, as recorded, in a signed checkpoint of {stance.size} entries{cosigned}."
     )
 
 

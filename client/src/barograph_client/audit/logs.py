@@ -45,6 +45,8 @@ WITHOUT_TEXT = {"id", "type", "at", "notice", "removed"}
 """What is left of an event whose text was removed."""
 
 NEVER_REMOVED = {"accuracy.defined", "reveal.announced", "stance.recorded"}
+LISTED = (("sequence", "history_digest", "issued_at"), ("sequence", "event_digest", "at"))
+"""The members of a listed version and of a listed event. Others would be signed by nobody."""
 
 
 @record
@@ -52,6 +54,7 @@ class AuditedLog:
     """A log in which no contradiction was found."""
 
     log: str
+    origin: str
     size: int
     root: str
     key: str
@@ -158,12 +161,20 @@ class _Audit:
                 "signed checkpoint says otherwise",
                 log.checkpoint,
             )
+        self._address, url = self._listed.origin.removesuffix(path), client.reader.base_url
+        self._audited = url.partition("://")[2].rpartition("@")[2].lower()
         self._files = LogFiles(client, path, self._log, progress)
         kept = trusted.kept.get(self._log)
         self._kept = None if kept is None else kept.checkpoint
 
     async def run(self) -> AuditedLog:
         key_from = require_trusted_key(self._log, self._key, self._published, self._trusted)
+        # Without a key from elsewhere, only the address says which log this is.
+        if key_from == "the service" and self._address != self._audited:
+            raise NotAudited(
+                f"{self._log}: this is a log of {self._address}, but you audit {self._audited}. If "
+                "the operator says that this is its origin, name its key with --key"
+            )
         with readable(f"{self._files.path}/checkpoint"):
             newest = parse_checkpoint((await self._files.get("checkpoint")).decode())
         self._require_not_retired(newest)
@@ -181,6 +192,7 @@ class _Audit:
             newest_at = await self._check_list(entries, newest)
         return AuditedLog(
             log=self._log,
+            origin=newest.origin,
             size=newest.size,
             root=newest.root.hex(),
             key=self._key.text,
@@ -283,18 +295,20 @@ class _Audit:
     async def _check_list(self, entries: Sequence[bytes], newest: SignedCheckpoint) -> str:
         """Compare the entries with the list under `/api/history`; return the newest time there."""
         path = f"/api/history/{self._log}"
+        members = LISTED[self._log.endswith(f"/{EVENT_LOG}")]
         listed = self._lists[self._log] = await self._files.listed(path, len(entries))
         for sequence, (entry, each) in enumerate(zip(entries, listed, strict=False), 1):
-            digest = each.get("history_digest", each.get("event_digest"))
-            if (each.get("sequence"), digest) != (sequence, entry.hex()):
+            digest = each.get(members[1])
+            row = each.get("sequence"), digest
+            if row != (sequence, entry.hex()) or each.keys() != {*members}:
                 raise Contradiction(
                     f"{self._log}: entry {sequence - 1}, counted from 0, is {entry.hex()}, but the "
                     f"list under /api/history has {str(digest)[:64]} there, as sequence "
-                    f"{str(each.get('sequence'))[:20]}"
+                    f"{str(each.get('sequence'))[:20]}, with the members {', '.join(each)[:200]}"
                 )
         self._require_complete(path, listed, newest)
         with readable(path):
-            shown = [each.get("issued_at", each.get("at", "")) for each in listed]
+            shown = [each[members[2]] for each in listed]
             times = [datetime.fromisoformat(each) for each in shown]
             earlier = [(one - two).total_seconds() > CLOCK_SECONDS for one, two in pairwise(times)]
         if True in earlier:

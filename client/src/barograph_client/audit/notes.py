@@ -44,6 +44,10 @@ class Key(NamedTuple):
         encoded = b64encode(bytes([self.type]) + self.public).decode()
         return f"{self.name}+{self.key_id.hex()}+{encoded}"
 
+    def of_log(self, log: str) -> "Key":
+        """The key as that of another log of its service; raises ValueError if it is of none."""
+        return self._replace(name=self.name.removesuffix(split_origin(self.name)[1]) + log)
+
 
 class SignedCheckpoint(NamedTuple):
     """A checkpoint as it is served; nobody has verified its signatures yet."""

@@ -4,15 +4,12 @@ The proof is a C2SP tlog-proof (https://c2sp.org/tlog-proof). Its extra data has
 members that a delivered stance lacks: its sequence and the digest before it.
 """
 
-import json
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 from barograph_client.audit.notes import (
     HASH,
-    LOG_KEY,
-    Key,
     SignedCheckpoint,
     decode_base64,
     parse_checkpoint,
@@ -20,7 +17,7 @@ from barograph_client.audit.notes import (
 )
 from barograph_client.audit.trees import leaf_hash, proven_root
 from barograph_client.audit.trust import Trusted, readable
-from barograph_client.decode import decode_json, record
+from barograph_client.decode import decode_json, load_json, record
 from barograph_client.errors import Contradiction, NotAudited
 
 HEADER = "c2sp.org/tlog-proof@v1"
@@ -50,6 +47,7 @@ class ProvenStance:
     """A stance that is in its log as it was delivered."""
 
     log: str
+    origin: str
     sequence: int
     history_digest: str
     size: int
@@ -85,7 +83,7 @@ def check_stance(body: bytes, proof_text: str, trusted: Trusted) -> ProvenStance
     signed = proof.checkpoint
     cosigned = _require_signatures(signed, trusted)
     with readable("the stance"):
-        stance: dict[str, Any] = json.loads(body)
+        stance: dict[str, Any] = load_json(body)
         digest = stance_digest(stance, proof.place.sequence, proof.place.previous_digest)
     log = str(stance["kind"])
     if signed.log != log or proof.leaf != proof.place.sequence - 1:
@@ -105,7 +103,8 @@ def check_stance(body: bytes, proof_text: str, trusted: Trusted) -> ProvenStance
             f"signed checkpoint of {signed.size} entries says {signed.root.hex()}",
             signed.note,
         )
-    return ProvenStance(log, proof.place.sequence, digest.hex(), signed.size, tuple(cosigned))
+    sequence, cosigners = proof.place.sequence, tuple(cosigned)
+    return ProvenStance(log, signed.origin, sequence, digest.hex(), signed.size, cosigners)
 
 
 def stance_digest(stance: Mapping[str, Any], sequence: int, previous_digest: str) -> bytes:
@@ -125,12 +124,13 @@ def stance_digest(stance: Mapping[str, Any], sequence: int, previous_digest: str
 
 def _require_signatures(checkpoint: SignedCheckpoint, trusted: Trusted) -> dict[str, int]:
     kept = trusted.kept.get(checkpoint.log)
-    known = trusted.public_keys or {kept.key.public for kept in [kept] if kept and kept.key}
+    known = trusted.keys_of(checkpoint.log) or {kept.key for kept in [kept] if kept and kept.key}
     if not known:
         raise NotAudited("a proof can't vouch for its own key: name the key of the log with --key")
-    keys = [Key(checkpoint.origin, LOG_KEY, public) for public in known]
-    if all(signed_at(checkpoint, key) is None for key in keys):
+    own = [key for key in known if key.name == checkpoint.origin]
+    if all(signed_at(checkpoint, key) is None for key in own):
         raise Contradiction(
-            f"{checkpoint.log}: no key that you trust signed the checkpoint", checkpoint.note
+            f"{checkpoint.log}: no key that you trust signed the checkpoint of {checkpoint.origin}",
+            checkpoint.note,
         )
     return trusted.policy.require_quorum(checkpoint)

@@ -14,6 +14,7 @@ from barograph_client.audit.notes import (
     parse_checkpoint,
     parse_key,
     signed_at,
+    split_origin,
 )
 from barograph_client.decode import decode_json, record
 from barograph_client.errors import Contradiction, NotAudited
@@ -78,10 +79,16 @@ class Trusted(NamedTuple):
     kept: Mapping[str, Kept] = {}
     """By the short names of the logs."""
 
-    @property
-    def public_keys(self) -> set[bytes]:
-        """The keys that you named. All logs of a service have the same key."""
-        return {key.public for key in (*self.keys, *self.policy.logs)}
+    def keys_of(self, log: str) -> set[Key]:
+        """The keys that you named for this log, or else the others, which sign it too.
+
+        Raises:
+            NotAudited: a key is not that of a Barograph service.
+        """
+        named = {*self.keys, *self.policy.logs}
+        with readable("--key or --policy"):
+            own = {key for key in named if split_origin(key.name)[1] == log}
+            return own or {key.of_log(log) for key in named}
 
 
 def read_kept(text: str) -> dict[str, Kept]:
@@ -106,6 +113,8 @@ def read_kept(text: str) -> dict[str, Kept]:
 def require_trusted_key(log: str, current: Key, published: Published, trusted: Trusted) -> str:
     """Follow the successors of the keys that you trust to the one that signs now.
 
+    A key counts only for the origin that it names: a log with another origin is another log.
+
     Returns where the trust comes from; without a key from you, it is `the service` itself.
 
     Raises:
@@ -114,20 +123,22 @@ def require_trusted_key(log: str, current: Key, published: Published, trusted: T
     """
     kept = trusted.kept.get(log)
     kept_key = None if kept is None else _kept_key(log, kept, current, published, trusted)
-    accepted = trusted.public_keys
+    accepted = trusted.keys_of(log)
     source = "you" if accepted else "your kept file"
     if not accepted:
-        if kept_key is None:
+        if kept is None or kept_key is None:
             return "the service"
-        accepted = {kept_key}
-    for public, last, successor in published.last_checkpoints():
-        if public in accepted and successor is not None and is_signed_by(last, public):
-            accepted.add(successor.public)
-    if current.public not in accepted:
+        accepted = {Key(kept.checkpoint.origin, LOG_KEY, kept_key)}
+    with readable("previous_keys"):
+        for public, last, successor in published.last_checkpoints():
+            retired = Key(last.origin, LOG_KEY, public).of_log(log)
+            if retired in accepted and successor is not None and is_signed_by(last, public):
+                accepted.add(successor.of_log(log))
+    if current not in accepted:
         raise Contradiction(
-            f"{log}: the service signs with {current.text}, which is not the key from {source}, "
-            "and no key that you trust has signed it as its successor. If the operator announced "
-            "a new key elsewhere, give it with --key"
+            f"{log}: the service signs with {current.text}, which is not the log and the key from "
+            f"{source}, and no key that you trust has signed it as its successor. If the operator "
+            "announced a new key or a new origin elsewhere, give it with --key"
         )
     return source
 
@@ -137,7 +148,8 @@ def _kept_key(log: str, kept: Kept, current: Key, published: Published, trusted:
     if kept.key is not None:
         return kept.key.public
     retired = [public for public, _, _ in published.last_checkpoints()]
-    for public in (*trusted.public_keys, current.public, *retired):
+    named = [key.public for key in trusted.keys_of(log)]
+    for public in (*named, current.public, *retired):
         if _is_intact(kept.checkpoint, public):
             return public
     raise NotAudited(

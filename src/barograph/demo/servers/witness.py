@@ -4,9 +4,9 @@ Three names and keys on one server. They check what real ones check, but they ru
 whose logs they cosign. So they prove nothing.
 """
 
+import asyncio
 import re
-from asyncio import StreamReader
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
@@ -20,12 +20,11 @@ from barograph.demo.servers.control import HOST, OTHER, TEXT, reply, unavailable
 from barograph.demo.servers.faults import WITNESSES, WitnessFault, WitnessFaults
 from barograph.demo.servers.http import BodyRequest, BodyServer
 from barograph.demo.servers.wallets import derived_secret
-from barograph.errors import BarographError
 from barograph.history import checkpoint as notes
 from barograph.history.merkle import EMPTY_ROOT, is_consistent
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import SECOND
-from barograph_client.audit.notes import LOG_KEY, TIME, WITNESS_KEY, Key
+from barograph_client.audit.notes import TIME, WITNESS_KEY, Key
 
 POLICY_FILE: Final = "witness-policy"
 TREES_FILE: Final = "witnesses.json"
@@ -34,7 +33,6 @@ _Trees = dict[str, tuple[int, bytes]]
 """The size and root that each witness cosigned last, by its name and the log's."""
 
 _OLD: Final = re.compile("old (0|[1-9][0-9]{0,17})", re.ASCII)
-_LOGS: Final = tuple(f"/{notes.log_path(log)}" for log in notes.ALL_LOGS)
 _CALLS: Final = {("POST", f"/{name}/add-checkpoint") for name in WITNESSES}
 
 
@@ -59,14 +57,14 @@ def _cosign(text: str, key: Ed25519PrivateKey, verifier: Key, seconds: int) -> s
 
 
 class WitnessServer(BodyServer[WitnessFaults]):
-    """Cosigns the logs that one key signs, which the operator may replace."""
+    """Cosigns only the logs that it is told of. The operator may replace their key and names."""
 
     def __init__(
-        self, data: Path, log_key: Callable[[], bytes], clock: Clock, faults: WitnessFaults
+        self, data: Path, logs: Callable[[], Iterable[Key]], clock: Clock, faults: WitnessFaults
     ) -> None:
         """Continue with the trees that the witnesses cosigned last."""
         super().__init__(clock, faults)
-        self._log_key = log_key
+        self._logs = logs
         self._data = data
         self._file = data / TREES_FILE
         try:
@@ -74,7 +72,7 @@ class WitnessServer(BodyServer[WitnessFaults]):
         except (FileNotFoundError, msgspec.MsgspecError):
             self._trees = {}  # as a new witness
 
-    async def respond(self, request: BodyRequest, _client: StreamReader) -> Response | None:
+    async def respond(self, request: BodyRequest, _client: asyncio.StreamReader) -> Response | None:
         """Answer a request."""
         name = request.path[1:].removesuffix("/add-checkpoint")
         self.requests[name if name in WITNESSES else OTHER] += 1
@@ -82,22 +80,23 @@ class WitnessServer(BodyServer[WitnessFaults]):
             return reply(HTTPStatus.NOT_FOUND, b"not found\n", TEXT)
         if self._faults.is_on(WitnessFault.OUTAGE, name):
             return unavailable()
-        status, text = self._answer(name, request.body)
+        logs = {key.name: key for key in await asyncio.to_thread(self._logs)}
+        status, text = self._answer(name, request.body, logs)
         kind = "text/x.tlog.size" if status == HTTPStatus.CONFLICT else f"{TEXT}; charset=utf-8"
         return reply(status, text.encode(), kind)
 
-    def _answer(self, name: str, body: bytes) -> tuple[HTTPStatus, str]:
+    def _answer(self, name: str, body: bytes, logs: dict[str, Key]) -> tuple[HTTPStatus, str]:
         head, _, note = body.decode(errors="replace").partition("\n\n")
         try:
             old, proof = _parse_head(head)
             origin, size, _ = notes.parse_checkpoint(note.rpartition("\n\n")[0])
         except notes.CheckpointRefused as error:
             return HTTPStatus.BAD_REQUEST, f"{error}\n"
-        if not origin.endswith(_LOGS):
+        if origin not in logs:
             return HTTPStatus.NOT_FOUND, "unknown log\n"
         try:
-            notes.open_checkpoint(note, Key(origin, LOG_KEY, self._log_key()))
-        except BarographError as error:
+            notes.open_checkpoint(note, logs[origin])
+        except notes.CheckpointRefused as error:
             return HTTPStatus.FORBIDDEN, f"{error}\n"
         if old > size:
             return HTTPStatus.BAD_REQUEST, "the old size is larger than the new one\n"
