@@ -11,7 +11,7 @@ from barograph.errors import TemporarilyUnavailable
 from barograph.kit.database import DatabaseUnavailable, Transaction
 from barograph.kit.lists import Cursors, ListHead
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
-from barograph.limits.listings import PART_ROWS, Listing, Listings, ListPart
+from barograph.limits.listings import PART_ROWS, WHOLE_BYTES, Listing, Listings, ListPart
 from barograph.limits.memory_store import MemoryStore
 from barograph.limits.rate_limits import RateLimiter
 from barograph.limits.render_queue import RenderQueue
@@ -291,7 +291,7 @@ def test_a_table_that_cannot_be_completed_never_ends(service: Service) -> None:
     async def read(at: int, _: int) -> ListPart[int]:
         if at == 3:
             raise DatabaseUnavailable("away")
-        return ListPart(ListHead(START, None, "test venue"), [(at,)], at + 1)
+        return ListPart(ListHead(START, None, "test venue"), [("x" * WHOLE_BYTES,)], at + 1)
 
     async def send(message: Any) -> None:
         sent.append(message)

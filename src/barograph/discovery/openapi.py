@@ -224,7 +224,7 @@ FIELDS: dict[str, Schema] = {
     "Cache-Control": _field(
         "How long the response may be cached. Free data is never cached beyond its freshness "
         "limit. Errors and private responses are not cached.",
-        "public, max-age=5, stale-while-revalidate=10",
+        "public, max-age=5, stale-while-revalidate=10, stale-if-error=0",
     ),
     "ETag": _field(
         "Identifies this body; send it back in `If-None-Match`.", '"pZGm1Av0IEBKARczz7ex"'

@@ -1,14 +1,24 @@
-"""Lists of any length: pages of JSON, or one table of CSV that is read and sent in parts.
+"""Lists of any length: pages of JSON, or one table of CSV that is read in parts.
 
-A table needs no more memory than one part. Each part counts as one render; after the first, a
-caller whose limit is reached gets the table more slowly. A table that can't be completed ends
+A table up to `WHOLE_BYTES` is sent as a document, with its length, an ETag and ranges, and kept for
+a minute. A longer one is sent in parts. Each part counts as one render; after the first, a caller
+whose limit is reached gets the table in parts and more slowly. A table that can't be completed ends
 without the last chunk of its transfer coding, so that clients can tell that it is incomplete.
 """
 
 import asyncio
 import re
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Hashable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing, contextmanager
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -31,6 +41,9 @@ P = TypeVar("P")
 
 PART_ROWS = 1_000
 """How many rows to read at a time; a few milliseconds of work, and at most about 0.5 MB."""
+
+WHOLE_BYTES = 2 * 1024 * 1024
+"""About two years of hours."""
 
 MAX_OPEN, MAX_PER_CALLER = 64, 4
 MAX_SECONDS = 300
@@ -87,7 +100,9 @@ class Listings:
             InvalidRequest: the format, the limit or the cursor is invalid.
         """
         if wants_csv(request.url.path, listing.given):
-            return DelegatedResponse(partial(self._send_table, listing))
+            table = ("csv", listing.path, str(request.query_params))
+            send = DelegatedResponse(partial(self._send_table, listing, table))
+            return self.reads.kept(table) or send
         limit = page_limit(listing.given)
         start = self._cursors.position(listing.path, listing.given, listing.start)
         key = (listing.path, str(request.query_params))
@@ -104,11 +119,22 @@ class Listings:
         body = found.head.encode(listing.name, entries, following, found.also)
         return Document(body, compress=True)
 
-    async def _send_table(self, listing: Listing[P], scope: Scope, _: Receive, send: Send) -> None:
+    async def _send_table(
+        self, listing: Listing[P], key: Hashable, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         # A reader may have chosen the name, so only letters and digits reach the header.
         name = f'inline; filename="barograph-{_UNSAFE.sub("", listing.file_name)}.csv"'.encode()
-        fields = [(b"content-type", CSV), (b"content-disposition", name), NO_STORE]
-        await self.send_parts(fields, self._parts(listing, scope, fields), scope, send)
+        disposition, minute = (b"content-disposition", name), self.reads.cache.minute
+        fields = [(b"content-type", CSV), disposition, NO_STORE]
+        count = len(fields)
+
+        async def send_whole(body: bytes) -> None:
+            table = Document(body, content_type=CSV, fields=[disposition])
+            response = self.reads.keep(key, minute, table, fields[count:])
+            await response(scope, receive, send)
+
+        parts = self._parts(listing, scope, fields)
+        await self.send_parts(fields, parts, scope, send, send_whole=send_whole)
 
     async def _parts(
         self, listing: Listing[P], scope: Scope, fields: Headers
@@ -120,6 +146,7 @@ class Listings:
             try:
                 found, _ = await self._part(listing, scope, found.following)
             except (TooManyRequests, RenderQueueFull):
+                yield b""
                 await asyncio.sleep(PAUSE_SECONDS)
             else:
                 yield _rows(found)
@@ -130,22 +157,35 @@ class Listings:
         return await self.queue.read(scope, object(), lambda: listing.read(start, PART_ROWS))
 
     async def send_parts(
-        self, fields: Headers, parts: AsyncGenerator[bytes, None], scope: Scope, send: Send
+        self,
+        fields: Headers,
+        parts: AsyncGenerator[bytes, None],
+        scope: Scope,
+        send: Send,
+        *,
+        status: int = 200,
+        send_whole: Callable[[bytes], Awaitable[None]] | None = None,
     ) -> None:
-        """Send a body in parts. An error before the first one is answered as any other."""
+        """Send a body in parts; an empty one is a pause. Errors before the first are answered.
+
+        `send_whole` sends a body that is short and was read without a pause.
+        """
         # The timeout also ends a body whose reader stopped reading: `send` waits for it.
         with self._opened(scope):
             async with asyncio.timeout(MAX_SECONDS), aclosing(parts):
-                try:
-                    body = await anext(parts)
-                except DatabaseUnavailable as error:
-                    raise TemporarilyUnavailable from error
+                body, is_whole = await _begun(parts, 0 if send_whole is None else WHOLE_BYTES)
+                if is_whole and send_whole is not None:
+                    await send_whole(body)
+                    return
                 headers = [*fields, NOSNIFF, *CORS]
-                await send({"type": "http.response.start", "status": 200, "headers": headers})
+                await send({"type": "http.response.start", "status": status, "headers": headers})
                 if not scope.get("is_head", False):
                     await send({"type": "http.response.body", "body": body, "more_body": True})
                     async for body in parts:
-                        await send({"type": "http.response.body", "body": body, "more_body": True})
+                        if body:
+                            await send(
+                                {"type": "http.response.body", "body": body, "more_body": True}
+                            )
                 await send(NO_BODY)
 
     @contextmanager
@@ -160,6 +200,19 @@ class Listings:
         finally:
             self._open[caller] -= 1
             self._open += Counter()  # drops callers without an open body
+
+
+async def _begun(parts: AsyncGenerator[bytes, None], most: int) -> tuple[bytes, bool]:
+    """The first part, and others until there are more bytes than `most`; and whether it is all."""
+    body = b""
+    try:
+        async for part in parts:
+            body += part
+            if not part or len(body) > most:
+                return body, False
+    except DatabaseUnavailable as error:
+        raise TemporarilyUnavailable from error
+    return body, True
 
 
 def _rows(part: ListPart[P]) -> bytes:
