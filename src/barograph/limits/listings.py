@@ -9,18 +9,8 @@ without the last chunk of its transfer coding, so that clients can tell that it 
 import asyncio
 import re
 from collections import Counter
-from collections.abc import (
-    AsyncGenerator,
-    Awaitable,
-    Callable,
-    Coroutine,
-    Hashable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
-from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -101,8 +91,7 @@ class Listings:
         """
         if wants_csv(request.url.path, listing.given):
             table = ("csv", listing.path, str(request.query_params))
-            send = DelegatedResponse(partial(self._send_table, listing, table))
-            return self.reads.kept(table) or send
+            return self.reads.kept(table) or await self._table(request.scope, listing, table)
         limit = page_limit(listing.given)
         start = self._cursors.position(listing.path, listing.given, listing.start)
         key = (listing.path, str(request.query_params))
@@ -119,28 +108,33 @@ class Listings:
         body = found.head.encode(listing.name, entries, following, found.also)
         return Document(body, compress=True)
 
-    async def _send_table(
-        self, listing: Listing[P], key: Hashable, scope: Scope, receive: Receive, send: Send
-    ) -> None:
+    async def _table(self, scope: Scope, listing: Listing[P], key: tuple[str, ...]) -> Response:
         # A reader may have chosen the name, so only letters and digits reach the header.
         name = f'inline; filename="barograph-{_UNSAFE.sub("", listing.file_name)}.csv"'.encode()
-        disposition, minute = (b"content-disposition", name), self.reads.cache.minute
-        fields = [(b"content-type", CSV), disposition, NO_STORE]
-        count = len(fields)
+        limits: Headers = []
+        parts, body = self._parts(listing, scope, limits), b""
+        minute, fields = self.reads.cache.minute, [(b"content-disposition", name)]
+        with self._opened(scope):
+            async for part in parts:
+                body += part
+                if not part or len(body) > WHOLE_BYTES:
+                    break
+            else:
+                table = Document(body, content_type=CSV, fields=fields)
+                return self.reads.keep(key, minute, table, limits)
+        fields += [(b"content-type", CSV), NO_STORE, *limits]
 
-        async def send_whole(body: bytes) -> None:
-            table = Document(body, content_type=CSV, fields=[disposition])
-            response = self.reads.keep(key, minute, table, fields[count:])
-            await response(scope, receive, send)
+        async def send_table(scope: Scope, _: Receive, send: Send) -> None:
+            await self.send_parts(fields, _continued(body, parts), scope, send)
 
-        parts = self._parts(listing, scope, fields)
-        await self.send_parts(fields, parts, scope, send, send_whole=send_whole)
+        return DelegatedResponse(send_table)
 
     async def _parts(
-        self, listing: Listing[P], scope: Scope, fields: Headers
+        self, listing: Listing[P], scope: Scope, limits: Headers
     ) -> AsyncGenerator[bytes, None]:
-        found, limits = await self._part(listing, scope, listing.start)
-        fields += limits
+        """The parts of a table; an empty one before each pause."""
+        found, counted = await self._part(listing, scope, listing.start)
+        limits += counted
         yield table_header(",".join(listing.members)) + _rows(found)
         while found.following is not None:
             try:
@@ -164,28 +158,21 @@ class Listings:
         send: Send,
         *,
         status: int = 200,
-        send_whole: Callable[[bytes], Awaitable[None]] | None = None,
     ) -> None:
-        """Send a body in parts; an empty one is a pause. Errors before the first are answered.
-
-        `send_whole` sends a body that is short and was read without a pause.
-        """
+        """Send a body in parts. An error before the first one is answered as any other."""
         # The timeout also ends a body whose reader stopped reading: `send` waits for it.
         with self._opened(scope):
             async with asyncio.timeout(MAX_SECONDS), aclosing(parts):
-                body, is_whole = await _begun(parts, 0 if send_whole is None else WHOLE_BYTES)
-                if is_whole and send_whole is not None:
-                    await send_whole(body)
-                    return
+                try:
+                    body = await anext(parts)
+                except DatabaseUnavailable as error:
+                    raise TemporarilyUnavailable from error
                 headers = [*fields, NOSNIFF, *CORS]
                 await send({"type": "http.response.start", "status": status, "headers": headers})
                 if not scope.get("is_head", False):
                     await send({"type": "http.response.body", "body": body, "more_body": True})
                     async for body in parts:
-                        if body:
-                            await send(
-                                {"type": "http.response.body", "body": body, "more_body": True}
-                            )
+                        await send({"type": "http.response.body", "body": body, "more_body": True})
                 await send(NO_BODY)
 
     @contextmanager
@@ -202,17 +189,14 @@ class Listings:
             self._open += Counter()  # drops callers without an open body
 
 
-async def _begun(parts: AsyncGenerator[bytes, None], most: int) -> tuple[bytes, bool]:
-    """The first part, and others until there are more bytes than `most`; and whether it is all."""
-    body = b""
-    try:
+async def _continued(
+    body: bytes, parts: AsyncGenerator[bytes, None]
+) -> AsyncGenerator[bytes, None]:
+    async with aclosing(parts):
+        yield body
         async for part in parts:
-            body += part
-            if not part or len(body) > most:
-                return body, False
-    except DatabaseUnavailable as error:
-        raise TemporarilyUnavailable from error
-    return body, True
+            if part:
+                yield part
 
 
 def _rows(part: ListPart[P]) -> bytes:
