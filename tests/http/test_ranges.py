@@ -53,14 +53,14 @@ def test_a_program_that_asks_for_the_length_and_then_for_ranges_gets_every_byte(
     whole = market.ask(path)
     assert (whole.status, whole.fields, len(whole.body)) == (200, head.fields, size)
     step = size // 3
-    asked = [*((at, at + step - 1) for at in range(0, size, step)), (0, 65_535), (size - 1, "")]
-    for first, last in asked:
-        end = size if last == "" else min(size, int(last) + 1)
+    for first, last in [*((at, at + step - 1) for at in range(0, size, step)), (0, 65_535)]:
+        end = min(size, last + 1)
         part = both(market, path, range=f"bytes={first}-{last}")
-        assert (part.status, part.body) == (206, whole.body[int(first) : end])
+        assert (part.status, part.body) == (206, whole.body[first:end])
         described = {"content-range": f"bytes {first}-{end - 1}/{size}"}
         described["content-length"] = str(len(part.body))
         assert part.headers == whole.headers | described
+    assert both(market, path, range=f"bytes={size - 7}-").body == whole.body[-7:]
     assert both(market, path, range="bytes=-7").body == whole.body[-7:]
     assert both(market, path, range=f"bytes=-{size + 9}").body == whole.body
 

@@ -10,9 +10,15 @@ from barograph.board.board import publish
 from barograph.board.feeds import Publication
 from barograph.history.records import NotIssuedYet, Stances
 from barograph.kit.timestamps import DAY, HOUR, SECOND
-from barograph.signals.methods import MACRO_METHODS, MARKET_METHODS, METHODS, Method
+from barograph.signals.methods import (
+    MACRO_METHODS,
+    MARKET_METHODS,
+    METHODS,
+    NOT_AT_THIS_VENUE,
+    Method,
+)
 from barograph.signals.reader import FIGURES
-from barograph.signals.records import SignalChange
+from barograph.signals.records import SIGNALS, Signal, SignalChange, Signals
 from barograph.stances.reader import STANCES
 from support.clock import START
 from support.markets import reading, shares
@@ -180,6 +186,21 @@ def test_a_young_instance_says_when_its_unknown_signals_will_be_known(site: Site
     assert f"unknown n/a{told}" in listed
     assert told in single
     assert "unknown n/aIt needs 336 hours, and we have 0." in listed
+
+
+def test_nothing_is_expected_that_the_venue_does_not_publish(site: SiteService) -> None:
+    site.service.judge.of("bybit").watched(START - HOUR, START)
+    site.service.publish(reading(), shares())
+    key, why = "liquidation-pressure", NOT_AT_THIS_VENUE.basis
+    lacking = Signal(key, "Liquidation pressure", "unknown", "n/a", START, why)
+    note = Publication.of(SIGNALS, Signals(START, "test venue", (lacking,)))
+    asyncio.run(site.service.database.write(lambda tx: publish(tx, [note])))
+    site.service.refresh()
+
+    for path in ("/signals", f"/signals/{key}"):
+        text = site.look(path).text
+        assert "Unavailable at this venue." in text
+        assert "Expected by" not in text
 
 
 def test_page_and_status_expect_the_first_etf_stance_at_the_same_minute(site: SiteService) -> None:

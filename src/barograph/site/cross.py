@@ -18,8 +18,8 @@ from barograph.site.cross_pages import (
     funding_text,
     interest_text,
     select_rows,
+    spread_note,
     spread_text,
-    spread_venues,
     table_rows,
 )
 from barograph.site.market_pages import exact_rate
@@ -102,7 +102,7 @@ async def _coin(site: Site, asset: str, now: int) -> Page:
         interest_text=interest_text,
         funding_text=funding_text,
         spread_text=spread_text,
-        spread_venues=spread_venues,
+        spread_note=spread_note,
         api_path=f"{CROSS_PATH}/{asset}",
     )
     return Page(body, since=now, until=_until(market, now))

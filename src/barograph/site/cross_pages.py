@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 
 from markupsafe import Markup, escape
 
-from barograph import NOTICE
+from barograph import NOTICE, SITE_NAME
 from barograph.kit.text import NBSP, rate, usd
 from barograph.markets.aliases import NAME_PATTERN, names_of
 from barograph.markets.cross import CrossCoin, CrossMarket, CrossVenue, Missing, State, VenueFacts
@@ -15,7 +15,7 @@ from barograph.markets.cross_documents import VenueEntry
 from barograph.markets.venues import VENUES
 from barograph.site.paths import CROSS_FOLDER
 from barograph.site.table_query import Column, TableQuery
-from barograph.site.templating import SITE_NAME, utc_text
+from barograph.site.templating import utc_text
 from barograph.site.tints import funding_tint
 
 SORTS = ("symbol", "listed", "open-interest", "funding", "spread")
@@ -136,6 +136,17 @@ def spread_venues(coin: CrossCoin) -> str:
     if coin.spread is None or coin.spread.pct_8h < SAME_RATE:
         return ""
     return f"{VENUES[coin.spread.highest].title} over {VENUES[coin.spread.lowest].title}"
+
+
+def spread_note(coin: CrossCoin) -> str:
+    """Between which venues the widest spread is, or which have the same rate."""
+    if coin.spread is None:
+        return "needs two venues"
+    if venues := spread_venues(coin):
+        return f"per 8{NBSP}h, {venues}"
+    if not coin.funding_missing:
+        return "all its venues have the same rate"
+    return f"the same rate at {titles_of(sorted((coin.spread.highest, coin.spread.lowest)))}"
 
 
 def _or_missing(
