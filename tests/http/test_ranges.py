@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from barograph.kit.timestamps import parsed_http_date
 from barograph.markets.liquidation_files import PART_BYTES, DailyFile, day_name, store_file
 from barograph.site.client_package import client_wheel
+from barograph.site.static_files import packaged_files
 from support.clock import START
 from support.service import Answer, Service, ask, fresh_service
 
@@ -19,7 +20,8 @@ DAY = day_name(START - 86_400_000)
 FILE = f"/data/liquidations/bybit/{DAY}.csv.gz"
 SERIES = f"/api/v1/series/price.csv?from={DAY}&to={day_name(START)}"
 HOT = "/api/v1/perpetuals.csv"
-PATHS = [HOT, SERIES, FILE, "/markets.csv", "/static/site.css", f"/static/{client_wheel()[0]}"]
+CSS = f"/static/site.css?v={packaged_files()['site.css'].version}"
+PATHS = [HOT, SERIES, FILE, "/markets.csv", CSS, f"/static/{client_wheel()[0]}"]
 EVERY_PATH = pytest.mark.parametrize("path", PATHS)
 
 

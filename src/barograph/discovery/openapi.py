@@ -199,7 +199,7 @@ _COUNTED = ("/proof", "/incidents", "/events/{digest}", "/stances/{kind}", "/bri
 
 def _of_reads(path: str, tags: set[str]) -> list[str]:
     found = ["Cache-Control", "ETag"]
-    if tags & DATED:
+    if tags & DATED or path.endswith(".gz"):
         found.append("Last-Modified")
     if SIGNALS in tags or path.endswith(_COUNTED):
         found += RATE_LIMIT
@@ -207,6 +207,8 @@ def _of_reads(path: str, tags: set[str]) -> list[str]:
         found.append("Link")
     if DATA in tags:
         found.append("Content-Disposition")
+    if path.endswith((".csv", ".gz")):
+        found.append("Accept-Ranges")
     if tags & {DATA, "series"}:
         found += RATE_LIMIT
     return found
@@ -237,6 +239,7 @@ FIELDS: dict[str, Schema] = {
         '</openapi.json>; rel="service-desc"; type="application/json"',
     ),
     "Content-Disposition": _field("A file name.", 'inline; filename="BTC-funding-7d.csv"'),
+    "Accept-Ranges": _sometimes("You may ask for a part with `Range`.", "bytes"),
     "Allow": _field("The methods of this path.", "GET, HEAD, OPTIONS"),
     "WWW-Authenticate": _field("How to send a credential.", 'Bearer realm="Barograph Feed"'),
     "Retry-After": _sometimes("Seconds to wait, if known.", "15"),

@@ -48,6 +48,7 @@ HOT_BYTES = 512 * 1024
 
 ACCEPT_RANGES = (b"accept-ranges", b"bytes")
 
+_FILES = (b"text/csv", b"application/zip")
 _ENCODED = (b"content-encoding", b"gzip")
 _BY_ENCODING = (b"vary", b"Accept-Encoding")
 _LIFE_SECONDS = FRESH_SECONDS + REVALIDATE_SECONDS + ROUNDING_SECONDS
@@ -109,13 +110,14 @@ class Document:
         # whether it changed.
         self.modified = modified if until == FOREVER else None
         self.etag = b'"' + urlsafe_b64encode(sha256(body).digest()[:15]) + b'"'
+        # Every document has ranges; we say so where programs use them.
+        is_file = content_type.startswith(_FILES) or b"immutable" in (cache_control or b"")
         self._bare: Headers = [
             (b"content-type", content_type),
             (b"content-length", str(len(body)).encode()),
             (b"etag", self.etag),
             *([] if modified is None else [(b"last-modified", http_date(modified).encode())]),
-            # Said for tables and files: programs read those by ranges.
-            *([] if content_type == JSON or _ENCODED in fields else [ACCEPT_RANGES]),
+            *([ACCEPT_RANGES] if is_file and _ENCODED not in fields else []),
             *CORS,
             NOSNIFF,
             *fields,
