@@ -143,10 +143,10 @@ def test_the_same_rate_is_said_of_the_venues_that_we_compared(tmp_path: Path) ->
         same = Perpetuals(START, "other source", (BTC,), venue=venue)
         put(site, Publication.of(PERPETUALS.of(venue), same))
     put(site, Publication.of(PERPETUALS, Perpetuals(START, SOURCE, MARKET)))
-    assert "none all its venues have the same rate" in site.look("/cross/BTC").text
+    assert "all its venues have the same rate" in site.look("/cross/BTC").text
     put(site, other(START - FRESH_MS, (BTC,)))
     site.clock.now += 5_000
-    assert "none the same rate at Binance, Bybit" in site.look("/cross/BTC").text
+    assert "the same rate at Binance, Bybit" in site.look("/cross/BTC").text
     site.close()
 
 

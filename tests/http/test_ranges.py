@@ -32,8 +32,7 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     made = DailyFile(DAY, 1, len(body), sha256(body).hexdigest(), [])
     with fresh_service(tmp_path_factory.mktemp("market")) as service:
         asyncio.run(service.database.write(lambda tx: store_file(tx, "bybit", made, body, START)))
-        for path in PATHS:
-            assert service.ask(path).status == 200
+        assert {service.ask(path).status for path in PATHS} == {200}
         yield service
 
 
@@ -49,82 +48,61 @@ def both(service: Service, path: str, method: str = "GET", **headers: str) -> An
 def test_a_program_that_asks_for_the_length_and_then_for_ranges_gets_every_byte(
     market: Service, path: str
 ) -> None:
-    head = both(market, path, "HEAD")
+    head, whole = both(market, path, "HEAD", range="bytes=0-3"), market.ask(path)
     size = int(head.headers["content-length"])
-    assert (head.body, head.headers["accept-ranges"]) == (b"", "bytes")
-    whole = market.ask(path)
-    assert (whole.status, whole.fields, len(whole.body)) == (200, head.fields, size)
+    assert (head.status, head.body, head.fields) == (200, b"", whole.fields)
+    assert (head.headers["accept-ranges"], len(whole.body)) == ("bytes", size)
     step = size // 3
     for first, last in [*((at, at + step - 1) for at in range(0, size, step)), (0, 65_535)]:
         end = min(size, last + 1)
         part = both(market, path, range=f"bytes={first}-{last}")
         assert (part.status, part.body) == (206, whole.body[first:end])
         described = {"content-range": f"bytes {first}-{end - 1}/{size}"}
-        described["content-length"] = str(len(part.body))
-        assert part.headers == whole.headers | described
-    assert both(market, path, range=f"bytes={size - 7}-").body == whole.body[-7:]
-    assert both(market, path, range="bytes=-7").body == whole.body[-7:]
+        assert part.headers == whole.headers | described | {"content-length": str(end - first)}
+    for asked in (f"bytes={size - 7}-", "bytes=-7", "BYTES=-7 "):
+        assert both(market, path, range=asked).body == whole.body[-7:]
     assert both(market, path, range=f"bytes=-{size + 9}").body == whole.body
 
 
 @EVERY_PATH
-@pytest.mark.parametrize("asked", ["bytes={0}-", "bytes={0}-{0}", "bytes=-0", "BYTES=999999999-"])
-def test_a_range_beyond_the_end_gets_416_and_the_length(
-    market: Service, path: str, asked: str
-) -> None:
-    size = market.ask(path, "HEAD").headers["content-length"]
-    answer = both(market, path, range=asked.format(size))
-    assert (answer.status, answer.headers["content-range"]) == (416, f"bytes */{size}")
-    assert f"{int(size):,} bytes" in answer.json()["error"]
-    assert answer.headers["cache-control"] == "no-store"
-
-
-@EVERY_PATH
-@pytest.mark.parametrize(
-    "asked",
-    ["bytes=0-1,3-4", "bytes=5-4", "bytes=-", "lines=0-1", "bytes=a-b", f"bytes={10**20}-", ""],
-)
-def test_other_ranges_get_the_whole_document(market: Service, path: str, asked: str) -> None:
-    assert both(market, path, range=asked) == market.ask(path)
-
-
-@EVERY_PATH
-def test_if_range_protects_from_mixing_two_versions(market: Service, path: str) -> None:
+def test_other_ranges_get_the_whole_document_or_its_length(market: Service, path: str) -> None:
     whole = market.ask(path)
-    etag = whole.headers["etag"]
+    etag, size = whole.headers["etag"], len(whole.body)
+    for asked in ("bytes=0-1,3-4", "bytes=5-4", "bytes=-", "lines=0-1", f"bytes={10**20}-", ""):
+        assert both(market, path, range=asked) == whole
+    for asked in (f"bytes={size}-", f"bytes={size}-{size}", "bytes=-0"):
+        answer = both(market, path, range=asked)
+        assert (answer.status, answer.headers["content-range"]) == (416, f"bytes */{size}")
+        assert f"{size:,} bytes" in answer.json()["error"]
+        assert answer.headers["cache-control"] == "no-store"
+    # A condition protects from mixing two versions.
     assert both(market, path, range="bytes=1-3", if_range=etag).body == whole.body[1:4]
-    date = whole.headers.get("last-modified", "Sun, 15 Nov 2026 10:00:00 GMT")
-    for other in ('"other"', f"W/{etag}", date):
+    for other in ('"other"', f"W/{etag}", whole.headers.get("last-modified", "")):
         assert both(market, path, range="bytes=1-3", if_range=other) == whole
     assert both(market, path, range="bytes=1-3", if_none_match=etag).status == 304
-    assert both(market, path, "HEAD", range="bytes=1-3").fields == whole.fields
 
 
 def test_ranges_are_of_the_plain_bytes(market: Service) -> None:
     plain, packed = market.ask(HOT), market.ask(HOT, accept_encoding="gzip")
     assert "accept-ranges" not in packed.headers
     part = both(market, HOT, accept_encoding="gzip", range="bytes=0-9")
-    assert (part.status, part.body) == (206, plain.body[:10])
-    assert "content-encoding" not in part.headers
+    assert (part.body, "content-encoding" in part.headers) == (plain.body[:10], False)
     tag = packed.headers["etag"]
-    again = both(market, HOT, accept_encoding="gzip", range="bytes=0-9", if_range=tag)
-    assert again == packed
+    assert both(market, HOT, accept_encoding="gzip", range="bytes=0-9", if_range=tag) == packed
 
 
 def test_a_table_is_kept_for_the_ranges_of_a_minute(service: Service) -> None:
-    first = service.ask(SERIES, "HEAD")
-    assert "ratelimit" in first.headers
+    assert "ratelimit" in service.ask(SERIES, "HEAD").headers
     part = service.ask(SERIES, range="bytes=0-3")
     assert (part.status, part.body, "ratelimit" in part.headers) == (206, b"at,v", False)
-    assert part.headers["cache-control"].startswith("public, max-age=5")
 
 
 @pytest.mark.parametrize("path", [FILE, "/api/v1/incidents"])
 def test_a_date_answers_304_unless_an_etag_says_otherwise(market: Service, path: str) -> None:
     whole = market.ask(path)
     date = whole.headers["last-modified"]
-    assert both(market, path, if_modified_since=date).status == 304
-    assert both(market, path, if_modified_since="Fri, 31 Dec 9999 23:59:59 GMT").status == 304
+    for since in (date, "Fri, 31 Dec 9999 23:59:59 GMT"):
+        assert both(market, path, if_modified_since=since).status == 304
     for other in ("Sun, 06 Nov 1994 08:49:37 GMT", "yesterday", ""):
         assert both(market, path, if_modified_since=other).body == whole.body
     assert both(market, path, if_modified_since=date, if_none_match='"x"').body == whole.body

@@ -216,16 +216,11 @@ _FIELDS = [
     (b"x-accel-buffering", b"no"),
     *(NO_STORE, NOSNIFF, *CORS),
 ]
+_NAMES = "`off` leaves out the lines `event:`, so that `onmessage` of an EventSource gets all."
 _PARAMETERS = (
     parameter("query", "after", "Start after this id. Default: the newest event.", type="integer"),
     *FILTERS,
-    parameter(
-        "query",
-        "names",
-        "`off` leaves out the lines `event:`, so that `onmessage` of an EventSource gets all.",
-        enum=list(NAMES),
-        default="on",
-    ),
+    parameter("query", "names", _NAMES, enum=list(NAMES), default="on"),
     parameter("header", "Last-Event-ID", "The last id that you have seen. Wins over `after`."),
 )
 _RESPONSES: dict[int, str | Schema] = {

@@ -151,13 +151,7 @@ class Listings:
         return await self.queue.read(scope, object(), lambda: listing.read(start, PART_ROWS))
 
     async def send_parts(
-        self,
-        fields: Headers,
-        parts: AsyncGenerator[bytes, None],
-        scope: Scope,
-        send: Send,
-        *,
-        status: int = 200,
+        self, fields: Headers, parts: AsyncGenerator[bytes, None], scope: Scope, send: Send
     ) -> None:
         """Send a body in parts. An error before the first one is answered as any other."""
         # The timeout also ends a body whose reader stopped reading: `send` waits for it.
@@ -168,6 +162,7 @@ class Listings:
                 except DatabaseUnavailable as error:
                     raise TemporarilyUnavailable from error
                 headers = [*fields, NOSNIFF, *CORS]
+                status = 206 if b"content-range" in dict(fields) else 200
                 await send({"type": "http.response.start", "status": status, "headers": headers})
                 if not scope.get("is_head", False):
                     await send({"type": "http.response.body", "body": body, "more_body": True})

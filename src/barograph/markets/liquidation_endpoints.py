@@ -246,7 +246,7 @@ def file_response(
     body = file_body(database, venue, file, part or range(file.bytes))
 
     async def answer(scope: Scope, _: Receive, send: Send) -> None:
-        await listings.send_parts(headers, body, scope, send, status=206 if part else 200)
+        await listings.send_parts(headers, body, scope, send)
 
     return DelegatedResponse(answer)
 

@@ -18,9 +18,10 @@ from barograph.site.cross_pages import (
     funding_text,
     interest_text,
     select_rows,
-    spread_note,
     spread_text,
+    spread_venues,
     table_rows,
+    titles_of,
 )
 from barograph.site.market_pages import exact_rate
 from barograph.site.markets import redirect, unknown_name
@@ -102,7 +103,8 @@ async def _coin(site: Site, asset: str, now: int) -> Page:
         interest_text=interest_text,
         funding_text=funding_text,
         spread_text=spread_text,
-        spread_note=spread_note,
+        spread_venues=spread_venues,
+        titles_of=titles_of,
         api_path=f"{CROSS_PATH}/{asset}",
     )
     return Page(body, since=now, until=_until(market, now))

@@ -138,17 +138,6 @@ def spread_venues(coin: CrossCoin) -> str:
     return f"{VENUES[coin.spread.highest].title} over {VENUES[coin.spread.lowest].title}"
 
 
-def spread_note(coin: CrossCoin) -> str:
-    """Between which venues the widest spread is, or which have the same rate."""
-    if coin.spread is None:
-        return "needs two venues"
-    if venues := spread_venues(coin):
-        return f"per 8{NBSP}h, {venues}"
-    if not coin.funding_missing:
-        return "all its venues have the same rate"
-    return f"the same rate at {titles_of(sorted((coin.spread.highest, coin.spread.lowest)))}"
-
-
 def _or_missing(
     missing: Sequence[Missing], value: float | None, write: Callable[[float], str]
 ) -> str:
