@@ -136,9 +136,11 @@ def test_the_service_answers_ranges_and_dates_and_nginx_stores_no_part(
         named = {name.replace("_", "-"): value for name, value in asked.items()}
         sent = b"".join(hosts.heads).lower()
         assert all(f"{name}: {value}".encode() in sent for name, value in named.items())
+    assert nginx.knock(b"HEAD " + FREE.encode() + b" HTTP/1.1", b"Host: x").status == 206
     assert nginx.get(FREE).content == whole
     tagged = nginx.get(FREE, if_modified_since="yesterday", if_none_match='"x"')
-    assert (tagged.content, len(hosts.heads)) == (whole, 3)
+    assert (tagged.content, len(hosts.heads)) == (whole, 4)
+    assert any(head.startswith(b"HEAD ") for head in hosts.heads)
 
 
 def test_a_document_is_refreshed_in_the_background_by_one_request(

@@ -1,9 +1,10 @@
 """Lists of any length: pages of JSON, or one table of CSV that is read in parts.
 
-A table up to `WHOLE_BYTES` is sent as a document, with its length, an ETag and ranges, and kept for
-a minute. A longer one is sent in parts. Each part counts as one render; after the first, a caller
-whose limit is reached gets the table in parts and more slowly. A table that can't be completed ends
-without the last chunk of its transfer coding, so that clients can tell that it is incomplete.
+A short table is sent as a document, with its length, an ETag and ranges, and kept for a minute. A
+longer one is sent in parts, unless the client asks for its length or for a range. Each part counts
+as one render; after the first, a caller whose limit is reached gets the table in parts and more
+slowly. A table that can't be completed ends without the last chunk of its transfer coding, so that
+clients can tell that it is incomplete.
 """
 
 import asyncio
@@ -32,8 +33,9 @@ P = TypeVar("P")
 PART_ROWS = 1_000
 """How many rows to read at a time; a few milliseconds of work, and at most about 0.5 MB."""
 
-WHOLE_BYTES = 2 * 1024 * 1024
-"""About two years of hours."""
+SHORT_BYTES, WHOLE_BYTES = 128 * 1024, 2 * 1024 * 1024
+"""The longest tables that are documents: for GET, whose reader must not wait for the end of a long
+one, and for HEAD and ranges (two years of hours)."""
 
 MAX_OPEN, MAX_PER_CALLER = 64, 4
 MAX_SECONDS = 300
@@ -111,13 +113,14 @@ class Listings:
     async def _table(self, scope: Scope, listing: Listing[P], key: tuple[str, ...]) -> Response:
         # A reader may have chosen the name, so only letters and digits reach the header.
         name = f'inline; filename="barograph-{_UNSAFE.sub("", listing.file_name)}.csv"'.encode()
-        limits: Headers = []
+        reads_parts = scope.get("is_head", False) or b"range" in dict(scope["headers"])
+        most, limits = WHOLE_BYTES if reads_parts else SHORT_BYTES, Headers()
         parts, body = self._parts(listing, scope, limits), b""
         minute, fields = self.reads.cache.minute, [(b"content-disposition", name)]
         with self._opened(scope):
             async for part in parts:
                 body += part
-                if not part or len(body) > WHOLE_BYTES:
+                if not part or len(body) > most:
                     break
             else:
                 table = Document(body, content_type=CSV, fields=fields)
