@@ -6,10 +6,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from barograph.kit.timestamps import parsed_http_date
 from barograph.markets.liquidation_files import PART_BYTES, DailyFile, day_name, store_file
 from barograph.site.client_package import client_wheel
 from barograph.site.static_files import packaged_files
@@ -91,19 +88,14 @@ def test_ranges_are_of_the_plain_bytes(market: Service) -> None:
     assert both(market, HOT, accept_encoding="gzip", range="bytes=0-9", if_range=tag) == packed
 
 
-def test_a_table_is_kept_for_the_ranges_of_a_minute(service: Service) -> None:
-    assert "ratelimit" in service.ask(SERIES, "HEAD").headers
-    part = service.ask(SERIES, range="bytes=0-3")
-    assert (part.status, part.body, "ratelimit" in part.headers) == (206, b"at,v", False)
-
-
 @pytest.mark.parametrize("path", [FILE, "/api/v1/incidents"])
 def test_a_date_answers_304_unless_an_etag_says_otherwise(market: Service, path: str) -> None:
     whole = market.ask(path)
     date = whole.headers["last-modified"]
     for since in (date, "Fri, 31 Dec 9999 23:59:59 GMT"):
         assert both(market, path, if_modified_since=since).status == 304
-    for other in ("Sun, 06 Nov 1994 08:49:37 GMT", "yesterday", ""):
+    early = "Sun, 06 Nov 1994 08:49:37"
+    for other in (f"{early} GMT", early, f"{early} +{'9' * 20}", "yesterday", ""):
         assert both(market, path, if_modified_since=other).body == whole.body
     assert both(market, path, if_modified_since=date, if_none_match='"x"').body == whole.body
 
@@ -111,8 +103,3 @@ def test_a_date_answers_304_unless_an_etag_says_otherwise(market: Service, path:
 def test_data_with_a_freshness_limit_is_compared_by_its_etag_alone(market: Service) -> None:
     whole = market.ask(HOT)
     assert both(market, HOT, if_modified_since=whole.headers["last-modified"]) == whole
-
-
-@given(st.text() | st.from_regex(r"\w{3}, \d+ (Jan|Feb) \d+ \d+:\d+:\d+ [+-]?\w+"))
-def test_no_text_breaks_the_parser_of_dates(text: str) -> None:
-    assert parsed_http_date(text) is None or text

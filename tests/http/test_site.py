@@ -79,9 +79,7 @@ def test_search_engines_find_what_they_require_and_recommend(
     assert (found["@context"], found["@type"]) == ("https://schema.org", kind)
     assert found["url"] == BASE_URL + path
     assert members <= {name for name, value in found.items() if value}
-    assert {"@type", "name", "url"} == found["publisher"].keys()
     for each in found.get("distribution", []):
-        assert each["@type"] == "DataDownload"
         answer = site.ask(each["contentUrl"].removeprefix(BASE_URL))
         assert answer.headers["content-type"].startswith(each["encodingFormat"])
     if kind == "Dataset":
