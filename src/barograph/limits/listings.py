@@ -33,7 +33,7 @@ P = TypeVar("P")
 PART_ROWS = 1_000
 """How many rows to read at a time; a few milliseconds of work, and at most about 0.5 MB."""
 
-SHORT_BYTES, WHOLE_BYTES = 128 * 1024, 2 * 1024 * 1024
+SHORT_BYTES, WHOLE_BYTES = 128 * 1024, 3 * 1024 * 1024
 """The longest tables that are documents: for GET, whose reader must not wait for the end of a long
 one, and for HEAD and ranges (two years of hours)."""
 
