@@ -2,5 +2,6 @@
 
 __version__ = "0.1.0"
 
+SITE_NAME = "Barograph"
 NOTICE = "Information only, not financial advice."
 """The sentence that every published answer carries."""

@@ -114,12 +114,33 @@ def test_nginx_never_shows_a_badge_older_than_ten_minutes(nginx: Nginx, hosts: H
     assert aged(nginx, hosts, badge_document(ERROR, "flat", "svg"), 61, path) == b"gone"
 
 
-@pytest.mark.parametrize("name", ["if_match", "if_unmodified_since", "range"])
+@pytest.mark.parametrize("name", ["if_match", "if_unmodified_since"])
 def test_nginx_ignores_conditions_that_the_service_ignores(nginx: Nginx, name: str) -> None:
-    value = "Mon, 01 Jan 2001 00:00:00 GMT" if name.endswith("since") else "bytes=9-"
+    value = "Mon, 01 Jan 2001 00:00:00 GMT" if name.endswith("since") else '"x"'
     assert nginx.get(FREE, **{name: value}).status_code == 200
     nginx.get(FREE)  # stored by now
     assert nginx.get(FREE, **{name: value}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "asked", [{"range": "bytes=0-3", "if_range": '"x"'}, {"if_modified_since": "yesterday"}]
+)
+def test_the_service_answers_ranges_and_dates_and_nginx_stores_no_part(
+    nginx: Nginx, hosts: Hosts, asked: dict[str, str]
+) -> None:
+    whole = nginx.get(FREE).content  # stored by now
+    hosts.reply_with(lambda _: http_reply(b"part", CACHED, status=206))
+    for _ in range(2):
+        part = nginx.get(FREE, **asked)
+        assert (part.status_code, part.content) == (206, b"part")
+        named = {name.replace("_", "-"): value for name, value in asked.items()}
+        sent = b"".join(hosts.heads).lower()
+        assert all(f"{name}: {value}".encode() in sent for name, value in named.items())
+    assert nginx.knock(b"HEAD " + FREE.encode() + b" HTTP/1.1", b"Host: x").status == 206
+    assert nginx.get(FREE).content == whole
+    tagged = nginx.get(FREE, if_modified_since="yesterday", if_none_match='"x"')
+    assert (tagged.content, len(hosts.heads)) == (whole, 4)
+    assert any(head.startswith(b"HEAD ") for head in hosts.heads)
 
 
 def test_a_document_is_refreshed_in_the_background_by_one_request(
@@ -272,6 +293,7 @@ def test_requests_that_nginx_refuses_get_the_documented_body(
         answer = nginx.knock(line % path.encode(), *fields)
         assert answer.status == status
         assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["strict-transport-security"] == "max-age=31536000"
         if path.startswith("/badge/"):
             assert answer.body == refused_badge(path, status).body
             kept = "public, max-age=60" if status == 414 else "no-store"
@@ -386,7 +408,9 @@ def test_free_reads_pass_on_only_what_the_service_reads(nginx: Nginx, hosts: Hos
 
 
 def test_browsers_use_http2_and_plain_http_is_redirected(nginx: Nginx) -> None:
-    assert curl(nginx.base_url + FREE).startswith("HTTP/2 200")
+    head = curl(nginx.base_url + FREE)
+    assert head.startswith("HTTP/2 200")
+    assert "strict-transport-security: max-age=31536000" in head
     plain_url = f"http://{HOST}:{nginx.plain_port}/keys/{SECRET}"
     answer = httpx2.get(plain_url, trust_env=False, follow_redirects=False)
     assert (answer.status_code, answer.headers["location"]) == (

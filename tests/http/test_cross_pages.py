@@ -137,6 +137,19 @@ def test_a_missing_venue_is_named_instead_of_a_total(two: SiteService) -> None:
     assert "$6.00B" not in page
 
 
+def test_the_same_rate_is_said_of_the_venues_that_we_compared(tmp_path: Path) -> None:
+    site = SiteService(tmp_path, venues="bybit,hyperliquid,binance")
+    for venue in ("hyperliquid", "binance"):
+        same = Perpetuals(START, "other source", (BTC,), venue=venue)
+        put(site, Publication.of(PERPETUALS.of(venue), same))
+    put(site, Publication.of(PERPETUALS, Perpetuals(START, SOURCE, MARKET)))
+    assert "all its venues have the same rate" in site.look("/cross/BTC").text
+    put(site, other(START - FRESH_MS, (BTC,)))
+    site.clock.now += 5_000
+    assert "the same rate at Binance, Bybit" in site.look("/cross/BTC").text
+    site.close()
+
+
 def test_a_dispute_and_a_failure_are_shown_plainly(two: SiteService) -> None:
     dispute = Dispute("hyperliquid", "open-interest", START, "it doubled while bybit's did not")
     put(

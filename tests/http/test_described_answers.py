@@ -42,6 +42,7 @@ DATED = {
     *("/api/agent/briefs", "/api/v1/signals", "/api/status", "/api/v1/incidents"),
     *("/api/v1/perpetuals", "/api/v1/perpetuals/{symbol}"),
     *("/api/v1/venues", "/api/v1/cross", "/api/v1/cross/{coin}", "/api/v1/briefs/{slug}"),
+    "/data/liquidations/{venue}/{day}.csv.gz",
 }
 COUNTED = {
     *("/api/v1/incidents", "/api/v1/events/{digest}"),

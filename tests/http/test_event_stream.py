@@ -107,6 +107,23 @@ def test_filters_leave_out_other_types_and_symbols(service: Service) -> None:
     run(service, story())
 
 
+def test_without_names_an_event_source_gets_every_event_as_a_message(service: Service) -> None:
+    async def story() -> None:
+        await happen(service, 1)
+        reader = StreamReader(service.app, "after=0&names=off")
+        text = await reader.opened()
+        assert text.startswith(f'{OPENING}id: 1\ndata: {{"at":')
+        assert '"type":"regime.changed"' in text
+        await reader.leave()
+
+    run(service, story())
+    refused = service.ask(f"{STREAM}?names=none")
+    assert (refused.status, refused.json()["error"]) == (
+        400,
+        "unknown names; choose one of on, off",
+    )
+
+
 def test_heartbeats_continue_without_a_database_and_end_within_an_hour(service: Service) -> None:
     async def story() -> None:
         reader = StreamReader(service.app)
@@ -157,9 +174,10 @@ def test_each_caller_has_a_limited_number_of_streams(service: Service) -> None:
 def test_an_id_that_the_log_does_not_have_is_named(service: Service) -> None:
     async def story() -> None:
         await happen(service, 1, 2)
-        for unknown in ("7", "elsewhere"):
-            reader = StreamReader(service.app, last=unknown)
-            reset = 'id: 2\nevent: log.reset\ndata: {"last_id":2}\n\n'
+        for unknown, query in (("7", ""), ("elsewhere", "names=on"), ("7", "names=off")):
+            reader = StreamReader(service.app, query, last=unknown)
+            name = "" if query == "names=off" else "event: log.reset\n"
+            reset = f'id: 2\n{name}data: {{"last_id":2,"type":"log.reset"}}\n\n'
             assert await reader.opened() == OPENING + reset
             await reader.leave()
 

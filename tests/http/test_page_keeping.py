@@ -242,7 +242,7 @@ def test_a_page_that_ended_while_it_was_written_is_written_again(shelf: Shelf) -
     answer = asyncio.run(shelf.show(write))
 
     assert (answer.body, write.written) == (b"page 2", 2)
-    assert answer.headers["cache-control"] == "public, max-age=5, stale-while-revalidate=4"
+    assert "public, max-age=5, stale-while-revalidate=4," in answer.headers["cache-control"]
     kept = shelf.board.hot[PATH, b""]
     assert (kept.body, kept.until) == (b"page 2", START + 21 * SECOND)
 
@@ -253,7 +253,7 @@ def test_a_page_that_always_ends_too_soon_is_given_for_nobody_to_keep(shelf: She
     answer = asyncio.run(shelf.show(write))
 
     assert (answer.status, write.written) == (200, 2)
-    assert answer.headers["cache-control"] == "public, max-age=0, stale-while-revalidate=0"
+    assert "public, max-age=0, stale-while-revalidate=0," in answer.headers["cache-control"]
 
 
 def test_how_long_caches_may_keep_a_page_counts_from_when_it_was_written(shelf: Shelf) -> None:
@@ -261,7 +261,7 @@ def test_how_long_caches_may_keep_a_page_counts_from_when_it_was_written(shelf: 
 
     answer = asyncio.run(shelf.show(write))
 
-    assert answer.headers["cache-control"] == "public, max-age=2, stale-while-revalidate=0"
+    assert "public, max-age=2, stale-while-revalidate=0," in answer.headers["cache-control"]
     assert write.written == 1
 
 

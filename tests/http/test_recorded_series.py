@@ -11,7 +11,7 @@ from barograph.errors import TemporarilyUnavailable
 from barograph.kit.database import DatabaseUnavailable, Transaction
 from barograph.kit.lists import Cursors, ListHead
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
-from barograph.limits.listings import PART_ROWS, Listing, Listings, ListPart
+from barograph.limits.listings import PART_ROWS, WHOLE_BYTES, Listing, Listings, ListPart
 from barograph.limits.memory_store import MemoryStore
 from barograph.limits.rate_limits import RateLimiter
 from barograph.limits.render_queue import RenderQueue
@@ -284,7 +284,10 @@ def test_a_table_of_many_parts_holds_what_the_pages_hold(recorded: Service) -> N
         {name: "" if value is None else str(value) for name, value in each.items()} | ending
         for each in points(recorded, f"/api/v1/series/price?from={FIRST}")
     ]
-    assert recorded.ask(target, "HEAD").body == b""
+    assert "content-length" not in answer.headers  # sent in parts
+    head, part = recorded.ask(target, "HEAD"), recorded.ask(target, range="bytes=-9")
+    assert (head.body, head.headers["content-length"]) == (b"", str(len(answer.body)))
+    assert (part.status, part.body) == (206, answer.body[-9:])
 
 
 def test_a_table_that_cannot_be_completed_never_ends(service: Service) -> None:
@@ -293,7 +296,7 @@ def test_a_table_that_cannot_be_completed_never_ends(service: Service) -> None:
     async def read(at: int, _: int) -> ListPart[int]:
         if at == 3:
             raise DatabaseUnavailable("away")
-        return ListPart(ListHead(START, None, "test venue"), [(at,)], at + 1)
+        return ListPart(ListHead(START, None, "test venue"), [("x" * WHOLE_BYTES,)], at + 1)
 
     async def send(message: Any) -> None:
         sent.append(message)

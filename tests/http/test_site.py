@@ -1,5 +1,7 @@
 """What holds for every page: it is valid, guarded, cached, and each link of it leads somewhere."""
 
+import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from barograph.signals.methods import METHODS
 from support.markets import reading, shares
 from support.node import run_script
 from support.pages import BROWSER, FOUND, NOTE, POLICY, Checked, SiteService
+from support.service import BASE_URL
 
 PAGES = (
     *("/", "/markets", "/cross", "/venues", "/signals", "/briefs", "/guides", "/record"),
@@ -30,6 +33,7 @@ def test_every_page_is_valid_guarded_and_ends_with_the_notice(site: SiteService)
 
         assert response.status_code == 200, path
         assert NOTICE in Checked(response).text[-200:]
+        assert "></time>" not in response.text
         assert response.headers["content-security-policy"] == POLICY
         assert response.headers["x-content-type-options"] == "nosniff"
         assert response.headers["referrer-policy"] == "same-origin"
@@ -52,6 +56,36 @@ def test_every_kind_of_page_passes_a_validator(site: SiteService) -> None:
     pages = {path: site.ask(path, accept=BROWSER).text for path in (*kinds, *briefs)}
 
     assert run_script("validate.mjs", pages) == []
+
+
+DATASET = {"name", "description", "license", "creator", "distribution", "isAccessibleForFree"}
+ARTICLE = {"headline", "image", "datePublished", "dateModified", "author", "publisher"}
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "members"),
+    [
+        ("/", "WebSite", {"name", "description"}),
+        ("/markets", "Dataset", DATASET),
+        ("/liquidations", "Dataset", DATASET),
+        (f"/briefs/{FOUND.slug}", "Article", ARTICLE),
+    ],
+)
+def test_search_engines_find_what_they_require_and_recommend(
+    site: SiteService, path: str, kind: str, members: set[str]
+) -> None:
+    (text,) = re.findall(r'<script type="application/ld\+json">([^<]+)<', site.ask(path).text)
+    found = json.loads(text)
+    assert (found["@context"], found["@type"]) == ("https://schema.org", kind)
+    assert found["url"] == BASE_URL + path
+    assert members <= {name for name, value in found.items() if value}
+    for each in found.get("distribution", []):
+        answer = site.ask(each["contentUrl"].removeprefix(BASE_URL))
+        assert answer.headers["content-type"].startswith(each["encodingFormat"])
+    if kind == "Dataset":
+        assert 50 <= len(found["description"]) <= 5_000
+        page, _, row = found["license"].removeprefix(BASE_URL).partition("#")
+        assert f'<tr id="{row}">' in site.ask(page).text
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """Whatever was recorded, a drawing is well-formed, stays on its paper and says what it shows."""
 
+import json
 import re
+import subprocess
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from itertools import combinations, pairwise
@@ -33,7 +35,9 @@ from barograph.site.charts.lines import PLOT, line_chart
 from barograph.site.charts.scale import Band, drawable, time_marks, value_scale
 from barograph.site.charts.svg import CHARACTER, Box, tenths, trace
 from barograph.site.series_charts import liquidations_chart, measure_chart
+from barograph.site.static_files import packaged_files
 from support.clock import START
+from support.node import NODE
 
 ELEMENTS = {"svg", "title", "desc", "defs", "pattern", "path", "circle", "text"}
 HOSTILE = '"><script>alert(1)</script>\0\ufffe'
@@ -178,6 +182,8 @@ def test_a_scale_holds_its_values_between_few_round_marks_that_read_apart(
         ([0.0, 1_900_000.0], ["0", "0.5M", "1.0M", "1.5M", "2.0M"]),
         ([-0.005, 0.015], ["-0.005", "0", "0.005", "0.010", "0.015"]),
         ([3.71e9, 3.92e9], ["3.7B", "3.8B", "3.9B", "4.0B"]),
+        ([1.8160e9, 1.8162e9], ["1,816.00M", "1,816.05M", "1,816.10M", "1,816.15M", "1,816.20M"]),
+        ([1.816e9, 1.816006e9], ["1,816,000k", "1,816,002k", "1,816,004k", "1,816,006k"]),
         ([67_000.1, 67_000.4], ["67,000.1", "67,000.2", "67,000.3", "67,000.4"]),
         ([0.0, 0.0], ["-1.0", "-0.5", "0", "0.5", "1.0"]),
     ],
@@ -468,6 +474,7 @@ def test_a_script_is_told_that_a_rate_always_has_its_sign(
         ("price", 92_000.0, "1 10"),
         ("price", 0.5, "5 10"),
         ("long-accounts", 5.0, "1 1"),
+        ("open-interest", 1.5e9, ""),
     ],
 )
 def test_a_chart_tells_how_many_decimals_its_values_have_at_least_and_at_most(
@@ -475,6 +482,23 @@ def test_a_chart_tells_how_many_decimals_its_values_have_at_least_and_at_most(
 ) -> None:
     chart = measure_chart(series([value, value])._replace(measure=measure), "BTC", "")
     assert parsed(chart.drawing).attrib["data-decimals"] == decimals
+
+
+@pytest.mark.parametrize(
+    ("measure", "value", "shown"),
+    [("price", 0.0071, "0.0071000 USD"), ("open-interest", 1.5e9, "$1.50B")],
+)
+def test_the_script_abbreviates_amounts_and_no_prices_in_usd(
+    measure: Measure, value: float, shown: str
+) -> None:
+    line = series([value, value])._replace(measure=measure, venue="hyperliquid")
+    drawn = parsed(measure_chart(line, "BTC", "").drawing).attrib
+    given = json.dumps({name.removeprefix("data-"): text for name, text in drawn.items()})
+    source = packaged_files()["site.js"].pages[b""].body.decode()
+    used = re.findall(r"(?ms)^const LETTERS.*?$|^function (?:amount|usd)\(.*?^}$", source)
+    script = f"{chr(10).join(used)}\nconsole.log(amount({value}, {given}))"
+    ended = subprocess.run([NODE, "-e", script], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == shown
 
 
 def test_a_chart_without_data_to_fetch_promises_none() -> None:

@@ -6,6 +6,7 @@ It is only an optimisation. Unknown requests and stale documents go on to the re
 from time import perf_counter
 
 from barograph.board.board import Board
+from barograph.kit.conditions import CONDITIONS
 from barograph.kit.http import (
     NO_BODY,
     PERCENT,
@@ -42,13 +43,14 @@ def front_door(  # noqa: C901 - see below
             ):
                 started = 0.0 if times is None else perf_counter()
                 now = board.clock()
+                plain = document
                 if document.gzipped is not None:
                     document = document.encoded_for(scope["headers"])
                 if document.since <= now < document.until:
                     status = 200
                     for name, _ in scope["headers"]:
-                        if name == b"if-none-match":
-                            status = await send_document(document, scope, send, now)
+                        if name in CONDITIONS:
+                            status = await send_document(plain, scope, send, now)
                             break
                     else:
                         await send(

@@ -421,8 +421,8 @@ Free, no key needed. {NOTICE}
 Base address: {base_url}
 
 - Most links are example calls (GET); the others describe a call. Responses are UTF-8 JSON; \
-`.csv` paths return CSV. Badges are SVG, with `style=flat` (default) or `flat-square`; replace \
-`.svg` with `.json` for the Shields version.
+`.csv` paths return CSV. Badges are SVG, with `style=flat` (default) or `flat-square`; \
+`.json` is for Shields.
 - Times are ISO 8601 in UTC, except `nextFundingTime` (Unix milliseconds). Zero is a value; null \
 means unknown. `fundingRatePct` is per funding interval, usually 8 or 4 hours; funding series are \
 per 8 hours, except settled-funding.

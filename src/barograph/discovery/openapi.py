@@ -201,7 +201,7 @@ _COUNTED = ("/proof", "/incidents", "/events/{digest}", "/stances/{kind}", "/bri
 
 def _of_reads(path: str, tags: set[str]) -> list[str]:
     found = ["Cache-Control", "ETag"]
-    if tags & DATED:
+    if tags & DATED or path.endswith(".gz"):
         found.append("Last-Modified")
     if SIGNALS in tags or path.endswith(_COUNTED):
         found += RATE_LIMIT
@@ -209,6 +209,8 @@ def _of_reads(path: str, tags: set[str]) -> list[str]:
         found.append("Link")
     if DATA in tags:
         found.append("Content-Disposition")
+    if path.endswith((".csv", ".gz")):
+        found.append("Accept-Ranges")
     if tags & {DATA, "series"}:
         found += RATE_LIMIT
     return found
@@ -226,7 +228,7 @@ FIELDS: dict[str, Schema] = {
     "Cache-Control": _field(
         "How long the response may be cached. Free data is never cached beyond its freshness "
         "limit. Errors and private responses are not cached.",
-        "public, max-age=5, stale-while-revalidate=10",
+        "public, max-age=5, stale-while-revalidate=10, stale-if-error=0",
     ),
     "ETag": _field(
         "Identifies this body; send it back in `If-None-Match`.", '"pZGm1Av0IEBKARczz7ex"'
@@ -239,6 +241,7 @@ FIELDS: dict[str, Schema] = {
         '</openapi.json>; rel="service-desc"; type="application/json"',
     ),
     "Content-Disposition": _field("A file name.", 'inline; filename="BTC-funding-7d.csv"'),
+    "Accept-Ranges": _sometimes("You may ask for a part with `Range`.", "bytes"),
     "Allow": _field("The methods of this path.", "GET, HEAD, OPTIONS"),
     "WWW-Authenticate": _field("How to send a credential.", 'Bearer realm="Barograph Feed"'),
     "Retry-After": _sometimes("Seconds to wait, if known.", "15"),

@@ -31,7 +31,7 @@ from barograph.kit.database import Database
 from barograph.kit.disconnects import next_disconnect
 from barograph.kit.documents import CORS, NO_STORE, NOSNIFF
 from barograph.kit.http import NO_BODY, ApiRouter, Receive, Scope, Send
-from barograph.kit.lists import given_parameters
+from barograph.kit.lists import given_parameters, one_of
 from barograph.kit.wire import Schema, operation, parameter, refusal
 from barograph.limits.rate_limits import RateLimiter
 from barograph.limits.render_queue import RenderQueue
@@ -43,6 +43,7 @@ MAX_STREAMS = 5_000
 PAGE_EVENTS = 500
 """Older events that are read from the database at a time."""
 
+NAMES = ("on", "off")
 SEND_SECONDS = 10
 """How long a reader may take to accept a message."""
 
@@ -53,7 +54,7 @@ LIFE_BEATS, SPREAD_BEATS = 215, 40
 OPENING = b"retry: 3000\n: connected\n"
 HEARTBEAT = b": heartbeat\n"
 
-RESET = 'id: {0}\nevent: log.reset\ndata: {{"last_id":{0}}}\n\n'
+RESET = 'id: {0}\n{1}data: {{"last_id":{0},"type":"log.reset"}}\n\n'
 """For a Last-Event-ID that the log does not have. The client's position becomes the newest id."""
 
 
@@ -117,9 +118,11 @@ class EventStreams:
 class _Stream(Response):
     """One open stream."""
 
-    def __init__(self, streams: EventStreams, wanted: EventFilter, after: int | None) -> None:
+    def __init__(
+        self, streams: EventStreams, wanted: EventFilter, after: int | None, *, named: bool
+    ) -> None:
         super().__init__()
-        self._streams, self._tail = streams, streams.tail
+        self._streams, self._tail, self._named = streams, streams.tail, named
         self._wanted, self._after = wanted, after
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -154,7 +157,8 @@ class _Stream(Response):
                     last = event_id("Last-Event-ID", value.decode("latin-1"))
                     if await self._streams.has(scope, last):
                         return last, OPENING
-                return newest, OPENING + RESET.format(newest).encode()
+                line = "event: log.reset\n" if self._named else ""
+                return newest, OPENING + RESET.format(newest, line).encode()
         if self._after is None:
             return newest, OPENING
         if not await self._streams.has(scope, self._after):
@@ -168,7 +172,8 @@ class _Stream(Response):
         beats, (last, text) = self._tail.beats, start
         woken.clear()  # before reading, so that nothing is missed
         page = await self._streams.page(scope, last)
-        text += b"".join(encode_event(each) for each in page if self._wanted.matches(each))
+        found = (each for each in page if self._wanted.matches(each))
+        text += b"".join(encode_event(each, named=self._named) for each in found)
         if text:
             await _send_text(send, text)
         if page:
@@ -191,7 +196,8 @@ def stream_routes(streams: EventStreams, venues: Collection[str], resolve: Resol
     async def stream(request: Request) -> Response:
         given = given_parameters(request.query_params, _PARAMETERS, venues)
         after = event_id("after", given["after"]) if "after" in given else None
-        return _Stream(streams, filter_from(given, resolve), after)
+        named = one_of(given, "names", NAMES, "on", InvalidRequest) == "on"
+        return _Stream(streams, filter_from(given, resolve), after, named=named)
 
     return router
 
@@ -210,16 +216,18 @@ _FIELDS = [
     (b"x-accel-buffering", b"no"),
     *(NO_STORE, NOSNIFF, *CORS),
 ]
+_NAMES = "`off` leaves out the lines `event:`, so that `onmessage` of an EventSource gets all."
 _PARAMETERS = (
     parameter("query", "after", "Start after this id. Default: the newest event.", type="integer"),
     *FILTERS,
+    parameter("query", "names", _NAMES, enum=list(NAMES), default="on"),
     parameter("header", "Last-Event-ID", "The last id that you have seen. Wins over `after`."),
 )
 _RESPONSES: dict[int, str | Schema] = {
     200: {
         "description": "Events without end, each with `id`, `event` (its type) and `data` (as in "
         "`/api/v1/events`). A comment at least every 15 seconds. If the log has no event with your "
-        '`Last-Event-ID`, a first event `log.reset` with `{"last_id": …}`, and then what is new.',
+        "`Last-Event-ID`, a first event `log.reset` with `last_id`, and then what is new.",
         "content": {"text/event-stream": {"schema": {"type": "string"}, "example": _EXAMPLE}},
         "headers": {"X-Accel-Buffering": {"schema": {"type": "string", "const": "no"}}},
     },

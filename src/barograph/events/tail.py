@@ -16,9 +16,10 @@ AT_ONCE, PAUSE_SECONDS = 20, 0.002
 
 
 @lru_cache(maxsize=4 * RECENT)
-def encode_event(event: Event) -> bytes:
+def encode_event(event: Event, *, named: bool) -> bytes:
     """Encode an event once for all streams; canonical JSON has no line break."""
-    return f"id: {event.id}\nevent: {event.type}\ndata: {event.body}\n\n".encode()
+    name = f"event: {event.type}\n" if named else ""
+    return f"id: {event.id}\n{name}data: {event.body}\n\n".encode()
 
 
 class EventTail:

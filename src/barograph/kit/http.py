@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 
 from barograph.errors import BodyTooLong, InvalidRequest
+from barograph.kit.conditions import is_unchanged, ranged, requested_range
 from barograph.kit.documents import (
     CORS,
     JSON,
@@ -46,22 +47,30 @@ _INTEGER = re.compile(r"([+-]?)0*(0|[1-9][0-9]*)", re.ASCII)
 async def send_document(
     document: Document, scope: Scope, send: Send, now: int, extra: Headers | None = None
 ) -> int:
-    """Send a document for GET or HEAD, or 304 if the client already has it; return the status.
+    """Send a document for GET or HEAD, a part of it, or 304; return the status.
 
     `extra` fields are about this caller, so the response becomes private to it.
     """
-    document = document.encoded_for(scope["headers"])
-    begin = document.begin(now)
+    part = requested_range(scope, document.etag, len(document.body))
+    if part is None:  # ranges are of the plain bytes
+        document = document.encoded_for(scope["headers"])
+    begin, end = document.begin(now), document.end
     if extra:
         begin = {**begin, "headers": [*map(_for_one, begin["headers"]), *extra]}
-    for name, value in scope["headers"]:
-        if name == b"if-none-match" and document.matches(value):
-            fields = [field for field in begin["headers"] if field[0] not in _BODY_FIELDS]
-            await _send(send, 304, fields, b"")
-            return 304
+    if is_unchanged(scope["headers"], document.etag, document.modified):
+        fields = [field for field in begin["headers"] if field[0] not in _BODY_FIELDS]
+        begin, end = {**begin, "status": 304, "headers": fields}, NO_BODY
+    elif part:
+        body = document.body[part.start : part.stop]
+        fields = ranged(begin["headers"], part, len(document.body))
+        begin, end = {**begin, "status": 206, "headers": fields}, {**end, "body": body}
+    elif part is not None:
+        refusal = out_of_range(len(document.body))
+        begin = {**begin, "status": 416, "headers": refusal.raw_headers}
+        end = {**end, "body": refusal.body}
     await send(begin)
-    await send_body(document.end if scope["method"] == "GET" else NO_BODY, send)
-    return 200
+    await send_body(end if scope["method"] == "GET" else NO_BODY, send)
+    return int(begin["status"])
 
 
 def _for_one(field: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
@@ -112,6 +121,12 @@ def error_response(
     response.raw_headers = [(b"content-type", JSON), length, NO_STORE, NOSNIFF, *headers]
     response.raw_headers += CORS if is_free else []
     return response
+
+
+def out_of_range(size: int) -> Response:
+    """The answer to a range that begins after the last byte."""
+    field = (b"content-range", b"bytes */%d" % size)
+    return error_response(416, f"this range is empty: the document has {size:,} bytes", field)
 
 
 def private_response(status: int, body: bytes, *headers: tuple[bytes, bytes]) -> Response:

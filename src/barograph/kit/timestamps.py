@@ -1,7 +1,8 @@
 """Instants are whole milliseconds since the Unix epoch. This module formats them."""
 
+from contextlib import suppress
 from datetime import UTC, datetime
-from email.utils import formatdate
+from email.utils import formatdate, parsedate_to_datetime
 
 SECOND = 1_000
 MINUTE = 60 * SECOND
@@ -50,3 +51,10 @@ def _minute(at: int) -> str:
 def http_date(at: int) -> str:
     """Format milliseconds as an HTTP date, without fractions of a second."""
     return formatdate(at // SECOND, usegmt=True)
+
+
+def parsed_http_date(text: str) -> int | None:
+    """Read an HTTP date, which is always in UTC; None if it is not a date."""
+    with suppress(ValueError, OverflowError):
+        return int(parsedate_to_datetime(text).replace(tzinfo=UTC).timestamp()) * SECOND
+    return None

@@ -1,8 +1,10 @@
-"""Lists of any length: pages of JSON, or one table of CSV that is read and sent in parts.
+"""Lists of any length: pages of JSON, or one table of CSV that is read in parts.
 
-A table needs no more memory than one part. Each part counts as one render; after the first, a
-caller whose limit is reached gets the table more slowly. A table that can't be completed ends
-without the last chunk of its transfer coding, so that clients can tell that it is incomplete.
+A short table is sent as a document, with its length, an ETag and ranges, and kept for a minute. A
+longer one is sent in parts, unless the client asks for its length or for a range. Each part counts
+as one render; after the first, a caller whose limit is reached gets the table in parts and more
+slowly. A table that can't be completed ends without the last chunk of its transfer coding, so that
+clients can tell that it is incomplete.
 """
 
 import asyncio
@@ -10,7 +12,6 @@ import re
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
-from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -31,6 +32,10 @@ P = TypeVar("P")
 
 PART_ROWS = 1_000
 """How many rows to read at a time; a few milliseconds of work, and at most about 0.5 MB."""
+
+SHORT_BYTES, WHOLE_BYTES = 128 * 1024, 3 * 1024 * 1024
+"""The longest tables that are documents: for GET, whose reader must not wait for the end of a long
+one, and for HEAD and ranges (two years of hours)."""
 
 MAX_OPEN, MAX_PER_CALLER = 64, 4
 MAX_SECONDS = 300
@@ -87,7 +92,8 @@ class Listings:
             InvalidRequest: the format, the limit or the cursor is invalid.
         """
         if wants_csv(request.url.path, listing.given):
-            return DelegatedResponse(partial(self._send_table, listing))
+            table = ("csv", listing.path, str(request.query_params))
+            return self.reads.kept(table) or await self._table(request.scope, listing, table)
         limit = page_limit(listing.given)
         start = self._cursors.position(listing.path, listing.given, listing.start)
         key = (listing.path, str(request.query_params))
@@ -104,22 +110,40 @@ class Listings:
         body = found.head.encode(listing.name, entries, following, found.also)
         return Document(body, compress=True)
 
-    async def _send_table(self, listing: Listing[P], scope: Scope, _: Receive, send: Send) -> None:
+    async def _table(self, scope: Scope, listing: Listing[P], key: tuple[str, ...]) -> Response:
         # A reader may have chosen the name, so only letters and digits reach the header.
         name = f'inline; filename="barograph-{_UNSAFE.sub("", listing.file_name)}.csv"'.encode()
-        fields = [(b"content-type", CSV), (b"content-disposition", name), NO_STORE]
-        await self.send_parts(fields, self._parts(listing, scope, fields), scope, send)
+        reads_parts = scope.get("is_head", False) or b"range" in dict(scope["headers"])
+        most, limits = WHOLE_BYTES if reads_parts else SHORT_BYTES, Headers()
+        parts, body = self._parts(listing, scope, limits), b""
+        minute, fields = self.reads.cache.minute, [(b"content-disposition", name)]
+        with self._opened(scope):
+            async for part in parts:
+                body += part
+                if not part or len(body) > most:
+                    break
+            else:
+                table = Document(body, content_type=CSV, fields=fields)
+                return self.reads.keep(key, minute, table, limits)
+        fields += [(b"content-type", CSV), NO_STORE, *limits]
+
+        async def send_table(scope: Scope, _: Receive, send: Send) -> None:
+            await self.send_parts(fields, _continued(body, parts), scope, send)
+
+        return DelegatedResponse(send_table)
 
     async def _parts(
-        self, listing: Listing[P], scope: Scope, fields: Headers
+        self, listing: Listing[P], scope: Scope, limits: Headers
     ) -> AsyncGenerator[bytes, None]:
-        found, limits = await self._part(listing, scope, listing.start)
-        fields += limits
+        """The parts of a table; an empty one before each pause."""
+        found, counted = await self._part(listing, scope, listing.start)
+        limits += counted
         yield table_header(",".join(listing.members)) + _rows(found)
         while found.following is not None:
             try:
                 found, _ = await self._part(listing, scope, found.following)
             except (TooManyRequests, RenderQueueFull):
+                yield b""
                 await asyncio.sleep(PAUSE_SECONDS)
             else:
                 yield _rows(found)
@@ -141,7 +165,8 @@ class Listings:
                 except DatabaseUnavailable as error:
                     raise TemporarilyUnavailable from error
                 headers = [*fields, NOSNIFF, *CORS]
-                await send({"type": "http.response.start", "status": 200, "headers": headers})
+                status = 206 if b"content-range" in dict(fields) else 200
+                await send({"type": "http.response.start", "status": status, "headers": headers})
                 if not scope.get("is_head", False):
                     await send({"type": "http.response.body", "body": body, "more_body": True})
                     async for body in parts:
@@ -160,6 +185,16 @@ class Listings:
         finally:
             self._open[caller] -= 1
             self._open += Counter()  # drops callers without an open body
+
+
+async def _continued(
+    body: bytes, parts: AsyncGenerator[bytes, None]
+) -> AsyncGenerator[bytes, None]:
+    async with aclosing(parts):
+        yield body
+        async for part in parts:
+            if part:
+                yield part
 
 
 def _rows(part: ListPart[P]) -> bytes:

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from barograph.kit.caches import MinuteCache
 from barograph.kit.clock import Clock
-from barograph.kit.documents import Document
+from barograph.kit.documents import Document, Headers
 from barograph.kit.http import DocumentResponse
 from barograph.limits.render_queue import RenderQueue
 
@@ -19,16 +19,24 @@ class RenderedReads:
     def __init__(self, queue: RenderQueue, clock: Clock, size: int) -> None:
         self._queue = queue
         self._clock = clock
-        self._cache: MinuteCache[Hashable, Document] = MinuteCache(clock, size)
+        self.cache: MinuteCache[Hashable, Document] = MinuteCache(clock, size)
 
     async def respond(
         self, request: Request, key: Hashable, render: Callable[[], Coroutine[Any, Any, Document]]
     ) -> Response:
         """Respond with the document of this key; raises as `RenderQueue.read` does."""
-        cached = self._cache.get(key)
-        if cached is not None:
-            return DocumentResponse(cached, self._clock())
-        minute = self._cache.minute
+        minute = self.cache.minute
+        if (kept := self.kept(key)) is not None:
+            return kept
         found, fields = await self._queue.read(request.scope, (minute, key), render)
-        self._cache.put(key, minute, found)
+        return self.keep(key, minute, found, fields)
+
+    def kept(self, key: Hashable) -> Response | None:
+        """A response with the document of this key, if there is one."""
+        cached = self.cache.get(key)
+        return None if cached is None else DocumentResponse(cached, self._clock())
+
+    def keep(self, key: Hashable, minute: int, found: Document, fields: Headers) -> Response:
+        """Keep a document that was rendered in this minute, and respond with it."""
+        self.cache.put(key, minute, found)
         return DocumentResponse(found, self._clock(), fields)

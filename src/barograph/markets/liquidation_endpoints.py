@@ -11,9 +11,10 @@ from starlette.responses import Response
 
 from barograph.board.board import Board
 from barograph.errors import InvalidRequest, NotFound
+from barograph.kit.conditions import is_unchanged, ranged, requested_range
 from barograph.kit.database import Database, Transaction
-from barograph.kit.documents import CORS, NOSNIFF, Document, names_tag
-from barograph.kit.http import ApiRouter, DelegatedResponse, Receive, Scope, Send
+from barograph.kit.documents import ACCEPT_RANGES, CORS, NOSNIFF, Document
+from barograph.kit.http import ApiRouter, DelegatedResponse, Receive, Scope, Send, out_of_range
 from barograph.kit.lists import (
     CURSOR_PARAMETER,
     FORMAT_PARAMETER,
@@ -30,7 +31,7 @@ from barograph.kit.lists import (
     time_parameters,
     window,
 )
-from barograph.kit.timestamps import DAY, iso_timestamp
+from barograph.kit.timestamps import DAY, http_date, iso_timestamp
 from barograph.kit.wire import Schema, WireModel, operation, parameter
 from barograph.limits.listings import Listing, Listings, ListPart
 from barograph.markets.liquidation_files import (
@@ -228,18 +229,24 @@ def _completeness(venue: str) -> dict[str, object]:
 def file_response(
     file: DailyFile, venue: str, request: Request, database: Database, listings: Listings
 ) -> Response:
-    """A daily file, read and sent in parts; or 304 if the client already has it."""
-    etag = f'"{file.sha256}"'.encode()
-    fields = [(b"etag", etag), (b"cache-control", FILE_CACHE)]
-    if names_tag(request.headers.get("if-none-match", "").encode(), etag):
+    """A daily file or a range of it, read and sent in parts; or 304 if the client has it."""
+    etag, ended = f'"{file.sha256}"'.encode(), day_start(file.day) + DAY
+    modified = (b"last-modified", http_date(ended).encode())
+    fields = [(b"etag", etag), modified, ACCEPT_RANGES, (b"cache-control", FILE_CACHE)]
+    if is_unchanged(request.headers.raw, etag, ended):
         unchanged = Response(status_code=304)
         unchanged.raw_headers = [*fields, NOSNIFF, *CORS]
         return unchanged
     fields.append((b"content-type", b"application/gzip"))
     fields.append((b"content-length", str(file.bytes).encode()))
+    part = requested_range(request.scope, etag, file.bytes)
+    if part is not None and not part:
+        return out_of_range(file.bytes)
+    headers = fields if part is None else ranged(fields, part, file.bytes)
+    body = file_body(database, venue, file, part or range(file.bytes))
 
     async def answer(scope: Scope, _: Receive, send: Send) -> None:
-        await listings.send_parts(fields, file_body(database, venue, file), scope, send)
+        await listings.send_parts(headers, body, scope, send)
 
     return DelegatedResponse(answer)
 

@@ -151,13 +151,16 @@ def _file(row: Row) -> DailyFile:
 
 
 async def file_body(
-    queryable: Queryable, venue: str, file: DailyFile
+    queryable: Queryable, venue: str, file: DailyFile, wanted: range
 ) -> AsyncGenerator[bytes, None]:
-    """The bytes of a file, a few parts at a time."""
-    for first in range(0, -(-file.bytes // PART_BYTES), PARTS_PER_READ):
-        last = first + PARTS_PER_READ
+    """The wanted bytes of a file, a few parts at a time."""
+    end = -(-wanted.stop // PART_BYTES)
+    for first in range(wanted.start // PART_BYTES, end, PARTS_PER_READ):
+        last = min(first + PARTS_PER_READ, end)
         rows = await queryable.fetch(_PARTS, venue, file.day, first, last)
-        yield b64decode("".join(text for (text,) in rows))
+        body = b64decode("".join(text for (text,) in rows))
+        at = first * PART_BYTES
+        yield body[max(0, wanted.start - at) : wanted.stop - at]
 
 
 _WATCHED_UNTIL = "SELECT max(end_at) FROM watched_spans WHERE venue = $1"

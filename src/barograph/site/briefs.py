@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from barograph import NOTICE
+from barograph import NOTICE, SITE_NAME
 from barograph.briefs.daily_wrap import ID as DAILY_WRAP
 from barograph.briefs.documents import BRIEF_PATH, BRIEFS_PATH
 from barograph.briefs.endpoints import SLUG, VERSION
@@ -35,7 +35,6 @@ from barograph.briefs.store import (
     texts_between,
 )
 from barograph.kit.database import DatabaseUnavailable, Transaction
-from barograph.kit.timestamps import iso_timestamp
 from barograph.markets.records import ContractName
 from barograph.markets.samples import DEFAULT_DAYS, Measure
 from barograph.markets.symbols import MAX_LENGTH, normalized
@@ -45,7 +44,8 @@ from barograph.site.responses import CACHE_ONE_HOUR, Page, PageRouter
 from barograph.site.series import ChartReader
 from barograph.site.series_charts import Chart
 from barograph.site.site import Site
-from barograph.site.templating import SITE_NAME, Templates, date_and_time
+from barograph.site.structured_data import article
+from barograph.site.templating import Templates, date_and_time
 
 PAGE_SIZE = 20
 CACHED_PAGES = 5
@@ -167,31 +167,12 @@ def render_brief(templates: Templates, found: "BriefInList", chart: Chart | None
         neighbours=found.neighbours,
         address=address,
         citation=citation(brief, address),
-        article=article(brief, templates.base_url),
+        article=article(templates.base_url, brief),
         category_path=BriefsQuery(category=brief.category).path,
         coin_paths=[(coin, BriefsQuery(coin=coin).path) for coin in brief.coins],
         text_path=f"{BRIEF_PATH}{brief.slug}?version={brief.version}",
         api_path=BRIEFS_PATH,
     )
-
-
-def article(brief: Brief, base_url: str) -> dict[str, object]:
-    """A brief as a schema.org article, for search engines."""
-    publisher = {"@type": "Organization", "name": SITE_NAME, "url": f"{base_url}/"}
-    return {
-        "@context": "https://schema.org",
-        "@type": "Article",
-        "headline": brief.headline,
-        "description": brief.summary,
-        "datePublished": iso_timestamp(brief.first_at),
-        "dateModified": iso_timestamp(brief.published_at),
-        "articleSection": in_words(brief.category),
-        "keywords": list(brief.coins),
-        "url": f"{base_url}{BRIEFS_FOLDER}{brief.slug}",
-        "isAccessibleForFree": True,
-        "author": publisher,
-        "publisher": publisher,
-    }
 
 
 def citation(brief: Brief, address: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph import NOTICE
+from barograph import NOTICE, SITE_NAME
 from barograph.badges.documents import SVG
 from barograph.errors import NotFound, TemporarilyUnavailable, UpstreamUnavailable
 from barograph.kit.documents import CORS, NO_STORE, NOSNIFF, Document, Headers
@@ -23,7 +23,7 @@ from barograph.site.series_charts import Chart, days_text
 from barograph.site.series_documents import LIQUIDATIONS, days_from_query
 from barograph.site.site import Site
 from barograph.site.static_files import packaged_files
-from barograph.site.templating import SIMULATED, SITE_NAME
+from barograph.site.templating import SIMULATED
 
 CACHED_IMAGES = 256
 """About 12 kB each, including the compressed form."""

@@ -21,6 +21,7 @@ from barograph.site.cross_pages import (
     spread_text,
     spread_venues,
     table_rows,
+    titles_of,
 )
 from barograph.site.market_pages import exact_rate
 from barograph.site.markets import redirect, unknown_name
@@ -103,6 +104,7 @@ async def _coin(site: Site, asset: str, now: int) -> Page:
         funding_text=funding_text,
         spread_text=spread_text,
         spread_venues=spread_venues,
+        titles_of=titles_of,
         api_path=f"{CROSS_PATH}/{asset}",
     )
     return Page(body, since=now, until=_until(market, now))

@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 
 from markupsafe import Markup, escape
 
-from barograph import NOTICE
+from barograph import NOTICE, SITE_NAME
 from barograph.kit.text import NBSP, rate, usd
 from barograph.markets.aliases import NAME_PATTERN, names_of
 from barograph.markets.cross import CrossCoin, CrossMarket, CrossVenue, Missing, State, VenueFacts
@@ -15,7 +15,7 @@ from barograph.markets.cross_documents import VenueEntry
 from barograph.markets.venues import VENUES
 from barograph.site.paths import CROSS_FOLDER
 from barograph.site.table_query import Column, TableQuery
-from barograph.site.templating import SITE_NAME, utc_text
+from barograph.site.templating import utc_text
 from barograph.site.tints import funding_tint
 
 SORTS = ("symbol", "listed", "open-interest", "funding", "spread")

@@ -8,7 +8,7 @@ from markupsafe import escape
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph import NOTICE
+from barograph import NOTICE, SITE_NAME
 from barograph.briefs.records import Brief
 from barograph.briefs.store import BRIEFS, NEWEST, newest_briefs
 from barograph.discovery.files import ATOM_TYPE, BRIEFS_FEED, EVENTS_FEED, FEEDS
@@ -19,7 +19,7 @@ from barograph.kit.timestamps import iso_timestamp
 from barograph.site.paths import BRIEFS_FOLDER, BRIEFS_PAGE, HOME_PATH
 from barograph.site.responses import CACHE_ONE_MINUTE, Page, PageRouter
 from barograph.site.site import Site
-from barograph.site.templating import SITE_NAME, Templates, render_markdown
+from barograph.site.templating import Templates, render_markdown
 from barograph.site.visits import event_text
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

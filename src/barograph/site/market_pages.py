@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from barograph import NOTICE
+from barograph import NOTICE, SITE_NAME
 from barograph.kit.text import coverage, price, rate, usd
 from barograph.markets.aliases import find_contract
 from barograph.markets.perpetuals import DayChange, day_change, liquidated_day, percent_change
@@ -14,7 +14,7 @@ from barograph.markets.symbols import ContractIndex, symbol_of
 from barograph.markets.venues import VENUES
 from barograph.markets.view import UNAVAILABLE, MarketView
 from barograph.site.series_charts import NOTES
-from barograph.site.templating import SITE_NAME, UNKNOWN, moment, utc_text
+from barograph.site.templating import UNKNOWN, moment, utc_text
 
 
 class FoundPerpetual(NamedTuple):

@@ -14,7 +14,7 @@ from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.evidence import WEEK_OF_HOURS
 from barograph.markets.view import LIQUIDATIONS, PERPETUALS
 from barograph.signals.judge import changes_since, last_changes
-from barograph.signals.methods import BY_KEY, DAILY, METHODS, Method
+from barograph.signals.methods import BY_KEY, DAILY, METHODS, NOT_AT_THIS_VENUE, Method
 from barograph.signals.records import NOT_KNOWN, SIGNALS, UNKNOWN, SignalChange, Signals
 from barograph.site.charts.strips import Lane, Span, lanes
 from barograph.site.paths import SIGNALS_FOLDER, SIGNALS_PAGE
@@ -90,8 +90,11 @@ def shown_signal(method: Method, current: CurrentSignals, last: SignalChange | N
     signals = () if current.signals is None else current.signals.signals
     found = next((each for each in signals if each.key == method.key), None)
     label, value = (UNKNOWN, NOT_KNOWN.value) if found is None else (found.label, found.value)
-    expected = current.expected.get(method.key) if found is not None and label == UNKNOWN else None
-    reasons = (None if found is None else found.basis, expected)
+    basis, expected = None if found is None else found.basis, None
+    # What the venue does not publish will not come.
+    if found is not None and label == UNKNOWN and basis != NOT_AT_THIS_VENUE.basis:
+        expected = current.expected.get(method.key)
+    reasons = (basis, expected)
     since = last.at if last is not None and last.label == label else None
     return ShownSignal(
         key=method.key,

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from decimal import Decimal
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from barograph import NOTICE
+from barograph import NOTICE, SITE_NAME
 from barograph.discovery.files import FEEDS, LLMS_PATH, OPENAPI_PATH
 from barograph.kit.text import NBSP, coverage, price, rate, usd
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
@@ -21,6 +21,7 @@ from barograph.signals.documents import SIGNALS_PATH
 from barograph.site.client_package import client_wheel
 from barograph.site.paths import GUIDES_PAGE, NAVIGATION, PLACES, STATIC_FOLDER, WITH_VENUES
 from barograph.site.static_files import packaged_files
+from barograph.site.structured_data import dataset, website
 
 
 class _WebLinksOnly(MarkdownIt):
@@ -56,7 +57,6 @@ class Terms(NamedTuple):
     """Where to request Feed or Reserve, as `mailto:` or https; empty: not configured."""
 
 
-SITE_NAME = "Barograph"
 SIMULATED = "simulated "
 """Every page of an instance whose data source starts with this shows the demo notice."""
 
@@ -100,6 +100,8 @@ class Templates:
             "root": self.root,
             "static": self.static,
             "site_name": SITE_NAME,
+            "website": partial(website, base_url),
+            "dataset": partial(dataset, base_url),
             # A sample catalog isn't for sale, so only the footer links to it.
             "navigation": [each for each in pages if has_guides or each[0] != GUIDES_PAGE],
             "has_venues": has_venues,

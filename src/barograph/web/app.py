@@ -122,7 +122,7 @@ CACHED_READS = 128
 """Rendered answers that a worker keeps for a minute; at most about 200 kB each."""
 
 CACHED_SERIES = 16
-"""Pages of series, at most about 0.5 MB each."""
+"""Pages of series, at most about 0.5 MB each, and tables of at most 3 MiB."""
 
 OWN_ROUTES = frozenset(
     {CHECKPOINT_PATH, STREAM_PATH, *(each for each in FEEDS if each.startswith(EVENTS_PATH))}

@@ -213,8 +213,10 @@ def draw_gaps(axes: Axes, points: Sequence[Point]) -> str:
     return path("gap", "".join(block(left, box.top, width, box.height) for width, left in seen))
 
 
-def _digits(measure: Measure, shown: str, *, signed: bool) -> Digits:
-    """The decimals of a formatted number; only prices may have more."""
+def _digits(measure: Measure, shown: str, *, signed: bool) -> Digits | None:
+    """The decimals of a formatted number; only prices may have more. None for abbreviated ones."""
+    if measure == "open-interest":
+        return None
     found = re.search(r"\.(\d+)", shown)
     least = 0 if found is None else len(found[1])
     return Digits(least, max(least, PRICE_DECIMALS) if measure == "price" else least, signed)

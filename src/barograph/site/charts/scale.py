@@ -46,7 +46,7 @@ MOST_STEPS = 4
 MOST_TIMES = 5
 MOST_CHARACTERS = 10
 MOST_DECIMALS = 2
-"""With more decimals after a letter, the whole number is easier to read."""
+"""With more decimals after a letter, a smaller letter or the whole number is easier to read."""
 
 TIME_STEPS = (
     5 * MINUTE, 15 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR,
@@ -96,15 +96,19 @@ def round_step(least: float) -> float:
 def mark_labels(marks: Sequence[float], step: float) -> list[str]:
     """Short labels in one format: `67.5k`, `0.015`, `1.25B`."""
     largest = max(abs(mark) for mark in marks)
-    letter, unit = next(((letter, unit) for letter, unit in LETTERS if largest >= unit), ("", 1.0))
-    if largest < WITH_LETTER or _decimals(step / unit) > MOST_DECIMALS:
-        letter, unit = "", 1.0
+    fitting = (
+        each
+        for each in LETTERS
+        if largest >= max(WITH_LETTER, each[1]) and _decimals(step / each[1]) <= MOST_DECIMALS
+    )
+    letter, unit = next(fitting, ("", 1.0))
     decimals = _decimals(step / unit)
     labels = [f"{mark / unit:,.{decimals}f}{letter}" if mark else "0" for mark in marks]
     if max(len(label) for label in labels) <= MOST_CHARACTERS:
         return labels
     digits = max(0, floor(log10(largest)) - floor(log10(step)) + 1)
-    return [f"{mark:.{digits}e}" for mark in marks]
+    powers = [f"{mark:.{digits}e}" for mark in marks]
+    return min(labels, powers, key=lambda each: max(map(len, each)))
 
 
 def time_marks(start: int, end: int) -> list[tuple[int, str]]:

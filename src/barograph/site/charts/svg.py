@@ -85,21 +85,22 @@ def pointing(
     data_url: str,
     *,
     newest: int,
-    digits: Digits = Digits(),  # noqa: B008 - it can't change
+    digits: Digits | None = None,
 ) -> str:
     """The attributes with which the script shows the value under the pointer.
 
     `ends` are those of the time axis and of the scale. When `newest` changes, the script reads the
-    data again.
+    data again. Values without `digits` are amounts of USD, which it abbreviates.
     """
     if not data_url:
         return ""
     start, end, low, high = ends
+    decimals = "" if digits is None else f"{digits.least} {digits.most}"
     return (
         f' data-series="{text_of(data_url)}" data-newest="{newest}" data-time="{start} {end}" '
         f'data-scale="{low:.12g} {high:.12g}" data-box="{" ".join(map(number, box))}" '
-        f'data-unit="{text_of(unit)}" data-decimals="{digits.least} {digits.most}"'
-        + (' data-sign="always"' if digits.signed else "")
+        f'data-unit="{text_of(unit)}" data-decimals="{decimals}"'
+        + (' data-sign="always"' if digits is not None and digits.signed else "")
     )
 
 

@@ -341,9 +341,9 @@ function coverage(value) {
   return `${Math.floor(10 * value) / 10} %`;
 }
 
-// As on the server: money is abbreviated, and a rate has its sign, which says who pays whom.
+// As on the server: amounts are abbreviated, prices are not, and a rate has its sign.
 function amount(value, { unit, sign, decimals }) {
-  if (unit === "USD") return usd(value);
+  if (decimals === "") return usd(value);
   const [least, most] = decimals.split(" ").map(Number);
   const digits = { minimumFractionDigits: least, maximumFractionDigits: most, signDisplay: sign };
   const rounded = Number(value.toFixed(most)) || 0; // never -0

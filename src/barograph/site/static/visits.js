@@ -40,9 +40,10 @@
     });
     for (const each of later.slice(SHOWN)) each.hidden = true;
     const at = new Date(since.at).toISOString();
-    const time = place.querySelector("time");
+    const time = document.createElement("time");
     time.dateTime = at;
     time.textContent = `${at.slice(0, 16).replace("T", " ")} UTC`;
+    place.querySelector(".last").replaceChildren(time);
     place.querySelector("a").href = `${place.dataset.events}?after=${since.id}`;
     place.querySelector(".nothing").hidden = later.length > 0;
     place.hidden = false;
