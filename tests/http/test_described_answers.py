@@ -43,7 +43,7 @@ DATED = {
     *("/api/v1/venues", "/api/v1/cross", "/api/v1/cross/{coin}", "/api/v1/briefs/{slug}"),
 }
 COUNTED = {
-    *("/api/v1/incidents", "/api/v1/events/{digest}"),
+    *("/api/v1/incidents", "/api/v1/events", "/api/v1/events/{digest}"),
     *("/api/v1/stances/{kind}", "/api/v1/briefs/{slug}"),
 }
 NAMES = {"kind": "rates-desk", "symbol": "BTC", "key": "funding-breadth", "measure": "funding"}

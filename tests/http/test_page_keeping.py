@@ -28,6 +28,7 @@ from barograph.limits.render_queue import (
     MAX_REFUSAL_DELAY_SECONDS,
     MAX_REST_SECONDS,
     REFUSAL_SPACING_SECONDS,
+    RENDER_BYTES,
     RenderQueue,
     RenderQueueFull,
 )
@@ -484,6 +485,19 @@ def test_of_two_callers_who_ask_for_the_same_only_one_pays(shelf: Shelf) -> None
 
     left = [each.headers.get("x-ratelimit-remaining") for each in asyncio.run(ask())]
     assert left == ["599", None, "598", "599"]
+
+
+def test_a_long_document_counts_as_several_renders(shelf: Shelf) -> None:
+    async def write(now: int) -> Page:
+        return Page(b"x" * 2 * RENDER_BYTES, since=now, until=now + 60_000)
+
+    async def ask() -> list[Answer]:
+        await shelf.show(write)  # for everyone, so it counts once
+        return [await shelf.show(write, b"q=%d" % each, None) for each in range(200)]
+
+    answers = asyncio.run(ask())
+    left = [each.headers["x-ratelimit-remaining"] for each in answers]
+    assert left == [str(max(0, 596 - 3 * each)) for each in range(200)]
 
 
 def test_two_renders_run_at_a_time_with_pauses_between_queued_ones(shelf: Shelf) -> None:

@@ -1,8 +1,9 @@
 """Lists of any length: pages of JSON, or one table of CSV that is read and sent in parts.
 
-A table needs no more memory than one part. Each part counts as one render; after the first, a
-caller whose limit is reached gets the table more slowly. A table that can't be completed ends
-without the last chunk of its transfer coding, so that clients can tell that it is incomplete.
+Entries are encoded in a thread. A table needs no more memory than one part. Each part counts as
+one render; after the first, a caller whose limit is reached gets the table more slowly. A table
+that can't be completed ends without the last chunk of its transfer coding, so that clients can tell
+that it is incomplete.
 """
 
 import asyncio
@@ -48,6 +49,13 @@ class ListPart(NamedTuple, Generic[P]):
     following: P | None = None
     also: Mapping[str, object] = {}
     """Other members of the page, before the list."""
+
+
+class _TablePart(NamedTuple, Generic[P]):
+    """Encoded rows, and the position of the next part; None after the last."""
+
+    rows: bytes
+    following: P | None
 
 
 class Listing(NamedTuple, Generic[P]):
@@ -98,11 +106,16 @@ class Listings:
         following = None
         if found.following is not None:
             following = self._cursors.address(listing.path, listing.given, found.following)
-        entries = [
-            msgspec.json.encode(dict(zip(listing.members, row, strict=True))) for row in found.rows
-        ]
-        body = found.head.encode(listing.name, entries, following, found.also)
-        return Document(body, compress=True)
+
+        def encode() -> Document:
+            entries = [
+                msgspec.json.encode(dict(zip(listing.members, row, strict=True)))
+                for row in found.rows
+            ]
+            body = found.head.encode(listing.name, entries, following, found.also)
+            return Document(body, compress=True)
+
+        return await asyncio.to_thread(encode)
 
     async def _send_table(self, listing: Listing[P], scope: Scope, _: Receive, send: Send) -> None:
         # A reader may have chosen the name, so only letters and digits reach the header.
@@ -113,21 +126,25 @@ class Listings:
     async def _parts(
         self, listing: Listing[P], scope: Scope, fields: Headers
     ) -> AsyncGenerator[bytes, None]:
-        found, limits = await self._part(listing, scope, listing.start)
+        part, limits = await self._part(listing, scope, listing.start)
         fields += limits
-        yield table_header(",".join(listing.members)) + _rows(found)
-        while found.following is not None:
+        yield table_header(",".join(listing.members)) + part.rows
+        while part.following is not None:
             try:
-                found, _ = await self._part(listing, scope, found.following)
+                part, _ = await self._part(listing, scope, part.following)
             except (TooManyRequests, RenderQueueFull):
                 await asyncio.sleep(PAUSE_SECONDS)
             else:
-                yield _rows(found)
+                yield part.rows
 
     async def _part(
         self, listing: Listing[P], scope: Scope, start: P
-    ) -> tuple[ListPart[P], Headers]:
-        return await self.queue.read(scope, object(), lambda: listing.read(start, PART_ROWS))
+    ) -> tuple["_TablePart[P]", Headers]:
+        async def read() -> _TablePart[P]:
+            found = await listing.read(start, PART_ROWS)
+            return _TablePart(await asyncio.to_thread(_rows, found), found.following)
+
+        return await self.queue.read(scope, object(), read)
 
     async def send_parts(
         self, fields: Headers, parts: AsyncGenerator[bytes, None], scope: Scope, send: Send
