@@ -24,6 +24,7 @@ from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import CORS, NO_STORE, NOSNIFF, Document, Headers
 from barograph.kit.http import NO_BODY, DelegatedResponse, Receive, Scope, Send
 from barograph.kit.lists import Cursors, ListHead, page_limit, wants_csv
+from barograph.limits.callers import caller_network
 from barograph.limits.rate_limits import RateLimiter, TooManyRequests
 from barograph.limits.render_queue import RenderQueue, RenderQueueFull
 from barograph.limits.rendered_reads import RenderedReads
@@ -33,7 +34,9 @@ P = TypeVar("P")
 PART_ROWS = 1_000
 """How many rows to read at a time; a few milliseconds of work, and at most about 0.5 MB."""
 
-MAX_OPEN, MAX_PER_CALLER = 64, 4
+MAX_OPEN, MAX_PER_NETWORK, MAX_PER_CALLER = 64, 16, 4
+"""Open tables and files: of all callers, of one network and of one caller."""
+
 MAX_SECONDS = 300
 PAUSE_SECONDS = 1.0
 """The pause before a refused part is retried."""
@@ -169,7 +172,10 @@ class Listings:
     def _opened(self, scope: Scope) -> Iterator[None]:
         """Count an open body; raises RenderQueueFull if too many are open."""
         caller = self._limiter.caller(scope)
-        if self._open.total() >= MAX_OPEN or self._open[caller] >= MAX_PER_CALLER:
+        network = caller_network(caller)
+        of_network = sum(n for each, n in self._open.items() if caller_network(each) == network)
+        is_full = self._open.total() >= MAX_OPEN or of_network >= MAX_PER_NETWORK
+        if is_full or self._open[caller] >= MAX_PER_CALLER:
             raise RenderQueueFull
         self._open[caller] += 1
         try:
