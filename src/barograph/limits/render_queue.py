@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 from barograph.errors import RequestError, TemporarilyUnavailable
 from barograph.kit.caches import SingleFlight
 from barograph.kit.clock import Clock
-from barograph.kit.database import DatabaseUnavailable
+from barograph.kit.database import LOST_SECONDS, DatabaseUnavailable
 from barograph.kit.documents import Document, Headers
 from barograph.kit.http import Scope
 from barograph.limits.rate_limits import RENDERS, RateLimiter, TooManyRequests, rate_limit_fields
@@ -126,6 +126,7 @@ class RenderQueue:
         is_full = self._pending.total() >= MAX_PENDING and not is_shared
         if is_full or self._pending[caller] >= MAX_PER_CALLER:
             return _RefusedRender(caller, RenderQueueFull())
+        LOST_SECONDS.set([])  # the reads of a render share one timeout
         self._pending[caller] += 1  # before counting, which may take a while
         try:
             usage = await self._limiter.count(RENDERS, caller)
