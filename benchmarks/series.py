@@ -128,13 +128,18 @@ async def _filled(folder: Path, size: int, contracts: int, now: int) -> Database
     path = folder / f"{size}.sqlite3"
     database = SQLiteDatabase(path, survives_power_cuts=False)
     await upgrade(database, packaged_migrations(), system_clock)
-    end = now // HOUR
     with closing(apsw.Connection(str(path))) as connection:
-        connection.execute(_FAST)
-        for start in range(end - size // contracts, end, HOURS_PER_WRITE):
-            stop = min(start + HOURS_PER_WRITE, end)
-            connection.execute(_FILL.replace("$", "?"), (contracts, start, stop, "C"))
+        fill(connection, size, contracts, now)
     return database
+
+
+def fill(connection: apsw.Connection, size: int, contracts: int, now: int) -> None:
+    """Record so many readings up to this hour."""
+    end = now // HOUR
+    connection.execute(_FAST)
+    for start in range(end - size // contracts, end, HOURS_PER_WRITE):
+        stop = min(start + HOURS_PER_WRITE, end)
+        connection.execute(_FILL.replace("$", "?"), (contracts, start, stop, "C"))
 
 
 async def _page_seconds(database: Database, contracts: int, hours: int, now: int) -> float:

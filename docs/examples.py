@@ -86,7 +86,6 @@ READS = {
     "getFundingRegime": "/api/x402/funding-regime",
 }
 PROOF = {"size": 2, "from": 1, "sequence": 1}
-PROOFS = ("getHistoryProof", "getHistoryEventsProof")
 FREE = {
     "getIndex": {"200": "/api/agent"},
     "getDerivatives": {
@@ -432,8 +431,7 @@ def simulated_errors() -> Answers:
     busy = {"429": _said(TooManyRequests(Usage(PERSONAL, False, 0, 17 * SECOND))), **away}
     return {
         **{name: {"502": upstream} for name in ("getDerivatives", "getMarket", "getMarketState")},
-        **{name: {"503": history} for name in FREE if "History" in name},
-        **{name: {"429": unreadable["429"], "503": history} for name in PROOFS},
+        **{name: {"429": unreadable["429"], "503": history} for name in FREE if "History" in name},
         **dict.fromkeys(READS, reads),
         **{name: {"502": upstream, **unreadable} for name in ("getSeries", "getSeriesTable")},
         **dict.fromkeys(("getLiquidations", "getLiquidationsTable"), unreadable),

@@ -381,6 +381,17 @@ def test_one_address_has_a_hundred_requests_at_once(nginx: Nginx, hosts: Hosts) 
     assert {each.result().status_code for each in first} == {200}
 
 
+@pytest.mark.outcome(
+    "More idle connections are open than nginx may have",
+    "nginx closes the ones that were idle longest and keeps answering.",
+)
+def test_idle_connections_make_room_for_requests(nginx: Nginx) -> None:
+    with ExitStack() as stack:
+        for _ in range(2 * 1_100):  # nginx has two workers with 1,024 connections each
+            stack.enter_context(socket.create_connection((HOST, nginx.port), 90))
+        assert {nginx.get(f"{PAID}?n={number}").status_code for number in range(20)} == {200}
+
+
 def curl(*arguments: str) -> str:
     command = ("curl", "-skD-", "--http2", *arguments)
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout

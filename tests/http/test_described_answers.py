@@ -45,7 +45,7 @@ DATED = {
     "/data/liquidations/{venue}/{day}.csv.gz",
 }
 COUNTED = {
-    *("/api/v1/incidents", "/api/v1/events/{digest}"),
+    *("/api/v1/incidents", "/api/v1/events", "/api/v1/events/{digest}"),
     *("/api/v1/stances/{kind}", "/api/v1/briefs/{slug}"),
 }
 NAMES = {"kind": "rates-desk", "symbol": "BTC", "key": "funding-breadth", "measure": "funding"}

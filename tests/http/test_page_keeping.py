@@ -16,7 +16,7 @@ from barograph.board.board import publish
 from barograph.board.feeds import Publication
 from barograph.briefs.reader import BriefsReader
 from barograph.history.guards import SignedHeads
-from barograph.kit.database import DatabaseUnavailable, Transaction
+from barograph.kit.database import LOST_SECONDS, DatabaseUnavailable, Transaction
 from barograph.kit.http import Scope
 from barograph.kit.timestamps import SECOND
 from barograph.limits.memory_store import MemoryStore
@@ -28,6 +28,7 @@ from barograph.limits.render_queue import (
     MAX_REFUSAL_DELAY_SECONDS,
     MAX_REST_SECONDS,
     REFUSAL_SPACING_SECONDS,
+    RENDER_BYTES,
     RenderQueue,
     RenderQueueFull,
 )
@@ -487,6 +488,35 @@ def test_of_two_callers_who_ask_for_the_same_only_one_pays(shelf: Shelf) -> None
 
     left = [each.headers.get("x-ratelimit-remaining") for each in asyncio.run(ask())]
     assert left == ["599", None, "598", "599"]
+
+
+def test_each_render_has_one_timeout_for_all_its_reads(shelf: Shelf) -> None:
+    lost: list[list[float]] = []
+
+    async def write(now: int) -> Page:
+        lost.append(LOST_SECONDS.get())
+        lost[-1].append(1.0)
+        return Page(b"page", since=now, until=now + 60_000)
+
+    async def ask() -> None:
+        for each in range(2):
+            await shelf.show(write, b"q=%d" % each, None)
+
+    asyncio.run(ask())
+    assert lost == [[1.0], [1.0]]
+
+
+def test_a_long_document_counts_as_several_renders(shelf: Shelf) -> None:
+    async def write(now: int) -> Page:
+        return Page(b"x" * 2 * RENDER_BYTES, since=now, until=now + 60_000)
+
+    async def ask() -> list[Answer]:
+        await shelf.show(write)  # for everyone, so it counts once
+        return [await shelf.show(write, b"q=%d" % each, None) for each in range(200)]
+
+    answers = asyncio.run(ask())
+    left = [each.headers["x-ratelimit-remaining"] for each in answers]
+    assert left == [str(max(0, 596 - 3 * each)) for each in range(200)]
 
 
 def test_two_renders_run_at_a_time_with_pauses_between_queued_ones(shelf: Shelf) -> None:

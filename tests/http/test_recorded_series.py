@@ -1,7 +1,7 @@
 """`/api/v1/series/{measure}`: the whole record, by pages and as tables."""
 
 import asyncio
-from asyncio import Queue
+from asyncio import Event, Queue, Task
 from typing import Any
 
 import pytest
@@ -11,10 +11,17 @@ from barograph.errors import TemporarilyUnavailable
 from barograph.kit.database import DatabaseUnavailable, Transaction
 from barograph.kit.lists import Cursors, ListHead
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
-from barograph.limits.listings import PART_ROWS, WHOLE_BYTES, Listing, Listings, ListPart
+from barograph.limits.listings import (
+    MAX_PER_CALLER,
+    PART_ROWS,
+    WHOLE_BYTES,
+    Listing,
+    Listings,
+    ListPart,
+)
 from barograph.limits.memory_store import MemoryStore
 from barograph.limits.rate_limits import RateLimiter
-from barograph.limits.render_queue import RenderQueue
+from barograph.limits.render_queue import RenderQueue, RenderQueueFull
 from barograph.limits.rendered_reads import RenderedReads
 from barograph.macro.records import NYFED, NYFED_NOTICE, SOFR, US10Y, Figure
 from barograph.macro.store import record_figures
@@ -301,19 +308,55 @@ def test_a_table_that_cannot_be_completed_never_ends(service: Service) -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    async def stream() -> None:
-        limiter = RateLimiter(MemoryStore(service.clock), service.keys.verify, ())
-        queue = RenderQueue(limiter, service.clock)
-        reads = RenderedReads(queue, service.clock, 1)
-        listings = Listings(queue, limiter, reads, Cursors(b"secret", BASE_URL))
-        listing = Listing("/path", "points", ("at",), {"format": "csv"}, 1, read, "name")
-        scope = {"type": "http", "headers": [], "client": (PEER, 1), "query_string": b""}
-        answer = await listings.respond(Request(scope | {"path": "/path"}), listing)
-        await answer(scope, Queue().get, send)
-
     with pytest.raises(TemporarilyUnavailable):
-        asyncio.run(stream())
+        asyncio.run(send_table(listings_of(service), read, send))
     assert [each.get("more_body") for each in sent] == [None, True, True]
+
+
+def listings_of(service: Service) -> Listings:
+    limiter = RateLimiter(MemoryStore(service.clock), service.keys.verify, ())
+    queue = RenderQueue(limiter, service.clock)
+    reads = RenderedReads(queue, service.clock, 1)
+    return Listings(queue, limiter, reads, Cursors(b"secret", BASE_URL))
+
+
+async def send_table(listings: Listings, read: Any, send: Any, peer: str = PEER) -> None:
+    listing = Listing("/path", "points", ("at",), {"format": "csv"}, 1, read, "name")
+    scope = {"type": "http", "headers": [], "client": (peer, 1), "query_string": b""}
+    answer = await listings.respond(Request(scope | {"path": "/path"}), listing)
+    await answer(scope, Queue().get, send)
+
+
+@pytest.mark.outcome(
+    "Many addresses of one network download tables and read slowly",
+    "One address has 4 places of 64, one /16 network (IPv6: /48) 16. Others are served.",
+)
+def test_slow_readers_of_one_network_leave_places_for_others(service: Service) -> None:
+    async def read(at: int, _: int) -> ListPart[int]:
+        return ListPart(ListHead(START, None, "test venue"), [(at,)])
+
+    async def work() -> None:
+        listings, stalled = listings_of(service), Event()
+
+        def open_one(peer: str) -> "Task[None]":
+            """A table whose reader stalls."""
+            sending = send_table(listings, read, lambda _: stalled.wait(), peer=peer)
+            return asyncio.create_task(sending)
+
+        reading: list[Task[None]] = []
+        for peer, places in (
+            *[(f"198.51.100.{n}", MAX_PER_CALLER) for n in range(4)],
+            *[("198.51.7.1", 0), ("203.0.113.1", MAX_PER_CALLER)],
+            *[(f"2001:db8:0:{n}::1", MAX_PER_CALLER) for n in range(4)],
+            *[("2001:db8:0:9::1", 0), ("2001:db8:1::1", MAX_PER_CALLER)],
+        ):
+            reading += [open_one(peer) for _ in range(places)]
+            with pytest.raises(RenderQueueFull):
+                await open_one(peer)
+        stalled.set()
+        await asyncio.gather(*reading)
+
+    asyncio.run(work())
 
 
 def test_a_series_is_unavailable_without_the_database(recorded: Service) -> None:

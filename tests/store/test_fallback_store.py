@@ -117,7 +117,7 @@ def test_locked_file_leaves_each_worker_limiting_by_itself(
     first, second = Worker(path, clock), Worker(path, clock)
     assert [first.count().remaining, second.count().remaining] == [4, 3]
     with locked(path):
-        assert [first.accepted_of(8), second.accepted_of(8)] == [4, 4]
+        assert [first.accepted_of(8), second.accepted_of(8)] == [4, 3]
         assert first.store.failing_since == clock.now
         assert len(caplog.records) == 2
         clock.now += RETRY
@@ -138,11 +138,15 @@ def test_short_lock_gives_no_caller_more_requests(path: Path, clock: HandClock) 
         assert worker.accepted_of(8) == SMALL.requests
 
 
-def test_what_the_file_refused_is_not_charged_in_the_worker(path: Path, clock: HandClock) -> None:
+def test_a_worker_continues_from_what_all_workers_counted(path: Path, clock: HandClock) -> None:
     first, second = Worker(path, clock), Worker(path, clock)
-    assert [first.accepted_of(8), second.accepted_of(8)] == [SMALL.requests, 0]
+    assert [first.accepted_of(2), second.accepted_of(1)] == [2, 1]
     with locked(path):
-        assert second.accepted_of(8) == SMALL.requests
+        assert [second.accepted_of(8), second.accepted_of(8, "b")] == [2, SMALL.requests]
+    clock.now += RETRY
+    assert [first.accepted_of(8), second.accepted_of(8)] == [2, 0]
+    with locked(path):
+        assert [first.accepted_of(8), second.accepted_of(8)] == [0, 0]
 
 
 @pytest.mark.outcome(

@@ -16,6 +16,7 @@ import pytest
 
 import barograph
 from barograph.kit.database import (
+    LOST_SECONDS,
     POSTGRESQL,
     ConstraintViolated,
     Database,
@@ -164,6 +165,28 @@ def test_caller_of_a_server_that_does_not_answer_waits_no_longer_than_for_a_stat
         runner.run(scenario(silent.getsockname()[1]))
 
 
+@pytest.mark.thorough
+@pytest.mark.outcome(
+    "PostgreSQL is frozen, and a page reads from it more than once",
+    "The reads share one timeout: after the first has used it up, the others fail at once.",
+)
+def test_reads_of_one_page_share_one_timeout(runner: asyncio.Runner) -> None:
+    async def scenario(port: int) -> None:
+        url = f"postgresql://postgres@{HOST}:{port}/none"
+        database = PostgreSQLDatabase(url, lock_ms=1, statement_ms=1)
+        LOST_SECONDS.set([])
+        for _ in range(2):
+            with pytest.raises(DatabaseUnavailable):
+                await database.fetch("SELECT 1")
+
+    with socket.create_server((HOST, 0)) as silent:
+        runner.run(scenario(silent.getsockname()[1]))
+        silent.setblocking(False)
+        silent.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            silent.accept()
+
+
 HOLDER = """
 import asyncio
 from barograph.kit.database import DatabaseUnavailable
@@ -273,7 +296,7 @@ def test_write_whose_commit_never_arrives_fails(
     numbers: Database, url: str, postgresql: PostgreSQL, runner: asyncio.Runner
 ) -> None:
     async def lose(_: Callable[[], Awaitable[None]]) -> None:
-        pass
+        LOST_SECONDS.set([])
 
     with pytest.raises(DatabaseUnavailable):
         runner.run(written_through(postgresql, url, lose))

@@ -64,6 +64,42 @@ def test_the_library_in_use_has_a_safe_log() -> None:
     assert sqlite_version() >= SAFE_WAL
 
 
+LONG = """
+WITH RECURSIVE counted (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counted WHERE n < 1000000)
+SELECT max(n) FROM counted
+"""
+
+
+def test_the_event_loop_keeps_turning_during_a_long_statement(numbers: SQLiteDatabase) -> None:
+    before = set(threading.enumerate())
+
+    def threads() -> int:
+        new = set(threading.enumerate()) - before
+        return sum(each.name.startswith("sqlite-read") for each in new)
+
+    async def work() -> tuple[int, int]:
+        await numbers.fetch("SELECT count(*) FROM numbers")
+        assert threads() == 0  # a thread costs more than a short statement
+        reading, turns = asyncio.create_task(numbers.fetch(LONG)), 0
+        while not reading.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert threads() == 1
+        return (await reading)[0][0], turns
+
+    largest, turns = asyncio.run(work())
+    assert largest == 1_000_000
+    assert turns > 5
+
+
+def test_a_read_of_several_statements_runs_in_a_thread(numbers: SQLiteDatabase) -> None:
+    async def work(tx: Transaction) -> str:
+        await tx.fetch("SELECT 1")
+        return threading.current_thread().name
+
+    assert asyncio.run(numbers.read(work)).startswith("sqlite-read")
+
+
 def test_a_transaction_that_waits_for_something_else_is_refused_and_rolled_back(
     numbers: SQLiteDatabase,
 ) -> None:

@@ -447,8 +447,8 @@ Limits:
 - MCP, per minute and caller: {rate_limits.TOOL_CALLS.requests:,} tool calls, then `isError`; \
 {rate_limits.MCP_POSTS.requests:,} requests, each of at most {MAX_BODY_BYTES // 1024} KiB, then \
 429. `get_signals` also counts against the signals limit.
-- Uncached reads of recorded data under /api/v1, and history proofs: \
-{rate_limits.RENDERS.requests:,} per minute.
+- Uncached reads of records and history: {rate_limits.RENDERS.requests:,} per minute; one counts \
+once more per 256 KiB.
 - Event streams: {MAX_PER_CALLER} open per address. Webhooks: {MAX_WEBHOOKS} per e-mail address, \
 {rate_limits.WEBHOOKS.requests:,} registrations per hour.
 - Other free endpoints: no limit. Follow `Cache-Control`. Send the `ETag` in `If-None-Match` to \

@@ -195,7 +195,10 @@ def field_names(path: str, tags: set[str], status: str) -> list[str]:
     return found
 
 
-_COUNTED = ("/proof", "/incidents", "/events/{digest}", "/stances/{kind}", "/briefs/{slug}")
+_COUNTED = (
+    *("/proof", "/incidents", "/events", "/events/{digest}", "/stances/{kind}", "/briefs/{slug}"),
+    *("/history/checkpoint", "/history/{kind}"),
+)
 """Ends of paths whose reads count against the render limit."""
 
 

@@ -23,7 +23,7 @@ from barograph.events.records import EVENTS, Event
 from barograph.events.store import event_text, events_after, id_before
 from barograph.kit.database import Database
 from barograph.kit.documents import Document
-from barograph.kit.http import ApiRouter, DocumentResponse
+from barograph.kit.http import ApiRouter
 from barograph.kit.lists import (
     READ_ERRORS,
     TIME,
@@ -56,6 +56,11 @@ class EventsAnswer(NamedTuple):
     base_url: str
     resolve: Resolve
 
+    @property
+    def read_at(self) -> int:
+        """The minute in which the newest events were read."""
+        return (self.board.polled_at or 0) // MINUTE * MINUTE
+
     def recent(self) -> tuple[Event, ...]:
         """The newest events, from memory."""
         return recent_events(self.board)
@@ -71,7 +76,7 @@ class EventsAnswer(NamedTuple):
 
     def document(self, page: EventPage, given: dict[str, str], last: int) -> Document:
         """One page of a log whose last event has the id `last`."""
-        recent, read_at = self.recent(), (self.board.polled_at or 0) // MINUTE * MINUTE
+        recent, read_at = self.recent(), self.read_at
         as_of = max(read_at, recent[-1].at) if recent else read_at
         venue = given.get("venue", next(iter(self.sources)))
         head = ListHead(as_of, venue, self.sources[venue])
@@ -118,11 +123,11 @@ def event_routes(answer: EventsAnswer) -> ApiRouter:
         if since is not None and since > max(now, newest_at):  # the exchange's clock may be ahead
             raise InvalidRequest(f"since must be in the past; it is {iso_timestamp(now)} now")
         # A poll for what is new needs no database.
-        if since is None and (not newest or after >= recent[0].id - 1) and after <= newest:
-            page = page_of(recent, wanted, after, limit)
-            return DocumentResponse(answer.document(page, given, newest), now)
+        is_recent = since is None and (not newest or after >= recent[0].id - 1) and after <= newest
 
         async def render() -> Document:
+            if is_recent:
+                return answer.document(page_of(recent, wanted, after, limit), given, newest)
             # Another worker may have seen an event that this one learns of with its next poll.
             if after > newest and not await events_after(answer.database, after - 1, 1):
                 raise InvalidRequest(f"{BEYOND}{newest}")
@@ -130,7 +135,8 @@ def event_routes(answer: EventsAnswer) -> ApiRouter:
             page, last = await answer.read(wanted, start, limit)
             return answer.document(page, given, last)
 
-        key = (EVENTS_PATH, newest, *given.items())  # a new event may belong to any page
+        # A new event may belong to any page, and each poll of the board may make pages newer.
+        key = (EVENTS_PATH, newest, answer.read_at, *given.items())
         return await answer.reads.respond(request, key, render)
 
     _route_texts(router, answer)

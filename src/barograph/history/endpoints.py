@@ -1,8 +1,8 @@
 """`/api/history/…`: the public digests, checkpoints and proofs of the record."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 
@@ -38,9 +38,11 @@ from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import Document
 from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.wire import operation, parameter
-from barograph.limits.rate_limits import RENDERS, RateLimiter, rate_limit_fields
+from barograph.limits.render_queue import RenderQueue
 
 T = TypeVar("T")
+Render = Callable[[], Coroutine[Any, Any, Document]]
+Respond = Callable[[Request, Render], Coroutine[Any, Any, DocumentResponse]]
 
 
 class UnknownKind(RequestError):
@@ -65,37 +67,46 @@ def history_routes(
     history: HistoryReader,
     logs: PublicLogs,
     continuity: Continuity,
-    limiter: RateLimiter,
+    queue: RenderQueue,
     clock: Clock,
 ) -> ApiRouter:
-    """The routes of the digest lists, checkpoints and proofs."""
+    """The routes of the digest lists, checkpoints and proofs, each of which is a render."""
     router = ApiRouter(tags=["history"])
+
+    async def respond(request: Request, render: Render) -> DocumentResponse:
+        key = (request.scope["path"], request.scope["query_string"])
+        found, fields = await readable(queue.render(request.scope, key, render))
+        return DocumentResponse(found, clock(), fields)
 
     @router.get(
         CHECKPOINT_PATH, **operation("getHistoryCheckpoints", Checkpoints, responses=_UNREADABLE)
     )
-    async def checkpoints(_: Request) -> DocumentResponse:
-        published = await readable(logs.checkpoints())
-        return DocumentResponse(
-            checkpoints_document(published, logs.public_key, logs.keys.retired), clock()
-        )
+    async def checkpoints(request: Request) -> DocumentResponse:
+        async def render() -> Document:
+            published = await logs.checkpoints()
+            return checkpoints_document(published, logs.public_key, logs.keys.retired)
 
-    _route_lists(router, history, continuity, clock)
-    _route_proofs(router, logs, limiter, clock)
+        return await respond(request, render)
+
+    _route_lists(router, history, continuity, respond)
+    _route_proofs(router, logs, respond)
     return router
 
 
 def _route_lists(
-    router: ApiRouter, history: HistoryReader, continuity: Continuity, clock: Clock
+    router: ApiRouter, history: HistoryReader, continuity: Continuity, respond: Respond
 ) -> None:
     async def answer(request: Request, name: LogName) -> DocumentResponse:
         kind, page = _kind(request), page_from_query(request.query_params)
-        await readable(continuity.require(kind))
-        # Rows before the count, so that an entry recorded in between is not beyond the count.
-        rows = await readable(history.digests(kind, name, page.after, page.limit))
-        count = await readable(history.count(kind, name))
-        render = history_document if name == "versions" else events_document
-        return DocumentResponse(render(kind, page, rows, count), clock())
+        encode = history_document if name == "versions" else events_document
+
+        async def render() -> Document:
+            await continuity.require(kind)
+            # Rows before the count, so that an entry recorded in between is not beyond the count.
+            rows = await history.digests(kind, name, page.after, page.limit)
+            return encode(kind, page, rows, await history.count(kind, name))
+
+        return await respond(request, render)
 
     @router.get(
         HISTORY_FOLDER + "{kind}",
@@ -112,14 +123,16 @@ def _route_lists(
         return await answer(request, "events")
 
 
-def _route_proofs(router: ApiRouter, logs: PublicLogs, limiter: RateLimiter, clock: Clock) -> None:
+def _route_proofs(router: ApiRouter, logs: PublicLogs, respond: Respond) -> None:
     async def answer(request: Request, name: LogName) -> DocumentResponse:
         kind, asked = _kind(request), proof_from_query(request.query_params)
-        usage = await limiter.count(RENDERS, limiter.caller(request.scope))
-        head = await readable(logs.head(kind, name))
-        body = await readable(_proof(kind, name, logs.log(kind, name), head, asked))
-        now = clock()
-        return DocumentResponse(Document(body.encode()), now, rate_limit_fields(usage, now))
+
+        async def render() -> Document:
+            head = await logs.head(kind, name)
+            proof = await _proof(kind, name, logs.log(kind, name), head, asked)
+            return Document(proof.encode())
+
+        return await respond(request, render)
 
     @router.get(
         HISTORY_FOLDER + "{kind}/proof",
@@ -192,9 +205,9 @@ async def readable(reading: Awaitable[T]) -> T:
         raise HistoryUnavailable from error
 
 
-_UNREADABLE = {503: "The history cannot be read."}
+_UNREADABLE = {429: "Limit reached.", 503: "The history cannot be read."}
 _OF_LISTS = {404: "Unknown kind of stance.", **_UNREADABLE}
-_OF_PROOFS = {400: "No such proof.", 404: _OF_LISTS[404], 429: "Limit reached.", **_UNREADABLE}
+_OF_PROOFS = {400: "No such proof.", **_OF_LISTS}
 _integer = partial(parameter, "query", type="integer")
 _KIND = parameter("path", "kind", "The kind of stance.", enum=list(KINDS), example="rates-desk")
 _PAGE_PARAMETERS = (

@@ -9,6 +9,7 @@ understand.
 """
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextvars import ContextVar
 from typing import Any, Literal, Protocol, TypeVar
 
 from barograph.errors import BarographError
@@ -20,6 +21,11 @@ T = TypeVar("T")
 Engine = Literal["sqlite", "postgresql"]
 SQLITE: Engine = "sqlite"
 POSTGRESQL: Engine = "postgresql"
+
+
+LOST_SECONDS: ContextVar[list[float]] = ContextVar("lost_seconds")
+"""How long a piece of work has waited in vain for a server. It shares one timeout among all its
+reads, if it sets this to an empty list in a task of its own."""
 
 
 class DatabaseUnavailable(BarographError):

@@ -9,6 +9,7 @@ another client afterwards.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from operator import methodcaller
@@ -17,6 +18,7 @@ from typing import Any
 import asyncpg
 
 from barograph.kit.database import (
+    LOST_SECONDS,
     POSTGRESQL,
     ConstraintViolated,
     DatabaseUnavailable,
@@ -32,6 +34,9 @@ from barograph.kit.timestamps import SECOND
 
 MAX_CONNECTIONS = 3
 CONNECT_SECONDS = 3.0
+
+SHORTEST_SECONDS = 0.05
+"""With less time left, a read fails at once."""
 
 IDLE_MS = 3_000
 """After this pause the server ends a transaction, so that a frozen process releases its locks."""
@@ -132,6 +137,7 @@ class PostgreSQLDatabase:
             running.exception()  # marks a failure as seen, in case the caller has gone
 
     async def _transact(self, work: Work[T]) -> T:
+        LOST_SECONDS.set([])  # a write may take its whole time, whatever failed before it
         async with self._connection(self._begin_write, self._turn) as (connection, _):
             (begun,) = await _roll_back_if_failed(connection, lambda tx: tx.fetch(_LOCK))
             result = await _roll_back_if_failed(connection, work)
@@ -165,14 +171,27 @@ class PostgreSQLDatabase:
         self, first: First[T], turn: asyncio.Semaphore | None = None
     ) -> AsyncIterator[tuple[asyncpg.Connection, T]]:
         """A connection for one coroutine at a time, and the result of the first statement on it."""
-        with _driver_errors_named():
+        with _driver_errors_named(), self._seconds_left() as seconds:
             # One timeout for all that a caller waits for before its transaction has begun.
-            async with asyncio.timeout(self._seconds) as waiting, turn or nullcontext(), self._free:
+            async with asyncio.timeout(seconds) as waiting, turn or nullcontext(), self._free:
                 connection, result = await self._begin(first)
                 waiting.reschedule(None)
                 with self._ended_if_failed(connection):
                     yield connection, result
                 self._keep(connection)
+
+    @contextmanager
+    def _seconds_left(self) -> Iterator[float]:
+        """How long this transaction may wait, if earlier ones of the same work failed."""
+        lost, begun = LOST_SECONDS.get([]), time.monotonic()
+        left = self._seconds - sum(lost)
+        if left < SHORTEST_SECONDS:
+            raise TimeoutError
+        try:
+            yield left
+        except _FAILED:
+            lost.append(time.monotonic() - begun)
+            raise
 
     async def _begin(self, first: First[T]) -> tuple[asyncpg.Connection, T]:
         """Run the first statement; if an idle connection was closed, try the next one."""

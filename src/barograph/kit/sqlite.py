@@ -30,6 +30,12 @@ from barograph.kit.json import digest
 SAFE_WAL = (3, 51, 3)
 """Older SQLite versions can corrupt a WAL database when two connections reset the log at once."""
 
+LOOP_SECONDS = 0.001
+"""How long a statement may run on the event loop before it moves to a thread."""
+
+_STEPS = 1_000
+"""How many instructions of SQLite, some ten microseconds, pass between two looks at the clock."""
+
 _WAL_PAUSE_SECONDS = 0.005
 _LOOK_MS = 5_000
 _COPY_PAGES = 1_000
@@ -63,10 +69,11 @@ class _SQLiteTransaction:
 
 
 class SQLiteDatabase:
-    """A SQLite file with one connection for reads and one for writes.
+    """A SQLite file with two connections for reads and one for writes.
 
-    Reads never wait for the writer and take microseconds, so they run on the event loop: a thread
-    would cost a busy web worker a tenth of its time. Writes wait for the disk in a thread.
+    A single statement mostly takes microseconds, so `fetch` runs it on the event loop: a thread
+    would cost a busy web worker a tenth of its time. A statement that takes longer is broken off
+    and repeated in the thread of `read`. Reads never wait for the writer, which has its own thread.
     """
 
     engine: Engine = SQLITE
@@ -87,18 +94,24 @@ class SQLiteDatabase:
         """
         write_busy_ms = busy_ms if write_busy_ms is None else write_busy_ms
         how = _Opening(path, create=create, synchronous="full" if survives_power_cuts else "off")
+        self._fetcher = _SQLiteConnection(how, busy_ms, begin="BEGIN", is_on_loop=True)
         self._reader = _SQLiteConnection(how, busy_ms, begin="BEGIN")
         self._writer = _SQLiteConnection(how, write_busy_ms, begin="BEGIN IMMEDIATE")
+        self._read_thread = ThreadPoolExecutor(1, thread_name_prefix="sqlite-read")
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sqlite")
 
     async def read(self, work: Work[T]) -> T:
-        """Run `work` on one consistent snapshot."""
-        await asyncio.sleep(0)  # a loop of reads must not block the event loop
-        return self._reader.transact(work)
+        """Run `work` on one consistent snapshot, in a thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._read_thread, self._reader.transact, work)
 
     async def fetch(self, sql: str, *values: Value) -> list[Row]:
         """Run one reading statement."""
-        return await self.read(lambda tx: tx.fetch(sql, *values))
+        await asyncio.sleep(0)  # a loop of reads must not block the event loop
+        try:
+            return self._fetcher.transact(lambda tx: tx.fetch(sql, *values))
+        except _TakesLong:
+            return await self.read(lambda tx: tx.fetch(sql, *values))
 
     async def write(self, work: Work[T]) -> T:
         """Run `work` as one transaction."""
@@ -110,10 +123,12 @@ class SQLiteDatabase:
         return await asyncio.shield(running)
 
     async def close(self) -> None:
-        """Close both connections."""
-        self._reader.close()
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._writer.close)
-        self._thread.shutdown(wait=False)
+        """Close all connections."""
+        self._fetcher.close()
+        loop = asyncio.get_running_loop()
+        for thread, used in ((self._read_thread, self._reader), (self._thread, self._writer)):
+            await loop.run_in_executor(thread, used.close)
+            thread.shutdown(wait=False)
 
 
 class _Opening(NamedTuple):
@@ -124,19 +139,31 @@ class _Opening(NamedTuple):
     synchronous: str
 
 
-class _SQLiteConnection:
-    """One SQLite connection, opened at the first use."""
+class _TakesLong(Exception):
+    """A transaction on the event loop was broken off."""
 
-    def __init__(self, how: _Opening, busy_ms: int, begin: str) -> None:
+
+class _SQLiteConnection:
+    """One SQLite connection, opened at the first use.
+
+    On the event loop, a transaction raises `_TakesLong` after `LOOP_SECONDS`.
+    """
+
+    def __init__(
+        self, how: _Opening, busy_ms: int, begin: str, *, is_on_loop: bool = False
+    ) -> None:
         self._how = how
         self._busy_ms = busy_ms
         self._begin = begin
+        self._is_on_loop = is_on_loop
+        self._begun_at = 0.0
         self._connection: apsw.Connection | None = None
         self._file: tuple[int, int] | None = None
 
     def transact(self, work: Work[T]) -> T:
         try:
             connection = self._open()
+            self._begun_at = time.monotonic()
             cursor = connection.cursor()
             cursor.execute(self._begin)
         except apsw.Error as error:
@@ -147,6 +174,8 @@ class _SQLiteConnection:
         except BaseException as error:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
+            if isinstance(error, apsw.InterruptError):
+                raise _TakesLong from None
             if isinstance(error, apsw.ConstraintError):
                 raise ConstraintViolated(str(error)) from error
             if isinstance(error, apsw.Error):
@@ -167,7 +196,12 @@ class _SQLiteConnection:
             create = self._how.create and self._file is None
             self._connection = _connect(self._how._replace(create=create), self._busy_ms)
             self._file = _identity(path)
+            if self._is_on_loop:
+                self._connection.set_progress_handler(self._takes_long, _STEPS)
         return self._connection
+
+    def _takes_long(self) -> bool:
+        return time.monotonic() - self._begun_at > LOOP_SECONDS
 
     def close(self) -> None:
         if self._connection is not None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -39,6 +39,17 @@ def caller_group(peer: str | None, forwarded: Sequence[bytes], trusted: Sequence
         if not _is_trusted(address, trusted):
             break
     return _group(found)
+
+
+def caller_network(caller: str) -> str:
+    """The /16 network of a caller with an IPv4 address, the /48 of an IPv6 one.
+
+    A provider's customer can have many addresses in one of them.
+    """
+    address = _address(caller.partition("/")[0])
+    if address is None:
+        return caller
+    return str(ip_network((address, 16 if isinstance(address, IPv4Address) else 48), strict=False))
 
 
 def _hops(forwarded: Sequence[bytes]) -> Iterator[str]:

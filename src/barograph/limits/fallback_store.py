@@ -23,11 +23,11 @@ limit: a refused probe would write nothing, so it would check less."""
 class FallbackStore:
     """Asks the shared store; while that fails, the local one takes over.
 
-    One request per `RETRY` tries a failing store again. Requests that the shared store accepts are
-    counted in the local one too, so a caller that used up its limit in this worker stays refused.
-    The worker doesn't know what other workers accepted: while the shared store fails, each of them
-    may accept as many requests as all of them together otherwise. Those requests are not added to
-    the shared store later.
+    One request per `RETRY` tries a failing store again. Limits are exact while the shared store
+    replies. With each reply the local store learns how much of a limit the caller has used in all
+    workers, and continues from there: a caller that used up its limit stays refused. What other
+    workers accept later is unknown, so while the shared store fails, each worker may accept what
+    was left. Those requests are not added to the shared store later.
     """
 
     def __init__(self, shared: LimitStore, local: MemoryStore, clock: Clock) -> None:
@@ -49,8 +49,7 @@ class FallbackStore:
                 self._failed(error)
             else:
                 self._worked()
-                if usage.accepted:
-                    await self._local.count(limit, caller)
+                self._local.learn(usage, caller)
                 return usage
         return await self._local.count(limit, caller)
 

@@ -1,10 +1,10 @@
 """Lists of any length: pages of JSON, or one table of CSV that is read in parts.
 
 A short table is sent as a document, with its length, an ETag and ranges, and kept for a minute. A
-longer one is sent in parts, unless the client asks for its length or for a range. Each part counts
-as one render; after the first, a caller whose limit is reached gets the table in parts and more
-slowly. A table that can't be completed ends without the last chunk of its transfer coding, so that
-clients can tell that it is incomplete.
+longer one is sent in parts, unless the client asks for its length or for a range. Entries are
+encoded in a thread. Each part counts as one render; after the first, a caller whose limit is
+reached gets the table in parts and more slowly. A table that can't be completed ends without the
+last chunk of its transfer coding, so that clients can tell that it is incomplete.
 """
 
 import asyncio
@@ -24,6 +24,7 @@ from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import CORS, NO_STORE, NOSNIFF, Document, Headers
 from barograph.kit.http import NO_BODY, DelegatedResponse, Receive, Scope, Send
 from barograph.kit.lists import Cursors, ListHead, page_limit, wants_csv
+from barograph.limits.callers import caller_network
 from barograph.limits.rate_limits import RateLimiter, TooManyRequests
 from barograph.limits.render_queue import RenderQueue, RenderQueueFull
 from barograph.limits.rendered_reads import RenderedReads
@@ -37,7 +38,9 @@ SHORT_BYTES, WHOLE_BYTES = 128 * 1024, 3 * 1024 * 1024
 """The longest tables that are documents: for GET, whose reader must not wait for the end of a long
 one, and for HEAD and ranges (two years of hours)."""
 
-MAX_OPEN, MAX_PER_CALLER = 64, 4
+MAX_OPEN, MAX_PER_NETWORK, MAX_PER_CALLER = 64, 16, 4
+"""Open tables and files: of all callers, of one network and of one caller."""
+
 MAX_SECONDS = 300
 PAUSE_SECONDS = 1.0
 """The pause before a refused part is retried."""
@@ -53,6 +56,13 @@ class ListPart(NamedTuple, Generic[P]):
     following: P | None = None
     also: Mapping[str, object] = {}
     """Other members of the page, before the list."""
+
+
+class _TablePart(NamedTuple, Generic[P]):
+    """Encoded rows, and the position of the next part; None after the last."""
+
+    rows: bytes
+    following: P | None
 
 
 class Listing(NamedTuple, Generic[P]):
@@ -104,11 +114,16 @@ class Listings:
         following = None
         if found.following is not None:
             following = self._cursors.address(listing.path, listing.given, found.following)
-        entries = [
-            msgspec.json.encode(dict(zip(listing.members, row, strict=True))) for row in found.rows
-        ]
-        body = found.head.encode(listing.name, entries, following, found.also)
-        return Document(body, compress=True)
+
+        def encode() -> Document:
+            entries = [
+                msgspec.json.encode(dict(zip(listing.members, row, strict=True)))
+                for row in found.rows
+            ]
+            body = found.head.encode(listing.name, entries, following, found.also)
+            return Document(body, compress=True)
+
+        return await asyncio.to_thread(encode)
 
     async def _table(self, scope: Scope, listing: Listing[P], key: tuple[str, ...]) -> Response:
         # A reader may have chosen the name, so only letters and digits reach the header.
@@ -136,22 +151,26 @@ class Listings:
         self, listing: Listing[P], scope: Scope, limits: Headers
     ) -> AsyncGenerator[bytes, None]:
         """The parts of a table; an empty one before each pause."""
-        found, counted = await self._part(listing, scope, listing.start)
+        part, counted = await self._part(listing, scope, listing.start)
         limits += counted
-        yield table_header(",".join(listing.members)) + _rows(found)
-        while found.following is not None:
+        yield table_header(",".join(listing.members)) + part.rows
+        while part.following is not None:
             try:
-                found, _ = await self._part(listing, scope, found.following)
+                part, _ = await self._part(listing, scope, part.following)
             except (TooManyRequests, RenderQueueFull):
                 yield b""
                 await asyncio.sleep(PAUSE_SECONDS)
             else:
-                yield _rows(found)
+                yield part.rows
 
     async def _part(
         self, listing: Listing[P], scope: Scope, start: P
-    ) -> tuple[ListPart[P], Headers]:
-        return await self.queue.read(scope, object(), lambda: listing.read(start, PART_ROWS))
+    ) -> tuple["_TablePart[P]", Headers]:
+        async def read() -> _TablePart[P]:
+            found = await listing.read(start, PART_ROWS)
+            return _TablePart(await asyncio.to_thread(_rows, found), found.following)
+
+        return await self.queue.read(scope, object(), read)
 
     async def send_parts(
         self, fields: Headers, parts: AsyncGenerator[bytes, None], scope: Scope, send: Send
@@ -177,7 +196,10 @@ class Listings:
     def _opened(self, scope: Scope) -> Iterator[None]:
         """Count an open body; raises RenderQueueFull if too many are open."""
         caller = self._limiter.caller(scope)
-        if self._open.total() >= MAX_OPEN or self._open[caller] >= MAX_PER_CALLER:
+        network = caller_network(caller)
+        of_network = sum(n for each, n in self._open.items() if caller_network(each) == network)
+        is_full = self._open.total() >= MAX_OPEN or of_network >= MAX_PER_NETWORK
+        if is_full or self._open[caller] >= MAX_PER_CALLER:
             raise RenderQueueFull
         self._open[caller] += 1
         try:

@@ -31,8 +31,24 @@ class MemoryStore:
 
     async def count(self, limit: RateLimit, caller: str) -> Usage:
         """Count one request of a caller, if the limit has one left."""
-        now = self._steady_now()
+        now, stamps = self._window(limit, caller)
         _, requests, window = limit
+        accepted = len(stamps) < requests
+        if accepted:
+            stamps.append(now)
+        return Usage(limit, accepted, requests - len(stamps), stamps[0] + window - now)
+
+    def learn(self, usage: Usage, caller: str) -> None:
+        """Adopt the count of a shared store, if it is higher; what others counted counts from now.
+
+        A request that both stores counted is part of both counts, so it doesn't count twice.
+        """
+        now, stamps = self._window(usage.limit, caller)
+        stamps.extend([now] * (usage.limit.requests - usage.remaining - len(stamps)))
+
+    def _window(self, limit: RateLimit, caller: str) -> "tuple[int, array[int]]":
+        """The time, and when the caller's requests in the window were accepted."""
+        now, window = self._steady_now(), limit.window
         callers = self._limits.get(limit)
         if callers is None:
             callers = self._limits[limit] = OrderedDict()
@@ -44,10 +60,7 @@ class MemoryStore:
             callers.move_to_end(caller)
             if stamps[0] <= now - window:
                 del stamps[: bisect_right(stamps, now - window)]
-        accepted = len(stamps) < requests
-        if accepted:
-            stamps.append(now)
-        return Usage(limit, accepted, requests - len(stamps), stamps[0] + window - now)
+        return now, stamps
 
     async def close(self) -> None:
         """Drop all callers."""

@@ -58,8 +58,8 @@ TOOL_CALLS = RateLimit("mcp", 300, MINUTE)
 of an assistant's operator."""
 
 RENDERS = RateLimit("render", 600, MINUTE)
-"""Uncached pages, reads and history proofs, per caller group: each has to be rendered. A tab that
-refreshes itself every five seconds needs 12 per minute."""
+"""Uncached pages and reads, per caller group: each has to be rendered. A tab that refreshes itself
+every five seconds needs 12 per minute."""
 
 MCP_POSTS = RateLimit("mcp-post", 600, MINUTE)
 """Messages to the MCP server, per caller group: room for another message with each tool call."""

@@ -10,14 +10,15 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from barograph.errors import RequestError, TemporarilyUnavailable
 from barograph.kit.caches import SingleFlight
 from barograph.kit.clock import Clock
-from barograph.kit.database import DatabaseUnavailable
-from barograph.kit.documents import Headers
+from barograph.kit.database import LOST_SECONDS, DatabaseUnavailable
+from barograph.kit.documents import Document, Headers
 from barograph.kit.http import Scope
 from barograph.limits.rate_limits import RENDERS, RateLimiter, TooManyRequests, rate_limit_fields
 
@@ -35,6 +36,9 @@ MAX_PER_CALLER = 32
 
 MAX_REST_SECONDS = 0.05
 """A render that took longer mostly waited for a database or a thread."""
+
+RENDER_BYTES = 256 * 1024
+"""A document for one request counts as one more render for each such part of its length."""
 
 REFUSAL_SPACING_SECONDS = 0.004
 MAX_REFUSAL_DELAY_SECONDS = 2.0
@@ -122,11 +126,16 @@ class RenderQueue:
         is_full = self._pending.total() >= MAX_PENDING and not is_shared
         if is_full or self._pending[caller] >= MAX_PER_CALLER:
             return _RefusedRender(caller, RenderQueueFull())
+        LOST_SECONDS.set([])  # the reads of a render share one timeout
         self._pending[caller] += 1  # before counting, which may take a while
         try:
             usage = await self._limiter.count(RENDERS, caller)
-            fields = rate_limit_fields(usage, self._clock())
-            return await self._in_turn(work, is_shared), fields
+            found = await self._in_turn(work, is_shared)
+            size = len(found.body) if isinstance(found, Document) and not is_shared else 0
+            with suppress(TooManyRequests):  # then nothing is left, but this one was accepted
+                for _ in range(size // RENDER_BYTES):
+                    usage = await self._limiter.count(RENDERS, caller)
+            return found, rate_limit_fields(usage, self._clock())
         except TooManyRequests as error:
             return _RefusedRender(caller, error)
         finally:

@@ -21,8 +21,9 @@ from redis.exceptions import NoScriptError
 
 from barograph.limits.rate_limits import CallerHash, LimitsUnavailable, RateLimit, Usage
 
-TIMEOUT_SECONDS = 0.05
-"""How long the server may take to accept a connection and to reply, together."""
+TIMEOUT_SECONDS = 0.25
+"""How long the server may take to accept a connection and to reply, together. On a busy host a
+reply can take 50 ms; while the server hangs, one request per second waits this long."""
 
 TURNS = 5
 """A timeout is this many short waits, so a busy event loop uses up only one of them."""

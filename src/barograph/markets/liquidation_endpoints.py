@@ -58,6 +58,7 @@ from barograph.markets.liquidations import WatchedSpans
 from barograph.markets.reader import MarketReader
 from barograph.markets.recorded_contracts import recorded_contract
 from barograph.markets.series import known_liquidations
+from barograph.markets.symbols import ContractIndex
 from barograph.markets.venues import BYBIT, VENUES, Completeness, source_of
 from barograph.settings import Settings
 
@@ -133,14 +134,17 @@ class LiquidationReads(NamedTuple):
             NotFound: the venue publishes none.
             InvalidRequest: the range or the side is invalid.
         """
-        self.venue(given)
+        venue = self.venue(given)
         one_of(given, "side", SIDES, SIDES[0], InvalidRequest)
         now = self.board.clock()
         span = window(given, now=now, oldest=self._kept_from(now), default=DAY)
 
         async def read(place: LiquidationRow, limit: int) -> ListPart[LiquidationRow]:
-            work = partial(self._part, given=given, place=place, end=span.end, limit=limit)
-            return await self.database.read(work)
+            # From a market reading of any age: recorded data does not expire.
+            listed = self.markets.contracts(self.board, venue) or {}
+            return await self.database.read(
+                lambda tx: self._part(tx, given, listed, place, end=span.end, limit=limit)
+            )
 
         return Listing(
             path=LIQUIDATIONS_PATH,
@@ -155,17 +159,16 @@ class LiquidationReads(NamedTuple):
     async def _part(
         self,
         tx: Transaction,
-        *,
         given: Mapping[str, str],
+        listed: ContractIndex,
         place: LiquidationRow,
+        *,
         end: int,
         limit: int,
     ) -> ListPart[LiquidationRow]:
         """A page, and the watched spans of its time range."""
         contract, venue = None, self.venue(given)
         if "symbol" in given:
-            # From a market reading of any age: recorded data does not expire.
-            listed = self.markets.contracts(self.board, venue) or {}
             contract = await recorded_contract(tx, venue, listed, given["symbol"])
         side = given.get("side")
         found = await liquidations_after(

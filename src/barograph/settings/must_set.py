@@ -112,7 +112,7 @@ class MustSet(Group):
         SecretStr(""),
         description="Valkey or Redis server that counts rate limits for all hosts, such as "
         "`redis://barograph:PASSWORD@valkey.example.com:6379/0`; `rediss://` uses TLS. It has "
-        "50 ms to reply; `?socket_timeout=0.2` allows 200 ms. If it doesn't, each worker counts "
+        "250 ms to reply; `?socket_timeout=0.5` allows 500 ms. If it doesn't, each worker counts "
         "for itself. If empty, `BAROGRAPH_LIMITS` applies. See "
         "[more than one machine](many-hosts.md#rate-limits).",
     )

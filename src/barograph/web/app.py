@@ -464,7 +464,9 @@ def _api_routers(parts: _Parts) -> list[Router]:
         guide_routes(public.guides, clock),
         signals_routes(parts.signals),
         key_routes(parts.callers.registrations, limiter, clock),
-        history_routes(history.ledger, history.logs, history.continuity, limiter, clock),
+        history_routes(
+            *(history.ledger, history.logs, history.continuity), parts.render_queue, clock
+        ),
         log_routes(history.logs, history.ledger, history.read_note, board, parts.render_queue),
         stance_routes(reads, seconds, history.logs.proof_url),
         revealed_routes(

@@ -39,7 +39,7 @@ from barograph.web.app import create_app
 log = logging.getLogger(__name__)
 
 READ_MS = 50
-"""The longest a read may wait for SQLite: every request of the worker waits with it."""
+"""The longest a read may wait for SQLite: the other requests of the worker may wait with it."""
 
 WRITE_MS = 2_000
 """Writes wait behind the collector's larger transactions; no other request waits with them."""
@@ -52,6 +52,10 @@ MAX_CONNECTIONS = 20_000
 
 OWN_FILES = 256
 """Open files that a worker reserves for databases and upstream connections; half of a low limit."""
+
+SWITCH_SECONDS = 0.0005
+"""How long a thread that encodes a list may keep the event loop waiting; Python's default is ten
+times as long."""
 
 MEMORY_SAMPLE_SECONDS = 2
 
@@ -172,6 +176,7 @@ def web_app() -> ASGIApp:
     """Create the application inside a worker, which shares nothing with other workers."""
     server = parent_process()
     die_with_parent(None if server is None else server.pid)
+    sys.setswitchinterval(SWITCH_SECONDS)
     settings = Settings.from_environment(os.environ)
     configure_logs(settings.log_level, settings.log_format)
     try:

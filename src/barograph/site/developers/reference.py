@@ -148,8 +148,8 @@ def percent(value: float) -> str:
 
 _ADDRESS = "IP address"
 _UNCACHED = (
-    "Uncached reads of series, liquidations, incidents and older events; uncached pages and "
-    "downloads; history proofs"
+    "Uncached reads of series, liquidations, incidents and events, once more for every 256 KiB; "
+    "uncached pages and downloads; history lists, checkpoints and proofs"
 )
 _FIELDS = {
     "RateLimit-Policy": "the limit's name, and q requests in any w seconds",
