@@ -332,8 +332,8 @@ async def send_table(listings: Listings, read: Any, send: Any, peer: str = PEER)
     "One address has 4 places of 64, one /16 network (IPv6: /48) 16. Others are served.",
 )
 def test_slow_readers_of_one_network_leave_places_for_others(service: Service) -> None:
-    async def read(at: int, _: int) -> ListPart[int]:
-        return ListPart(ListHead(START, None, "test venue"), [(at,)])
+    async def read(_: int, __: int) -> ListPart[int]:
+        return ListPart(ListHead(START, None, "test venue"), [("x" * WHOLE_BYTES,)])
 
     async def work() -> None:
         listings, stalled = listings_of(service), Event()
