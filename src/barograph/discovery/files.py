@@ -126,6 +126,7 @@ def _list_of(schema: Schema) -> Schema:
 
 
 _STRING: Schema = {"type": "string"}
+_BYTES: Schema = {"type": "string", "format": "binary"}
 _ADDRESS: Schema = {"type": "string", "format": "uri"}
 _LINK = _object(name=_STRING, url=_ADDRESS)
 _OPENAPI = _object(
@@ -152,8 +153,12 @@ _SERVER["properties"]["repository"] = _object(url=_ADDRESS, source=_STRING)
 _CATALOG = _object(
     specVersion=_STRING, entries=_list_of(_object(identifier=_STRING, type=_STRING, url=_ADDRESS))
 )
-_TARGETS = _list_of({**_object(href=_ADDRESS), "additionalProperties": True})
-_LINKSET = _object(linkset=_list_of({**_object(anchor=_ADDRESS), "additionalProperties": _TARGETS}))
+_TARGET = _object(href=_ADDRESS)
+_TARGET["properties"]["type"] = _STRING
+_RELATIONS = ("item", "service-desc", "service-doc", "service-meta", "status")
+_LINKS = _object(anchor=_ADDRESS)
+_LINKS["properties"] |= dict.fromkeys(_RELATIONS, _list_of(_TARGET))
+_LINKSET = _object(linkset=_list_of(_LINKS))
 _OFFER = _object(
     method=_STRING,
     resource=_object(url=_ADDRESS, description=_STRING, mimeType=_STRING),
@@ -203,7 +208,7 @@ FILES = (
     File(API_CATALOG_PATH, "getApiCatalog", LINKSET_TYPE, _LINKSET),
     File(X402_PATH, "getX402Resources", JSON_TYPE, _X402),
     *(
-        File(path, f"get{name.title()}Atom", media_type, _STRING, _RENDERED)
+        File(path, f"get{name.title()}Atom", media_type, _BYTES, _RENDERED)
         if media_type == ATOM_TYPE
         else File(path, f"get{name.title()}Feed", media_type, _FEED, _RENDERED)
         for path, (media_type, name) in FEEDS.items()

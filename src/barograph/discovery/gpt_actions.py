@@ -32,6 +32,7 @@ def gpt_schema(schema: Schema) -> Schema:
         "openapi": schema["openapi"],
         "info": {**schema["info"], "description": FREE_DESCRIPTION},
         "servers": schema["servers"],
+        "security": [],
         "tags": [each for each in schema["tags"] if each["name"] in _tags(paths)],
         "paths": paths,
         "components": {"schemas": {name: schemas[name] for name in _used(paths, schemas)}},
@@ -53,7 +54,7 @@ def _operation(operation: Schema) -> Schema:
     parameters = [
         _parameter(each)
         for each in operation.get("parameters", ())
-        if each.get("in") in {"query", "path"} and each["name"] != "format"
+        if each.get("in") in {"query", "path"}
     ]
     responses = {
         status: {"description": each["description"], "content": _content(each["content"])}

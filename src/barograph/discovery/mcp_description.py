@@ -155,7 +155,6 @@ SCHEMAS: dict[str, Schema] = {
             "result": {"type": "object", "description": "Depends on the method."},
             "error": {"$ref": "#/components/schemas/JsonRpcError"},
         },
-        "oneOf": [{"required": ["result"]}, {"required": ["error"]}],
     },
     "JsonRpcError": {
         "title": "JsonRpcError",

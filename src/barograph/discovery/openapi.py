@@ -6,7 +6,7 @@ texts, header fields, conditional requests, credentials, links and examples, and
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from functools import partial
 from importlib.resources import files
@@ -29,6 +29,7 @@ from barograph.discovery.operations import (
     MCP,
     PAID,
     STREAM,
+    TABLE,
     TAGS,
     WEBHOOKS,
     text_of,
@@ -36,6 +37,7 @@ from barograph.discovery.operations import (
 from barograph.entitlements.refusals import FEED_PATH
 from barograph.guides.documents import GUIDE_PAGES
 from barograph.kit.http import ApiRoute
+from barograph.kit.lists import CSV_TYPE
 from barograph.kit.request_limits import QUERY_TOO_LONG
 from barograph.kit.wire import ERROR_SCHEMAS, JSON_TYPE, Schema, parameter, refusal
 from barograph.signals.documents import DOCS_PATH
@@ -67,7 +69,7 @@ def openapi_schema(
     """Describe the interface of the instance at `base_url`; `prices` are in USD by paid path."""
     docs = f"{base_url}{DOCS_PATH}"
     schema = get_openapi(
-        title="Barograph",
+        title="Barograph API",
         version=INTERFACE_VERSION,
         description=_DESCRIPTION,
         routes=[
@@ -90,7 +92,6 @@ def openapi_schema(
     schema["components"]["schemas"] = dict(sorted(bodies.items())) | SCHEMAS
     schema["paths"] |= {MCP_PATH: {"post": mcp_operation()}}
     schema["paths"] |= {file.path: {"get": file.operation()} for file in FILES}
-    schema["webhooks"] = {"event": {"post": _MESSAGE}}
     examples = load_examples(base_url)
     for path, item in schema["paths"].items():
         for operation in item.values():
@@ -101,7 +102,43 @@ def openapi_schema(
             if path in prices:
                 price = {"mode": "fixed", "currency": "USD", "amount": prices[path]}
                 operation["x-payment-info"] = {"price": price, "protocols": [{"x402": {}}]}
+    schema["paths"] = dict(_with_tables(schema["paths"]))
     return schema
+
+
+def _with_tables(paths: Schema) -> Iterator[tuple[str, Schema]]:
+    """The paths, and CSV at paths of its own: generated clients expect one type per operation."""
+    for path, item in paths.items():
+        yield path, item
+        content = item.get("get", {}).get("responses", {}).get("200", {}).get("content", {})
+        if {JSON_TYPE, CSV_TYPE} <= content.keys():
+            yield f"{path}.csv", {"get": _table(item["get"])}
+            del content[CSV_TYPE]
+            _leave_out(item["get"], "format")
+
+
+def _table(operation: Schema) -> Schema:
+    table = deepcopy(operation)
+    table["operationId"] += TABLE
+    table["summary"], table["description"] = text_of(table["operationId"])
+    _leave_out(table, "format", "limit", "cursor")
+    answer = table["responses"]["200"]
+    del answer["content"][JSON_TYPE]
+    if "series" in table["tags"]:  # sent in parts, so it has no ETag
+        _leave_out(table, None)
+        del table["responses"]["304"], answer["headers"]["ETag"]
+        answer["headers"] |= _references(["Content-Disposition"])
+    return table
+
+
+def _leave_out(operation: Schema, *names: str | None) -> None:
+    """Leave out parameters by name; the one that is a reference, `If-None-Match`, has none."""
+    parameters = operation["parameters"]
+    operation["parameters"] = [each for each in parameters if each.get("name") not in names]
+
+
+def _references(names: Iterable[str]) -> Schema:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
 
 
 def _complete(path: str, operation: Schema) -> None:
@@ -122,8 +159,7 @@ def _complete(path: str, operation: Schema) -> None:
         responses["405"] = deepcopy(_METHOD_NOT_ALLOWED)
         responses.setdefault("414", deepcopy(_QUERY_TOO_LONG))
     for status, response in responses.items():
-        names = field_names(path, tags, status)
-        fields = {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+        fields = _references(field_names(path, tags, status))
         response["headers"] = fields | response.get("headers", {})
     if operation["operationId"] in LINKS:
         responses["200"]["links"] = LINKS[operation["operationId"]]
@@ -290,26 +326,6 @@ _SCHEMES = {
         "name": "X-API-Key",
         "description": "A free personal key. See POST /api/v1/keys.",
     },
-}
-_MESSAGE_MEMBERS = {
-    "type": {"type": "string"},
-    "timestamp": {"type": "string", "description": "`at` of the event."},
-    "data": {"$ref": "#/components/schemas/EventRecord"},
-}
-_MESSAGE: Schema = {
-    "operationId": "receiveEvent",
-    "summary": "An event, sent to your webhook",
-    "security": [],
-    "tags": [WEBHOOKS],
-    "parameters": [
-        parameter("header", f"webhook-{name}", "See Standard Webhooks 1.0.0.", is_required=True)
-        for name in ("id", "timestamp", "signature")
-    ],
-    "requestBody": {
-        "required": True,
-        "content": {JSON_TYPE: {"schema": {"type": "object", "properties": _MESSAGE_MEMBERS}}},
-    },
-    "responses": {"2XX": {"description": "Delivered. After any other answer we try again."}},
 }
 _METHOD_NOT_ALLOWED = refusal(
     "This method is not supported here; see `Allow`.", example="method not allowed"
