@@ -117,8 +117,9 @@ class File(NamedTuple):
         return {"tags": [DESCRIPTIONS], "operationId": self.operation_id, "responses": responses}
 
 
-def _object(**members: Schema) -> Schema:
-    return {"type": "object", "required": list(members), "properties": members}
+def _object(optional: Schema | None = None, /, **members: Schema) -> Schema:
+    properties = {**members, **(optional or {})}
+    return {"type": "object", "required": list(members), "properties": properties}
 
 
 def _list_of(schema: Schema) -> Schema:
@@ -150,14 +151,15 @@ _SERVER = _object(
     remotes=_list_of(_REMOTE),
 )
 _SERVER["properties"]["repository"] = _object(url=_ADDRESS, source=_STRING)
-_CATALOG = _object(
-    specVersion=_STRING, entries=_list_of(_object(identifier=_STRING, type=_STRING, url=_ADDRESS))
+_ENTRY = _object(
+    **dict.fromkeys(("identifier", "displayName", "type"), _STRING),
+    url=_ADDRESS,
+    representativeQueries=_list_of(_STRING),
 )
-_TARGET = _object(href=_ADDRESS)
-_TARGET["properties"]["type"] = _STRING
+_CATALOG = _object(specVersion=_STRING, entries=_list_of(_ENTRY))
+_TARGETS = _list_of(_object({"type": _STRING}, href=_ADDRESS))
 _RELATIONS = ("item", "service-desc", "service-doc", "service-meta", "status")
-_LINKS = _object(anchor=_ADDRESS)
-_LINKS["properties"] |= dict.fromkeys(_RELATIONS, _list_of(_TARGET))
+_LINKS = _object(dict.fromkeys(_RELATIONS, _TARGETS), anchor=_ADDRESS)
 _LINKSET = _object(linkset=_list_of(_LINKS))
 _OFFER = _object(
     method=_STRING,

@@ -72,8 +72,9 @@ def _parameter(given: Schema) -> Schema:
     kept = {name: value for name, value in given.items() if name != "example"}
     if given["name"] in SHORTENING:
         schema = {name: value for name, value in given["schema"].items() if name != "default"}
-        if schema["type"] == "integer":
-            schema["maximum"] = min(schema.get("maximum", MAX_ENTRIES), MAX_ENTRIES)
+        if schema["type"] == "integer" and "maximum" not in schema:
+            schema["maximum"] = MAX_ENTRIES
+            kept["description"] += f" More than {MAX_ENTRIES} would not fit in an action."
         kept |= {"required": True, "schema": schema}
     return kept
 

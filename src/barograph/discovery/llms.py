@@ -35,7 +35,7 @@ _TWINS = {
     "getBriefsFeed": "getBriefsAtom",
     "getEventsFeed": "getEventsAtom",
 }
-"""Operations that `/llms.txt` names in the line of another; tables are named there too."""
+"""Operations that `/llms.txt` names in the line of another, as it does with tables."""
 
 _NOTES = {
     "getDerivatives": "`available` is false for an unknown symbol.",
@@ -164,7 +164,8 @@ def _links(schema: Schema, tag: str) -> str:
     entries = [
         _link(path, method, operation, _base_url(schema)) + _twins(operation, found)
         for path, method, operation in found
-        if _twin_of(operation) == operation["operationId"]
+        if operation["operationId"] not in _TWINS
+        and not operation["operationId"].endswith(TABLE)
         # Of a badge only the image: the beginning says how to get its JSON version.
         and not (tag == BADGES and operation["operationId"].endswith("Json"))
     ]
@@ -233,14 +234,9 @@ def _twins(operation: Schema, found: Sequence[tuple[str, str, Schema]]) -> str:
     return "".join(
         f" Also `{path}`: {twin['summary']}."
         for path, _, twin in found
-        if _twin_of(twin) == operation["operationId"] and twin["operationId"] != _twin_of(twin)
+        if twin["operationId"] == f"{operation['operationId']}{TABLE}"
+        or _TWINS.get(twin["operationId"]) == operation["operationId"]
     )
-
-
-def _twin_of(operation: Schema) -> str:
-    """The operation in whose line one is named, such as itself."""
-    name: str = operation["operationId"]
-    return _TWINS.get(name, name.removesuffix(TABLE))
 
 
 def _inputs(operation: Schema) -> list[str]:

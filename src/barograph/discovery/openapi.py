@@ -6,7 +6,7 @@ texts, header fields, conditional requests, credentials, links and examples, and
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import partial
 from importlib.resources import files
@@ -90,7 +90,7 @@ def openapi_schema(
     }
     bodies = schema["components"]["schemas"] | ERROR_SCHEMAS
     schema["components"]["schemas"] = dict(sorted(bodies.items())) | SCHEMAS
-    schema["paths"] |= {MCP_PATH: {"post": mcp_operation()}}
+    schema["paths"] = dict(_with_tables(schema["paths"])) | {MCP_PATH: {"post": mcp_operation()}}
     schema["paths"] |= {file.path: {"get": file.operation()} for file in FILES}
     examples = load_examples(base_url)
     for path, item in schema["paths"].items():
@@ -102,7 +102,6 @@ def openapi_schema(
             if path in prices:
                 price = {"mode": "fixed", "currency": "USD", "amount": prices[path]}
                 operation["x-payment-info"] = {"price": price, "protocols": [{"x402": {}}]}
-    schema["paths"] = dict(_with_tables(schema["paths"]))
     return schema
 
 
@@ -112,33 +111,12 @@ def _with_tables(paths: Schema) -> Iterator[tuple[str, Schema]]:
         yield path, item
         content = item.get("get", {}).get("responses", {}).get("200", {}).get("content", {})
         if {JSON_TYPE, CSV_TYPE} <= content.keys():
-            yield f"{path}.csv", {"get": _table(item["get"])}
-            del content[CSV_TYPE]
-            _leave_out(item["get"], "format")
-
-
-def _table(operation: Schema) -> Schema:
-    table = deepcopy(operation)
-    table["operationId"] += TABLE
-    table["summary"], table["description"] = text_of(table["operationId"])
-    _leave_out(table, "format", "limit", "cursor")
-    answer = table["responses"]["200"]
-    del answer["content"][JSON_TYPE]
-    if "series" in table["tags"]:  # sent in parts, so it has no ETag
-        _leave_out(table, None)
-        del table["responses"]["304"], answer["headers"]["ETag"]
-        answer["headers"] |= _references(["Content-Disposition"])
-    return table
-
-
-def _leave_out(operation: Schema, *names: str | None) -> None:
-    """Leave out parameters by name; the one that is a reference, `If-None-Match`, has none."""
-    parameters = operation["parameters"]
-    operation["parameters"] = [each for each in parameters if each.get("name") not in names]
-
-
-def _references(names: Iterable[str]) -> Schema:
-    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
+            table = deepcopy(item["get"])
+            table["operationId"] += TABLE
+            del table["responses"]["200"]["content"][JSON_TYPE], content[CSV_TYPE]
+            for each, names in (item["get"], {"format"}), (table, {"format", "limit", "cursor"}):
+                each["parameters"] = [one for one in each["parameters"] if one["name"] not in names]
+            yield f"{path}.csv", {"get": table}
 
 
 def _complete(path: str, operation: Schema) -> None:
@@ -151,7 +129,7 @@ def _complete(path: str, operation: Schema) -> None:
         operation["security"] = [{BEARER: []}] * (ENTITLED in tags) + [{PAYMENT_PROOF: []}]
     elif WEBHOOKS in tags:
         operation["security"] = [{API_KEY: []}]
-    elif not tags & NOT_READS:
+    elif not tags & NOT_READS and not _is_sent_in_parts(path, tags):
         reference = {"$ref": f"#/components/parameters/{IF_NONE_MATCH}"}
         operation["parameters"] = [*operation.get("parameters", ()), reference]
         responses["304"] = {"description": "The `ETag` in `If-None-Match` is still current."}
@@ -159,7 +137,8 @@ def _complete(path: str, operation: Schema) -> None:
         responses["405"] = deepcopy(_METHOD_NOT_ALLOWED)
         responses.setdefault("414", deepcopy(_QUERY_TOO_LONG))
     for status, response in responses.items():
-        fields = _references(field_names(path, tags, status))
+        names = field_names(path, tags, status)
+        fields = {name: {"$ref": f"#/components/headers/{name}"} for name in names}
         response["headers"] = fields | response.get("headers", {})
     if operation["operationId"] in LINKS:
         responses["200"]["links"] = LINKS[operation["operationId"]]
@@ -188,6 +167,7 @@ def load_examples(base_url: str) -> Examples:
 
 def _add_examples(operation: Schema, examples: Examples) -> None:
     name = operation["operationId"]
+    name = name if name in examples.answers else name.removesuffix(TABLE)
     answers, values = examples.answers.get(name, {}), examples.parameters.get(name, {})
     for status, response in operation["responses"].items():
         for kind, content in response.get("content", {}).items():
@@ -233,8 +213,13 @@ _COUNTED = ("/proof", "/incidents", "/events/{digest}", "/stances/{kind}", "/bri
 """Ends of paths whose reads count against the render limit."""
 
 
+def _is_sent_in_parts(path: str, tags: set[str]) -> bool:
+    return "series" in tags and path.endswith(".csv")
+
+
 def _of_reads(path: str, tags: set[str]) -> list[str]:
-    found = ["Cache-Control", "ETag"]
+    found = ["Cache-Control"]
+    found.append("Content-Disposition" if _is_sent_in_parts(path, tags) else "ETag")
     if tags & DATED:
         found.append("Last-Modified")
     if SIGNALS in tags or path.endswith(_COUNTED):

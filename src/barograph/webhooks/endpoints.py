@@ -39,7 +39,6 @@ from barograph.webhooks.targets import MAX_URL, parse_target
 
 WEBHOOKS_PATH = "/api/v1/webhooks"
 WEBHOOK_KEY_PATH = "/api/v1/webhook-key"
-TAG = "webhooks"
 INVALID_BODY = 'the body must be a JSON object such as {"url": "https://example.com/hook"}'
 
 Symbol = Annotated[str, Field(pattern="^[A-Za-z0-9]{1,30}$")]
@@ -128,7 +127,7 @@ def webhook_routes(
     allow_local: bool,
 ) -> ApiRouter:
     """The routes of webhooks, and of the published key; `resolve` finds symbols."""
-    router = ApiRouter(tags=[TAG])
+    router = ApiRouter(tags=["webhooks"])
     published: list[Document] = []
 
     @router.get(WEBHOOKS_PATH, **operation("getWebhooks", WebhookList, responses=_ERRORS))
@@ -235,7 +234,7 @@ _MESSAGE: Schema = {
     "operationId": "receiveEvent",
     "summary": "An event, sent to your webhook",
     "security": [],
-    "tags": [TAG],
+    "tags": ["webhooks"],
     "parameters": [
         parameter("header", f"webhook-{name}", "See Standard Webhooks 1.0.0.", is_required=True)
         for name in ("id", "timestamp", "signature")
@@ -246,9 +245,7 @@ _MESSAGE: Schema = {
     },
     "responses": {
         "2XX": {"description": "Delivered."},
-        "4XX": {
-            "description": "Not delivered, as by any other answer. We try again, but not after 410."
-        },
+        "4XX": {"description": "Not delivered. We try again, but not after 410."},
     },
 }
 # Generators take the top-level `webhooks` of OpenAPI for calls to us.
