@@ -30,7 +30,7 @@ def accepts(schema: dict[str, Any], text: str) -> bool:
     number = text.removeprefix("-")
     is_integer = number.isascii() and number.isdecimal()
     value = int(text) if is_integer and schema["type"] == "integer" else text
-    return OAS31Validator(schema).is_valid(value)
+    return bool(OAS31Validator(schema).is_valid(value))
 
 
 @pytest.mark.parametrize("document", ["/openapi.json", "/openapi-gpt.json"])
