@@ -121,7 +121,7 @@ def llms_full_text(schema: Schema) -> str:
             example = [f"- Example: {call}{example_target(path, operation)}"] if has_example else []
             text = f"### {method} {path}\n\n{operation['summary']}. {operation['description']}\n"
             if operation["operationId"].endswith(TABLE):
-                parts += [text, "- Parameters and errors: as above", ""]
+                parts += [text, "- Parameters: as above", ""]
                 continue
             inputs = _once("Parameters", _inputs(operation), path, shown)
             errors = _once("Errors", _errors(operation), path, shown)

@@ -15,7 +15,7 @@ from barograph.kit.lists import (
     wants_csv,
 )
 from barograph.kit.wire import operation, parameter
-from barograph.markets.aliases import MAX_NAME
+from barograph.markets.aliases import NAME_PATTERN
 from barograph.markets.cross import CrossMarket
 from barograph.markets.cross_documents import (
     COLUMNS,
@@ -134,6 +134,6 @@ _COIN = parameter(
     "coin",
     "Coin (PEPE), base asset (1000PEPE), full contract name, or name (bitcoin).",
     example="ETH",
-    maxLength=MAX_NAME,  # no pattern: elsewhere `\w` has only ASCII letters
+    pattern=NAME_PATTERN,
 )
 _LIST_PARAMETERS = (FORMAT_PARAMETER, LIMIT_PARAMETER)

@@ -18,7 +18,7 @@ from barograph.kit.lists import (
     wants_csv,
 )
 from barograph.kit.wire import Schema, operation, parameter
-from barograph.markets.aliases import MAX_NAME, require_contract
+from barograph.markets.aliases import NAME_PATTERN, require_contract
 from barograph.markets.documents import (
     DERIVATIVES_PATH,
     MARKET_PATH,
@@ -168,7 +168,7 @@ _SYMBOL = parameter(
     example="ETH",
 )
 _NAME_RULE = "Base asset, full contract name, coin without multiplier (PEPE) or name (bitcoin)."
-_NAME = parameter("path", "symbol", _NAME_RULE, example="ETH", maxLength=MAX_NAME)
+_NAME = parameter("path", "symbol", _NAME_RULE, example="ETH", pattern=NAME_PATTERN)
 _LIMIT: Schema = {"type": "integer", "minimum": 1}
 _CUT = "Only the first entries, after BTC, ETH and SOL those with the largest open interest. "
 LIMIT_PARAMETER = parameter("query", "limit", f"{_CUT}Default: the whole list.", **_LIMIT)
