@@ -78,8 +78,8 @@ browser: ## install Chromium from Debian for the page tests, if it is missing
 		$(APT_INSTALL) chromium-headless-shell fonts-liberation; }
 
 load-tools: $(BIN)/promtool ## install what the slower suites need from Debian, if it is missing
-	@which wrk curl ps openssl systemd-analyze > /dev/null && test -x /usr/sbin/nginx || { \
-		$(APT_INSTALL) wrk nginx-light curl procps openssl systemd; }
+	@which wrk curl ps openssl systemd-analyze java > /dev/null && test -x /usr/sbin/nginx || { \
+		$(APT_INSTALL) wrk nginx-light curl procps openssl systemd default-jre-headless; }
 
 # Unpacked rather than installed, because the package would start a Prometheus server.
 $(BIN)/promtool: | .venv/dev

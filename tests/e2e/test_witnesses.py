@@ -14,6 +14,7 @@ import support
 from barograph.history.checkpoint import parse_checkpoint, public_bytes
 from barograph.kit.clock import system_clock
 from barograph_client.audit.notes import WITNESS_KEY, Key
+from support import go
 from support.history import RATES
 from support.processes import HOST, answer_200, eventually, get, unused_port
 from support.witnessed_server import LOG_KEY, ORIGIN, Instance
@@ -21,7 +22,7 @@ from support.witnesses import cosign, listening
 
 pytestmark = [pytest.mark.e2e, pytest.mark.thorough]
 
-BIN = Path(__file__).parents[2] / ".venv-witness/bin"
+BIN = go.WITNESS / "bin"
 LIAR = Ed25519PrivateKey.from_private_bytes(bytes(32))
 VerifyInGo = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -137,22 +138,12 @@ def audited(instance: Instance, verify_in_go: VerifyInGo, *keys: str) -> int:
 def verify_in_go(tmp_path_factory: pytest.TempPathFactory) -> VerifyInGo:
     """Our program with the packages of the go command, which its source includes."""
     folder = tmp_path_factory.mktemp("go")
-    [go] = BIN.parent.glob("lib/python*/site-packages/go")
-    shutil.copytree(go / "src/cmd/vendor/golang.org/x/mod/sumdb", folder / "sumdb")
+    vendored = go.packages() / "go/src/cmd/vendor/golang.org/x/mod"
+    shutil.copytree(vendored / "sumdb", folder / "sumdb")
     (folder / "verify").mkdir()
     shutil.copy(Path(support.__file__).with_name("verify_log.go"), folder / "verify")
     (folder / "go.mod").write_text("module golang.org/x/mod\n\ngo 1.25\n")
-    environment = {
-        "CGO_ENABLED": "0",
-        "GOCACHE": str(BIN.parent / "go-cache"),  # only the first run compiles Go's library
-        "GOENV": "off",
-        "GOFLAGS": "-mod=mod",
-        "GOPATH": str(folder / "path"),
-        "GOPROXY": "off",
-        "GOTOOLCHAIN": "local",
-    }
-    build = [str(go / "bin/go"), "build", "-o", "verify-log", "./verify"]
-    subprocess.run(build, cwd=folder, env=environment, check=True)
+    go.build(folder, "-o", "verify-log", "./verify").check_returncode()
 
     def verify(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
         command = [folder / "verify-log", *arguments]

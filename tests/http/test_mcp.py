@@ -44,6 +44,7 @@ MOST_TOKENS = 2_500
 BYTES_A_TOKEN = 3.85
 """Of this list in o200k_base; other vocabularies need fewer tokens."""
 
+HOUR_AGO, NOW = iso_timestamp(START - HOUR), iso_timestamp(START)
 EVENTS = [
     NewEvent("feed.down", START - 2 * DAY, "0", {"venue": "bybit", "feed": "market"}),
     NewEvent("feed.down", START, "1", {"venue": "bybit", "feed": "market"}),
@@ -292,6 +293,11 @@ def test_a_coin_and_the_venues_are_cut_to_what_a_model_needs(
         ({"measure": "price", "symbol": "bitcoin"}, "series/price?symbol=bitcoin&limit=200"),
         ({"measure": "open-interest", "limit": 999}, "series/open-interest?limit=200"),
         ({"measure": "funding", "interval": "hour"}, "series/funding?interval=hour&limit=200"),
+        *(
+            ({"measure": "price", first: HOUR_AGO, last: NOW}, f"series/price?from={HOUR_AGO}")
+            for first, last in (("from", "to"), ("start", "end"), ("start", "to"))
+        ),
+        ({"measure": "", "symbol": "", "from": "", "end": ""}, "series/funding?limit=200"),
     ],
 )
 def test_a_list_is_read_as_from_its_endpoint(
@@ -397,6 +403,8 @@ def test_zero_stays_zero_and_null_stays_null(peer: Peer) -> None:
         ("get_briefs", {"count": 3}, "get_briefs takes only limit"),
         ("get_events", {"after": "2"}, "after must be an integer"),
         ("get_series", {"symbol": 1}, "symbol must be a string"),
+        ("get_series", {"from": NOW, "start": NOW}, "give from or start, not both"),
+        ("get_series", {"to": NOW, "end": NOW}, "give to or end, not both"),
         ("get_series", {"interval": "year"}, "interval must be one of minute, hour, 4h, day"),
         *(
             (

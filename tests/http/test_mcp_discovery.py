@@ -33,7 +33,8 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 def test_the_catalog_leads_to_the_card_and_the_card_to_the_server(market: Service) -> None:
     [entry] = market.ask(CATALOG).json()["entries"]
-    assert entry["type"] == CARD_TYPE
+    assert (entry["type"], entry["displayName"]) == (CARD_TYPE, "Barograph")
+    assert 2 <= len(entry["representativeQueries"]) <= 5  # else Lighthouse warns
 
     [remote] = market.ask(entry["url"].removeprefix(BASE_URL)).json()["remotes"]
     assert remote["type"] == "streamable-http"

@@ -108,7 +108,7 @@ def test_pages_of_any_origin_may_call_without_credentials(market: Service, origi
         assert "access-control-allow-private-network" not in answer.headers
     assert preflight.headers["access-control-allow-methods"] == "POST, OPTIONS"
     assert preflight.headers["access-control-allow-headers"] == (
-        "Content-Type, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id"
+        "Content-Type, X-API-Key, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id"
     )
 
 

@@ -9,7 +9,7 @@ from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import validate
 
 from barograph.stances.documents import STANCE_PATHS
-from support.descriptions import closed, operations, validator
+from support.descriptions import closed, operations, parts, validator
 from support.events import STREAM
 from support.markets import BTC, PEPE, reading
 from support.service import BASE_URL, Service, fresh_service
@@ -50,17 +50,21 @@ DATA = {
     "/data/liquidations/{venue}/manifest.json": {"404", "503"},
     "/data/liquidations/{venue}/{day}.csv.gz": {"400", "404", "503"},
     "/api/v1/liquidations": {"400", "404", "503"},
+    "/api/v1/liquidations.csv": {"400", "404", "503"},
     "/api/v1/series/{measure}": {"400", "404", "503"},
+    "/api/v1/series/{measure}.csv": {"400", "404", "503"},
 }
 VERSION_1 = {
     "/api/v1/briefs/{slug}": {"400", "404", "429", "503"},
     "/api/v1/events": {"400", "404", "429", "503"},
     "/api/v1/events/{digest}": {"404", "410", "429", "503"},
     "/api/v1/perpetuals": {"400", "404", "502"},
+    "/api/v1/perpetuals.csv": {"400", "404", "502"},
     "/api/v1/perpetuals/{symbol}": {"400", "404", "502"},
     "/api/v1/venues": {"400"},
     "/api/v1/accuracy": {"400"},
     "/api/v1/cross": {"400", "502"},
+    "/api/v1/cross.csv": {"400", "502"},
     "/api/v1/cross/{coin}": {"400", "404", "502"},
     "/api/v1/webhook-key": {"503"},
 }
@@ -135,6 +139,27 @@ def test_generators_get_open_bodies_without_boolean_constants(market: Service) -
     assert "Status" not in schemas  # a class of that name would hide HTTP's
     assert pictures == [{"type": "string", "format": "binary"}] * 17
     assert published["info"]["license"].keys() == {"name", "url"}
+
+
+def test_generators_get_nothing_that_they_cannot_compile(market: Service) -> None:
+    published = market.ask("/openapi.json").json()
+    schemas = published["components"]["schemas"]
+    every = list(parts(published))
+    members = [each for part in every for each in part.get("properties", {}).values()]
+    times = [each for each in members if "milliseconds" in str(each.get("description"))]
+
+    assert [each["anyOf"][0] for each in times] == [{"type": "integer", "format": "int64"}] * 4
+    assert {"type": "null"} not in [{"type": each.get("type")} for each in members]
+    assert not [name for name in schemas if f"New{name}" in schemas]  # Go's constructor of it
+    assert not [part for part in every if "oneOf" in part]
+    maps = [part for part in every if isinstance(part.get("additionalProperties"), dict)]
+    assert not [part for part in maps if "properties" in part]
+    assert "webhooks" not in published  # a generator would make it calls to us
+    callbacks = published["paths"]["/api/v1/webhooks"]["post"]["callbacks"]
+    assert list(callbacks["event"]["{$request.body#/url}"]) == ["post"]
+    for path, operation in operations(published):
+        for response in operation["responses"].values():
+            assert len(response.get("content", "1")) == 1, path  # one type per operation
 
 
 @pytest.mark.contract("service.base-address")

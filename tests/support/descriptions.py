@@ -1,5 +1,6 @@
 """The described interface, and a service with every endpoint enabled."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,16 @@ def operations(description: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """Every operation with its path."""
     paths = description["paths"].items()
     return [(path, operation) for path, item in paths for operation in item.values()]
+
+
+def parts(part: Any) -> Iterator[dict[str, Any]]:
+    """Every object in a document."""
+    if isinstance(part, dict):
+        yield part
+        part = list(part.values())
+    if isinstance(part, list):
+        for each in part:
+            yield from parts(each)
 
 
 def closed(description: dict[str, Any]) -> dict[str, Any]:

@@ -117,8 +117,9 @@ class File(NamedTuple):
         return {"tags": [DESCRIPTIONS], "operationId": self.operation_id, "responses": responses}
 
 
-def _object(**members: Schema) -> Schema:
-    return {"type": "object", "required": list(members), "properties": members}
+def _object(optional: Schema | None = None, /, **members: Schema) -> Schema:
+    properties = {**members, **(optional or {})}
+    return {"type": "object", "required": list(members), "properties": properties}
 
 
 def _list_of(schema: Schema) -> Schema:
@@ -126,6 +127,7 @@ def _list_of(schema: Schema) -> Schema:
 
 
 _STRING: Schema = {"type": "string"}
+_BYTES: Schema = {"type": "string", "format": "binary"}
 _ADDRESS: Schema = {"type": "string", "format": "uri"}
 _LINK = _object(name=_STRING, url=_ADDRESS)
 _OPENAPI = _object(
@@ -149,11 +151,16 @@ _SERVER = _object(
     remotes=_list_of(_REMOTE),
 )
 _SERVER["properties"]["repository"] = _object(url=_ADDRESS, source=_STRING)
-_CATALOG = _object(
-    specVersion=_STRING, entries=_list_of(_object(identifier=_STRING, type=_STRING, url=_ADDRESS))
+_ENTRY = _object(
+    **dict.fromkeys(("identifier", "displayName", "type"), _STRING),
+    url=_ADDRESS,
+    representativeQueries=_list_of(_STRING),
 )
-_TARGETS = _list_of({**_object(href=_ADDRESS), "additionalProperties": True})
-_LINKSET = _object(linkset=_list_of({**_object(anchor=_ADDRESS), "additionalProperties": _TARGETS}))
+_CATALOG = _object(specVersion=_STRING, entries=_list_of(_ENTRY))
+_TARGETS = _list_of(_object({"type": _STRING}, href=_ADDRESS))
+_RELATIONS = ("item", "service-desc", "service-doc", "service-meta", "status")
+_LINKS = _object(dict.fromkeys(_RELATIONS, _TARGETS), anchor=_ADDRESS)
+_LINKSET = _object(linkset=_list_of(_LINKS))
 _OFFER = _object(
     method=_STRING,
     resource=_object(url=_ADDRESS, description=_STRING, mimeType=_STRING),
@@ -203,7 +210,7 @@ FILES = (
     File(API_CATALOG_PATH, "getApiCatalog", LINKSET_TYPE, _LINKSET),
     File(X402_PATH, "getX402Resources", JSON_TYPE, _X402),
     *(
-        File(path, f"get{name.title()}Atom", media_type, _STRING, _RENDERED)
+        File(path, f"get{name.title()}Atom", media_type, _BYTES, _RENDERED)
         if media_type == ATOM_TYPE
         else File(path, f"get{name.title()}Feed", media_type, _FEED, _RENDERED)
         for path, (media_type, name) in FEEDS.items()

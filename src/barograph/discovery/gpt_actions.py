@@ -32,6 +32,7 @@ def gpt_schema(schema: Schema) -> Schema:
         "openapi": schema["openapi"],
         "info": {**schema["info"], "description": FREE_DESCRIPTION},
         "servers": schema["servers"],
+        "security": [],
         "tags": [each for each in schema["tags"] if each["name"] in _tags(paths)],
         "paths": paths,
         "components": {"schemas": {name: schemas[name] for name in _used(paths, schemas)}},
@@ -53,7 +54,7 @@ def _operation(operation: Schema) -> Schema:
     parameters = [
         _parameter(each)
         for each in operation.get("parameters", ())
-        if each.get("in") in {"query", "path"} and each["name"] != "format"
+        if each.get("in") in {"query", "path"}
     ]
     responses = {
         status: {"description": each["description"], "content": _content(each["content"])}
@@ -71,8 +72,9 @@ def _parameter(given: Schema) -> Schema:
     kept = {name: value for name, value in given.items() if name != "example"}
     if given["name"] in SHORTENING:
         schema = {name: value for name, value in given["schema"].items() if name != "default"}
-        if schema["type"] == "integer":
-            schema["maximum"] = min(schema.get("maximum", MAX_ENTRIES), MAX_ENTRIES)
+        if schema["type"] == "integer" and "maximum" not in schema:
+            schema["maximum"] = MAX_ENTRIES
+            kept["description"] += f" More than {MAX_ENTRIES} would not fit in an action."
         kept |= {"required": True, "schema": schema}
     return kept
 

@@ -18,9 +18,10 @@ from barograph.discovery.mcp_description import (
     PROTOCOLS,
     TOOL_NAMES,
 )
-from barograph.discovery.operations import BADGES, DESCRIPTIONS, ENTITLED, MCP, PAID, STREAM
+from barograph.discovery.operations import BADGES, DESCRIPTIONS, ENTITLED, MCP, PAID, STREAM, TABLE
 from barograph.entitlements.refusals import FEED_PATH, PRICING_PATH
 from barograph.events.records import MAX_PER_CALLER
+from barograph.kit.lists import MAX_LIMIT
 from barograph.kit.request_limits import MAX_BODY_BYTES
 from barograph.kit.wire import JSON_TYPE, Schema
 from barograph.limits import rate_limits
@@ -28,15 +29,13 @@ from barograph.signals.documents import DOCS_PATH
 from barograph.webhooks.records import MAX_WEBHOOKS
 
 _TWINS = {
-    "getSeriesTable": "getSeries",
-    "getLiquidationsTable": "getLiquidations",
     "getHistoryEvents": "getHistory",
     "getHistoryEventsProof": "getHistoryProof",
     "getRevealedStances": "getHistory",
     "getBriefsFeed": "getBriefsAtom",
     "getEventsFeed": "getEventsAtom",
 }
-"""Operations that `/llms.txt` names in the line of another, with the same parameters."""
+"""Operations that `/llms.txt` names in the line of another, as it does with tables."""
 
 _NOTES = {
     "getDerivatives": "`available` is false for an unknown symbol.",
@@ -63,7 +62,7 @@ _NOT_OPENED = {"streamEvents", "getLiquidationFile", "getBrief", "getEvent"}
 _EXPLAINED: Mapping[str, list[str]] = {"kind": [], "key": []}
 """Parameters whose values the beginning names."""
 
-_LEFT_OUT = {"style", "format", "cursor"}
+_LEFT_OUT = {"style", "cursor"}
 """Parameters that only the beginning explains."""
 
 _ELSEWHERE = {ENTITLED, PAID, MCP, DESCRIPTIONS}
@@ -121,6 +120,9 @@ def llms_full_text(schema: Schema) -> str:
             has_example = tag["name"] == STREAM or (needs_values and tag["name"] != ENTITLED)
             example = [f"- Example: {call}{example_target(path, operation)}"] if has_example else []
             text = f"### {method} {path}\n\n{operation['summary']}. {operation['description']}\n"
+            if operation["operationId"].endswith(TABLE):
+                parts += [text, "- As above", ""]
+                continue
             inputs = _once("Parameters", _inputs(operation), path, shown)
             errors = _once("Errors", _errors(operation), path, shown)
             parts += [text, *inputs, *example, *errors, ""]
@@ -163,6 +165,7 @@ def _links(schema: Schema, tag: str) -> str:
         _link(path, method, operation, _base_url(schema)) + _twins(operation, found)
         for path, method, operation in found
         if operation["operationId"] not in _TWINS
+        and not operation["operationId"].endswith(TABLE)
         # Of a badge only the image: the beginning says how to get its JSON version.
         and not (tag == BADGES and operation["operationId"].endswith("Json"))
     ]
@@ -211,7 +214,7 @@ def _choices(parameter: Schema) -> str:
     schema = parameter["schema"]
     words = [str(each) for each in schema.get("enum", ())]
     if parameter["name"] == "measure" and not words:
-        words = [parameter["description"].rstrip(".")]
+        words = [parameter["description"].removeprefix("One of ").rstrip(".")]
     words = _EXPLAINED.get(parameter["name"], words)
     if "maximum" in schema:
         words = [f"{schema['minimum']} to {schema['maximum']}"]
@@ -231,7 +234,8 @@ def _twins(operation: Schema, found: Sequence[tuple[str, str, Schema]]) -> str:
     return "".join(
         f" Also `{path}`: {twin['summary']}."
         for path, _, twin in found
-        if _TWINS.get(twin["operationId"]) == operation["operationId"]
+        if twin["operationId"] == f"{operation['operationId']}{TABLE}"
+        or _TWINS.get(twin["operationId"]) == operation["operationId"]
     )
 
 
@@ -415,14 +419,13 @@ def _compact(body: object) -> str:
 def _beginning(base_url: str) -> str:
     return f"""# Barograph
 
-> Crypto market intelligence: perpetual-futures data that is measured, recorded and published. \
+> Crypto market intelligence: perpetual futures, measured, recorded and published. \
 Free, no key needed. {NOTICE}
 
 Base address: {base_url}
 
-- Most links are example calls (GET); the others describe a call. Responses are UTF-8 JSON; \
-`.csv` paths return CSV. Badges are SVG, with `style=flat` (default) or `flat-square`; \
-`.json` is for Shields.
+- Most links are example calls (GET); the others describe a call. Responses are UTF-8 JSON. \
+Badges are SVG, with `style=flat` (default) or `flat-square`; `.json` is for Shields.
 - Times are ISO 8601 in UTC, except `nextFundingTime` (Unix milliseconds). Zero is a value; null \
 means unknown. `fundingRatePct` is per funding interval, usually 8 or 4 hours; funding series are \
 per 8 hours, except settled-funding.
@@ -430,9 +433,8 @@ per 8 hours, except settled-funding.
 case; under /api/v1 also bitcoin or PEPE. `kind` is btc-etf-stance, rates-desk or \
 funding-regime-stance; /api/v1/signals lists each `key`.
 - Lists under /api/v1 are `{{as_of, venue, source, notice, count, <list>, next}}`. Follow `next` \
-unchanged until it is null. Add `format=csv` for CSV of perpetuals, cross, series, liquidations. \
-`from` and `to` are dates, ISO times or Unix milliseconds; `to` is not included. \
-Unknown parameters are an error there; other free endpoints ignore them.
+unchanged until it is null. `from` and `to` are dates, ISO times or Unix milliseconds; `to` is not \
+included. Unknown parameters are an error there; other free endpoints ignore them.
 - Pass on the notice, the source and the time. A source that says "simulated" is a demo. \
 Non-commercial use of the data is free; attribution is appreciated.
 
@@ -440,24 +442,24 @@ Limits:
 
 - GET /api/v1/signals: {rate_limits.ANONYMOUS.requests:,} requests per hour without a key, \
 {rate_limits.PERSONAL.requests:,} with a personal key in `X-API-Key`. In `RateLimit`, \
-`r` is the number of requests left; one more is available in `t` seconds.
+`r` requests are left; one more is available in `t` seconds.
 - Invalid keys: 401, and 429 after {rate_limits.BAD_KEYS.requests:,} per hour.
 - POST /api/v1/keys: {rate_limits.REGISTRATIONS.requests:,} requests per hour per caller, \
 {rate_limits.MAILBOX.requests:,} e-mails per day per address.
 - MCP, per minute and caller: {rate_limits.TOOL_CALLS.requests:,} tool calls, then `isError`; \
-{rate_limits.MCP_POSTS.requests:,} requests, each of at most {MAX_BODY_BYTES // 1024} KiB, then \
-429. `get_signals` also counts against the signals limit.
-- Uncached reads of records and history: {rate_limits.RENDERS.requests:,} per minute; one counts \
-once more per 256 KiB.
+{rate_limits.MCP_POSTS.requests:,} requests of at most {MAX_BODY_BYTES // 1024} KiB, then 429. \
+`get_signals` also counts as a signals request.
+- Uncached reads of records and history: {rate_limits.RENDERS.requests:,} per minute and address; \
+one counts once more per 256 KiB. A page of a list has at most {MAX_LIMIT:,} entries.
 - Event streams: {MAX_PER_CALLER} open per address. Webhooks: {MAX_WEBHOOKS} per e-mail address, \
-{rate_limits.WEBHOOKS.requests:,} registrations per hour.
-- Other free endpoints: no limit. Follow `Cache-Control`. Send the `ETag` in `If-None-Match` to \
-get 304 while it is current.
+{rate_limits.WEBHOOKS.requests:,} new ones per hour.
+- Other free endpoints: no limit. Follow `Cache-Control`; send the `ETag` in `If-None-Match` to \
+get 304.
 
 Errors are `{{"error": "<one sentence>"}}`. A badge shows the error as its text; MCP mostly \
 returns JSON-RPC errors. 400, 413, 414: correct the request. 401: invalid key; send none. \
 404: it doesn't exist; the sentence says what does. 405: see `Allow`. 429, 503: wait \
-`Retry-After` seconds, or 30 without it. 502: no fresh data; retry after a few seconds, and don't \
+`Retry-After` seconds, or 30. 502: no fresh data; retry in a few seconds, and don't \
 show older data as current. 500: retry later.
 """
 
@@ -491,7 +493,7 @@ application/json`. Tools: {", ".join(TOOL_NAMES)}; `tools/list` has their argume
 and `Mcp-Name: {TOOL_NAMES[0]}`; body \
 `{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{TOOL_NAMES[0]}",\
 "arguments":{{}},{meta}}}}}`. {", ".join(PROTOCOLS[1:])}: `initialize` first, or `tools/call` \
-directly, without those fields and `_meta`. A failed call is a result with `isError`.
+directly, without those fields and `_meta`. Failed calls have `isError`.
 """
 
 

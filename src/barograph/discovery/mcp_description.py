@@ -1,6 +1,7 @@
 """How the service describes its MCP server: in OpenAPI and in files that clients look for (pure).
 
-- the server card and the AI catalog that links to it: SEP-2127, MCP Server Cards
+- the server card: SEP-2127, MCP Server Cards
+- the AI catalog, which links to it: https://agenticresourcediscovery.org/spec/
 - `server.json`: the entry for the MCP registry
 
 `barograph.mcp` implements what is described here.
@@ -86,8 +87,13 @@ def ai_catalog(base_url: str) -> bytes:
     """The AI catalog, which has one entry: the server card."""
     entry = {
         "identifier": f"urn:air:{_publisher(base_url)}:mcp:{NAME}",
+        "displayName": TITLE,
         "type": CARD_TYPE,
         "url": base_url + CARD_PATH,
+        "representativeQueries": [  # registries search by them
+            "What is the funding rate of BTC perpetuals now?",
+            "Which perpetuals have the largest open interest?",
+        ],
     }
     return _encode({"specVersion": "1.0", "entries": [entry]})
 
@@ -155,7 +161,6 @@ SCHEMAS: dict[str, Schema] = {
             "result": {"type": "object", "description": "Depends on the method."},
             "error": {"$ref": "#/components/schemas/JsonRpcError"},
         },
-        "oneOf": [{"required": ["result"]}, {"required": ["error"]}],
     },
     "JsonRpcError": {
         "title": "JsonRpcError",

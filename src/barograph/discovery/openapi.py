@@ -6,7 +6,7 @@ texts, header fields, conditional requests, credentials, links and examples, and
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import partial
 from importlib.resources import files
@@ -29,6 +29,7 @@ from barograph.discovery.operations import (
     MCP,
     PAID,
     STREAM,
+    TABLE,
     TAGS,
     WEBHOOKS,
     text_of,
@@ -36,6 +37,7 @@ from barograph.discovery.operations import (
 from barograph.entitlements.refusals import FEED_PATH
 from barograph.guides.documents import GUIDE_PAGES
 from barograph.kit.http import ApiRoute
+from barograph.kit.lists import CSV_TYPE
 from barograph.kit.request_limits import QUERY_TOO_LONG
 from barograph.kit.wire import ERROR_SCHEMAS, JSON_TYPE, Schema, parameter, refusal
 from barograph.signals.documents import DOCS_PATH
@@ -67,7 +69,7 @@ def openapi_schema(
     """Describe the interface of the instance at `base_url`; `prices` are in USD by paid path."""
     docs = f"{base_url}{DOCS_PATH}"
     schema = get_openapi(
-        title="Barograph",
+        title="Barograph API",
         version=INTERFACE_VERSION,
         description=_DESCRIPTION,
         routes=[
@@ -88,9 +90,8 @@ def openapi_schema(
     }
     bodies = schema["components"]["schemas"] | ERROR_SCHEMAS
     schema["components"]["schemas"] = dict(sorted(bodies.items())) | SCHEMAS
-    schema["paths"] |= {MCP_PATH: {"post": mcp_operation()}}
+    schema["paths"] = dict(_with_tables(schema["paths"])) | {MCP_PATH: {"post": mcp_operation()}}
     schema["paths"] |= {file.path: {"get": file.operation()} for file in FILES}
-    schema["webhooks"] = {"event": {"post": _MESSAGE}}
     examples = load_examples(base_url)
     for path, item in schema["paths"].items():
         for operation in item.values():
@@ -102,6 +103,20 @@ def openapi_schema(
                 price = {"mode": "fixed", "currency": "USD", "amount": prices[path]}
                 operation["x-payment-info"] = {"price": price, "protocols": [{"x402": {}}]}
     return schema
+
+
+def _with_tables(paths: Schema) -> Iterator[tuple[str, Schema]]:
+    """The paths, and CSV at paths of its own: generated clients expect one type per operation."""
+    for path, item in paths.items():
+        yield path, item
+        content = item.get("get", {}).get("responses", {}).get("200", {}).get("content", {})
+        if {JSON_TYPE, CSV_TYPE} <= content.keys():
+            table = deepcopy(item["get"])
+            table["operationId"] += TABLE
+            del table["responses"]["200"]["content"][JSON_TYPE], content[CSV_TYPE]
+            for each, names in (item["get"], {"format"}), (table, {"format", "limit", "cursor"}):
+                each["parameters"] = [one for one in each["parameters"] if one["name"] not in names]
+            yield f"{path}.csv", {"get": table}
 
 
 def _complete(path: str, operation: Schema) -> None:
@@ -152,6 +167,7 @@ def load_examples(base_url: str) -> Examples:
 
 def _add_examples(operation: Schema, examples: Examples) -> None:
     name = operation["operationId"]
+    name = name if name in examples.answers else name.removesuffix(TABLE)
     answers, values = examples.answers.get(name, {}), examples.parameters.get(name, {})
     for status, response in operation["responses"].items():
         for kind, content in response.get("content", {}).items():
@@ -210,7 +226,7 @@ def _of_reads(path: str, tags: set[str]) -> list[str]:
         found += RATE_LIMIT
     if path in {INDEX_PATH, OPENAPI_PATH, API_CATALOG_PATH}:
         found.append("Link")
-    if DATA in tags:
+    if DATA in tags or ("series" in tags and path.endswith(".csv")):
         found.append("Content-Disposition")
     if path.endswith((".csv", ".gz")):
         found.append("Accept-Ranges")
@@ -298,26 +314,6 @@ _SCHEMES = {
         "name": "X-API-Key",
         "description": "A free personal key. See POST /api/v1/keys.",
     },
-}
-_MESSAGE_MEMBERS = {
-    "type": {"type": "string"},
-    "timestamp": {"type": "string", "description": "`at` of the event."},
-    "data": {"$ref": "#/components/schemas/EventRecord"},
-}
-_MESSAGE: Schema = {
-    "operationId": "receiveEvent",
-    "summary": "An event, sent to your webhook",
-    "security": [],
-    "tags": [WEBHOOKS],
-    "parameters": [
-        parameter("header", f"webhook-{name}", "See Standard Webhooks 1.0.0.", is_required=True)
-        for name in ("id", "timestamp", "signature")
-    ],
-    "requestBody": {
-        "required": True,
-        "content": {JSON_TYPE: {"schema": {"type": "object", "properties": _MESSAGE_MEMBERS}}},
-    },
-    "responses": {"2XX": {"description": "Delivered. After any other answer we try again."}},
 }
 _METHOD_NOT_ALLOWED = refusal(
     "This method is not supported here; see `Allow`.", example="method not allowed"

@@ -105,8 +105,7 @@ TEXTS: Mapping[str, str] = {
     f"withdrawals, in recording order. {_NEXT_PAGE}",
     "getHistoryProof": "Proofs that a version is recorded and that nothing older was changed. "
     f"{_PROOF}",
-    "getHistoryEventsProof": "Proofs that an event is recorded and that nothing older was changed. "
-    "As for versions.",
+    "getHistoryEventsProof": "The same proofs for an event. As for versions.",
     "getRevealedStances": "Stances that have become public, oldest first. Each with everything "
     "that its digests cover, so you can recompute them. Empty unless the operator has announced "
     "that stances become public.",
@@ -119,13 +118,10 @@ TEXTS: Mapping[str, str] = {
     "long accounts. "
     "`origin` says whether we measured a sample or took it from the exchange's own history. A "
     "missing sample is null.",
-    "getSeriesTable": "The same as CSV. With a header. A missing sample is an empty cell.",
     "getLiquidations": "Recent liquidations of all perpetuals. USD value of "
     "liquidated long and short positions, all contracts combined, in intervals of 1, 6 or 24 "
     "hours, with the coverage of each. Intervals without coverage are null. The last interval is "
     "still in progress.",
-    "getLiquidationsTable": "The same as CSV. With a header. Intervals without coverage are empty "
-    "cells.",
     "listLiquidations": "Every recorded liquidation of a time range, oldest first. Time, contract, "
     "side of the position, size, price and USD, with the times we covered. Follow "
     "`next` until it is null, or ask for CSV. For whole days, use the daily files.",
@@ -135,7 +131,7 @@ TEXTS: Mapping[str, str] = {
     "after the UTC day is over. It never changes, and the manifest has its SHA-256.",
     "getPerpetuals": "Every crypto perpetual in one call. Price, funding as stated, its interval "
     "and the rate per 8 h, open interest, long accounts, 24-hour changes and liquidations, each "
-    "group with its time. `format=csv` returns CSV.",
+    "group with its time.",
     "getPerpetual": "One crypto perpetual with all of its numbers. Accepts names such as bitcoin "
     "and PEPE; `symbol` in the response is the contract's own.",
     "getVenues": "The exchanges of this instance. What each publishes, how it counts open "
@@ -146,7 +142,7 @@ TEXTS: Mapping[str, str] = {
     "Fewer than 30 independent cases have only a count. Empty if stances stay private.",
     "getCross": "Every coin at all venues. Price, funding per 8 h and one-sided open interest of "
     "each venue; totals (null while a venue is missing, which is then named); funding weighted by "
-    "open interest; the widest spread. `format=csv` returns CSV.",
+    "open interest; the widest spread.",
     "getCrossCoin": "One coin at all venues. Each venue also with its own rate, interval, price, "
     "times, way of counting and liquidations. `state` says why a venue is left out of a total. "
     "Accepts names such as bitcoin and PEPE.",
@@ -241,9 +237,14 @@ TEXTS: Mapping[str, str] = {
 FORMS = {"Svg": ", as an SVG image", "Json": ", for the Shields endpoint badge"}
 """The endings of the operation IDs of a badge, and of their summaries."""
 
+TABLE = "Table"
+"""The ending of the operation ID of a table."""
+
 
 def text_of(operation_id: str) -> tuple[str, str]:
-    """The summary and the description of an operation; both forms of a badge share a text."""
+    """The summary and the description of an operation; tables and badges share theirs."""
+    if operation_id.endswith(TABLE):
+        return "As CSV", "The same in one table with a header. An unknown value is an empty cell."
     for form, ending in {"": "", **FORMS}.items():
         text = TEXTS.get(operation_id.removesuffix(form))
         if operation_id.endswith(form) and text is not None:

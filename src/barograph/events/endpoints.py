@@ -209,6 +209,7 @@ _PARAMETERS = (
         "Return events after this id. Pass the id of the last event that you have seen. "
         "The `last_id` of a page starts from now.",
         type="integer",
+        minimum=0,
         default=0,
         example=0,
     ),

@@ -214,13 +214,13 @@ _PAGE_PARAMETERS = (
     _KIND,
     _integer(
         "after",
-        "Return the entries after this sequence number. Anything but a number counts as 0.",
+        "Return the entries after this sequence number. Anything but a positive one counts as 0.",
         minimum=0,
         default=0,
     ),
     _integer(
         "limit",
-        "Number of entries, clamped to the range.",
+        "Number of entries, clamped to the range. Anything but an integer means the default.",
         minimum=1,
         maximum=MAX_LIMIT,
         default=DEFAULT_LIMIT,

@@ -294,10 +294,11 @@ def limit_parameter(default: int = DEFAULT_LIMIT, highest: int = MAX_LIMIT) -> S
 def also_table(members: Iterable[str]) -> Schema:
     """The table beside the JSON body in the OpenAPI document."""
     example = table_header(",".join(members)).decode()
-    return {"content": {"text/csv": {"schema": {"type": "string"}, "example": example}}}
+    return {"content": {CSV_TYPE: {"schema": {"type": "string"}, "example": example}}}
 
 
 _FORMS = ["json", "csv"]
+CSV_TYPE = "text/csv"
 _VENUE = "An exchange that this instance reads, such as `bybit`. "
 VENUE_PARAMETER = parameter("query", "venue", f"{_VENUE}Default: the primary one.")
 VENUE_IN_USE_PARAMETER = parameter("query", "venue", f"{_VENUE}Default: the one in use.")

@@ -110,6 +110,8 @@ def parameter(
     **schema: object,
 ) -> Schema:
     """A parameter in the OpenAPI document: a string unless `schema` names another type."""
+    if place == "query" and not schema:
+        schema = {"minLength": 1}  # endpoints refuse an empty value
     described = {
         "name": name,
         "in": place,

@@ -50,7 +50,7 @@ Reason = Annotated[Text, _is("Why the state is not `ok`.")]
 Counting = Annotated[str, _is("Which sides the venue's own open interest counts.")]
 Complete = Annotated[Completeness, _is("How much the venue publishes; only `all` adds up.")]
 WatchedPct = Annotated[Number, _is("Share of the 24 hours that we covered, in percent.")]
-NoNext = Annotated[None, _is("Always null: there is only one page.")]
+NoNext = Annotated[str | None, _is("Always null: there is only one page.")]
 
 
 class MissingVenue(WireModel):

@@ -32,7 +32,7 @@ FundingRatePct = Annotated[
     ),
 ]
 NextFundingTime = Annotated[
-    int | None,
+    Annotated[int, Field(json_schema_extra={"format": "int64"})] | None,
     Field(description="When that rate is settled, in milliseconds since the Unix epoch."),
 ]
 OpenInterestUsd = Annotated[

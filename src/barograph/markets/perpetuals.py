@@ -106,7 +106,7 @@ class PerpetualList(ListBody):
     """Perpetuals: BTC, ETH and SOL, then the others, the largest open interest first."""
 
     perpetuals: list[PerpetualEntry]
-    next: Annotated[None, Field(description="Always null: there is only one page.")]
+    next: Annotated[str | None, Field(description="Always null: there is only one page.")]
 
 
 def perpetual_document(view: MarketView, perpetual: Perpetual) -> Document:

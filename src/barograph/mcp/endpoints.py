@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 MCP_PATHS = (MCP_PATH, f"{MCP_PATH}/")
 _ALLOW = b"POST, OPTIONS"
-_CORS_FIELDS = b"Content-Type, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id"
+_FIELDS = b"Content-Type, X-API-Key, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id"
 
 
 class McpEndpoint:
@@ -79,7 +79,7 @@ class McpEndpoint:
         if not self._host.matches(values[b"host"]):
             return error_response(421, "the Host header must name the service's public address")
         if scope["method"] == "OPTIONS":
-            return _bare(204, preflight_fields(_ALLOW, _CORS_FIELDS))
+            return _bare(204, preflight_fields(_ALLOW, _FIELDS))
         try:
             await self._limiter.count(MCP_POSTS, self._limiter.caller(scope))
         except TooManyRequests as error:

@@ -85,7 +85,7 @@ class Tool(NamedTuple):
         """The schema of the arguments, which are all optional."""
         return {
             "type": "object",
-            "properties": dict(self.parameters),
+            "properties": {name: _published(each) for name, each in self.parameters.items()},
             "additionalProperties": False,
         }
 
@@ -107,9 +107,14 @@ class Tool(NamedTuple):
         }
 
 
+def _published(schema: Schema) -> Schema:
+    """The schema of an argument without its range: other integers are clamped, not refused."""
+    return {name: each for name, each in schema.items() if name not in {"minimum", "maximum"}}
+
+
 def _limit(lowest: int, default: int, highest: int) -> Schema:
     numbers = {"minimum": lowest, "maximum": highest, "default": default}
-    return {"type": "integer", **numbers}
+    return {"type": "integer", **numbers, "description": f"{lowest}-{highest}, clamped."}
 
 
 _SYMBOL: Schema = {
@@ -129,7 +134,7 @@ _POINT = {
     "watched": _NUMBER,
 }
 _COMPARED = ("lastPrice", "openInterestUsd", "longAccountPct", *_FUNDING, "priceChange24hPct")
-_SECONDS_OLD = "Data seconds old; an error if stale."
+_SECONDS_OLD = "Data seconds old, or an error."
 PERPETUAL = {"symbol": _TEXT, **dict.fromkeys(_COMPARED, _NUMBER)}
 """What a model needs to compare perpetuals."""
 
@@ -150,14 +155,14 @@ TOOLS = (
     ),
     Tool(
         MARKET,
-        "Market snapshot",
+        "Market",
         f"Price, funding, open interest, long accounts of BTC, ETH, SOL. {_SECONDS_OLD}",
         {**_SOURCED, "assets": _entries(**_members(AssetSnapshot), **_FUNDING)},
     ),
     Tool(
         PERPETUALS,
         "Perpetuals",
-        "Perpetuals with the largest open interest, funding or 24 h price change, up or down. "
+        "Largest perpetuals by open interest, funding or 24 h price change, up or down. "
         f"{_SECONDS_OLD}",
         {**_SOURCED, "perpetuals": _entries(**PERPETUAL)},
         {
@@ -183,21 +188,21 @@ TOOLS = (
     ),
     Tool(
         SIGNALS,
-        "Regime signals",
-        "Label and value of each; unknown when stale. 120 calls per hour, 1,000 with an X-API-Key "
-        "header, then an error.",
+        "Signals",
+        "Label and value of each; unknown when stale. 120 calls per hour, 1,000 with an X-API-Key, "
+        "then an error.",
         _members(PublicSignals),
     ),
     Tool(
         GUIDES,
-        "Guide catalog",
+        "Guides",
         "27 paid guides or a sample, in USD. Rarely changes.",
         _members(Guides),
     ),
     Tool(
         STATUS,
-        "Service status",
-        "Current health and feed age. Call it when another tool fails.",
+        "Status",
+        "Current health and feed age, for when another tool fails.",
         _members(ServiceStatus),
     ),
     Tool(
@@ -211,7 +216,7 @@ TOOLS = (
             "events": _entries(id={"type": "integer"}, type=_TEXT, at=_TEXT),
         },
         {
-            "after": {"type": "integer", "description": "After this id."},
+            "after": {"type": "integer"},
             "since": {"type": "string", "description": "Or an ISO time."},
             "type": {"type": "array", "items": {"enum": list(EVENT_TYPES)}},
             "symbol": {"type": "string", "description": "BTC or BTC,ETH."},
@@ -239,8 +244,10 @@ TOOLS = (
             },
             "symbol": {"type": "string", "description": "Default BTC; liquidations: all."},
             "key": {"type": "string"},
-            "from": {"type": "string", "description": "ISO; default 7 days ago or more."},
-            "to": {"type": "string"},
+            "from": {"type": "string", "description": "Or start. ISO; default 7 days ago or more."},
+            "to": {"type": "string", "description": "Or end."},
+            "start": {"type": "string"},
+            "end": {"type": "string"},
             "interval": {"type": "string", "enum": ["minute", "hour", "4h", "day"]},
             "limit": _limit(1, MAX_POINTS, MAX_POINTS),
         },
@@ -248,11 +255,15 @@ TOOLS = (
 )
 BY_NAME = {tool.name: tool for tool in TOOLS}
 
+_OTHER_NAMES = {"start": "from", "end": "to"}
+"""Of arguments of `get_series`, because models use both."""
+
 
 def query_of(tool: Tool, given: Arguments) -> dict[str, str]:
     """The arguments of a tool and their defaults as the query of its endpoint.
 
-    An integer is clamped to its range. The endpoint checks most other values.
+    An integer is clamped to its range. An empty text counts as absent unless the schema refuses it.
+    The endpoint checks most other values.
 
     Raises:
         InvalidRequest: the tool doesn't have an argument, or its schema allows another one only.
@@ -262,9 +273,14 @@ def query_of(tool: Tool, given: Arguments) -> dict[str, str]:
         raise InvalidRequest(f"{tool.name} takes {f'only {known}' if known else 'no arguments'}")
     found = {}
     for name, schema in tool.parameters.items():
-        value = schema.get("default") if given.get(name) in (None, []) else given[name]
+        is_plain = schema["type"] == "string" and not {"enum", "pattern"} & schema.keys()
+        is_absent = given.get(name) in ((None, [], "") if is_plain else (None, []))
+        value = schema.get("default") if is_absent else given[name]
         if value is not None:
-            found[name] = _text(name, schema, value)
+            text, own = _text(name, schema, value), _OTHER_NAMES.get(name, name)
+            if own in found:
+                raise InvalidRequest(f"give {own} or {name}, not both")
+            found[own] = text
     return found
 
 

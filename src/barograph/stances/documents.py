@@ -292,7 +292,7 @@ class RevealedStance(WireModel):
 class RevealedStances(ListBody):
     """The public versions of one kind, oldest first, and the terms on which they are revealed."""
 
-    venue: Annotated[None, Field(description="Always null.")]  # type: ignore[assignment]
+    venue: Annotated[str | None, Field(description="Always null.")]  # type: ignore[assignment]
     kind: str
     after_days: Annotated[
         int, Field(description="Days until a version issued now becomes public; 0: never.")

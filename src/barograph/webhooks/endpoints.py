@@ -71,7 +71,7 @@ class RegisteredWebhook(WireModel):
     created_at: Time
 
 
-class NewWebhookBody(RegisteredWebhook):
+class CreatedWebhook(RegisteredWebhook):
     """A new webhook, with its secret."""
 
     secret: Annotated[str, Field(description="Verifies `v1` signatures. Shown once.")]
@@ -130,11 +130,18 @@ def webhook_routes(
     router = ApiRouter(tags=["webhooks"])
     published: list[Document] = []
 
+    @router.get(WEBHOOKS_PATH, **operation("getWebhooks", WebhookList, responses=_ERRORS))
+    async def webhooks(request: Request) -> Response:
+        owner = await limiter.owner(request.scope)
+        found = {"webhooks": await webhooks_of(database, owner)}
+        body = WebhookList.model_validate(found, from_attributes=True)
+        return private_response(200, body.encode())
+
     @router.post(
         WEBHOOKS_PATH,
         status_code=201,
-        openapi_extra={"requestBody": _REQUEST_BODY},
-        **operation("createWebhook", NewWebhookBody, responses=_CREATE_ERRORS),
+        openapi_extra={"requestBody": _REQUEST_BODY, "callbacks": _CALLBACKS},
+        **operation("createWebhook", CreatedWebhook, responses=_CREATE_ERRORS),
     )
     async def create(request: Request) -> Response:
         owner = await limiter.owner(request.scope)
@@ -145,15 +152,8 @@ def webhook_routes(
         wanted = _filter(asked, resolve)
         await limiter.count(WEBHOOKS, owner)
         new = await database.write(lambda tx: add_webhook(tx, owner, asked.url, wanted, clock()))
-        body = NewWebhookBody.model_validate(new, from_attributes=True)
+        body = CreatedWebhook.model_validate(new, from_attributes=True)
         return private_response(201, body.encode())
-
-    @router.get(WEBHOOKS_PATH, **operation("getWebhooks", WebhookList, responses=_ERRORS))
-    async def webhooks(request: Request) -> Response:
-        owner = await limiter.owner(request.scope)
-        found = {"webhooks": await webhooks_of(database, owner)}
-        body = WebhookList.model_validate(found, from_attributes=True)
-        return private_response(200, body.encode())
 
     @router.get(
         f"{WEBHOOKS_PATH}/{{id}}/deliveries",
@@ -225,6 +225,31 @@ _REQUEST_BODY = {
         }
     },
 }
+_MESSAGE_MEMBERS = {
+    "type": {"type": "string"},
+    "timestamp": {"type": "string", "description": "`at` of the event."},
+    "data": {"$ref": "#/components/schemas/EventRecord"},
+}
+_MESSAGE: Schema = {
+    "operationId": "receiveEvent",
+    "summary": "An event, sent to your webhook",
+    "security": [],
+    "tags": ["webhooks"],
+    "parameters": [
+        parameter("header", f"webhook-{name}", "See Standard Webhooks 1.0.0.", is_required=True)
+        for name in ("id", "timestamp", "signature")
+    ],
+    "requestBody": {
+        "required": True,
+        "content": {JSON_TYPE: {"schema": {"type": "object", "properties": _MESSAGE_MEMBERS}}},
+    },
+    "responses": {
+        "2XX": {"description": "Delivered."},
+        "4XX": {"description": "Not delivered. We try again, but not after 410."},
+    },
+}
+# Generators take the top-level `webhooks` of OpenAPI for calls to us.
+_CALLBACKS = {"event": {"{$request.body#/url}": {"post": _MESSAGE}}}
 _ERRORS: dict[int, str | Schema] = {
     401: "No valid key.",
     429: "Limit reached.",
