@@ -94,6 +94,11 @@ def test_test_prints_the_outcome_and_refuses_a_private_address(folder: Path, web
 
 def test_forgotten_mailbox_has_no_webhooks(folder: Path, webhook: str) -> None:
     gone = ["forget", "--email", "name@example.com", "--yes", "--data", str(folder)]
+    refuse = "CREATE TRIGGER t BEFORE DELETE ON webhooks BEGIN SELECT raise(ABORT, 'no'); END"
+    write(folder, lambda tx: tx.execute(refuse))
+    assert CliRunner().invoke(keys, gone).exit_code == 1
+    assert listed(folder)[0]["state"] == "pending"  # and not paused: its key is not deleted either
+    write(folder, lambda tx: tx.execute("DROP TRIGGER t"))
 
     assert "webhooks 1" in CliRunner().invoke(keys, gone).stdout
     assert listed(folder) == []

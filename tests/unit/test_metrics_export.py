@@ -5,6 +5,7 @@ import logging
 import socket
 import struct
 import tracemalloc
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -59,17 +60,22 @@ class Host:
         lock.touch()
         return lock
 
-    async def run_until_served(self, metrics: Metrics, **gauges: float) -> None:
-        """Run a collector until its first scrape is possible, and stop it."""
+    async def run_until_served(
+        self, metrics: Metrics, *between: Callable[[], None], **gauges: float
+    ) -> None:
+        """Run a collector for one round, and one more after each step, and stop it."""
 
         async def sample(found: Gauges) -> None:
             found |= {(name,): value for name, value in gauges.items()}
 
         async def sleep(_: float) -> None:
+            if (step := next(steps, None)) is not None:
+                step()
+                return
             done.set()
             await asyncio.Event().wait()
 
-        done = asyncio.Event()
+        done, steps = asyncio.Event(), iter(between)
         exporter = MetricsExporter(
             self.settings, "collector", metrics, sample, self.clock, sleep=sleep
         )
@@ -125,6 +131,22 @@ def test_a_port_that_another_program_uses_is_logged_once(
     (record,) = caplog.records
     assert record.getMessage() == "metrics are not served"
     assert "in use" in vars(record)["reason"]
+
+
+def test_each_outage_and_each_end_of_one_is_logged_once(
+    host: Host, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    obstacle = host.folder / "collector-0.draft"
+
+    def break_it() -> None:
+        obstacle.unlink(missing_ok=True)
+        obstacle.mkdir()
+
+    outage = (break_it, lambda: None, obstacle.rmdir)
+    asyncio.run(host.run_until_served(Metrics(), *outage, *outage))
+    said = [each.getMessage() for each in caplog.records]
+    assert said == ["metrics are not served", "metrics are served again"] * 2
 
 
 @pytest.mark.thorough
