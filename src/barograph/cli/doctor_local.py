@@ -35,7 +35,7 @@ from barograph.keys.api_keys import load_pepper
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Database, DatabaseUnavailable, Row
 from barograph.kit.fingerprints import fingerprint
-from barograph.kit.lease import is_free
+from barograph.kit.lease import is_free, postgresql_time
 from barograph.kit.migrations import SERVICE, Migration, missing_migrations, packaged_migrations
 from barograph.kit.opening import list_tables
 from barograph.kit.operating_system import is_exposed, is_world_writable, require_free_port
@@ -185,7 +185,10 @@ async def _collector(settings: Settings) -> Diagnosis:
     if not rows:
         return ok("none has started yet")
     holder, _, expires_at = rows[0]
-    if not is_free(rows, system_clock()):
+    address, now = settings.database_address, system_clock()
+    if not isinstance(address, Path):
+        now = await asyncio.to_thread(run_once, address, postgresql_time, create=False)
+    if not is_free(rows, now):
         return ok(f"one leads, on {holder.partition(':')[0]}")
     start = "start one: `systemctl start barograph-collector` or `barograph collect`"
     if holder is None:

@@ -58,6 +58,7 @@ from barograph.kit.database import Database
 from barograph.kit.dependency_health import DependencyHealth, MonitoredDependency
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ASGIApp, HeadAndOptions, hardened
+from barograph.kit.lease import HostClock, server_clock
 from barograph.kit.lists import Cursors
 from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.request_limits import RequestLimits, limited
@@ -324,11 +325,13 @@ class _Public:
         self.cross = CrossReader(settings)
         self.signals = SignalsReader(settings)
         self.accuracy = AccuracyReader(_primary_source(settings), settings.base_url)
+        self.host_clock = HostClock(database, clock)
         self.status = StatusReader(
             bounds,
             clock(),
             callers.limits_failing,
             signed,
+            host_clock=self.host_clock,
             identity=_health(callers.provider),
             payments=None if callers.facilitator is None else _health(callers.facilitator),
             venues=settings.venue_names,
@@ -555,11 +558,12 @@ def _tasks(parts: _Parts) -> list[Task]:
     recorder = StatusRecorder(
         parts.inputs.database,
         lambda now: status.status(board, now),
-        [*watched, *shared, parts.history.logs],
+        [*watched, *shared, parts.history.logs, parts.public.host_clock],
         events=partial(parts.public.markets.outages, board),
         clock=parts.inputs.clock,
+        server=server_clock(parts.inputs.database),
     )
-    return [board.follow, recorder.run, *_exporting(parts)]
+    return [board.follow, recorder.run, parts.history.logs.retry, *_exporting(parts)]
 
 
 def _exporting(parts: _Parts) -> list[Task]:
