@@ -109,8 +109,10 @@ def _say_ready(settings: "Settings") -> None:
 def _prepare_database(settings: "Settings") -> "Unconfirmed":
     """Upgrade the database, and store the confirmations in the settings."""
     from barograph.terms.store import start_with_terms
+    from barograph.webhooks.keys import take_stored_key
 
     upgrade_database(settings)
+    run_on_database(settings, lambda database: take_stored_key(database, settings))
     return run_on_database(
         settings,
         lambda database: database.write(lambda tx: start_with_terms(tx, settings, system_clock())),
@@ -181,6 +183,8 @@ def collect(data: Path | None, child: int | None) -> None:
     from barograph.kit.operating_system import die_with_parent
     from barograph.terms.sources import require_venue
     from barograph.terms.store import without_unconfirmed
+    from barograph.web.shared_secrets import require_shared_secrets
+    from barograph.webhooks.keys import FILE_NAME, is_on_this_host, load_webhook_secret
 
     if child is not None:
         die_with_parent(child)
@@ -194,6 +198,8 @@ def collect(data: Path | None, child: int | None) -> None:
         _warn_if_owner(settings)
     prepare_history(settings)
     unconfirmed = _prepare_database(settings)
+    secrets = {FILE_NAME: load_webhook_secret(settings)} if is_on_this_host(settings) else {}
+    run_on_database(settings, lambda it: require_shared_secrets(it, settings.data, secrets))
     require_venue(settings.venue_names, unconfirmed, settings.data)
     _warn_of(unconfirmed)
     # Payments stay configured: the collector resolves earlier ones even while nothing is sold.
@@ -231,8 +237,8 @@ def db() -> None:
 @click.option(
     "--new-secrets",
     is_flag=True,
-    help="Let web hosts start with another API-key pepper or checkpoint key (PostgreSQL). With "
-    "another checkpoint key, also run `stances resume --new-origin`.",
+    help="Let web hosts start with another API-key pepper, checkpoint key or webhook key "
+    "(PostgreSQL). With another checkpoint key, also run `stances resume --new-origin`.",
 )
 @click.option(
     "--new-history",

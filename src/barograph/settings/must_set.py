@@ -132,6 +132,12 @@ class MustSet(Group):
         description="Ed25519 key that signs checkpoints of the history: base64 of 32 random "
         "bytes. If empty, the service creates one and keeps it in the data folder.",
     )
+    webhook_key: SecretStr = Field(
+        SecretStr(""),
+        description="Ed25519 key that signs webhook messages: base64 of 32 random bytes. During "
+        "[a rotation](webhooks.md#for-the-operator), the new key, a comma and the old key. If "
+        "empty, the service creates one and keeps it in the data folder.",
+    )
     smtp_url: SecretStr = Field(
         SecretStr(""),
         description="Mail server: `smtp://host:port`, `smtp+starttls://user:password@host:587` "

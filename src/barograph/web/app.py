@@ -114,6 +114,7 @@ from barograph.web.health import health_routes
 from barograph.web.lifespan import Closing, Task, lifespan
 from barograph.web.metrics import route_finder, web_gauges
 from barograph.webhooks.endpoints import webhook_routes
+from barograph.webhooks.keys import load_webhook_keys
 from barograph_client.audit.notes import Policy
 
 DEPRECATIONS: Deprecations = {}
@@ -496,6 +497,7 @@ def _api_routers(parts: _Parts) -> list[Router]:
             clock,
             resolve=parts.resolve,
             allow_local=settings.webhooks_allow_local,
+            keys=load_webhook_keys(settings),
         ),
     ]
 

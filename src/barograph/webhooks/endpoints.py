@@ -25,6 +25,7 @@ from barograph.kit.request_limits import MAX_BODY_BYTES
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import JSON_TYPE, Schema, WireModel, operation, parameter, refusal
 from barograph.limits.rate_limits import WEBHOOKS, RateLimiter
+from barograph.webhooks.keys import Keys
 from barograph.webhooks.records import MAX_WEBHOOKS, State, words
 from barograph.webhooks.signing import key_id, public_key_text
 from barograph.webhooks.store import (
@@ -32,7 +33,7 @@ from barograph.webhooks.store import (
     delete_webhooks,
     deliveries_of,
     find_webhook,
-    signing_key,
+    rotate_secret,
     webhooks_of,
 )
 from barograph.webhooks.targets import MAX_URL, parse_target
@@ -110,12 +111,20 @@ class DeliveryList(WireModel):
     deliveries: list[DeliveryBody]
 
 
-class WebhookKeyBody(WireModel):
-    """The key that verifies `v1a` signatures."""
+class PublicKeyBody(WireModel):
+    """A key that verifies `v1a` signatures."""
 
-    algorithm: str
     key_id: str
     public_key: Annotated[str, Field(description="`whpk_` and 32 bytes in base64.")]
+
+
+class WebhookKeyBody(PublicKeyBody):
+    """The current key, and the one before it while both sign."""
+
+    algorithm: str
+    previous_keys: Annotated[
+        list[PublicKeyBody], Field(description="Also sign for now. Change to the current key.")
+    ]
 
 
 def webhook_routes(
@@ -125,10 +134,11 @@ def webhook_routes(
     *,
     resolve: Resolve,
     allow_local: bool,
+    keys: Keys,
 ) -> ApiRouter:
-    """The routes of webhooks, and of the published key; `resolve` finds symbols."""
+    """The routes of webhooks, and of the published keys; `resolve` finds symbols."""
     router = ApiRouter(tags=["webhooks"])
-    published: list[Document] = []
+    published = _published(keys)
 
     @router.post(
         WEBHOOKS_PATH,
@@ -166,6 +176,18 @@ def webhook_routes(
         body = DeliveryList.model_validate(logged, from_attributes=True)
         return private_response(200, body.encode())
 
+    @router.post(
+        f"{WEBHOOKS_PATH}/{{id}}/secret",
+        **operation("rotateWebhookSecret", NewWebhookBody, _ID, responses=_ERRORS_BY_ID),
+    )
+    async def rotate(request: Request) -> Response:
+        owner = await limiter.owner(request.scope)
+        public_id = (await find_webhook(database, request.path_params["id"], owner)).id
+        await limiter.count(WEBHOOKS, owner)
+        new = await database.write(lambda tx: rotate_secret(tx, public_id, owner, clock()))
+        body = NewWebhookBody.model_validate(new, from_attributes=True)
+        return private_response(200, body.encode())
+
     @router.delete(
         f"{WEBHOOKS_PATH}/{{id}}",
         status_code=204,
@@ -180,18 +202,20 @@ def webhook_routes(
     @router.get(
         WEBHOOK_KEY_PATH,
         tags=["events"],  # anyone may read it
-        **operation("getWebhookKey", WebhookKeyBody, responses={503: "A temporary failure."}),
+        **operation("getWebhookKey", WebhookKeyBody),
     )
     async def key(_request: Request) -> Response:
-        if not published:
-            found = await signing_key(database)
-            body = WebhookKeyBody(
-                algorithm="ed25519", key_id=key_id(found), public_key=public_key_text(found)
-            )
-            published.append(Document(body.encode()))
-        return DocumentResponse(published[0], clock())
+        return DocumentResponse(published, clock())
 
     return router
+
+
+def _published(keys: Keys) -> Document:
+    first, *others = (
+        {"key_id": key_id(each), "public_key": public_key_text(each)} for each in keys
+    )
+    found = {**first, "algorithm": "ed25519", "previous_keys": others}
+    return Document(WebhookKeyBody.model_validate(found).encode())
 
 
 def _filter(asked: WebhookRequest, resolve: Resolve) -> EventFilter:
