@@ -151,6 +151,10 @@ def test_restore_signs_again_only_if_the_record_has_all_that_kept_checkpoints_si
     assert is_held(rows_of(tmp_path / "behind"))
 
 
+@pytest.mark.outcome(
+    "A backup without keys is restored",
+    "Nothing is sent to a webhook until its owner asks for a new secret; its `why` says so.",
+)
 def test_backup_has_no_key_that_was_left_out_or_comes_from_a_setting(
     source: Operator, backup: Path, tmp_path: Path
 ) -> None:
@@ -218,6 +222,10 @@ def test_older_backup_is_upgraded_and_newer_one_refused(backup: Path, tmp_path: 
     assert [*(tmp_path / "other").glob("*.sqlite3*")] == []
 
 
+@pytest.mark.outcome(
+    "A database of a backup has a trigger or a view that no version of Barograph made",
+    "`barograph restore` refuses the backup, names the trigger or view, and restores nothing.",
+)
 @pytest.mark.parametrize(
     ("name", "tampering"),
     [

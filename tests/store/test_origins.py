@@ -240,6 +240,10 @@ def test_key_that_is_replaced_while_another_process_uses_it_signs_no_more(
     runner.run(work())
 
 
+@pytest.mark.outcome(
+    "The history is available again",
+    "Every web worker signs checkpoints again within seconds, and `/api/status` says so.",
+)
 def test_signing_is_tried_again_seconds_after_the_history_failed(
     instance: Make, runner: asyncio.Runner
 ) -> None:

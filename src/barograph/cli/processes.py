@@ -183,8 +183,6 @@ def collect(data: Path | None, child: int | None) -> None:
     from barograph.kit.operating_system import die_with_parent
     from barograph.terms.sources import require_venue
     from barograph.terms.store import without_unconfirmed
-    from barograph.web.shared_secrets import require_shared_secrets
-    from barograph.webhooks.keys import FILE_NAME, is_on_this_host, load_webhook_secret
 
     if child is not None:
         die_with_parent(child)
@@ -198,8 +196,6 @@ def collect(data: Path | None, child: int | None) -> None:
         _warn_if_owner(settings)
     prepare_history(settings)
     unconfirmed = _prepare_database(settings)
-    secrets = {FILE_NAME: load_webhook_secret(settings)} if is_on_this_host(settings) else {}
-    run_on_database(settings, lambda it: require_shared_secrets(it, settings.data, secrets))
     require_venue(settings.venue_names, unconfirmed, settings.data)
     _warn_of(unconfirmed)
     # Payments stay configured: the collector resolves earlier ones even while nothing is sold.

@@ -56,7 +56,7 @@ from barograph.upstream.webhooks import HttpWebhookSender
 from barograph.upstream.witness import HttpWitnesses
 from barograph.webhooks.delivery import Deliveries
 from barograph.webhooks.keys import FILE_NAME as WEBHOOK_KEY
-from barograph.webhooks.keys import is_on_this_host, load_webhook_keys
+from barograph.webhooks.keys import load_webhook_keys, may_sign
 
 FILE_SECONDS = 20.0
 """Timeout of one file of daily figures, including retries. The Treasury has its own."""
@@ -117,11 +117,11 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
             VersionEventJob(VersionEvents(database, ledger)),
             AccuracyJob(settings, database, ledger, clock=clock),
         ]
-        if database.engine == SQLITE or is_on_this_host(settings):
+        if await may_sign(database, settings):
             keys = load_webhook_keys(settings)
             deliveries = Deliveries(database, sender.post, clock, keys)
             jobs.append(WebhookJob(database, deliveries, clock=clock))
-        else:  # on PostgreSQL, the key is a copy of the web hosts'
+        else:
             log.error("webhooks are not sent", extra={"do": f"copy {WEBHOOK_KEY} from a web host"})
         if mail is not None:
             jobs.append(MailJob(database, mail, clock=clock))

@@ -8,6 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from barograph.errors import ConfigurationError
 from barograph.kit.database import SQLITE, Database, Transaction
+from barograph.kit.fingerprints import fingerprint
 from barograph.kit.operating_system import load_or_create_secret, make_secret, replace_file
 from barograph.settings import Settings
 
@@ -49,6 +50,15 @@ def load_webhook_secret(settings: Settings, *, create: bool = True) -> bytes:
 def is_on_this_host(settings: Settings) -> bool:
     """Whether there are keys; this creates none."""
     return bool(settings.webhook_key.get_secret_value()) or (settings.data / FILE_NAME).exists()
+
+
+async def may_sign(database: Database, settings: Settings) -> bool:
+    """Whether our keys are those that the web hosts publish; SQLite serves one host."""
+    sql = "SELECT fingerprint FROM secret_fingerprints WHERE name = $1"
+    if database.engine == SQLITE or not is_on_this_host(settings):
+        return database.engine == SQLITE
+    ours = (fingerprint(load_webhook_secret(settings)),)
+    return all(row == ours for row in await database.fetch(sql, FILE_NAME))
 
 
 def rotate_webhook_key(settings: Settings, *, retire: bool) -> None:
