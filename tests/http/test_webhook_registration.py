@@ -166,7 +166,7 @@ def test_both_keys_are_published_during_a_rotation(tmp_path: Path) -> None:
         found = service.ask(WEBHOOK_KEY_PATH).json()
 
     assert found["public_key"] == public_key_text(new)
-    assert [each["public_key"] for each in found["previous_keys"]] == [public_key_text(old)]
+    assert found["previous_keys"] == [public_key_text(old)]
 
 
 def test_owner_replaces_the_secret_and_the_old_one_signs_for_another_day(service: Service) -> None:
@@ -179,7 +179,7 @@ def test_owner_replaces_the_secret_and_the_old_one_signs_for_another_day(service
     assert answer.status == 200
     assert "no-store" in answer.headers["cache-control"]
     new = answer.json()["secret"]
-    assert answer.json() == {**old, "secret": new}
+    assert answer.json() == {"secret": new}
     assert new not in (old["secret"], "")
     stored, now = asyncio.run(find_webhook(service.database, old["id"])), service.clock()
     assert stored.secrets(now + DAY - 1) == [new, old["secret"]]

@@ -35,6 +35,7 @@ _TWINS = {
     "getRevealedStances": "getHistory",
     "getBriefsFeed": "getBriefsAtom",
     "getEventsFeed": "getEventsAtom",
+    "rotateWebhookSecret": "deleteWebhook",
 }
 """Operations that `/llms.txt` names in the line of another, with the same parameters."""
 

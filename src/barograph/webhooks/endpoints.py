@@ -78,6 +78,12 @@ class NewWebhookBody(RegisteredWebhook):
     secret: Annotated[str, Field(description="Verifies `v1` signatures. Shown once.")]
 
 
+class WebhookSecretBody(WireModel):
+    """The new secret of a webhook."""
+
+    secret: str
+
+
 class WebhookBody(RegisteredWebhook):
     """A webhook, without its secret."""
 
@@ -111,20 +117,13 @@ class DeliveryList(WireModel):
     deliveries: list[DeliveryBody]
 
 
-class PublicKeyBody(WireModel):
-    """A key that verifies `v1a` signatures."""
-
-    key_id: str
-    public_key: Annotated[str, Field(description="`whpk_` and 32 bytes in base64.")]
-
-
-class WebhookKeyBody(PublicKeyBody):
-    """The current key, and the one before it while both sign."""
+class WebhookKeyBody(WireModel):
+    """The key that verifies `v1a` signatures."""
 
     algorithm: str
-    previous_keys: Annotated[
-        list[PublicKeyBody], Field(description="Also sign for now. Change to the current key.")
-    ]
+    key_id: str
+    public_key: Annotated[str, Field(description="`whpk_` and 32 bytes in base64.")]
+    previous_keys: Annotated[list[str], Field(description="Old keys that also sign for now.")]
 
 
 def webhook_routes(
@@ -178,14 +177,14 @@ def webhook_routes(
 
     @router.post(
         f"{WEBHOOKS_PATH}/{{id}}/secret",
-        **operation("rotateWebhookSecret", NewWebhookBody, _ID, responses=_ERRORS_BY_ID),
+        **operation("rotateWebhookSecret", WebhookSecretBody, _ID, responses=_ERRORS_BY_ID),
     )
     async def rotate(request: Request) -> Response:
         owner = await limiter.owner(request.scope)
         public_id = (await find_webhook(database, request.path_params["id"], owner)).id
         await limiter.count(WEBHOOKS, owner)
         new = await database.write(lambda tx: rotate_secret(tx, public_id, owner, clock()))
-        body = NewWebhookBody.model_validate(new, from_attributes=True)
+        body = WebhookSecretBody(secret=new.secret)
         return private_response(200, body.encode())
 
     @router.delete(
@@ -211,11 +210,11 @@ def webhook_routes(
 
 
 def _published(keys: Keys) -> Document:
-    first, *others = (
-        {"key_id": key_id(each), "public_key": public_key_text(each)} for each in keys
+    current, *previous = map(public_key_text, keys)
+    body = WebhookKeyBody(
+        algorithm="ed25519", key_id=key_id(keys[0]), public_key=current, previous_keys=previous
     )
-    found = {**first, "algorithm": "ed25519", "previous_keys": others}
-    return Document(WebhookKeyBody.model_validate(found).encode())
+    return Document(body.encode())
 
 
 def _filter(asked: WebhookRequest, resolve: Resolve) -> EventFilter:
