@@ -349,6 +349,9 @@ def mcp_answers(demo: Demo) -> Answers:
     return {CALL_MCP: answers}
 
 
+SECRET = "whsec_bm90IGEgcmVhbCBzZWNyZXQgb2YgYSB3ZWJob29r"
+
+
 def webhook_answers(demo: Demo) -> Answers:
     """Responses for the owner of a personal key."""
     key = {"X-API-Key": demo.run("keys", "create", "--email", "owner@example.com")}
@@ -360,7 +363,7 @@ def webhook_answers(demo: Demo) -> Answers:
     answers: Answers = {
         "createWebhook": {
             **refused,
-            "201": {**new, "secret": "whsec_bm90IGEgcmVhbCBzZWNyZXQgb2YgYSB3ZWJob29r"},
+            "201": {**new, "secret": SECRET},
             "400": demo.answer(WEBHOOKS, "400", "POST", body={}, headers=key),
         },
         "getWebhooks": {**refused, "200": demo.answer(WEBHOOKS, "200", headers=key)},
@@ -368,6 +371,7 @@ def webhook_answers(demo: Demo) -> Answers:
             **missing,
             "200": _with_short_lists(demo.answer(f"{own}/deliveries", "200", headers=key)),
         },
+        "rotateWebhookSecret": {**missing, "200": {"secret": SECRET}},
         "deleteWebhook": missing,
     }
     for _ in range(MAX_WEBHOOKS - 1):
@@ -437,9 +441,8 @@ def simulated_errors() -> Answers:
         **dict.fromkeys(("getLiquidations", "getLiquidationsTable"), unreadable),
         **{name: {"502": upstream} for name in MARKETS},
         **{name: {"429": unreadable["429"], **away} for name in RENDERED},
-        "getWebhookKey": away,
         **dict.fromkeys(("createWebhook", "getWebhooks"), busy),
-        **dict.fromkeys(("getWebhookDeliveries", "deleteWebhook"), busy),
+        **dict.fromkeys(("getWebhookDeliveries", "rotateWebhookSecret", "deleteWebhook"), busy),
         "getBriefs": {"500": _said(RecordUnavailable())},
         "getGuides": {"500": {"error": "internal error"}},
         "getSignals": {"503": {"error": KEY_NOT_CHECKED}},

@@ -31,7 +31,7 @@ from support.operator import Operator, sign
 from support.postgresql import PostgreSQL, running_postgresql
 from support.stances import FUNDING
 
-SECRETS = {"key-pepper": b"p" * 32, "history-key": bytes(32)}
+SECRETS = {"key-pepper": b"p" * 32, "history-key": bytes(32), "webhook-key": b"w" * 32}
 FILES = {"barograph.sqlite3", "history.sqlite3", MANIFEST}
 KILLED = """
 import os, sys
@@ -56,7 +56,7 @@ MARK = "history_origin"
 
 @pytest.fixture
 def source(operator: Operator) -> Operator:
-    """A filled instance with both keys."""
+    """A filled instance with all keys."""
     fill(operator)
     for name, secret in SECRETS.items():
         (operator.data / name).write_bytes(secret)
@@ -113,7 +113,7 @@ def change(backup: Path, name: str, *statements: str) -> None:
     (backup / "manifest.json").write_text(json.dumps(manifest))
 
 
-def test_restored_backup_has_every_row_and_both_keys_and_signs_nothing(
+def test_restored_backup_has_every_row_and_all_keys_and_signs_nothing(
     source: Operator, tmp_path: Path
 ) -> None:
     backup, new = tmp_path / "backup", tmp_path / "new"
@@ -155,13 +155,22 @@ def test_restore_signs_again_only_if_the_record_has_all_that_kept_checkpoints_si
     assert is_held(rows_of(tmp_path / "behind"))
 
 
+@pytest.mark.outcome(
+    "A backup without keys is restored",
+    "Nothing is sent to a webhook until its owner asks for a new secret; its `why` says so.",
+)
 def test_backup_has_no_key_that_was_left_out_or_comes_from_a_setting(
     source: Operator, backup: Path, tmp_path: Path
 ) -> None:
     given = {"BAROGRAPH_HISTORY_KEY": b64encode(b"e" * 32).decode()}
     text = succeed("backup", tmp_path / "one", source.data, "--without-keys")
-    assert "The backup has no key-pepper and no history-key" in text
+    assert "The backup has no key-pepper and no history-key and no webhook-key" in text
     assert {each.name for each in (tmp_path / "one").iterdir()} == FILES
+    assert b"whsec_" not in (tmp_path / "one" / "barograph.sqlite3").read_bytes()
+    found = sqlite_rows(tmp_path / "one" / "barograph.sqlite3")
+    assert found["webhook_keys"] == []
+    assert [row[5:7] for row in found["webhooks"]] == [("", "active")]
+    assert "POST /api/v1/webhooks/wh_1/secret" in str(found["webhooks"])
     assert "has no history-key" in succeed("backup", tmp_path / "two", source.data, **given)
     succeed("restore", backup, tmp_path / "new", **given)
     assert not (tmp_path / "new" / "history-key").exists()
@@ -215,6 +224,30 @@ def test_older_backup_is_upgraded_and_newer_one_refused(backup: Path, tmp_path: 
     said = refused("restore", backup, tmp_path / "other")
     assert "migration 99, which this version does not know" in said
     assert [*(tmp_path / "other").glob("*.sqlite3*")] == []
+
+
+@pytest.mark.outcome(
+    "A database of a backup has a trigger or a view that no version of Barograph made",
+    "`barograph restore` refuses the backup, names the trigger or view, and restores nothing.",
+)
+@pytest.mark.parametrize(
+    ("name", "tampering"),
+    [
+        (
+            "barograph.sqlite3",
+            "CREATE TRIGGER t AFTER INSERT ON api_keys BEGIN DELETE FROM entitlements; END",
+        ),
+        ("barograph.sqlite3", "CREATE VIEW t AS SELECT 1"),
+        ("barograph.sqlite3", "DROP TRIGGER events_are_not_changed"),
+        ("history.sqlite3", "CREATE VIEW t AS SELECT 1"),
+    ],
+)
+def test_backup_with_other_triggers_or_views_is_refused_and_nothing_restored(
+    backup: Path, tmp_path: Path, name: str, tampering: str
+) -> None:
+    change(backup, name, tampering)
+    assert "differ from the shipped ones (" in refused("restore", backup, tmp_path / "new")
+    assert [*(tmp_path / "new").glob("*.sqlite3*")] == []
 
 
 @pytest.mark.outcome(

@@ -3,12 +3,14 @@
 import asyncio
 import json
 import socket
+from base64 import b64decode, b64encode
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 from click.testing import CliRunner, Result
+from standardwebhooks import Webhook as Verifier
 
 from barograph import __version__
 from barograph.cli.databases import require_kind
@@ -18,9 +20,12 @@ from barograph.cli.webhooks import webhooks
 from barograph.demo.files import load_or_create_anchor
 from barograph.errors import BarographError, ConfigurationError
 from barograph.events.query import EventFilter
-from barograph.kit.database import Work
+from barograph.kit.clock import system_clock
+from barograph.kit.database import POSTGRESQL, SQLITE, Engine, Work
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.settings import Settings
+from barograph.webhooks.keys import FILE_NAME, load_webhook_keys, take_stored_key
+from barograph.webhooks.signing import Message, new_secret, signed_fields
 from barograph.webhooks.store import add_webhook
 from support.clock import START
 
@@ -114,9 +119,54 @@ def test_test_of_a_running_demo_names_its_own_address(folder: Path, webhook: str
 
 def test_forgotten_mailbox_has_no_webhooks(folder: Path, webhook: str) -> None:
     gone = ["forget", "--email", "name@example.com", "--yes", "--data", str(folder)]
+    refuse = "CREATE TRIGGER t BEFORE DELETE ON webhooks BEGIN SELECT raise(ABORT, 'no'); END"
+    write(folder, lambda tx: tx.execute(refuse))
+    assert CliRunner().invoke(keys, gone).exit_code == 1
+    assert listed(folder)[0]["state"] == "pending"  # and not paused: its key is not deleted either
+    write(folder, lambda tx: tx.execute("DROP TRIGGER t"))
 
     assert "webhooks 1" in CliRunner().invoke(keys, gone).stdout
     assert listed(folder) == []
+
+
+@pytest.mark.outcome(
+    "The operator replaces the key that signs webhooks",
+    "Both keys sign and are published until the operator ends the rotation.",
+)
+@pytest.mark.parametrize("engine", [SQLITE, POSTGRESQL])
+def test_key_of_an_earlier_version_goes_on_and_is_rotated_with_an_overlap(
+    folder: Path, engine: Engine
+) -> None:
+    old, file = bytes(range(32)), folder / FILE_NAME
+    stored = "INSERT INTO webhook_keys VALUES (1, $1)"
+    write(folder, lambda tx: tx.execute(stored, b64encode(old).decode()))
+    database = SQLiteDatabase(folder / "barograph.sqlite3")
+    database.engine = engine
+    asyncio.run(take_stored_key(database, Settings(data=folder)))
+    asyncio.run(database.close())
+    assert file.read_bytes() == old
+    assert file.stat().st_mode & 0o777 == 0o600
+    rows = write(folder, lambda tx: tx.fetch("SELECT * FROM webhook_keys"))
+    assert len(rows) == (engine == POSTGRESQL)  # which hosts that are upgraded later read
+
+    assert "no old key signs" in str(run(folder, "rotate-key", "--retire", "--yes").exception)
+    assert run(folder, "rotate-key", "--yes").exit_code == 0
+    both = file.read_bytes()
+    assert both[32:] == old
+    assert write(folder, lambda tx: tx.fetch("SELECT * FROM webhook_keys")) == []
+    message, secrets = Message("msg_1", b"{}"), [new_secret(), new_secret()]
+    keys = load_webhook_keys(Settings(data=folder))
+    fields = signed_fields(message, secrets, keys, system_clock())
+    for secret in secrets:
+        assert Verifier(secret).verify(b"{}", fields) == {}
+    signatures = [each.partition(",") for each in fields["webhook-signature"].split()]
+    assert [version for version, _, _ in signatures] == ["v1", "v1", "v1a", "v1a"]
+    content = f"msg_1.{fields['webhook-timestamp']}.{{}}".encode()
+    for key, (_, _, signature) in zip(reversed(keys), signatures[2:], strict=True):
+        key.public_key().verify(b64decode(signature), content)
+    assert run(folder, "rotate-key", "--yes").exception is not None
+    assert run(folder, "rotate-key", "--retire", "--yes").exit_code == 0
+    assert file.read_bytes() == both[:32]
 
 
 def test_live_instance_refuses_the_switch_for_local_webhooks(folder: Path) -> None:

@@ -67,7 +67,12 @@ BRIEF = Brief(
     inputs_digest="0" * 64,
     cooldown_key="operator:1",
 )
-METHODS = {"registerKey": "POST", "createWebhook": "POST", "deleteWebhook": "DELETE"}
+METHODS = {
+    "registerKey": "POST",
+    "createWebhook": "POST",
+    "rotateWebhookSecret": "POST",
+    "deleteWebhook": "DELETE",
+}
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +182,7 @@ def test_other_described_endpoints_answer_as_declared(
             refused[path] = answer.status
     service.close()
     assert refused.pop("/api/v1/keys") == 503
-    assert sorted(refused.values()) == [*[401] * 3, *[402] * 6]
+    assert sorted(refused.values()) == [*[401] * 4, *[402] * 6]
 
 
 def test_a_subscriber_s_answers_send_the_header_fields_that_are_declared(

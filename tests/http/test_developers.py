@@ -121,7 +121,8 @@ def test_what_is_entitled_or_paid_says_what_it_needs(service: Service) -> None:
     assert needs["buyFeed"] == [proof]
     assert needs["createWebhook"] == ["X-API-Key: &lt;KEY&gt;"]
     assert [name for name, fields in needs.items() if fields] == [
-        *("getWebhooks", "createWebhook", "getWebhookDeliveries", "deleteWebhook"),
+        *("getWebhooks", "createWebhook", "getWebhookDeliveries", "rotateWebhookSecret"),
+        "deleteWebhook",
         *("getMaterialChange", "getBtcEtfStance", "getRatesDesk", "getFundingRegime"),
         *("getFeedNow", "buyFeed"),
     ]

@@ -3,16 +3,20 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from barograph.kit.timestamps import DAY
 from barograph.limits.rate_limits import WEBHOOKS, KeyRequired
+from barograph.settings import Settings
 from barograph.webhooks.endpoints import WEBHOOK_KEY_PATH, WEBHOOKS_PATH
+from barograph.webhooks.keys import load_webhook_keys, rotate_webhook_key
 from barograph.webhooks.records import Delivery
 from barograph.webhooks.signing import public_key_text
-from barograph.webhooks.store import signing_key
+from barograph.webhooks.store import find_webhook
 from support.databases import bring_back, take_away
 from support.markets import reading
 from support.service import Answer, Service
@@ -144,17 +148,48 @@ def test_registrations_are_limited_per_mailbox(service: Service) -> None:
 
 def test_anyone_may_read_the_public_key(service: Service) -> None:
     answer = service.ask(WEBHOOK_KEY_PATH)
-    own = asyncio.run(signing_key(service.database))
+    (own,) = load_webhook_keys(service.settings)
 
     assert answer.status == 200
     assert answer.json()["public_key"] == public_key_text(own)
+    assert answer.json()["previous_keys"] == []
     assert answer.headers["access-control-allow-origin"] == "*"
     assert service.ask(WEBHOOK_KEY_PATH, "HEAD").status == 200
+
+
+def test_both_keys_are_published_during_a_rotation(tmp_path: Path) -> None:
+    settings = Settings(data=tmp_path)
+    load_webhook_keys(settings)
+    rotate_webhook_key(settings, retire=False)
+    new, old = load_webhook_keys(settings)
+    with closing(Service(tmp_path)) as service:
+        found = service.ask(WEBHOOK_KEY_PATH).json()
+
+    assert found["public_key"] == public_key_text(new)
+    assert found["previous_keys"] == [public_key_text(old)]
+
+
+def test_owner_replaces_the_secret_and_the_old_one_signs_for_another_day(service: Service) -> None:
+    key = key_of(service)
+    old = register(service, key).json()
+    path = f"{WEBHOOKS_PATH}/{old['id']}/secret"
+    assert service.ask(path, "POST", x_api_key=key_of(service, "other@example.com")).status == 404
+    answer = service.ask(path, "POST", x_api_key=key)
+
+    assert answer.status == 200
+    assert "no-store" in answer.headers["cache-control"]
+    new = answer.json()["secret"]
+    assert answer.json() == {"secret": new}
+    assert new not in (old["secret"], "")
+    stored, now = asyncio.run(find_webhook(service.database, old["id"])), service.clock()
+    assert stored.secrets(now + DAY - 1) == [new, old["secret"]]
+    assert stored.secrets(now + DAY) == [new]
 
 
 def test_without_its_database_the_service_says_when_to_try_again(service: Service) -> None:
     key = key_of(service)
     take_away(service.settings.database_path)
-    for answer in (register(service, key), service.ask(WEBHOOK_KEY_PATH)):
-        assert (answer.status, answer.headers["retry-after"]) == (503, "5")
+    answer = register(service, key)
+    assert (answer.status, answer.headers["retry-after"]) == (503, "5")
+    assert service.ask(WEBHOOK_KEY_PATH).status == 200
     bring_back(service.settings.database_path)

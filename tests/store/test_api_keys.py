@@ -166,7 +166,7 @@ def test_upgrade_leaves_one_working_key_of_a_gmail_mailbox_and_a_new_key_ends_it
     assert ended == [START + 3_000, START + 3_000, None, None]
     runner.run(keys.create("nam.e@gmail.com"))
     assert runner.run(keys.verify(made[2].key)) is None
-    gone = runner.run(forget_mailbox(empty_database, "name@gmail.com"))
+    gone = runner.run(empty_database.write(lambda tx: forget_mailbox(tx, "name@gmail.com")))
     assert gone == Forgotten(keys=4, links=3, mails=0)
 
 

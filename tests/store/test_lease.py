@@ -7,9 +7,13 @@ import pytest
 
 from barograph.board.board import publish, read_versions
 from barograph.board.feeds import Publication
+from barograph.collector.leader import Collector, collector_lease
 from barograph.errors import LeaseLost
-from barograph.kit.database import Database, Row, Transaction
+from barograph.kit.clock import system_clock
+from barograph.kit.database import POSTGRESQL, Database, Queryable, Row, Transaction
 from barograph.kit.lease import Lease
+from barograph.kit.timestamps import SECOND
+from barograph.settings import Settings
 from support.clock import HandClock
 
 MILLISECONDS = 15_000
@@ -121,6 +125,66 @@ def test_a_lease_written_by_a_clock_that_ran_ahead_keeps_nobody_out(
     clock.pass_seconds(-3600)
 
     assert runner.run(claim("b").acquire())
+
+
+def test_hosts_whose_clocks_differ_agree_by_the_servers_clock(
+    database: Database, clock: HandClock, runner: asyncio.Runner
+) -> None:
+    async def server(_: Queryable) -> int:
+        return clock()
+
+    def claim(holder: str, ahead: float) -> Lease:
+        own = HandClock(int(clock() + ahead * SECOND))
+        return Lease(
+            database, "collector", holder, clock=own, milliseconds=MILLISECONDS, server=server
+        )
+
+    leader, ahead, behind = claim("a", 3600), claim("b", 300), claim("c", -300)
+    assert runner.run(leader.acquire())
+    assert leader.is_held
+    assert leader.token == clock() // SECOND  # the history would refuse every leader for an hour
+    clock.pass_seconds(14)
+    assert not runner.run(ahead.acquire())
+    assert not runner.run(behind.is_free())
+    runner.run(leader.renew())
+    clock.pass_seconds(14.999)
+    assert not runner.run(ahead.acquire())
+    clock.pass_seconds(0.001)
+    assert runner.run(behind.acquire())
+
+
+@pytest.mark.outcome(
+    "A collector's clock differs from the PostgreSQL server's by more than five seconds",
+    "It doesn't lead, and releases the lease if it led. Its log says by how much the clock "
+    "differs, and so does `/api/status` of the web servers on its host.",
+)
+@pytest.mark.both_engines
+def test_collector_whose_clock_differs_from_the_servers_does_not_lead(
+    database: Database, runner: asyncio.Runner, caplog: pytest.LogCaptureFixture
+) -> None:
+    is_on_server, ahead = database.engine == POSTGRESQL, 0
+    held: list[bool] = []
+
+    async def pause(_: float) -> None:
+        nonlocal ahead
+        held.append(await rival.is_free())
+        ahead = 3_600_000
+        if len(held) == 4:
+            running.cancel()
+        await asyncio.sleep(0)
+
+    def clock() -> int:
+        return system_clock() + ahead
+
+    rival = collector_lease(Settings(), database, system_clock)
+    collector = Collector(Settings(), [], database, clock=clock, sleep=pause)
+    running = runner.get_loop().create_task(collector.run())
+    runner.run(asyncio.wait([running]))
+    assert not held[0]
+    assert held[-1]
+    said = [vars(each)["reason"] for each in caplog.records if each.msg == "collector doesn't lead"]
+    assert bool(said) == is_on_server
+    assert all(each.startswith("this host's clock is 3") for each in said)
 
 
 def test_the_next_takes_over_the_moment_the_lease_runs_out(

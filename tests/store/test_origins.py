@@ -22,7 +22,7 @@ from barograph.history.origins import (
 )
 from barograph.history.public_log import HistoryRewritten, PublicLogs
 from barograph.history.records import KINDS
-from barograph.kit.database import Database
+from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
 from support.backends import Backend
 from support.clock import START, HandClock
@@ -265,3 +265,32 @@ def test_key_that_is_replaced_while_another_process_uses_it_signs_no_more(
         assert len(await changed.sign(THIRD)) == len(published)
 
     runner.run(work())
+
+
+@pytest.mark.outcome(
+    "The history is available again",
+    "Every web worker signs checkpoints again within seconds, and `/api/status` says so.",
+)
+def test_signing_is_tried_again_seconds_after_the_history_failed(
+    instance: Make, runner: asyncio.Runner
+) -> None:
+    class Away(Meanwhile):
+        rounds = 0
+
+        async def require(self, _: str) -> None:
+            if self.rounds < 2:
+                raise DatabaseUnavailable("away")
+
+        async def pause(self, _: float) -> None:
+            self.rounds += 1
+            if self.rounds > 3:
+                raise asyncio.CancelledError
+
+    made = instance(2)
+    away = Away(made.ledger, None)
+    worker = made.worker(KEY, record=made.record._replace(continuity=away))
+    runner.run(worker.probe())
+    assert worker.last_signed is None
+    with pytest.raises(asyncio.CancelledError):
+        runner.run(worker.retry(away.pause))
+    assert worker.last_signed == (2, START)

@@ -34,8 +34,8 @@ async def start(database: Database, host: Settings) -> None:
 
 
 @pytest.mark.outcome(
-    "A host starts with another API-key pepper or checkpoint key than the other hosts of its "
-    "PostgreSQL database",
+    "A host starts with another API-key pepper, checkpoint key or webhook key than the other hosts "
+    "of its PostgreSQL database",
     "It refuses to start and says how to share the secrets.",
 )
 def test_host_with_other_secrets_is_refused_until_they_are_replaced(
@@ -50,14 +50,16 @@ def test_host_with_other_secrets_is_refused_until_they_are_replaced(
         await upgrade(database, packaged_migrations(SERVICE, database.engine), HandClock())
         for _ in range(2):
             await start(database, first)
-        with pytest.raises(ConfigurationError, match="another history-key and key-pepper: "):
+        with pytest.raises(
+            ConfigurationError, match="another history-key and key-pepper and webhook-key: "
+        ):
             await start(database, second)
         (second.data / PEPPER_FILE).write_bytes(pepper())
-        with pytest.raises(ConfigurationError, match="another history-key: "):
+        with pytest.raises(ConfigurationError, match="another history-key and webhook-key: "):
             await start(database, second)
         await forget_secrets(database)
         await start(database, second)
-        with pytest.raises(ConfigurationError, match="another history-key: "):
+        with pytest.raises(ConfigurationError, match="another history-key and webhook-key: "):
             await start(database, first)
         (first.data / PEPPER_FILE).write_bytes(b"p" * 32)
         for name, secret in web_secrets(first).items():
@@ -93,8 +95,8 @@ def test_doctor_names_secrets_that_are_missing_or_differ_and_stores_nothing(
     asyncio.run(work())
     other = "is not the one that this database was used with"
     assert [each.status for each in said] == ["ok", "ok", "fail", "fail"]
-    assert said[2].detail == "history-key is missing; key-pepper is missing"
-    assert said[3].detail == f"history-key {other}; key-pepper {other}"
+    assert said[2].detail == "history-key is missing; key-pepper is missing; webhook-key is missing"
+    assert said[3].detail == f"history-key {other}; key-pepper {other}; webhook-key {other}"
     assert f"copy the files from the data folder of another host to {second.data}" in said[3].remedy
 
 

@@ -5,9 +5,11 @@ import json
 from collections.abc import Awaitable, Callable
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from barograph.collector.jobs.deliveries import (
-    MAX_FAILING_AT_ONCE,
+    MAX_OF_AN_OWNER_AT_ONCE,
+    MAX_SLOW_AT_ONCE,
     WEBHOOK_SECONDS,
     WebhookJob,
 )
@@ -27,12 +29,14 @@ from barograph.webhooks.store import (
     deliveries_of,
     due_webhooks,
     find_webhook,
+    log_delivery,
     save_webhook,
 )
 from support.clock import HandClock
 
 URL = "https://hooks.example/in?token=private"
 ALL = EventFilter()
+KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
 
 
 class Endpoint:
@@ -47,9 +51,11 @@ class Endpoint:
         """What happens before the next answer."""
 
         self.accepted = asyncio.Event()
+        self.hanging = 0
 
     async def post(self, url: str, fields: dict[str, str], body: bytes) -> Reply:
         if url != URL:
+            self.hanging += 1
             await asyncio.Event().wait()  # hangs
         while self.meanwhile:
             await self.meanwhile.pop()()
@@ -73,7 +79,7 @@ class Office:
     def __init__(self, database: Database, runner: asyncio.Runner) -> None:
         self.clock, self.endpoint, self.database = HandClock(), Endpoint(), database
         self.run = runner.run
-        self.deliveries = Deliveries(database, self.endpoint.post, self.clock)
+        self.deliveries = Deliveries(database, self.endpoint.post, self.clock, [KEY])
         self.keys = ApiKeys(database, b"p" * 32, self.clock)
         self.key = self.run(self.keys.create("Name+tag@example.com"))
         self.lease = Lease(database, "c", "first", clock=self.clock, milliseconds=15_000)
@@ -285,16 +291,39 @@ def test_log_of_deliveries_holds_the_newest_hundred(office: Office) -> None:
     assert [each.event for each in logged] == list(range(105, 5, -1))
 
 
-def test_hanging_endpoints_leave_room_for_one_that_works(office: Office) -> None:
-    for number in range(2 * MAX_FAILING_AT_ONCE):
-        mailbox = f"{number}@example.com"
-        office.run(office.keys.create(mailbox))
-        office.add(url="https://slow.example/", mailbox=mailbox)
-
-    async def fail(tx: Transaction) -> None:
+async def attempted(tx: Transaction, webhooks: list[Webhook], how: str) -> None:
+    if how == "failing":
         await tx.execute("UPDATE webhooks SET failures = 1")
+    if how == "slow":
+        for webhook in webhooks:
+            for duration in (8_000, 20):
+                sent = Delivery("msg", None, 0, 1, 200, None, duration)
+                await log_delivery(tx, webhook.id, sent)
 
-    office.run(office.database.write(fail))
+
+@pytest.mark.outcome(
+    "Many webhook endpoints answer slowly or fail",
+    "They use at most 8 of 16 parallel requests, and those of one owner 2, so that events reach "
+    "the other endpoints in time.",
+)
+@pytest.mark.both_engines
+@pytest.mark.parametrize(
+    ("how", "owners", "places"),
+    [
+        ("failing", 16, MAX_SLOW_AT_ONCE),
+        ("slow", 16, MAX_SLOW_AT_ONCE),
+        ("new", 1, MAX_OF_AN_OWNER_AT_ONCE),
+    ],
+)
+def test_hanging_endpoints_leave_room_for_one_that_works(
+    office: Office, how: str, owners: int, places: int
+) -> None:
+    mailboxes = [f"{number}@example.com" for number in range(owners)]
+    for mailbox in mailboxes:
+        office.run(office.keys.create(mailbox))
+    slow = [office.add(url="https://slow.example/", mailbox=each) for each in mailboxes * 5]
+
+    office.run(office.database.write(lambda tx: attempted(tx, slow, how)))
     rounds = iter([True])
 
     async def sleep(_: float) -> None:
@@ -308,6 +337,7 @@ def test_hanging_endpoints_leave_room_for_one_that_works(office: Office) -> None
 
     office.lead(sleep)
     assert len(office.endpoint.got) == 1
+    assert office.endpoint.hanging == places
 
 
 def test_attempt_that_cannot_be_recorded_is_not_repeated_every_second(office: Office) -> None:

@@ -282,6 +282,7 @@ class Cluster:
             "limits_url": f"redis://{HOST}:{host.valkey.port}?socket_timeout=2",
             "key_pepper": "p" * 32,
             "history_key": b64encode(bytes(range(32))).decode(),
+            "webhook_key": b64encode(bytes(range(32))).decode(),
             "trusted_proxies": HOST,
             "accept_terms": "bybit,treasury,nyfed,ishares,selling",
             "exchange_rest_url": f"http://{places['exchange']}",

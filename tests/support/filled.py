@@ -66,7 +66,7 @@ ROWS: dict[str, list[Row]] = {
     "webhooks": [
         (
             *("wh_1", "a@example.com", "https://a.example/hook", "", "BTC", "whsec_YQ==", "active"),
-            *(1, 2, 0, None, 3, None, None),
+            *(1, 2, 0, None, 3, None, None, "whsec_Yg==", 4),
         )
     ],
     "webhook_deliveries": [("wh_1", n, f"msg_{n}", n, 1, 1, 200, None, 5) for n in range(1, 13)],

@@ -71,12 +71,12 @@ def test_a_json_line_is_one_object_with_the_fields_and_the_traceback() -> None:
 
     assert written == (
         '{"time": "2001-09-09T01:46:40.000Z", "level": "error", "logger": "a", '
-        '"event": "read x\\ny", "contracts": ["BTC"], "path": "/srv", '
+        '"message": "read x\\ny", "contracts": ["BTC"], "path": "/srv", '
         '"exception": "ValueError: wrong"}'
     )
     vars(record).update(msg="%d", args=("x",), n=1, ratio=math.nan, time=b"", keys={b"k": b"\xff"})
     found = json.loads(JsonFormatter().format(record))
-    assert found["event"] == "%d ('x',)"
+    assert found["message"] == "%d ('x',)"
     assert (found["n"], found["ratio"], found["keys"]) == (1, "nan", r"{b'k': b'\xff'}")
 
 
@@ -203,9 +203,9 @@ def test_everything_on_standard_error_is_json_if_chosen() -> None:
 
     assert (ran.returncode, ran.stdout) == (1, "")
     lines = [json.loads(each) for each in ran.stderr.splitlines()]
-    assert [each["event"] for each in lines].count("kept") == LINES_PER_MINUTE
-    assert "UserWarning: old" in lines[0]["event"]
-    uncaught = [each["exception"] for each in lines if each["event"] == "uncaught exception"]
+    assert [each["message"] for each in lines].count("kept") == LINES_PER_MINUTE
+    assert "UserWarning: old" in lines[0]["message"]
+    uncaught = [each["exception"] for each in lines if each["message"] == "uncaught exception"]
     assert sorted(each.rpartition(": ")[2] for each in uncaught) == [
         "'deleted'",
         "'main'",

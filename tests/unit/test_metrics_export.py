@@ -5,6 +5,7 @@ import logging
 import socket
 import struct
 import tracemalloc
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -60,17 +61,26 @@ class Host:
         lock.touch()
         return lock
 
-    async def run_until_served(self, metrics: Metrics, *hosts: str, **gauges: float) -> list[int]:
-        """Run a collector until it was scraped by the names of these `hosts`, and stop it."""
+    async def run_until_served(
+        self,
+        metrics: Metrics,
+        *between: Callable[[], None],
+        hosts: Sequence[str] = (),
+        **gauges: float,
+    ) -> list[int]:
+        """Run a collector for one round, and one more after each step; scrape it, and stop it."""
 
         async def sample(found: Gauges) -> None:
             found |= {(name,): value for name, value in gauges.items()}
 
         async def sleep(_: float) -> None:
+            if (step := next(steps, None)) is not None:
+                step()
+                return
             done.set()
             await asyncio.Event().wait()
 
-        done = asyncio.Event()
+        done, steps = asyncio.Event(), iter(between)
         exporter = MetricsExporter(
             self.settings, "collector", metrics, sample, self.clock, sleep=sleep
         )
@@ -132,6 +142,22 @@ def test_a_port_that_another_program_uses_is_logged_once(
     assert "in use" in vars(record)["reason"]
 
 
+def test_each_outage_and_each_end_of_one_is_logged_once(
+    host: Host, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    obstacle = host.folder / "collector-0.draft"
+
+    def break_it() -> None:
+        obstacle.unlink(missing_ok=True)
+        obstacle.mkdir()
+
+    outage = (break_it, lambda: None, obstacle.rmdir)
+    asyncio.run(host.run_until_served(Metrics(), *outage, *outage))
+    said = [each.getMessage() for each in caplog.records]
+    assert said == ["metrics are not served", "metrics are served again"] * 2
+
+
 @pytest.mark.thorough
 def test_strange_scrapes_are_answered_and_print_nothing(
     host: Host, capfd: pytest.CaptureFixture[str]
@@ -165,7 +191,7 @@ def test_scrape_for_another_host_is_421(host: Host) -> None:
     named = {"base_url": "https://public.example", "metrics_names": "web-1,web-2"}
     host.settings = host.settings.model_copy(update=named)
     hosts = ("web-2:9464", "public.example:9464", "attacker.example:9464")
-    assert asyncio.run(host.run_until_served(Metrics(), *hosts)) == [200, 200, 421]
+    assert asyncio.run(host.run_until_served(Metrics(), hosts=hosts)) == [200, 200, 421]
 
 
 def test_failures_have_one_of_few_kinds() -> None:

@@ -1,4 +1,4 @@
-"""The two secrets that an instance keeps: the API-key pepper and the checkpoint key."""
+"""The secrets that an instance keeps: the API-key pepper, the checkpoint and the webhook key."""
 
 import stat
 import subprocess
@@ -14,6 +14,7 @@ from barograph.errors import ConfigurationError
 from barograph.history.signing import FILE_NAME, load_history_key
 from barograph.keys.api_keys import PEPPER_FILE, load_pepper
 from barograph.settings import Settings
+from barograph.webhooks.keys import load_webhook_secret
 
 GIVEN_PEPPER = "a pepper of at least 32 characters"
 GIVEN_KEY = bytes(range(32))
@@ -38,7 +39,10 @@ class Secret(NamedTuple):
 
 PEPPER = Secret(PEPPER_FILE, load_pepper, "key_pepper", GIVEN_PEPPER, GIVEN_PEPPER.encode())
 KEY = Secret(FILE_NAME, load_key, "history_key", b64encode(GIVEN_KEY).decode(), GIVEN_KEY)
-EACH_SECRET = pytest.mark.parametrize("secret", [PEPPER, KEY], ids=["pepper", "history key"])
+WEBHOOKS = KEY._replace(file="webhook-key", load=load_webhook_secret, setting="webhook_key")
+EACH_SECRET = pytest.mark.parametrize(
+    "secret", [PEPPER, KEY, WEBHOOKS], ids=["pepper", "history key", "webhook key"]
+)
 
 
 @EACH_SECRET

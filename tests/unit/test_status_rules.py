@@ -310,6 +310,11 @@ def test_an_unreadable_database_is_down_overall_also_with_fresh_data_in_memory()
     assert check(status, "database").status == "down"
 
 
+def test_the_difference_of_the_clocks_is_stated_beside_the_database() -> None:
+    found = check(assess(WELL._replace(wrong_clock="1 h ahead")), "database")
+    assert (found.status, found.detail) == ("degraded", "1 h ahead")
+
+
 @pytest.mark.parametrize(("silent", "condition"), [(0, "ok"), (4_999, "ok"), (5_000, "down")])
 def test_the_database_is_down_after_five_silent_seconds(silent: int, condition: str) -> None:
     assert verdict(WELL._replace(polled_at=NOW - silent), "database") == condition

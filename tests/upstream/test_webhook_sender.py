@@ -44,7 +44,7 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 def signed(message: Message) -> dict[str, str]:
-    return signed_fields(message, SECRET, KEY, system_clock())
+    return signed_fields(message, [SECRET], [KEY], system_clock())
 
 
 async def post(url: str, *found: str, body: bytes = b"{}", **options: Any) -> Reply:

@@ -19,7 +19,7 @@ _folder = click.Path(file_okay=False, path_type=Path)
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=_folder)
-@click.option("--without-keys", is_flag=True, help="Leave out the pepper and the signing key.")
+@click.option("--without-keys", is_flag=True, help="Leave out all keys and webhook secrets.")
 @data_option
 @json_option
 def backup(folder: Path, without_keys: bool, data: Path | None, as_json: bool) -> None:
@@ -116,8 +116,9 @@ def _say_missing_keys(manifest: "Manifest") -> None:
     if missing := [name for name in KEYS if name not in manifest.files]:
         click.echo(
             f"The backup has no {' and no '.join(missing)}. Keep what is missing, or "
-            "BAROGRAPH_KEY_PEPPER and BAROGRAPH_HISTORY_KEY, elsewhere: with another key-pepper no "
-            "API key works, and with another history-key the record needs a new origin."
+            "BAROGRAPH_KEY_PEPPER, BAROGRAPH_HISTORY_KEY and BAROGRAPH_WEBHOOK_KEY, elsewhere: "
+            "with another key-pepper no API key works, with another history-key the record needs a "
+            "new origin, and with another webhook-key receivers need the new public key."
         )
 
 

@@ -39,6 +39,7 @@ from barograph.demo.files import FILE_NAME as WORLD_FILE
 from barograph.demo.files import write_once
 from barograph.errors import BarographError, ConfigurationError
 from barograph.history.checkpoint import ALL_LOGS
+from barograph.history.guards import wrong_guards
 from barograph.history.ledger import HISTORY as RECORD
 from barograph.history.origins import hold_signing
 from barograph.history.public_log import open_log
@@ -61,10 +62,11 @@ from barograph.kit.sqlite import copy_sqlite_file
 from barograph.kit.timestamps import iso_timestamp
 from barograph.settings import PREFIX, Settings
 from barograph.terms.sources import Kind
+from barograph.webhooks.keys import FILE_NAME as WEBHOOK_KEY_FILE
 
 MANIFEST = "manifest.json"
 DATABASES = ("barograph.sqlite3", "history.sqlite3")
-KEYS = (PEPPER_FILE, HISTORY_KEY_FILE)
+KEYS = (PEPPER_FILE, HISTORY_KEY_FILE, WEBHOOK_KEY_FILE)
 SMALL_FILES = (*KEYS, WORLD_FILE)
 """What a data folder has besides its databases. Only a demo has a world file."""
 
@@ -163,7 +165,8 @@ def _failure_explained(what: str, advice: str) -> Iterator[None]:
 
 def _given_keys(settings: Settings) -> set[str]:
     """The keys that come from settings and not from files."""
-    given = zip(KEYS, (settings.key_pepper, settings.history_key), strict=True)
+    values = settings.key_pepper, settings.history_key, settings.webhook_key
+    given = zip(KEYS, values, strict=True)
     return {name for name, value in given if value.get_secret_value()}
 
 
@@ -199,6 +202,8 @@ def _fill(settings: Settings, draft: Path, *, with_keys: bool) -> Manifest:
     if isinstance(verified[0], BrokenRecord):
         raise BarographError(f"no backup was made: {verified_text(*verified)}")
     heads = run_once(copy.history_path, partial(_read_heads, copy.database_path))
+    if not with_keys:
+        _blank_secrets(copy.database_path)
     rows = {SERVICE: _finish(copy.database_path), RECORD: _finish(copy.history_path)}
     _write_small_files(draft, small)
     manifest = Manifest(
@@ -241,6 +246,23 @@ async def _read_heads(service_file: Path, history: Database) -> list[LogHead]:
     finally:
         await service.close()
     return heads
+
+
+def _blank_secrets(file: Path) -> None:
+    """Take the secrets of webhooks out of a copy, also out of its unused space."""
+    with closing(apsw.Connection(str(file))) as connection:
+        connection.execute(_BLANK)
+        connection.execute("VACUUM")
+
+
+_BLANK = """
+UPDATE webhooks SET secret = '', previous_secret = NULL, why = CASE
+    WHEN state IN ('pending', 'active')
+    THEN 'its secret was not in the backup: ask for a new one with POST /api/v1/webhooks/' || id
+        || '/secret'
+    ELSE why END;
+DELETE FROM webhook_keys;
+"""
 
 
 def _finish(file: Path) -> Counts:
@@ -398,10 +420,20 @@ def _stage(folder: Path, manifest: Manifest, staged: Files) -> None:
                 shutil.copyfile(folder / name, file)
                 _require_unchanged(folder / name, seal_file(file), manifest)
             run_once(file, partial(_upgrade, schema=schema), wait_ms=UPGRADE_WAIT_MS)
+            run_once(file, partial(_require_shipped_triggers, schema=schema))
         _hold(staged[0])
     except BaseException:
         _remove_staged(staged)
         raise
+
+
+async def _require_shipped_triggers(database: Database, schema: str) -> None:
+    """Refuse triggers and views that no migration made: they can change what is written later."""
+    if wrong := await wrong_guards(database, schema):
+        raise BarographError(
+            f"the triggers or views of the {schema} database in the backup differ from the shipped "
+            f"ones ({', '.join(wrong)}). Nothing was restored. Use another backup"
+        )
 
 
 def _hold(address: Address) -> None:

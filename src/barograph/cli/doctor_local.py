@@ -35,7 +35,7 @@ from barograph.keys.api_keys import load_pepper
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Database, DatabaseUnavailable, Row
 from barograph.kit.fingerprints import fingerprint
-from barograph.kit.lease import is_free
+from barograph.kit.lease import is_free, postgresql_time
 from barograph.kit.migrations import SERVICE, Migration, missing_migrations, packaged_migrations
 from barograph.kit.opening import list_tables
 from barograph.kit.operating_system import is_exposed, is_world_writable, require_free_port
@@ -45,6 +45,8 @@ from barograph.settings import Settings, reachable
 from barograph.terms.sources import PAGE, Unconfirmed, usable_venues
 from barograph.terms.store import unconfirmed_sources
 from barograph.web.shared_secrets import SHARE_SECRETS
+from barograph.webhooks.keys import FILE_NAME as WEBHOOK_KEY
+from barograph.webhooks.keys import is_on_this_host, load_webhook_secret
 
 MIN_DISK_BYTES = 1 << 30
 CHECK_SECONDS = 10.0
@@ -109,10 +111,11 @@ async def _disk(settings: Settings) -> Diagnosis:
 
 
 async def _secrets(settings: Settings) -> Diagnosis:
-    exposed = [file for name in (PEPPER, HISTORY_KEY) if is_exposed(file := settings.data / name)]
+    names = (PEPPER, HISTORY_KEY, WEBHOOK_KEY)
+    exposed = [file for name in names if is_exposed(file := settings.data / name)]
     if exposed:
-        names = " and ".join(file.name for file in exposed)
-        detail = f"every user of this machine may read or change {names}"
+        found = " and ".join(file.name for file in exposed)
+        detail = f"every user of this machine may read or change {found}"
         return failed(detail, f"chmod 600 {' '.join(map(str, exposed))}")
     if is_world_writable(settings.data):
         detail = f"every user of this machine may replace files in {settings.data}"
@@ -129,6 +132,8 @@ async def _compare_secrets(settings: Settings) -> Diagnosis | None:
         own[HISTORY_KEY] = fingerprint(key.private_bytes_raw())
     if settings.key_pepper.get_secret_value() or (settings.data / PEPPER).exists():
         own[PEPPER] = fingerprint(load_pepper(settings, create=False))
+    if is_on_this_host(settings):
+        own[WEBHOOK_KEY] = fingerprint(load_webhook_secret(settings, create=False))
     wrong = {name for name, each in hashed if own.get(name) != each}
     if public_key not in (None, key and public_bytes(key)):
         wrong.add(HISTORY_KEY)
@@ -185,7 +190,10 @@ async def _collector(settings: Settings) -> Diagnosis:
     if not rows:
         return ok("none has started yet")
     holder, _, expires_at = rows[0]
-    if not is_free(rows, system_clock()):
+    address, now = settings.database_address, system_clock()
+    if not isinstance(address, Path):
+        now = await asyncio.to_thread(run_once, address, postgresql_time, create=False)
+    if not is_free(rows, now):
         return ok(f"one leads, on {holder.partition(':')[0]}")
     start = "start one: `systemctl start barograph-collector` or `barograph collect`"
     if holder is None:

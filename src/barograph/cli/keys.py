@@ -20,7 +20,8 @@ from barograph.kit.timestamps import iso_timestamp
 
 if TYPE_CHECKING:
     from barograph.keys.api_keys import ApiKeys, KeyRecord
-    from barograph.kit.database import Database
+    from barograph.keys.registration import Forgotten
+    from barograph.kit.database import Database, Transaction
 
 T = TypeVar("T")
 
@@ -134,14 +135,16 @@ def forget(email: str, yes: bool, data: Path | None) -> None:
     settings = read_settings(data=data)
     if not yes:
         click.confirm(f"Forget {mailbox}? This cannot be undone", abort=True)
-    gone = run_on_database(settings, lambda database: forget_mailbox(database, mailbox))
-    found = run_on_database(settings, lambda database: webhooks_of(database, mailbox))
-    run_on_database(
-        settings, lambda database: database.write(lambda tx: delete_webhooks(tx, found))
-    )
+
+    async def work(tx: "Transaction") -> tuple["Forgotten", int]:
+        found = await webhooks_of(tx, mailbox)
+        await delete_webhooks(tx, found)
+        return await forget_mailbox(tx, mailbox), len(found)
+
+    gone, webhooks = run_on_database(settings, lambda database: database.write(work))
     click.echo(
         f"deleted: keys {gone.keys}, links {gone.links}, queued e-mails {gone.mails}, "
-        f"webhooks {len(found)}"
+        f"webhooks {webhooks}"
     )
 
 

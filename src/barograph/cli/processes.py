@@ -109,8 +109,10 @@ def _say_ready(settings: "Settings") -> None:
 def _prepare_database(settings: "Settings") -> "Unconfirmed":
     """Upgrade the database, and store the confirmations in the settings."""
     from barograph.terms.store import start_with_terms
+    from barograph.webhooks.keys import take_stored_key
 
     upgrade_database(settings)
+    run_on_database(settings, lambda database: take_stored_key(database, settings))
     return run_on_database(
         settings,
         lambda database: database.write(lambda tx: start_with_terms(tx, settings, system_clock())),
@@ -231,8 +233,8 @@ def db() -> None:
 @click.option(
     "--new-secrets",
     is_flag=True,
-    help="Let web hosts start with another API-key pepper or checkpoint key (PostgreSQL). With "
-    "another checkpoint key, also run `stances resume --new-origin`.",
+    help="Let web hosts start with another API-key pepper, checkpoint key or webhook key "
+    "(PostgreSQL). With another checkpoint key, also run `stances resume --new-origin`.",
 )
 @click.option(
     "--new-history",

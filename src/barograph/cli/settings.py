@@ -55,12 +55,15 @@ def settings(as_json: bool, data: Path | None) -> None:
       barograph settings --json
     """
     from barograph.history.signing import is_key_in_file, load_history_key
+    from barograph.webhooks.keys import load_webhook_secret
 
     current, problem = None, None
     try:
         current = served_settings(data)
         if not is_key_in_file(current):
             load_history_key(current)
+        if current.webhook_key.get_secret_value():
+            load_webhook_secret(current)
     except ConfigurationError as error:
         problem = str(error)
     rows = _rows(data, current)

@@ -1,4 +1,4 @@
-"""`barograph webhooks`: lists, tests and disables the webhooks of key owners."""
+"""`barograph webhooks`: lists, tests and disables webhooks, and rotates the key that signs."""
 
 import json
 from pathlib import Path
@@ -6,10 +6,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from barograph.cli.common import data_option, json_option, run_on_database, served_settings
+from barograph.cli.common import (
+    data_option,
+    json_option,
+    run_on_database,
+    served_settings,
+    yes_option,
+)
 from barograph.cli.databases import kind_of_folder
 from barograph.errors import BarographError
 from barograph.kit.clock import system_clock
+from barograph.kit.database import SQLITE
 from barograph.kit.timestamps import iso_timestamp
 
 if TYPE_CHECKING:
@@ -19,7 +26,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def webhooks() -> None:
-    """List, test and disable webhooks.
+    """List, test and disable webhooks, and rotate the key that signs messages.
 
     People register them with a personal key and `POST /api/v1/webhooks`.
 
@@ -75,16 +82,21 @@ def test(webhook_id: str, data: Path | None) -> None:
     """
     from barograph.upstream.webhooks import HttpWebhookSender
     from barograph.webhooks.delivery import Deliveries
+    from barograph.webhooks.keys import load_webhook_keys, take_stored_key
     from barograph.webhooks.store import find_webhook
 
     settings = served_settings(data)
 
     async def work(database: "Database") -> "Delivery":
         webhook = await find_webhook(database, webhook_id)
+        if not webhook.secret:
+            raise BarographError(f"nothing is sent to {webhook_id}: {webhook.why}")
+        await take_stored_key(database, settings)
+        keys = load_webhook_keys(settings, create=database.engine == SQLITE)
         is_demo = kind_of_folder(settings.data) == "demo"
         sender = HttpWebhookSender(user_agent=settings.user_agent, allow_local=is_demo)
         try:
-            return await Deliveries(database, sender.post, system_clock).test(webhook)
+            return await Deliveries(database, sender.post, system_clock, keys).test(webhook)
         finally:
             sender.close()
 
@@ -118,9 +130,39 @@ def disable(webhook_id: str, why: str, data: Path | None) -> None:
     click.echo(f"disabled {webhook_id}")
 
 
+@webhooks.command("rotate-key")
+@click.option("--retire", is_flag=True, help="End the rotation: only the new key signs.")
+@yes_option
+@data_option
+def rotate_key(retire: bool, yes: bool, data: Path | None) -> None:
+    """Replace the Ed25519 key that signs messages, in two steps.
+
+    First, a new key signs beside the old one, and /api/v1/webhook-key names both. When receivers
+    had time to change, run this with --retire. Restart every host after each step.
+
+    \b
+    Examples:
+      barograph webhooks rotate-key
+      barograph webhooks rotate-key --retire
+    """
+    from barograph.webhooks.keys import forget_stored_key, rotate_webhook_key, take_stored_key
+
+    settings = served_settings(data)
+    if not yes:
+        click.confirm("Change the keys that sign webhooks? This cannot be undone", abort=True)
+    run_on_database(settings, lambda database: take_stored_key(database, settings))
+    rotate_webhook_key(settings, retire=retire)
+    run_on_database(settings, lambda database: database.write(forget_stored_key))
+    click.echo("replaced webhook-key: copy it to the data folder of every other host")
+    click.echo("then restart `barograph serve` and `barograph collect` on every host")
+
+
 def _row(webhook: "Webhook") -> dict[str, str | int | None]:
     last = webhook.last_delivery_at
-    is_paused = webhook.email is None and webhook.state in ("pending", "active")
+    is_paused = (webhook.email is None or not webhook.secret) and webhook.state in (
+        "pending",
+        "active",
+    )
     return {
         "id": webhook.id,
         "mailbox": webhook.mailbox,

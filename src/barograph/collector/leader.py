@@ -18,7 +18,7 @@ from barograph.errors import LeaseLost
 from barograph.keys.registration import forget_registrations
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
-from barograph.kit.lease import Lease
+from barograph.kit.lease import HostClock, Lease, server_clock
 from barograph.kit.timestamps import SECOND
 from barograph.markets.exchange import Exchange
 from barograph.markets.store import forget_old
@@ -50,6 +50,7 @@ class Collector:
         self._sleep = sleep
         self._jobs = jobs
         self._lease = collector_lease(settings, database, clock)
+        self._host_clock = HostClock(database, clock)
         self._judge = Judge(settings)
         self._writing = asyncio.Lock()
 
@@ -97,7 +98,9 @@ class Collector:
         while True:
             await self._sleep(self._settings.lease_seconds / 3)
             try:
-                await self._lease.renew()
+                if not await self._has_right_clock():
+                    await self._lease.release()
+                await self._lease.renew()  # raises if it was released
             except DatabaseUnavailable as error:
                 # It is ours until another collector takes it.
                 log.warning("lease not renewed", extra={"reason": str(error)})
@@ -151,10 +154,16 @@ class Collector:
 
     async def _try_acquire(self) -> bool:
         try:
-            return await self._lease.acquire()
+            return await self._has_right_clock() and await self._lease.acquire()
         except DatabaseUnavailable as error:
             log.warning("lease not acquired", extra={"reason": str(error)})
             return False
+
+    async def _has_right_clock(self) -> bool:
+        await self._host_clock.probe()
+        if self._host_clock.problem is not None:
+            log.error("collector doesn't lead", extra={"reason": self._host_clock.problem})
+        return self._host_clock.problem is None
 
     async def _stop(self) -> None:
         """Store the liquidations since the last reading, and release the lease."""
@@ -174,4 +183,5 @@ def collector_lease(settings: Settings, database: Database, clock: Clock) -> Lea
         f"{socket.gethostname()}:{os.getpid()}:{token_hex(4)}",
         clock=clock,
         milliseconds=int(settings.lease_seconds * SECOND),
+        server=server_clock(database),
     )

@@ -34,6 +34,7 @@ _TWINS = {
     "getRevealedStances": "getHistory",
     "getBriefsFeed": "getBriefsAtom",
     "getEventsFeed": "getEventsAtom",
+    "rotateWebhookSecret": "deleteWebhook",
 }
 """Operations that `/llms.txt` names in the line of another, as it does with tables."""
 

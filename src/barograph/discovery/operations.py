@@ -156,17 +156,18 @@ TEXTS: Mapping[str, str] = {
     "with the next event. It ends after an hour at most: reconnect.",
     "getIncidents": "Incidents and recorded checks, newest first. Which part was degraded or down, "
     "when, and for how many minutes of each hour and day. We keep them for 90 days.",
-    "getWebhookKey": "The Ed25519 key that verifies webhooks. Every message is also signed `v1a` "
-    "with this key (Standard Webhooks 1.0.0), so you can verify it without your secret.",
-    "createWebhook": "Register an address for events. We send it a signed challenge first, and "
-    "events only after it has repeated the challenge. `secret` is shown once. Messages follow "
-    f"Standard Webhooks 1.0.0. You can have {MAX_WEBHOOKS}.",
-    "getWebhooks": "Your webhooks, oldest first. With state, time of the last accepted event and "
-    "number of failures since. A webhook is `pending` until it has answered the challenge, and "
-    "`disabled` after a day of failures.",
-    "getWebhookDeliveries": "The newest 100 attempts to deliver. Each with its HTTP "
-    "status or the kind of failure. Response bodies are not stored.",
-    "deleteWebhook": "Delete a webhook. This also deletes its log of attempts.",
+    "getWebhookKey": "Key that verifies webhooks. Every message is also signed `v1a` with this "
+    "Ed25519 key, so you can verify it without your secret.",
+    "createWebhook": "Register an address. We send it a signed challenge first, and events only "
+    "after it has repeated the challenge. Messages follow Standard Webhooks 1.0.0. You can have "
+    f"{MAX_WEBHOOKS}.",
+    "getWebhooks": "Your webhooks. Oldest first, with state, last accepted event and failures "
+    "since. A webhook is `pending` until it has answered the challenge, and `disabled` after a day "
+    "of failures.",
+    "getWebhookDeliveries": "The newest attempts. At most 100, each with its HTTP status or the "
+    "kind of failure.",
+    "rotateWebhookSecret": "Replace the secret. For 24 hours, messages are signed with both.",
+    "deleteWebhook": "Delete a webhook. This also deletes its log.",
     "getFeedNow": "The newest stances, the market state and the newest briefs. Keep `leg_id`, "
     "`revision`, `history_digest` and `issued_at` of the durable stances; skip the others. Each "
     "stance has the address of its full version.",

@@ -54,18 +54,18 @@ class RecordReplaced(RecordDamaged):
     """The record lacks a published version: it is another record, or an older copy."""
 
 
-def packaged_guards(engine: Engine = SQLITE) -> dict[str, str]:
+def packaged_guards(engine: Engine = SQLITE, schema: str = HISTORY) -> dict[str, str]:
     """The SQL of each shipped trigger, and of the functions that triggers call, by its name."""
-    scripts = "\n".join(step.sql for step in packaged_migrations(HISTORY, engine))
+    scripts = "\n".join(step.sql for step in packaged_migrations(schema, engine))
     return {name: sql for sql, name in _GUARD[engine].findall(scripts)}
 
 
-async def wrong_guards(database: Database) -> list[str]:
-    """The names of triggers that are missing, changed, disabled or added.
+async def wrong_guards(database: Database, schema: str = HISTORY) -> list[str]:
+    """The names of triggers and views that are missing, changed, disabled or added.
 
     An added trigger can undo what the others protect.
     """
-    found, shipped = await _guards(database), packaged_guards(database.engine).items()
+    found, shipped = await _guards(database), packaged_guards(database.engine, schema).items()
     return sorted({name for name, _ in _on_one_line(found) ^ _on_one_line(shipped)})
 
 
@@ -260,7 +260,7 @@ _GUARD = {
         re.MULTILINE | re.DOTALL,
     ),
 }
-_TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
+_TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type IN ('trigger', 'view')"
 # Rules and row security can hide or rewrite what a statement does, and nothing shipped uses them.
 _POSTGRESQL_GUARDS = """
 WITH tables AS (

@@ -58,6 +58,8 @@ BLOCK = TILE_WIDTH
 PAGE = 128
 """Documents hashed at a time; other requests wait meanwhile."""
 
+RETRY_SECONDS = 5.0
+
 ReadDigests = Callable[[int, int], Awaitable[Sequence[DigestRow]]]
 """Takes a sequence and a limit; returns the digests after that sequence."""
 
@@ -267,6 +269,13 @@ class PublicLogs:
         """Sign now, so that `/api/status` does not depend on requests."""
         with suppress(DatabaseUnavailable):
             await self.checkpoints()
+
+    async def retry(self, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+        """Sign again soon after a failure: the next probe can be a minute away."""
+        while True:
+            await sleep(RETRY_SECONDS)
+            if self._signed.failure is not None:
+                await self.probe()
 
     async def head(self, kind: str, log: LogName) -> TreeHead:
         """The newest head of a log, stored as signed before it is published."""

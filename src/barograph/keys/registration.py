@@ -198,19 +198,15 @@ class Forgotten(NamedTuple):
     mails: int
 
 
-async def forget_mailbox(database: Database, mailbox: str) -> Forgotten:
+async def forget_mailbox(tx: Transaction, mailbox: str) -> Forgotten:
     """Delete a mailbox's keys, also revoked ones, its links and its unsent mails.
 
     Rate limits never contain the address.
     """
-
-    async def work(tx: Transaction) -> Forgotten:
-        keys, links = [len(await tx.fetch(sql, mailbox)) for sql in (_KEYS, _LINKS)]
-        mails = [(row,) for row, to in await tx.fetch(_WAITING) if _is_of(to, mailbox)]
-        await tx.execute_many(_MAIL, mails)
-        return Forgotten(keys, links, len(mails))
-
-    return await database.write(work)
+    keys, links = [len(await tx.fetch(sql, mailbox)) for sql in (_KEYS, _LINKS)]
+    mails = [(row,) for row, to in await tx.fetch(_WAITING) if _is_of(to, mailbox)]
+    await tx.execute_many(_MAIL, mails)
+    return Forgotten(keys, links, len(mails))
 
 
 def _is_of(email: str, mailbox: str) -> bool:

@@ -2,15 +2,61 @@
 
 A frozen leader is replaced when its lease expires. When it wakes up, its token is old and its next
 write fails, so two leaders never mix their writes.
+
+On PostgreSQL the server's clock decides, so that hosts whose clocks differ agree. A SQLite file
+serves one host, which has one clock.
 """
+
+from collections.abc import Awaitable, Callable
 
 from barograph.errors import LeaseLost
 from barograph.kit.clock import Clock
-from barograph.kit.database import Database, Queryable, Row, Transaction
+from barograph.kit.database import POSTGRESQL, Database, Queryable, Row, Transaction
 from barograph.kit.timestamps import SECOND
 
 MAX_MILLISECONDS = 300_000
 """The longest possible lease."""
+
+MAX_SKEW_MS = 5 * SECOND
+"""A host whose clock differs by more doesn't lead: readers and exchanges would refuse its times."""
+
+ServerClock = Callable[[Queryable], Awaitable[int]]
+"""Asks a database server for its time, in milliseconds since the Unix epoch."""
+
+
+async def postgresql_time(queryable: Queryable) -> int:
+    """The time of a PostgreSQL server."""
+    ((now,),) = await queryable.fetch(_SERVER_TIME)
+    return int(now)
+
+
+def server_clock(database: Database) -> ServerClock | None:
+    """The clock that all hosts of a database share; None for a file, which serves one host."""
+    return postgresql_time if database.engine == POSTGRESQL else None
+
+
+class HostClock:
+    """Our clock, compared with the database server's; a file has no clock of its own."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+        self.ahead_ms = 0
+        """How far it was ahead, at least, when we last asked."""
+
+    async def probe(self) -> None:
+        """Ask the server; the time that this takes counts as no difference."""
+        if (server := server_clock(self._database)) is not None:
+            before, now = self._clock(), await server(self._database)
+            self.ahead_ms = max(0, before - now) + min(0, self._clock() - now)
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with it; safe to publish."""
+        if abs(self.ahead_ms) <= MAX_SKEW_MS:
+            return None
+        how = "ahead of" if self.ahead_ms > 0 else "behind"
+        return f"this host's clock is {abs(self.ahead_ms) / SECOND:.1f} s {how} the database's"
 
 
 class Lease:
@@ -20,43 +66,56 @@ class Lease:
     """
 
     def __init__(
-        self, database: Database, name: str, holder: str, *, clock: Clock, milliseconds: int
+        self,
+        database: Database,
+        name: str,
+        holder: str,
+        *,
+        clock: Clock,
+        milliseconds: int,
+        server: ServerClock | None = None,
     ) -> None:
+        """Without the clock of a `server`, our own decides when the lease expires."""
         self._database = database
         self._name = name
         self._holder = holder
         self._clock = clock
         self._milliseconds = milliseconds
+        self._server = server
         self._token: int | None = None
-        self._expires_at = 0
+        self._held_until = 0
+        """By our own clock."""
 
     @property
     def is_held(self) -> bool:
         """Whether it is ours, and was renewed in time as far as we know."""
-        return self._token is not None and self._clock() < self._expires_at
+        return self._token is not None and self._clock() < self._held_until
 
     async def acquire(self) -> bool:
         """Take the lease if it is free, and return whether it is ours now."""
 
         async def work(tx: Transaction) -> int | None:
             rows = await tx.fetch(_READ, self._name)
-            now = self._clock()
+            now = await self._now(tx)
             if not is_free(rows, now):
                 return None
             token = rows[0][1] if rows else 0
             # At least the time: the history database outlives this one and must not mistake a
             # new or restored service database for an old leader.
             following = max(int(token) + 1, now // SECOND)
-            self._expires_at = now + self._milliseconds
-            await tx.execute(_TAKE, self._name, self._holder, following, self._expires_at)
+            expiry = now + self._milliseconds
+            await tx.execute(_TAKE, self._name, self._holder, following, expiry)
             return following
 
+        held_until = self._clock() + self._milliseconds
         self._token = await self._database.write(work)
+        self._held_until = held_until
         return self._token is not None
 
     async def is_free(self) -> bool:
         """Whether nobody holds the lease; this takes and writes nothing."""
-        return is_free(await self._database.fetch(_READ, self._name), self._clock())
+        rows = await self._database.fetch(_READ, self._name)
+        return is_free(rows, await self._now(self._database))
 
     @property
     def token(self) -> int:
@@ -76,13 +135,14 @@ class Lease:
             LeaseLost: another process has held it since, so our state may be out of date.
         """
 
-        async def work(tx: Transaction) -> int:
+        async def work(tx: Transaction) -> None:
             await self.fence(tx)
-            expiry = self._clock() + self._milliseconds
+            expiry = await self._now(tx) + self._milliseconds
             await tx.execute(_TAKE, self._name, self._holder, self._token, expiry)
-            return expiry
 
-        self._expires_at = await self._database.write(work)
+        held_until = self._clock() + self._milliseconds
+        await self._database.write(work)
+        self._held_until = held_until
 
     async def fence(self, queryable: Queryable) -> None:
         """Check that the lease is still ours; a write needs this check in its transaction.
@@ -107,6 +167,9 @@ class Lease:
         await self._database.write(work)
         self._token = None
 
+    async def _now(self, queryable: Queryable) -> int:
+        return self._clock() if self._server is None else await self._server(queryable)
+
 
 def is_free(rows: list[Row], now: int) -> bool:
     """Whether nobody holds the lease with this row."""
@@ -115,6 +178,7 @@ def is_free(rows: list[Row], now: int) -> bool:
     return holder is None or not now < expires_at <= now + MAX_MILLISECONDS
 
 
+_SERVER_TIME = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"
 _READ = "SELECT holder, token, expires_at FROM leases WHERE name = $1"
 _TAKE = """
 INSERT INTO leases (name, holder, token, expires_at) VALUES ($1, $2, $3, $4)

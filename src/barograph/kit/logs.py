@@ -32,7 +32,7 @@ class EventFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """Writes one JSON object per line: time, level, logger, event and the fields."""
+    """Writes one JSON object per line: time, level, logger, message and the fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Write the record's own fields beside its event."""
@@ -41,7 +41,7 @@ class JsonFormatter(logging.Formatter):
             "time": when.replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "event": _message(record),
+            "message": _message(record),  # the name that log collectors expect
         }
         written = {**standard, **_fields(record), **standard}
         if record.exc_info:

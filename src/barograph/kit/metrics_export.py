@@ -153,6 +153,9 @@ class MetricsExporter:
             if self._serving is not None and self._server is None:
                 found = SumOfProcesses(self._folder, self._clock)
                 self._server = serve_metrics(self._host, self._port, found, self._names)
+            if self._is_failing and self._own is not None:
+                log.info("metrics are served again")
+                self._is_failing = False
 
     def _write(self, content: bytes) -> None:
         if self._own is not None:
@@ -174,7 +177,7 @@ class MetricsExporter:
 
     @contextmanager
     def _logged(self) -> Iterator[None]:
-        """Log the first of several failures; the service works without metrics."""
+        """Log the first failure of an outage; the service works without metrics."""
         try:
             yield
         except OSError as error:

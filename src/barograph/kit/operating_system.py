@@ -130,12 +130,13 @@ def is_locked(file: Path) -> bool:
 
 
 def load_or_create_secret(
-    file: Path, size: int, *, setting: str, loss: str, create: bool = True
+    file: Path, size: int, *, setting: str, loss: str, create: bool = True, most: int = 1
 ) -> bytes:
     """Return the file's content; create it with `size` random bytes if it is missing or empty.
 
-    A new file is readable by its owner only. Errors name the `setting` that can replace the file,
-    and the `loss` if it is deleted. Without `create`, a missing file counts as damaged.
+    A new file is readable by its owner only. A file may hold at `most` so many secrets. Errors name
+    the `setting` that can replace the file, and the `loss` if it is deleted. Without `create`, a
+    missing file counts as damaged.
 
     Raises:
         ConfigurationError: it can neither be read nor created, is damaged, or every user of the
@@ -144,7 +145,7 @@ def load_or_create_secret(
     try:
         secret = file.read_bytes() if file.exists() else b""
         if create and not secret:
-            secret = _make(file, size)
+            secret = make_secret(file, token_bytes(size))
         exposed = is_exposed(file)
     except OSError as error:
         raise ConfigurationError(
@@ -156,7 +157,7 @@ def load_or_create_secret(
             f"every user of this machine may read or change {file}: run `chmod 600 {file}`, and "
             "replace the secret if someone may have read it"
         )
-    if len(secret) != size:
+    if len(secret) not in range(size, most * size + 1, size):
         raise ConfigurationError(
             f"{file} is damaged: restore the file of {size} bytes, or delete it, which {loss}"
         )
@@ -179,8 +180,8 @@ def is_world_writable(folder: Path) -> bool:
     return folder.exists() and bool(folder.stat().st_mode & stat.S_IWOTH)
 
 
-def _make(file: Path, size: int) -> bytes:
-    """Write a new secret unless another process was first."""
+def make_secret(file: Path, secret: bytes) -> bytes:
+    """Write a new secret unless another process was first; return what the file holds."""
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY)
     with os.fdopen(descriptor, "r+b") as out:
         fcntl.flock(out, fcntl.LOCK_EX)
@@ -188,7 +189,6 @@ def _make(file: Path, size: int) -> bytes:
         if found:
             return found
         os.fchmod(descriptor, OWNER_ONLY)  # an empty file may have been left with another mode
-        secret = token_bytes(size)
         out.write(secret)
         out.flush()
         os.fsync(out.fileno())

@@ -83,10 +83,11 @@ class MustSet(Group):
         Path("data"),
         description="Folder for the databases: `barograph.sqlite3` (includes the e-mail "
         "addresses of key owners and the secrets that sign webhooks), `history.sqlite3` (stances) "
-        "and `limits.sqlite3` (rate limits). It also holds the API-key pepper and the checkpoint "
-        "key, unless `BAROGRAPH_KEY_PEPPER` and `BAROGRAPH_HISTORY_KEY` are set. The service "
-        "creates these files readable by their owner only. It refuses to start if either secret is "
-        "readable or writable by every user of the machine.",
+        "and `limits.sqlite3` (rate limits). It also holds the API-key pepper, the checkpoint key "
+        "and the webhook key, unless `BAROGRAPH_KEY_PEPPER`, `BAROGRAPH_HISTORY_KEY` and "
+        "`BAROGRAPH_WEBHOOK_KEY` are set. The service creates these files readable by their owner "
+        "only. It refuses to start if one of these secrets is readable or writable by every user "
+        "of the machine.",
     )
     host: IpAddress = Field("127.0.0.1", description="IP address that the web server binds.")
     port: int = Field(8080, ge=1, le=65535, description="Port that the web server binds.")
@@ -131,6 +132,12 @@ class MustSet(Group):
         SecretStr(""),
         description="Ed25519 key that signs checkpoints of the history: base64 of 32 random "
         "bytes. If empty, the service creates one and keeps it in the data folder.",
+    )
+    webhook_key: SecretStr = Field(
+        SecretStr(""),
+        description="Ed25519 key that signs webhook messages: base64 of 32 random bytes. During "
+        "[a rotation](webhooks.md#for-the-operator), the new key, a comma and the old key. If "
+        "empty, the service creates one and keeps it in the data folder.",
     )
     smtp_url: SecretStr = Field(
         SecretStr(""),

@@ -36,7 +36,8 @@ class Tuning(Group):
     )
     log_format: Literal["text", "json"] = Field(
         "text",
-        description="Format of log lines: `text` for people, or `json`, one object per line.",
+        description="Format of log lines: `text` for people, or `json`, one object per line "
+        "with `time`, `level`, `logger`, `message` and the event's own fields.",
     )
     metrics_host: IpAddress = Field(
         "127.0.0.1",

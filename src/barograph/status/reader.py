@@ -7,6 +7,7 @@ from barograph.board.board import Board
 from barograph.history.guards import SignedHeads
 from barograph.history.witnesses import WITNESSES, WitnessState
 from barograph.kit.dependency_health import DependencyHealth
+from barograph.kit.lease import HostClock
 from barograph.macro.records import MACRO_HEALTH
 from barograph.markets.disputes import DISPUTES
 from barograph.markets.failover import VENUE_IN_USE
@@ -43,6 +44,7 @@ class StatusReader:
         limits_failing: LimitsFailing,
         signed: SignedHeads,
         *,
+        host_clock: HostClock | None = None,
         identity: Sequence[DependencyHealth] | None = None,
         payments: Sequence[DependencyHealth] | None = None,
         venues: Sequence[str] = (BYBIT,),
@@ -53,6 +55,7 @@ class StatusReader:
         self._started_at = started_at
         self._limits_failing = limits_failing
         self._signed = signed
+        self._host_clock = host_clock
         self._identity = identity
         self._payments = payments
         self._venues = venues
@@ -77,6 +80,7 @@ class StatusReader:
                 identity=None if self._identity is None else reachability(self._identity, now),
                 payments=None if self._payments is None else reachability(self._payments, now),
                 backfill=board.latest(BACKFILL),
+                wrong_clock=None if self._host_clock is None else self._host_clock.problem,
                 unsigned=self._signed.failure,
                 unconfirmed=board.latest(TERMS),
                 in_use=board.latest(VENUE_IN_USE),

@@ -16,7 +16,7 @@ from barograph.events.store import append_events
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
 from barograph.kit.documents import FOREVER
-from barograph.kit.lease import Lease
+from barograph.kit.lease import Lease, ServerClock
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.status.incidents import (
     DAYS_SHOWN,
@@ -81,6 +81,7 @@ class StatusRecorder:
         *,
         events: Callable[[int], Sequence[NewEvent]] = lambda _: (),
         clock: Clock,
+        server: ServerClock | None = None,
         sleep: Sleep = asyncio.sleep,
         offset: float | None = None,
     ) -> None:
@@ -99,7 +100,9 @@ class StatusRecorder:
         self._failing = False
         self._unwritten: deque[MinuteResults] = deque(maxlen=MAX_UNWRITTEN)
         holder = f"{socket.gethostname()}:{os.getpid()}:{token_hex(4)}"
-        self._lease = Lease(database, LEASE, holder, clock=clock, milliseconds=LEASE_MS)
+        self._lease = Lease(
+            database, LEASE, holder, clock=clock, milliseconds=LEASE_MS, server=server
+        )
 
     async def run(self) -> None:
         """Record every minute until cancelled."""

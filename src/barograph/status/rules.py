@@ -137,6 +137,9 @@ class StatusInputs(NamedTuple):
     """The facilitator; None if none is configured."""
 
     backfill: BackfillProgress | None = None
+    wrong_clock: str | None = None
+    """How far this host's clock is from the database's; None if they agree."""
+
     unsigned: str | None = None
     """Why checkpoints cannot be signed, and since when; None while they can."""
 
@@ -439,9 +442,11 @@ def _cross_venue(inputs: StatusInputs) -> Check:
 
 
 def _database(inputs: StatusInputs) -> Check:
-    if inputs.polled_at is not None and inputs.now - inputs.polled_at < DATABASE_SILENT_MS:
-        return _check("database", "ok", "readable")
-    return _check("database", "down", "cannot be read")
+    if inputs.polled_at is None or inputs.now - inputs.polled_at >= DATABASE_SILENT_MS:
+        return _check("database", "down", "cannot be read")
+    if inputs.wrong_clock is not None:
+        return _check("database", "degraded", inputs.wrong_clock)
+    return _check("database", "ok", "readable")
 
 
 def _limits(inputs: StatusInputs) -> Check:

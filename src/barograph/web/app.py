@@ -58,6 +58,7 @@ from barograph.kit.database import Database
 from barograph.kit.dependency_health import DependencyHealth, MonitoredDependency
 from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ASGIApp, HeadAndOptions, hardened
+from barograph.kit.lease import HostClock, server_clock
 from barograph.kit.lists import Cursors
 from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.request_limits import RequestLimits, limited
@@ -113,6 +114,7 @@ from barograph.web.health import health_routes
 from barograph.web.lifespan import Closing, Task, lifespan
 from barograph.web.metrics import route_finder, web_gauges
 from barograph.webhooks.endpoints import webhook_routes
+from barograph.webhooks.keys import load_webhook_keys
 from barograph_client.audit.notes import Policy
 
 DEPRECATIONS: Deprecations = {}
@@ -324,11 +326,13 @@ class _Public:
         self.cross = CrossReader(settings)
         self.signals = SignalsReader(settings)
         self.accuracy = AccuracyReader(_primary_source(settings), settings.base_url)
+        self.host_clock = HostClock(database, clock)
         self.status = StatusReader(
             bounds,
             clock(),
             callers.limits_failing,
             signed,
+            host_clock=self.host_clock,
             identity=_health(callers.provider),
             payments=None if callers.facilitator is None else _health(callers.facilitator),
             venues=settings.venue_names,
@@ -495,6 +499,7 @@ def _api_routers(parts: _Parts) -> list[Router]:
             clock,
             resolve=parts.resolve,
             allow_local=settings.webhooks_allow_local,
+            keys=load_webhook_keys(settings),
         ),
     ]
 
@@ -557,11 +562,12 @@ def _tasks(parts: _Parts) -> list[Task]:
     recorder = StatusRecorder(
         parts.inputs.database,
         lambda now: status.status(board, now),
-        [*watched, *shared, parts.history.logs],
+        [*watched, *shared, parts.history.logs, parts.public.host_clock],
         events=partial(parts.public.markets.outages, board),
         clock=parts.inputs.clock,
+        server=server_clock(parts.inputs.database),
     )
-    return [board.follow, recorder.run, *_exporting(parts)]
+    return [board.follow, recorder.run, parts.history.logs.retry, *_exporting(parts)]
 
 
 def _exporting(parts: _Parts) -> list[Task]:

@@ -1,7 +1,8 @@
 """Secrets that all hosts of one PostgreSQL database must share.
 
 A host with another pepper would accept none of the stored API keys. A host with another checkpoint
-key would sign checkpoints that contradict the others'. So the first web host stores fingerprints of
+key would sign checkpoints that contradict the others', and one with another webhook key publishes a
+key that verifies no message. So the first web host stores fingerprints of
 its secrets, and one with other secrets doesn't start.
 """
 
@@ -15,19 +16,23 @@ from barograph.keys.api_keys import PEPPER_FILE, load_pepper
 from barograph.kit.database import POSTGRESQL, Database, Transaction
 from barograph.kit.fingerprints import fingerprint
 from barograph.settings import Settings
+from barograph.webhooks.keys import FILE_NAME as WEBHOOK_KEY_FILE
+from barograph.webhooks.keys import load_webhook_secret
 
 SHARE_SECRETS = (
-    "copy the files from the data folder of another host to {data}, or set BAROGRAPH_KEY_PEPPER "
-    "and BAROGRAPH_HISTORY_KEY to the same values on every host. If key-pepper is lost, or its "
-    "change was interrupted, run `barograph keys rotate-pepper`. For history-key, run `barograph "
-    "stances rotate-key`, or `resume --new-origin` if it is lost"
+    "copy the files from the data folder of another host to {data}, or set BAROGRAPH_KEY_PEPPER, "
+    "BAROGRAPH_HISTORY_KEY and BAROGRAPH_WEBHOOK_KEY to the same values on every host. If "
+    "key-pepper is lost, or its change was interrupted, run `barograph keys rotate-pepper`. For "
+    "history-key, run `barograph stances rotate-key`, or `resume --new-origin` if it is lost. If "
+    "webhook-key is lost, run `barograph db upgrade --new-secrets`"
 )
 
 
 def web_secrets(settings: Settings) -> dict[str, bytes]:
     """The secrets that web hosts share, by the names of their files."""
     key = load_history_key(settings).private_bytes_raw()
-    return {PEPPER_FILE: load_pepper(settings), HISTORY_KEY_FILE: key}
+    webhooks = load_webhook_secret(settings)
+    return {PEPPER_FILE: load_pepper(settings), HISTORY_KEY_FILE: key, WEBHOOK_KEY_FILE: webhooks}
 
 
 async def require_shared_secrets(

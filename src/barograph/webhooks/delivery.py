@@ -10,7 +10,6 @@ from random import SystemRandom
 from secrets import token_urlsafe
 
 import msgspec
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from barograph.errors import UpstreamError
 from barograph.events.store import events_after
@@ -18,9 +17,10 @@ from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import SECOND
+from barograph.webhooks.keys import Keys
 from barograph.webhooks.records import Delivery, Post, Webhook
 from barograph.webhooks.signing import Message, answers, message_body, signed_fields
-from barograph.webhooks.store import last_event, log_delivery, save_webhook, signing_key
+from barograph.webhooks.store import last_event, log_delivery, save_webhook
 
 log = logging.getLogger(__name__)
 
@@ -36,11 +36,11 @@ JITTER = 0.1
 class Deliveries:
     """Sends messages, and records how each attempt went."""
 
-    def __init__(self, database: Database, post: Post, clock: Clock) -> None:
+    def __init__(self, database: Database, post: Post, clock: Clock, keys: Keys) -> None:
         self._database = database
         self._post = post
         self._clock = clock
-        self._key: Ed25519PrivateKey | None = None
+        self._keys = keys
 
     async def take_turn(self, webhook: Webhook, lease: Lease) -> None:
         """Send the next messages of an endpoint, one after the other, until one fails.
@@ -91,10 +91,8 @@ class Deliveries:
         return None
 
     async def _send(self, webhook: Webhook, message: Message) -> Delivery:
-        if self._key is None:
-            self._key = await signing_key(self._database)
         started = self._clock()
-        fields = signed_fields(message, webhook.secret, self._key, started)
+        fields = signed_fields(message, webhook.secrets(started), self._keys, started)
         status, failure = None, None
         try:
             status, start = await self._post(webhook.url, fields, message.body)

@@ -25,6 +25,7 @@ from barograph.kit.request_limits import MAX_BODY_BYTES
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import JSON_TYPE, Schema, WireModel, operation, parameter, refusal
 from barograph.limits.rate_limits import WEBHOOKS, RateLimiter
+from barograph.webhooks.keys import Keys
 from barograph.webhooks.records import MAX_WEBHOOKS, State, words
 from barograph.webhooks.signing import key_id, public_key_text
 from barograph.webhooks.store import (
@@ -32,7 +33,7 @@ from barograph.webhooks.store import (
     delete_webhooks,
     deliveries_of,
     find_webhook,
-    signing_key,
+    rotate_secret,
     webhooks_of,
 )
 from barograph.webhooks.targets import MAX_URL, parse_target
@@ -77,6 +78,12 @@ class CreatedWebhook(RegisteredWebhook):
     secret: Annotated[str, Field(description="Verifies `v1` signatures. Shown once.")]
 
 
+class WebhookSecretBody(WireModel):
+    """The new secret of a webhook."""
+
+    secret: str
+
+
 class WebhookBody(RegisteredWebhook):
     """A webhook, without its secret."""
 
@@ -116,6 +123,7 @@ class WebhookKeyBody(WireModel):
     algorithm: str
     key_id: str
     public_key: Annotated[str, Field(description="`whpk_` and 32 bytes in base64.")]
+    previous_keys: Annotated[list[str], Field(description="Old keys that also sign for now.")]
 
 
 def webhook_routes(
@@ -125,10 +133,11 @@ def webhook_routes(
     *,
     resolve: Resolve,
     allow_local: bool,
+    keys: Keys,
 ) -> ApiRouter:
-    """The routes of webhooks, and of the published key; `resolve` finds symbols."""
+    """The routes of webhooks, and of the published keys; `resolve` finds symbols."""
     router = ApiRouter(tags=["webhooks"])
-    published: list[Document] = []
+    published = _published(keys)
 
     @router.get(WEBHOOKS_PATH, **operation("getWebhooks", WebhookList, responses=_ERRORS))
     async def webhooks(request: Request) -> Response:
@@ -166,6 +175,18 @@ def webhook_routes(
         body = DeliveryList.model_validate(logged, from_attributes=True)
         return private_response(200, body.encode())
 
+    @router.post(
+        f"{WEBHOOKS_PATH}/{{id}}/secret",
+        **operation("rotateWebhookSecret", WebhookSecretBody, _ID, responses=_ERRORS_BY_ID),
+    )
+    async def rotate(request: Request) -> Response:
+        owner = await limiter.owner(request.scope)
+        public_id = (await find_webhook(database, request.path_params["id"], owner)).id
+        await limiter.count(WEBHOOKS, owner)
+        new = await database.write(lambda tx: rotate_secret(tx, public_id, owner, clock()))
+        body = WebhookSecretBody(secret=new.secret)
+        return private_response(200, body.encode())
+
     @router.delete(
         f"{WEBHOOKS_PATH}/{{id}}",
         status_code=204,
@@ -180,18 +201,20 @@ def webhook_routes(
     @router.get(
         WEBHOOK_KEY_PATH,
         tags=["events"],  # anyone may read it
-        **operation("getWebhookKey", WebhookKeyBody, responses={503: "A temporary failure."}),
+        **operation("getWebhookKey", WebhookKeyBody),
     )
     async def key(_request: Request) -> Response:
-        if not published:
-            found = await signing_key(database)
-            body = WebhookKeyBody(
-                algorithm="ed25519", key_id=key_id(found), public_key=public_key_text(found)
-            )
-            published.append(Document(body.encode()))
-        return DocumentResponse(published[0], clock())
+        return DocumentResponse(published, clock())
 
     return router
+
+
+def _published(keys: Keys) -> Document:
+    current, *previous = map(public_key_text, keys)
+    body = WebhookKeyBody(
+        algorithm="ed25519", key_id=key_id(keys[0]), public_key=current, previous_keys=previous
+    )
+    return Document(body.encode())
 
 
 def _filter(asked: WebhookRequest, resolve: Resolve) -> EventFilter:

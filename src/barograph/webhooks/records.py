@@ -44,6 +44,18 @@ class Webhook(NamedTuple):
     email: str | None = None
     """The owner's; None while they have no valid key, which pauses deliveries."""
 
+    previous_secret: str | None = None
+    previous_until: int = 0
+    """The secret before this one also signs until then."""
+
+    is_slow: bool = False
+    """Whether it answered slowly or not at all; read only with the endpoints that are due."""
+
+    def secrets(self, now: int) -> list[str]:
+        """What signs now, the newest first."""
+        old = self.previous_secret if now < self.previous_until else None
+        return [self.secret] if old is None else [self.secret, old]
+
     @property
     def host(self) -> str:
         """All of the address that may be shown: the rest can hold a secret."""

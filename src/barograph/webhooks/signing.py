@@ -5,6 +5,7 @@ https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-w
 
 import hmac
 from base64 import b64decode, b64encode
+from collections.abc import Sequence
 from hashlib import sha256
 from secrets import token_bytes
 from typing import NamedTuple
@@ -52,13 +53,20 @@ def message_body(kind: str, at: int, data: bytes) -> bytes:
 
 
 def signed_fields(
-    message: Message, secret: str, key: Ed25519PrivateKey, now: int
+    message: Message, secrets: Sequence[str], keys: Sequence[Ed25519PrivateKey], now: int
 ) -> dict[str, str]:
-    """The header fields of an attempt that is made now."""
+    """The header fields of an attempt that is made now.
+
+    Secrets and keys are newest first. The oldest signs first, because some receivers read only the
+    first signature of a version, and know only the old key.
+    """
     timestamp = str(now // SECOND)
     content = b"%b.%b.%b" % (message.id.encode(), timestamp.encode(), message.body)
-    shared = hmac.digest(b64decode(secret.removeprefix(SECRET_PREFIX)), content, "sha256")
-    signatures = [("v1", shared), ("v1a", key.sign(content))]
+    decoded = [b64decode(each.removeprefix(SECRET_PREFIX)) for each in reversed(secrets)]
+    signatures = [
+        *(("v1", hmac.digest(each, content, "sha256")) for each in decoded),
+        *(("v1a", each.sign(content)) for each in reversed(keys)),
+    ]
     return {
         "webhook-id": message.id,
         "webhook-timestamp": timestamp,

@@ -1,33 +1,23 @@
 """The tables of webhooks. Events are not queued: each endpoint has a position in their log."""
 
-from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from secrets import token_hex
-
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from barograph.errors import NotFound
 from barograph.events.query import EventFilter
 from barograph.keys.outbox import put_mail
-from barograph.kit.database import Database, Queryable, Transaction
-from barograph.kit.timestamps import DAY, iso_timestamp
+from barograph.kit.database import Queryable, Transaction
+from barograph.kit.timestamps import DAY, SECOND, iso_timestamp
 from barograph.webhooks.records import MAX_WEBHOOKS, Delivery, TooManyWebhooks, Webhook
 from barograph.webhooks.signing import new_secret
 
 KEPT_DELIVERIES = 100
 """Of each endpoint."""
 
+SLOW_MS = SECOND
+"""An endpoint whose last five answers took longer on average is slow."""
+
 SUBJECT = "Your Barograph webhook was switched off"
-
-
-async def signing_key(database: Database) -> Ed25519PrivateKey:
-    """The instance's key for `v1a`; the first caller creates it."""
-    rows = await database.fetch(_KEY)
-    if not rows:
-        fresh = b64encode(Ed25519PrivateKey.generate().private_bytes_raw()).decode()
-        await database.write(lambda tx: tx.execute(_ADD_KEY, fresh))
-        rows = await database.fetch(_KEY)
-    return Ed25519PrivateKey.from_private_bytes(b64decode(str(rows[0][0])))
 
 
 async def add_webhook(
@@ -48,7 +38,7 @@ async def add_webhook(
         delivered_up_to=0,
         next_try_at=now,
     )
-    await tx.execute(_ADD, *new[:-1])
+    await tx.execute(_ADD, *new[:14])
     return new
 
 
@@ -71,6 +61,17 @@ async def find_webhook(queryable: Queryable, public_id: str, mailbox: str | None
     raise NotFound("there is no webhook with this id; list them to see their ids")
 
 
+async def rotate_secret(tx: Transaction, public_id: str, mailbox: str, now: int) -> Webhook:
+    """Give an endpoint a new secret; the one before it signs for another day.
+
+    Raises:
+        NotFound: the mailbox has no such endpoint.
+    """
+    await find_webhook(tx, public_id, mailbox)
+    await tx.execute(_ROTATE, new_secret(), now + DAY, public_id)
+    return await find_webhook(tx, public_id, mailbox)
+
+
 async def delete_webhooks(tx: Transaction, found: Sequence[Webhook]) -> None:
     """Delete endpoints and their logs."""
     for each in found:
@@ -84,12 +85,12 @@ async def all_webhooks(queryable: Queryable) -> list[Webhook]:
 
 
 async def due_webhooks(queryable: Queryable, now: int, limit: int) -> list[Webhook]:
-    """The endpoints with something to send now, those that don't fail first.
+    """The endpoints with something to send now, the quick ones first.
 
-    Those of a revoked key wait for a new one.
+    Those of a revoked key wait for a new one, and those without a secret for a new secret.
     """
     last = await last_event(queryable)
-    return [Webhook(*row) for row in await queryable.fetch(_DUE, now, last, limit)]
+    return [Webhook(*row) for row in await queryable.fetch(_DUE, now, last, limit, SLOW_MS)]
 
 
 async def last_event(queryable: Queryable) -> int:
@@ -103,7 +104,7 @@ async def save_webhook(tx: Transaction, before: Webhook, after: Webhook, now: in
 
     Returns whether it was stored: not if the endpoint has been changed or deleted since.
     """
-    changed = (after.state, *after[8:-1])
+    changed = (after.state, *after[8:14])
     unchanged = (before.id, before.state, before.delivered_up_to, before.failures)
     if not await tx.fetch(_SAVE, *changed, *unchanged):
         return False
@@ -141,25 +142,35 @@ and register it with POST /api/v1/webhooks. The events that it missed are in
         await put_mail(tx, webhook.email, SUBJECT, text, now=now, give_up_at=now + DAY)
 
 
-_SELECT = """
+_COLUMNS = """
 SELECT w.id, w.mailbox, w.url, w.types, w.symbols, w.secret, w.state, w.created_at,
     w.delivered_up_to, w.failures, w.failing_since, w.next_try_at, w.last_delivery_at, w.why,
-    k.email
+    k.email, w.previous_secret, w.previous_until
+"""
+_TABLES = """
 FROM webhooks w LEFT JOIN api_keys k ON k.mailbox = w.mailbox AND k.revoked_at IS NULL
 """
+_SELECT = _COLUMNS + _TABLES
 _OF_MAILBOX = _SELECT + "WHERE w.mailbox = $1 ORDER BY w.created_at, w.id"
 _BY_ID = _SELECT + "WHERE w.id = $1"
 _ALL = _SELECT + "ORDER BY w.created_at, w.id"
-_DUE = (
-    _SELECT
-    + """
-WHERE w.next_try_at <= $1 AND k.email IS NOT NULL
+_DUE = f"""
+{_COLUMNS}, w.failures > 0 OR coalesce((
+    SELECT avg(duration_ms) FROM (
+        SELECT d.duration_ms FROM webhook_deliveries d WHERE d.webhook = w.id
+        ORDER BY d.number DESC LIMIT 5
+    ) AS newest
+), 0) > CAST($4 AS BIGINT) AS is_slow
+{_TABLES}
+WHERE w.next_try_at <= $1 AND k.email IS NOT NULL AND w.secret <> ''
     AND (w.state = 'pending' OR w.state = 'active' AND w.delivered_up_to < $2)
-ORDER BY w.failures > 0, w.next_try_at, w.id LIMIT $3
+ORDER BY is_slow, w.next_try_at, w.id LIMIT $3
+"""  # noqa: S608
+_ROTATE = """
+UPDATE webhooks SET secret = $1, previous_secret = nullif(secret, ''), previous_until = $2,
+    why = CASE secret WHEN '' THEN NULL ELSE why END
+WHERE id = $3
 """
-)
-_KEY = "SELECT private_key FROM webhook_keys"
-_ADD_KEY = "INSERT INTO webhook_keys (id, private_key) VALUES (1, $1) ON CONFLICT DO NOTHING"
 _ADD = """
 INSERT INTO webhooks
     (id, mailbox, url, types, symbols, secret, state, created_at, delivered_up_to, failures,

@@ -20,8 +20,10 @@ BUSY_WEBHOOK_SECONDS = 0.05
 UNRECORDED_SECONDS = 60.0
 
 MAX_WEBHOOKS_AT_ONCE = 16
-MAX_FAILING_AT_ONCE = 8
-"""How many endpoints get messages at a time, and how many of them may have failed last time."""
+MAX_SLOW_AT_ONCE = 8
+"""How many endpoints get messages at a time, and how many of them may be slow or failing."""
+
+MAX_OF_AN_OWNER_AT_ONCE = 2
 
 
 class ReconcileJob(Job):
@@ -82,7 +84,9 @@ class WebhookJob(Job):
         self._database = database
         self._deliveries = deliveries
         self._clock = clock
-        self._sending: set[str] = set()
+        self._sending: dict[str, str] = {}
+        """The owners of the endpoints that get a message now."""
+
         self._tasks = asyncio.TaskGroup()
 
     async def __call__(self, lease: Lease) -> None:
@@ -94,15 +98,19 @@ class WebhookJob(Job):
     async def run_once(self, lease: Lease) -> None:
         """Start to send to the endpoints that have messages due."""
         with logged("webhooks not read"):
-            # Those being sent to are still due, so ask for enough others.
-            limit = 2 * MAX_WEBHOOKS_AT_ONCE
+            # Those being sent to, and others of their owners, are due too: ask for enough.
+            limit = 4 * MAX_WEBHOOKS_AT_ONCE
             due = await due_webhooks(self._database, self._clock(), limit)
             self._seconds = WEBHOOK_SECONDS if len(due) < limit else BUSY_WEBHOOK_SECONDS
             for each in due:
-                room = MAX_FAILING_AT_ONCE if each.failures else MAX_WEBHOOKS_AT_ONCE
-                if each.id not in self._sending and len(self._sending) < room:
-                    self._sending.add(each.id)
+                room = MAX_SLOW_AT_ONCE if each.is_slow else MAX_WEBHOOKS_AT_ONCE
+                has_place = self._owned(each) < MAX_OF_AN_OWNER_AT_ONCE
+                if each.id not in self._sending and len(self._sending) < room and has_place:
+                    self._sending[each.id] = each.mailbox
                     self._tasks.create_task(self._send(each, lease))
+
+    def _owned(self, webhook: Webhook) -> int:
+        return sum(owner == webhook.mailbox for owner in self._sending.values())
 
     async def _send(self, webhook: Webhook, lease: Lease) -> None:
         try:
@@ -112,4 +120,4 @@ class WebhookJob(Job):
             # Otherwise the endpoint would get the same message every second.
             await self._sleep(UNRECORDED_SECONDS)
         finally:
-            self._sending.discard(webhook.id)
+            del self._sending[webhook.id]

@@ -1,0 +1,98 @@
+"""The Ed25519 keys that sign webhook messages: the current one and, in a rotation, the old one."""
+
+from base64 import b64decode
+from collections.abc import Sequence
+from secrets import token_bytes
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from barograph.errors import ConfigurationError
+from barograph.kit.database import SQLITE, Database, Transaction
+from barograph.kit.fingerprints import fingerprint
+from barograph.kit.operating_system import load_or_create_secret, make_secret, replace_file
+from barograph.settings import Settings
+
+FILE_NAME, SETTING = "webhook-key", "BAROGRAPH_WEBHOOK_KEY"
+SIZE = 32
+
+Keys = Sequence[Ed25519PrivateKey]
+"""The current key, then the old one."""
+
+
+def load_webhook_keys(settings: Settings, *, create: bool = True) -> Keys:
+    """The keys from BAROGRAPH_WEBHOOK_KEY, or from a file that the first process creates.
+
+    Raises:
+        ConfigurationError: the setting or the file is not a key, or no file can be created.
+    """
+    secret = load_webhook_secret(settings, create=create)
+    parts = (secret[start : start + SIZE] for start in range(0, len(secret), SIZE))
+    return [Ed25519PrivateKey.from_private_bytes(each) for each in parts]
+
+
+def load_webhook_secret(settings: Settings, *, create: bool = True) -> bytes:
+    """The same keys as bytes."""
+    given, file = settings.webhook_key.get_secret_value(), settings.data / FILE_NAME
+    if not given:
+        loss = "makes receivers refuse `v1a` signatures until they read the new public key"
+        return load_or_create_secret(file, SIZE, setting=SETTING, loss=loss, create=create, most=2)
+    try:
+        keys = [b64decode(each.strip(), validate=True) for each in given.split(",")]
+    except ValueError:
+        keys = []
+    if [len(each) for each in keys] not in ([SIZE], [SIZE, SIZE]):
+        raise ConfigurationError(
+            f"{SETTING} must be {SIZE} bytes in base64, or two such keys with a comma"
+        ) from None
+    return b"".join(keys)
+
+
+def is_on_this_host(settings: Settings) -> bool:
+    """Whether there are keys; this creates none."""
+    return bool(settings.webhook_key.get_secret_value()) or (settings.data / FILE_NAME).exists()
+
+
+async def may_sign(database: Database, settings: Settings) -> bool:
+    """Whether our keys are those that the web hosts publish; SQLite serves one host."""
+    sql = "SELECT fingerprint FROM secret_fingerprints WHERE name = $1"
+    if database.engine == SQLITE or not is_on_this_host(settings):
+        return database.engine == SQLITE
+    ours = (fingerprint(load_webhook_secret(settings)),)
+    return all(row == ours for row in await database.fetch(sql, FILE_NAME))
+
+
+def rotate_webhook_key(settings: Settings, *, retire: bool) -> None:
+    """Put a new key before the current one, or drop the old one.
+
+    Raises:
+        ConfigurationError: the keys are in a setting, or the other step is next.
+    """
+    if settings.webhook_key.get_secret_value():
+        raise ConfigurationError(
+            f"change {SETTING} on every host, and run `barograph db upgrade --new-secrets`"
+        )
+    secret = load_webhook_secret(settings, create=False)
+    if retire != (len(secret) > SIZE):
+        raise ConfigurationError("no old key signs" if retire else "end the last one with --retire")
+    draft = settings.data / f"{FILE_NAME}.next"
+    draft.unlink(missing_ok=True)
+    make_secret(draft, secret[:SIZE] if retire else token_bytes(SIZE) + secret)
+    replace_file(draft, settings.data / FILE_NAME)
+
+
+async def take_stored_key(database: Database, settings: Settings) -> None:
+    """Copy the key that earlier versions kept in the database to a file.
+
+    On PostgreSQL it also stays until it is rotated, for the hosts that are upgraded later.
+    """
+    rows = await database.fetch("SELECT private_key FROM webhook_keys")
+    if rows and not is_on_this_host(settings):
+        make_secret(settings.data / FILE_NAME, b64decode(rows[0][0]))
+    if rows and database.engine == SQLITE:
+        await database.write(forget_stored_key)
+
+
+async def forget_stored_key(tx: Transaction) -> None:
+    """Delete the key of earlier versions, and let hosts start with other keys."""
+    await tx.execute("DELETE FROM webhook_keys")
+    await tx.execute("DELETE FROM secret_fingerprints WHERE name = $1", FILE_NAME)
