@@ -5,7 +5,7 @@ import logging
 import socket
 import struct
 import tracemalloc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -66,12 +66,12 @@ class Host:
         metrics: Metrics,
         *between: Callable[[], None],
         hosts: Sequence[str] = (),
-        **gauges: float,
+        gauges: Mapping[str, float] | None = None,
     ) -> list[int]:
         """Run a collector for one round, and one more after each step; scrape it, and stop it."""
 
         async def sample(found: Gauges) -> None:
-            found |= {(name,): value for name, value in gauges.items()}
+            found |= {(name,): value for name, value in (gauges or {}).items()}
 
         async def sleep(_: float) -> None:
             if (step := next(steps, None)) is not None:
@@ -125,7 +125,7 @@ def test_a_process_continues_the_counts_of_an_ended_one(host: Host) -> None:
 
 
 def test_files_of_metrics_are_private_and_a_stopped_process_has_no_gauges(host: Host) -> None:
-    asyncio.run(host.run_until_served(Metrics(), **{LEADER.name: 1.0}))
+    asyncio.run(host.run_until_served(Metrics(), gauges={LEADER.name: 1.0}))
     (file,) = host.folder.glob("*.json")
     assert file.stat().st_mode & 0o777 == 0o600
     assert not {"barograph_leader", f"{PROCESSES.name} collector"} & host.sums().keys()
