@@ -7,7 +7,7 @@ import pytest
 from barograph.kit.database import ConstraintViolated, Database, Row, Transaction
 from barograph.kit.timestamps import HOUR, MINUTE
 from barograph.markets.evidence import FundingSettlement
-from barograph.markets.settlements import SettledRate, SettlementReport
+from barograph.markets.settlements import MAX_REVISIONS, SettledRate, SettlementReport
 from barograph.markets.store import (
     ReadingRow,
     newest_settlement_reports,
@@ -202,3 +202,12 @@ def test_the_database_itself_refuses_whatever_is_not_the_next_revision(
         reports.run(sql)
 
     assert reports.rows() == before
+
+
+def test_an_exchange_that_invents_settlements_writes_a_bounded_number(reports: Reports) -> None:
+    between = [rate(0.01, AT + 1), rate(0.01, AT + MINUTE)]
+    for number in range(2 * MAX_REVISIONS):
+        reports.record(rate(number / 100), *between, at=START + number)
+
+    assert [each.revision for each in reports.newest()] == [MAX_REVISIONS]
+    assert len(reports.rows()) == MAX_REVISIONS

@@ -562,6 +562,11 @@ def test_an_exchange_that_shows_a_settlement_some_seconds_too_long_hides_none(
     }
 
 
+def test_a_settlement_between_two_hours_is_not_believed(judge: MarketJudge) -> None:
+    settled(judge, due(MIDNIGHT, settles=MIDNIGHT + 5_000))
+    assert settled(judge, due(MIDNIGHT + 5_000, settles=MIDNIGHT + 10_000)) == []
+
+
 def test_a_settlement_that_is_put_off_or_brought_forward_is_not_noted_before_it_happens(
     judge: MarketJudge,
 ) -> None:

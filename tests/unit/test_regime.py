@@ -155,14 +155,16 @@ def test_unknown_is_the_first_label_when_the_first_rate_is_missing() -> None:
     assert next_regime(None, None, START, DWELL) == Regime("unknown", START, None, START)
 
 
-def test_unknown_is_left_at_once() -> None:
-    judged = follow([(1, 0.04), (1, None), (1, -0.04)])
+def test_unknown_lasts_a_minute_and_is_left_without_a_dwell() -> None:
+    judged = follow([(1, 0.04), (1, None), (1, -0.04), (MINUTE - 1, -0.04)])
 
-    assert judged[2] == Regime("short-crowded", START + 3, -0.04, START + 3)
+    assert (judged[2].label, judged[2].since) == ("unknown", START + 2)
+    assert describe(judged[2]).endswith("The label stays unknown until a change has lasted.")
+    assert judged[3] == Regime("short-crowded", START + 2 + MINUTE, -0.04, START + 2 + MINUTE)
 
 
 def test_a_missing_rate_forgets_the_candidate() -> None:
-    judged = follow([(1, 0.0), (1, 0.02), (1, None), (1, 0.0), (DWELL, 0.02)])
+    judged = follow([(1, 0.0), (1, 0.02), (1, None), (MINUTE, 0.0), (DWELL, 0.02)])
 
     assert judged[-1].label == "neutral"
     assert judged[-1].candidate_since == judged[-1].as_of

@@ -20,7 +20,7 @@ TICKER = f'{{"symbol": "A", "lastPrice": "1", "fundingRate": "0", "nextFundingTi
 CONTEXT = '{"funding": "0", "openInterest": "1", "markPx": "1"}'
 ROW = f'{{"T": {AT}, "S": "Buy", "v": "1", "p": "1", "s": NAME}}'
 NAMES = ("BTCUSDT", "kPEPE", "xyz:AAPL", "BTCUSDT-25DEC26", "BTCUSDT_260925", "牛来USDT", "🐶USDT")
-SPACES = ("", "A\0B", "A\n", "A B", "A\u00a0B", "A\u2028B", "A\u202eB")
+SPACES = ("", "A\0B", "A\n", "A B", "A\u00a0B", "A\u2028B", "A\u202eB", "A\ufe0f", "A\u3164")
 SIGNS = ("A,B", "A/B", '"A"', "<b>", "=1+1", "+A", "-A", "@A")
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from standardwebhooks import Webhook as Verifier
 
@@ -134,7 +133,7 @@ def test_program_of_the_page_verifies_the_public_signature() -> None:
     exec(program, names)
 
     names["verify"](MESSAGE.body, signed(MESSAGE), public_key_text(KEY))
-    with pytest.raises(InvalidSignature):
+    with pytest.raises(ValueError, match="forged or was changed"):
         names["verify"](MESSAGE.body + b" ", signed(MESSAGE), public_key_text(KEY))
 
 

@@ -14,7 +14,7 @@ from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.timestamps import SECOND
 from barograph.markets.exchange import Exchange
-from barograph.markets.records import MAJORS, Perpetuals, majors_first
+from barograph.markets.records import Perpetuals, majors_first, majors_of
 from barograph.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -131,9 +131,9 @@ class VenueReading:
         refused = chain.from_iterable(reading.refused.values())
         self._contracts = list(dict.fromkeys([*(each.contract for each in listed), *refused]))
         if not self._first_reading.is_set():
-            for each in listed if self._exchange.venue.has_long_accounts else ():
-                if each.base in MAJORS:
-                    await self._sample(each.contract)
+            if self._exchange.venue.has_long_accounts:
+                for major in majors_of(reading).values():
+                    await self._sample(major.contract)
             self._first_reading.set()
 
     async def _rotate_long_accounts(self) -> None:

@@ -10,8 +10,8 @@ from barograph import NOTICE
 
 CSV = b"text/csv; charset=utf-8; header=present"
 
-_SPECIAL = re.compile(r'[",\r\n]|^[=+@\t-]')
-_FORMULA = re.compile(r"^(?=[=+@\t\r-])")
+_SPECIAL = re.compile(r'[",\r\n]|^[\s\ufeff]*[=+@\t-]')
+_FORMULA = re.compile(r"^(?=[\s\ufeff]*[=+@-]|[\t\r])")
 
 
 def table(header: str, rows: Iterable[str], source: str) -> bytes:

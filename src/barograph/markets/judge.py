@@ -420,7 +420,7 @@ class MarketJudge:
         due: list[ReadingRow] = []
         # Not "later than": a clock that was set back must not stop the record.
         if self._recorded.get("minute") != minute:
-            majors = (each for each in reading.contracts if each.base in MAJORS)
+            majors = majors_of(reading).values()
             due += [self._row("minute", minute, each, reading.as_of) for each in majors]
         if self._recorded.get("hour") != hour:
             due += [self._row("hour", hour, each, reading.as_of) for each in reading.contracts]

@@ -35,6 +35,10 @@ MAX_GAP = HOUR
 """If readings are further apart than this and the dwell, in milliseconds, the dwell starts again.
 """
 
+UNKNOWN_MS = MINUTE
+"""How long `unknown` lasts at least. Each change is logged for good, so an exchange that leaves BTC
+out of every second reading must not cause one per reading."""
+
 BASIS = "BTC perpetual funding rate"
 
 
@@ -66,14 +70,19 @@ def eight_hour_rate(funding_rate_pct: float, interval_hours: float) -> float:
 def next_regime(previous: Regime | None, rate_pct: float | None, at: int, dwell: int) -> Regime:
     """Decide the regime from the rate read at `at`; `dwell` is in milliseconds.
 
-    Without a rate the regime is `unknown` at once. The first label after that is also taken at
-    once, because nothing can flap yet.
+    Without a rate the regime is `unknown` at once, for at least a minute. The first label after
+    that needs no dwell.
     """
     if rate_pct is None:
         since = previous.since if previous and previous.label == "unknown" else at
         return Regime("unknown", since, None, at)
-    if previous is None or previous.label == "unknown":
-        return Regime(band_of(rate_pct), at, rate_pct, at)
+    band = band_of(rate_pct)
+    if previous is None:
+        return Regime(band, at, rate_pct, at)
+    if previous.label == "unknown":
+        is_over = not 0 <= at - previous.since < min(dwell, UNKNOWN_MS)
+        stays = Regime("unknown", previous.since, rate_pct, at, band, at)
+        return Regime(band, at, rate_pct, at) if is_over else stays
     wanted = _band_from(previous.label, rate_pct)
     if wanted == previous.label:
         return Regime(previous.label, previous.since, rate_pct, at)

@@ -30,6 +30,10 @@ LATE_REPORT = round(LONGEST_INTERVAL_HOURS * HOUR)
 later than this counts as back-filled."""
 
 
+MAX_REVISIONS = 10
+"""An exchange that reports another rate each time is not believed more often than this."""
+
+
 class SettledRate(NamedTuple):
     """A settled funding rate as the exchange reports it."""
 
@@ -100,7 +104,8 @@ def _is_new(settlement: FundingSettlement, known: TrailingRecord) -> bool:
 def _upcoming(reading: Perpetuals) -> dict[str, FundingSettlement]:
     """The next settlement of each major at the current rate.
 
-    For some seconds an exchange may still show a settlement that has passed, which we skip.
+    For some seconds an exchange may still show a settlement that has passed, which we skip, and so
+    we do with a time that is no full hour: exchanges settle only then.
     """
     return {
         each.contract: FundingSettlement(
@@ -111,7 +116,7 @@ def _upcoming(reading: Perpetuals) -> dict[str, FundingSettlement]:
             reading.as_of,
         )
         for each in majors_of(reading).values()
-        if reading.as_of <= each.next_funding_time
+        if reading.as_of <= each.next_funding_time and each.next_funding_time % HOUR == 0
     }
 
 

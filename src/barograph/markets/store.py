@@ -22,7 +22,7 @@ from barograph.markets.records import (
     Perpetuals,
 )
 from barograph.markets.regime import eight_hour_rate
-from barograph.markets.settlements import LATE_REPORT, SettledRate, SettlementReport
+from barograph.markets.settlements import LATE_REPORT, MAX_REVISIONS, SettledRate, SettlementReport
 from barograph.markets.spreads import SpreadRecord
 from barograph.markets.venues import VENUES
 from barograph.markets.view import PERPETUALS
@@ -203,8 +203,10 @@ async def record_settlement_reports(
 ) -> list[SettlementReport]:
     """Store the reported rates of one contract that are new, and return them.
 
-    A rate that equals the newest revision is known; another one is the next revision.
+    A rate that equals the newest revision is known; another one is the next revision. Exchanges
+    settle at full hours, so a rate of another time is left out.
     """
+    rates = [each for each in rates if each.at % HOUR == 0]
     if not rates:
         return []
     first = min(each.at for each in rates)
@@ -215,10 +217,14 @@ async def record_settlement_reports(
         if each.at not in known
         else _following(each, known[each.at], read_at)
         for each in rates
-        if each.at not in known or known[each.at].funding_rate_pct != each.funding_rate_pct
+        if each.at not in known or _is_revised(each, known[each.at])
     ]
     await tx.execute_many(_SETTLEMENT_REPORT, [(venue, *each) for each in added])
     return added
+
+
+def _is_revised(rate: SettledRate, known: SettlementReport) -> bool:
+    return rate.funding_rate_pct != known.funding_rate_pct and known.revision < MAX_REVISIONS
 
 
 async def newest_settlement_reports(

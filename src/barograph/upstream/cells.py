@@ -25,7 +25,9 @@ Cell = str | int | float | bool | None
 """A field that should be a decimal string. Any other value makes only its own row unreadable."""
 
 # Binance lists `牛来USDT`, Hyperliquid `kPEPE` and `xyz:AAPL`, Bybit `BTCUSDT-25DEC26`.
-_NAME = r"^(?![-._:])[\w.:\u2600-\u27bf\ufe0f\U0001f000-\U0001faff-]+\Z"
+# The fillers of Hangul count as letters, but nobody sees them.
+_EMOJI = r"[\u2600-\u27bf\U0001f000-\U0001faff]\ufe0f?"
+_NAME = rf"^(?![-._:])(?!.*[\u115f\u1160\u3164\uffa0])(?:[\w.:-]|{_EMOJI})+\Z"
 
 Name = Annotated[str, Meta(max_length=40, pattern=_NAME)]
 """The name of a contract or a coin: letters and digits of any script, emoji, and `.`, `:`, `-` or
