@@ -22,6 +22,7 @@ from barograph.errors import BarographError, ConfigurationError
 from barograph.events.query import EventFilter
 from barograph.kit.clock import system_clock
 from barograph.kit.database import POSTGRESQL, SQLITE, Engine, Work
+from barograph.kit.fingerprints import fingerprint
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.settings import Settings
 from barograph.webhooks.keys import FILE_NAME, load_webhook_keys, take_stored_key
@@ -146,6 +147,8 @@ def test_key_of_an_earlier_version_goes_on_and_is_rotated_with_an_overlap(
     asyncio.run(database.close())
     assert file.read_bytes() == old
     assert file.stat().st_mode & 0o777 == 0o600
+    stores = "INSERT INTO secret_fingerprints VALUES ($1, $2)"
+    write(folder, lambda tx: tx.execute(stores, FILE_NAME, fingerprint(old)))
     rows = write(folder, lambda tx: tx.fetch("SELECT * FROM webhook_keys"))
     assert len(rows) == (engine == POSTGRESQL)  # which hosts that are upgraded later read
 
@@ -153,6 +156,9 @@ def test_key_of_an_earlier_version_goes_on_and_is_rotated_with_an_overlap(
     assert run(folder, "rotate-key", "--yes").exit_code == 0
     both = file.read_bytes()
     assert both[32:] == old
+    # Otherwise a host that still has the old file could keep the others from starting.
+    found = write(folder, lambda tx: tx.fetch("SELECT fingerprint FROM secret_fingerprints"))
+    assert found == [(fingerprint(both),)]
     assert write(folder, lambda tx: tx.fetch("SELECT * FROM webhook_keys")) == []
     message, secrets = Message("msg_1", b"{}"), [new_secret(), new_secret()]
     keys = load_webhook_keys(Settings(data=folder))

@@ -2,11 +2,14 @@
 
 import asyncio
 import random
+import tracemalloc
 from collections.abc import Iterator
 from hashlib import sha256
 
 import pytest
 
+from barograph.kit.documents import Document, Message
+from barograph.kit.http import send_document
 from barograph.markets.liquidation_files import PART_BYTES, DailyFile, day_name, store_file
 from barograph.site.client_package import client_wheel
 from barograph.site.static_files import packaged_files
@@ -77,6 +80,19 @@ def test_other_ranges_get_the_whole_document_or_its_length(market: Service, path
     for other in ('"other"', f"W/{etag}", whole.headers.get("last-modified", "")):
         assert both(market, path, range="bytes=1-3", if_range=other) == whole
     assert both(market, path, range="bytes=1-3", if_none_match=etag).status == 304
+
+
+def test_a_stalled_reader_of_a_range_holds_no_copy_of_it() -> None:
+    document, held = Document(bytes(3 << 20)), []
+
+    async def send(_: Message) -> None:
+        held.append(tracemalloc.get_traced_memory()[0])
+
+    tracemalloc.start()
+    scope = {"method": "GET", "headers": [(b"range", b"bytes=1-")]}
+    assert asyncio.run(send_document(document, scope, send, START)) == 206
+    tracemalloc.stop()
+    assert max(held) < 1 << 20
 
 
 def test_ranges_are_of_the_plain_bytes(market: Service) -> None:

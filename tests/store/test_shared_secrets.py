@@ -19,6 +19,7 @@ from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
 from barograph.kit.opening import open_database
 from barograph.settings import Settings
 from barograph.web.shared_secrets import forget_secrets, require_shared_secrets, web_secrets
+from barograph.webhooks.keys import shared_webhook_keys
 from support.clock import HandClock
 from support.databases import upgraded_database
 from support.postgresql import PostgreSQL
@@ -48,12 +49,18 @@ def test_host_with_other_secrets_is_refused_until_they_are_replaced(
     async def work() -> None:
         database = open_database(url)
         await upgrade(database, packaged_migrations(SERVICE, database.engine), HandClock())
+        with pytest.raises(ConfigurationError, match="copy webhook-key"):
+            await shared_webhook_keys(database, first)
         for _ in range(2):
             await start(database, first)
+        # A collector that was started before the web server on its host signs from now on.
+        assert len(await shared_webhook_keys(database, first)) == 1
         with pytest.raises(
             ConfigurationError, match="another history-key and key-pepper and webhook-key: "
         ):
             await start(database, second)
+        with pytest.raises(ConfigurationError, match="copy webhook-key"):
+            await shared_webhook_keys(database, second)
         (second.data / PEPPER_FILE).write_bytes(pepper())
         with pytest.raises(ConfigurationError, match="another history-key and webhook-key: "):
             await start(database, second)

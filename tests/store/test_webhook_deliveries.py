@@ -22,6 +22,7 @@ from barograph.kit.database import Database, DatabaseUnavailable, Row, Transacti
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.webhooks.delivery import Deliveries
+from barograph.webhooks.keys import Keys
 from barograph.webhooks.records import PAUSES, Delivery, Reply, Webhook
 from barograph.webhooks.store import (
     KEPT_DELIVERIES,
@@ -37,6 +38,10 @@ from support.clock import HandClock
 URL = "https://hooks.example/in?token=private"
 ALL = EventFilter()
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
+
+
+async def load_keys() -> Keys:
+    return [KEY]
 
 
 class Endpoint:
@@ -79,7 +84,7 @@ class Office:
     def __init__(self, database: Database, runner: asyncio.Runner) -> None:
         self.clock, self.endpoint, self.database = HandClock(), Endpoint(), database
         self.run = runner.run
-        self.deliveries = Deliveries(database, self.endpoint.post, self.clock, [KEY])
+        self.deliveries = Deliveries(database, self.endpoint.post, self.clock, load_keys)
         self.keys = ApiKeys(database, b"p" * 32, self.clock)
         self.key = self.run(self.keys.create("Name+tag@example.com"))
         self.lease = Lease(database, "c", "first", clock=self.clock, milliseconds=15_000)

@@ -1,6 +1,7 @@
 """`barograph webhooks`: lists, tests and disables webhooks, and rotates the key that signs."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,6 @@ from barograph.cli.common import (
 from barograph.cli.databases import kind_of_folder
 from barograph.errors import BarographError
 from barograph.kit.clock import system_clock
-from barograph.kit.database import SQLITE
 from barograph.kit.timestamps import iso_timestamp
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def test(webhook_id: str, data: Path | None) -> None:
     """
     from barograph.upstream.webhooks import HttpWebhookSender
     from barograph.webhooks.delivery import Deliveries
-    from barograph.webhooks.keys import load_webhook_keys, take_stored_key
+    from barograph.webhooks.keys import shared_webhook_keys
     from barograph.webhooks.store import find_webhook
 
     settings = served_settings(data)
@@ -91,8 +91,7 @@ def test(webhook_id: str, data: Path | None) -> None:
         webhook = await find_webhook(database, webhook_id)
         if not webhook.secret:
             raise BarographError(f"nothing is sent to {webhook_id}: {webhook.why}")
-        await take_stored_key(database, settings)
-        keys = load_webhook_keys(settings, create=database.engine == SQLITE)
+        keys = partial(shared_webhook_keys, database, settings)
         is_demo = kind_of_folder(settings.data) == "demo"
         sender = HttpWebhookSender(user_agent=settings.user_agent, allow_local=is_demo)
         try:
@@ -145,24 +144,23 @@ def rotate_key(retire: bool, yes: bool, data: Path | None) -> None:
       barograph webhooks rotate-key
       barograph webhooks rotate-key --retire
     """
-    from barograph.webhooks.keys import forget_stored_key, rotate_webhook_key, take_stored_key
+    from barograph.webhooks.keys import expect_webhook_key, rotate_webhook_key, take_stored_key
 
     settings = served_settings(data)
     if not yes:
         click.confirm("Change the keys that sign webhooks? This cannot be undone", abort=True)
     run_on_database(settings, lambda database: take_stored_key(database, settings))
-    rotate_webhook_key(settings, retire=retire)
-    run_on_database(settings, lambda database: database.write(forget_stored_key))
+    secret = rotate_webhook_key(settings, retire=retire)
+    expect = partial(expect_webhook_key, secret=secret)
+    run_on_database(settings, lambda database: database.write(expect))
     click.echo("replaced webhook-key: copy it to the data folder of every other host")
     click.echo("then restart `barograph serve` and `barograph collect` on every host")
 
 
 def _row(webhook: "Webhook") -> dict[str, str | int | None]:
     last = webhook.last_delivery_at
-    is_paused = (webhook.email is None or not webhook.secret) and webhook.state in (
-        "pending",
-        "active",
-    )
+    is_waiting = webhook.email is None or not webhook.secret
+    is_paused = is_waiting and webhook.state in ("pending", "active")
     return {
         "id": webhook.id,
         "mailbox": webhook.mailbox,

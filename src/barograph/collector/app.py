@@ -1,6 +1,5 @@
 """How the collector is put together: its databases, its upstreams and its jobs."""
 
-import logging
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -55,13 +54,10 @@ from barograph.upstream.treasury import TreasuryYields
 from barograph.upstream.webhooks import HttpWebhookSender
 from barograph.upstream.witness import HttpWitnesses
 from barograph.webhooks.delivery import Deliveries
-from barograph.webhooks.keys import FILE_NAME as WEBHOOK_KEY
-from barograph.webhooks.keys import load_webhook_keys, may_sign
+from barograph.webhooks.keys import shared_webhook_keys
 
 FILE_SECONDS = 20.0
 """Timeout of one file of daily figures, including retries. The Treasury has its own."""
-
-log = logging.getLogger(__name__)
 
 Adapter = BybitExchange | HyperliquidExchange | BinanceExchange
 ADAPTERS: Final[Mapping[str, type[Adapter]]] = {
@@ -106,6 +102,7 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
         stack.callback(sender.close)
         ledger = Ledger(history, clock)
         sources = macro_sources(settings, files, clock=clock)
+        keys = partial(shared_webhook_keys, database, settings)
         jobs: list[Job] = [
             MacroJob(
                 sources, database, seconds=settings.macro_seconds, clock=clock, metrics=metrics
@@ -116,13 +113,8 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
             ),
             VersionEventJob(VersionEvents(database, ledger)),
             AccuracyJob(settings, database, ledger, clock=clock),
+            WebhookJob(database, Deliveries(database, sender.post, clock, keys), clock=clock),
         ]
-        if await may_sign(database, settings):
-            keys = load_webhook_keys(settings)
-            deliveries = Deliveries(database, sender.post, clock, keys)
-            jobs.append(WebhookJob(database, deliveries, clock=clock))
-        else:
-            log.error("webhooks are not sent", extra={"do": f"copy {WEBHOOK_KEY} from a web host"})
         if mail is not None:
             jobs.append(MailJob(database, mail, clock=clock))
         if settings.takes_payments:

@@ -61,7 +61,8 @@ async def send_document(
         fields = [field for field in begin["headers"] if field[0] not in _BODY_FIELDS]
         begin, end = {**begin, "status": 304, "headers": fields}, NO_BODY
     elif part:
-        body = document.body[part.start : part.stop]
+        # Not a copy, which each stalled client would hold for itself.
+        body = memoryview(document.body)[part.start : part.stop]
         fields = ranged(begin["headers"], part, len(document.body))
         begin, end = {**begin, "status": 206, "headers": fields}, {**end, "body": body}
     elif part is not None:
@@ -86,11 +87,11 @@ async def send_body(message: Message, send: Send) -> None:
     """
     body = message.get("body", b"")
     last = max(len(body) - 1, 0) // SLICE_BYTES
-    if last == 0:
+    if last == 0 and isinstance(body, bytes):
         await send(message)
         return
     for number in range(last + 1):
-        part = body[number * SLICE_BYTES : (number + 1) * SLICE_BYTES]
+        part = bytes(body[number * SLICE_BYTES : (number + 1) * SLICE_BYTES])
         more = number < last or message.get("more_body", False)
         await send({"type": "http.response.body", "body": part, "more_body": more})
 

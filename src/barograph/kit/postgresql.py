@@ -155,6 +155,7 @@ class PostgreSQLDatabase:
         try:
             async with asyncio.timeout(OUTCOME_SECONDS):
                 while True:
+                    LOST_SECONDS.set([])  # each question may take its whole time
                     with suppress(DatabaseUnavailable):
                         ((outcome,),) = await self.fetch(_OUTCOME, *begun)
                         if outcome in {"committed", "aborted"}:

@@ -5,6 +5,7 @@ message again, with the same `webhook-id`.
 """
 
 import logging
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from random import SystemRandom
 from secrets import token_urlsafe
@@ -36,11 +37,15 @@ JITTER = 0.1
 class Deliveries:
     """Sends messages, and records how each attempt went."""
 
-    def __init__(self, database: Database, post: Post, clock: Clock, keys: Keys) -> None:
+    def __init__(
+        self, database: Database, post: Post, clock: Clock, load_keys: Callable[[], Awaitable[Keys]]
+    ) -> None:
+        """Keys are loaded at the first use: a web host may create them after we started."""
         self._database = database
         self._post = post
         self._clock = clock
-        self._keys = keys
+        self._load_keys = load_keys
+        self._keys: Keys = ()
 
     async def take_turn(self, webhook: Webhook, lease: Lease) -> None:
         """Send the next messages of an endpoint, one after the other, until one fails.
@@ -91,6 +96,7 @@ class Deliveries:
         return None
 
     async def _send(self, webhook: Webhook, message: Message) -> Delivery:
+        self._keys = self._keys or await self._load_keys()
         started = self._clock()
         fields = signed_fields(message, webhook.secrets(started), self._keys, started)
         status, failure = None, None

@@ -181,11 +181,10 @@ def webhook_routes(
     )
     async def rotate(request: Request) -> Response:
         owner = await limiter.owner(request.scope)
-        public_id = (await find_webhook(database, request.path_params["id"], owner)).id
+        found = await find_webhook(database, request.path_params["id"], owner)
         await limiter.count(WEBHOOKS, owner)
-        new = await database.write(lambda tx: rotate_secret(tx, public_id, owner, clock()))
-        body = WebhookSecretBody(secret=new.secret)
-        return private_response(200, body.encode())
+        secret = await database.write(lambda tx: rotate_secret(tx, found, clock()))
+        return private_response(200, WebhookSecretBody(secret=secret).encode())
 
     @router.delete(
         f"{WEBHOOKS_PATH}/{{id}}",

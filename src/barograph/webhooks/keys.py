@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from barograph.errors import ConfigurationError
 from barograph.kit.database import SQLITE, Database, Transaction
-from barograph.kit.fingerprints import fingerprint
+from barograph.kit.fingerprints import fingerprint, replace_fingerprint
 from barograph.kit.operating_system import load_or_create_secret, make_secret, replace_file
 from barograph.settings import Settings
 
@@ -52,17 +52,22 @@ def is_on_this_host(settings: Settings) -> bool:
     return bool(settings.webhook_key.get_secret_value()) or (settings.data / FILE_NAME).exists()
 
 
-async def may_sign(database: Database, settings: Settings) -> bool:
-    """Whether our keys are those that the web hosts publish; SQLite serves one host."""
-    sql = "SELECT fingerprint FROM secret_fingerprints WHERE name = $1"
-    if database.engine == SQLITE or not is_on_this_host(settings):
-        return database.engine == SQLITE
-    ours = (fingerprint(load_webhook_secret(settings)),)
-    return all(row == ours for row in await database.fetch(sql, FILE_NAME))
+async def shared_webhook_keys(database: Database, settings: Settings) -> Keys:
+    """The keys, if they are those that the web hosts publish; SQLite serves one host.
+
+    Raises:
+        ConfigurationError: this host has none yet, or others.
+    """
+    await take_stored_key(database, settings)
+    rows = await database.fetch(_FINGERPRINT, FILE_NAME)
+    is_here = database.engine == SQLITE or is_on_this_host(settings)
+    if not is_here or any(row[0] != fingerprint(load_webhook_secret(settings)) for row in rows):
+        raise ConfigurationError(f"copy {FILE_NAME} from the data folder of a web host")
+    return load_webhook_keys(settings)
 
 
-def rotate_webhook_key(settings: Settings, *, retire: bool) -> None:
-    """Put a new key before the current one, or drop the old one.
+def rotate_webhook_key(settings: Settings, *, retire: bool) -> bytes:
+    """Put a new key before the current one, or drop the old one; return what the file holds now.
 
     Raises:
         ConfigurationError: the keys are in a setting, or the other step is next.
@@ -76,8 +81,9 @@ def rotate_webhook_key(settings: Settings, *, retire: bool) -> None:
         raise ConfigurationError("no old key signs" if retire else "end the last one with --retire")
     draft = settings.data / f"{FILE_NAME}.next"
     draft.unlink(missing_ok=True)
-    make_secret(draft, secret[:SIZE] if retire else token_bytes(SIZE) + secret)
+    secret = make_secret(draft, secret[:SIZE] if retire else token_bytes(SIZE) + secret)
     replace_file(draft, settings.data / FILE_NAME)
+    return secret
 
 
 async def take_stored_key(database: Database, settings: Settings) -> None:
@@ -89,10 +95,14 @@ async def take_stored_key(database: Database, settings: Settings) -> None:
     if rows and not is_on_this_host(settings):
         make_secret(settings.data / FILE_NAME, b64decode(rows[0][0]))
     if rows and database.engine == SQLITE:
-        await database.write(forget_stored_key)
+        await database.write(lambda tx: tx.execute(_FORGET))
 
 
-async def forget_stored_key(tx: Transaction) -> None:
-    """Delete the key of earlier versions, and let hosts start with other keys."""
-    await tx.execute("DELETE FROM webhook_keys")
-    await tx.execute("DELETE FROM secret_fingerprints WHERE name = $1", FILE_NAME)
+async def expect_webhook_key(tx: Transaction, secret: bytes) -> None:
+    """Let hosts start only with these keys, and delete the key of earlier versions."""
+    await tx.execute(_FORGET)
+    await replace_fingerprint(tx, FILE_NAME, secret)
+
+
+_FINGERPRINT = "SELECT fingerprint FROM secret_fingerprints WHERE name = $1"
+_FORGET = "DELETE FROM webhook_keys"

@@ -61,15 +61,11 @@ async def find_webhook(queryable: Queryable, public_id: str, mailbox: str | None
     raise NotFound("there is no webhook with this id; list them to see their ids")
 
 
-async def rotate_secret(tx: Transaction, public_id: str, mailbox: str, now: int) -> Webhook:
-    """Give an endpoint a new secret; the one before it signs for another day.
-
-    Raises:
-        NotFound: the mailbox has no such endpoint.
-    """
-    await find_webhook(tx, public_id, mailbox)
-    await tx.execute(_ROTATE, new_secret(), now + DAY, public_id)
-    return await find_webhook(tx, public_id, mailbox)
+async def rotate_secret(tx: Transaction, webhook: Webhook, now: int) -> str:
+    """Give an endpoint a new secret; the one before it signs for another day."""
+    secret = new_secret()
+    await tx.execute(_ROTATE, secret, now + DAY, webhook.id)
+    return secret
 
 
 async def delete_webhooks(tx: Transaction, found: Sequence[Webhook]) -> None:

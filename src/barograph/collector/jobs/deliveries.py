@@ -104,13 +104,11 @@ class WebhookJob(Job):
             self._seconds = WEBHOOK_SECONDS if len(due) < limit else BUSY_WEBHOOK_SECONDS
             for each in due:
                 room = MAX_SLOW_AT_ONCE if each.is_slow else MAX_WEBHOOKS_AT_ONCE
-                has_place = self._owned(each) < MAX_OF_AN_OWNER_AT_ONCE
+                owned = [*self._sending.values()].count(each.mailbox)
+                has_place = owned < MAX_OF_AN_OWNER_AT_ONCE
                 if each.id not in self._sending and len(self._sending) < room and has_place:
                     self._sending[each.id] = each.mailbox
                     self._tasks.create_task(self._send(each, lease))
-
-    def _owned(self, webhook: Webhook) -> int:
-        return sum(owner == webhook.mailbox for owner in self._sending.values())
 
     async def _send(self, webhook: Webhook, lease: Lease) -> None:
         try:
