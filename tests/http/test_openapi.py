@@ -89,6 +89,7 @@ MCP = "/api/mcp"
 KEYED = {
     "/api/v1/webhooks": ["get", "post"],
     "/api/v1/webhooks/{id}/deliveries": ["get"],
+    "/api/v1/webhooks/{id}/secret": ["post"],
     "/api/v1/webhooks/{id}": ["delete"],
 }
 ANY_READ = {"200", "304", "405", "414"}

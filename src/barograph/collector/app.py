@@ -122,7 +122,8 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
             deliveries = Deliveries(database, sender.post, clock, keys)
             jobs.append(WebhookJob(database, deliveries, clock=clock))
         else:
-            log.error("webhooks are not sent", extra={"do": f"copy {WEBHOOK_KEY} from a web host"})
+            why = f"{WEBHOOK_KEY} is missing or differs: copy it from a web host"
+            log.error("webhooks are not sent", extra={"why": why})
         if mail is not None:
             jobs.append(MailJob(database, mail, clock=clock))
         if settings.takes_payments:
