@@ -157,7 +157,8 @@ def test_restore_signs_again_only_if_the_record_has_all_that_kept_checkpoints_si
 
 @pytest.mark.outcome(
     "A backup without keys is restored",
-    "Nothing is sent to a webhook until its owner asks for a new secret; its `why` says so.",
+    "The service sends nothing to a webhook until its owner asks for a new secret. In the list of "
+    "webhooks, `why` says so.",
 )
 def test_backup_has_no_key_that_was_left_out_or_comes_from_a_setting(
     source: Operator, backup: Path, tmp_path: Path

@@ -152,7 +152,7 @@ def test_key_of_an_earlier_version_goes_on_and_is_rotated_with_an_overlap(
     rows = write(folder, lambda tx: tx.fetch("SELECT * FROM webhook_keys"))
     assert len(rows) == (engine == POSTGRESQL)  # which hosts that are upgraded later read
 
-    assert "no old key signs" in str(run(folder, "rotate-key", "--retire", "--yes").exception)
+    assert "there is no old key" in str(run(folder, "rotate-key", "--retire", "--yes").exception)
     assert run(folder, "rotate-key", "--yes").exit_code == 0
     both = file.read_bytes()
     assert both[32:] == old

@@ -382,8 +382,8 @@ def test_one_address_has_a_hundred_requests_at_once(nginx: Nginx, hosts: Hosts) 
 
 
 @pytest.mark.outcome(
-    "More idle connections are open than nginx may have",
-    "nginx closes the ones that were idle longest and keeps answering.",
+    "Idle connections use up the `worker_connections` of nginx",
+    "nginx closes those that have been idle longest, and keeps answering.",
 )
 def test_idle_connections_make_room_for_requests(nginx: Nginx) -> None:
     with ExitStack() as stack:

@@ -416,8 +416,9 @@ def test_rewritten_history_is_not_signed_after_a_restart(
 
 
 @pytest.mark.outcome(
-    "An event is rewritten in the service's database, with everything signed there",
-    "No new root is signed: the last signed head of the log of events is in the history.",
+    "Someone rewrites an event and every signed root in the service's database",
+    "The service signs no new root, because the last signed root of the log of events is in the "
+    "history database.",
 )
 def test_rewritten_event_is_not_signed_after_a_restart(history: PublicHistory) -> None:
     database = history.service.database

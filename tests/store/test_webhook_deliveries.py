@@ -308,8 +308,8 @@ async def attempted(tx: Transaction, webhooks: list[Webhook], how: str) -> None:
 
 @pytest.mark.outcome(
     "Many webhook endpoints answer slowly or fail",
-    "They use at most 8 of 16 parallel requests, and those of one owner 2, so that events reach "
-    "the other endpoints in time.",
+    "They use at most 8 of 16 parallel requests, and one owner's endpoints at most 2, so events "
+    "reach the other endpoints in time.",
 )
 @pytest.mark.both_engines
 @pytest.mark.parametrize(

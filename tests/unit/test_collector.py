@@ -732,8 +732,9 @@ def test_listening_starts_again_after_a_crash_which_is_logged(
 
 
 @pytest.mark.outcome(
-    "One exchange's data leads to an error that nobody foresaw",
-    "That exchange counts as failed, and the log has the traceback. All others are read on.",
+    "One exchange's data causes an unforeseen error",
+    "That exchange counts as failed, and the log has the traceback. The collector goes on reading "
+    "the others.",
 )
 def test_a_venue_that_fails_unexpectedly_stops_no_other(
     play: Play, caplog: pytest.LogCaptureFixture

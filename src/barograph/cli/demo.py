@@ -290,8 +290,8 @@ def proof(wallet: str, what: str, data: Path) -> None:
 def wallet(address: str | None, as_json: bool, data: Path) -> None:
     """Give a wallet 1,000 simulated USDC, so that it can buy from the running demo.
 
-    Without an ADDRESS, the command makes a new wallet and prints its private key, for any x402
-    client. Use that key only here.
+    Without an ADDRESS, the command creates a wallet and prints its private key, for any x402
+    client. Use that key only with the demo.
 
     \b
     Examples:

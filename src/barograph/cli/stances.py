@@ -229,7 +229,7 @@ def verify(as_json: bool, data: Path | None) -> None:
     Exit code 1 means that the record is broken; the output names the first broken entry. If there
     is a database of the service, the record must also hold everything that the service published,
     so the check fails for an older copy of the record or a new, empty one. The events in that
-    database must be the ones that were signed. The check also fails if it can't be read.
+    database must be the ones that were signed. The check also fails if that database can't be read.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""`barograph webhooks`: lists, tests and disables webhooks, and rotates the key that signs."""
+"""`barograph webhooks`: lists, tests and disables webhooks, and rotates their key."""
 
 import json
 from functools import partial
@@ -136,8 +136,9 @@ def disable(webhook_id: str, why: str, data: Path | None) -> None:
 def rotate_key(retire: bool, yes: bool, data: Path | None) -> None:
     """Replace the Ed25519 key that signs messages, in two steps.
 
-    First, a new key signs beside the old one, and /api/v1/webhook-key names both. When receivers
-    had time to change, run this with --retire. Restart every host after each step.
+    First, a new key signs together with the old one, and /api/v1/webhook-key shows both. When
+    receivers have had time to change, run this with --retire. After each step, copy the key to the
+    other hosts and restart them all.
 
     \b
     Examples:
@@ -153,7 +154,7 @@ def rotate_key(retire: bool, yes: bool, data: Path | None) -> None:
     secret = rotate_webhook_key(settings, retire=retire)
     expect = partial(expect_webhook_key, secret=secret)
     run_on_database(settings, lambda database: database.write(expect))
-    click.echo("replaced webhook-key: copy it to the data folder of every other host")
+    click.echo("replaced webhook-key: copy the file to the data folder of every other host")
     click.echo("then restart `barograph serve` and `barograph collect` on every host")
 
 

@@ -169,7 +169,7 @@ class BackfillJob(Job):
         self._failures = 0
         self._failing: set[str] = set()
         self._in_part: set[str] = set()
-        """The contracts of whose history a part is missing."""
+        """Contracts that lack a part of their history."""
 
         self._state = BackfillState(0, frozenset(), 0)
 
@@ -304,7 +304,7 @@ class BackfillJob(Job):
     async def _ask(
         self, contract: str, start: int, end: int
     ) -> tuple[PastHours, UpstreamError | None]:
-        """Read the history of a span of hours, and how a part of it failed.
+        """Read the history of a span of hours; also returns how a part of it failed, if one did.
 
         The exchange's adapter paces the requests. Settlements start a day earlier, because the
         first hour needs the rate before it.
@@ -339,7 +339,7 @@ async def _known(
 ) -> Sequence[T]:
     """The reply, or nothing if the exchange has no such history of the contract.
 
-    `missing` takes any other failure, but not throttling, which concerns every part.
+    Any other failure is added to `missing`, except throttling, which concerns every part.
     """
     try:
         return await asked

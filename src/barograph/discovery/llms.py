@@ -426,7 +426,7 @@ Free, no key needed. {NOTICE}
 Base address: {base_url}
 
 - Most links are example calls (GET); the others describe a call. Responses are UTF-8 JSON. \
-Badges are SVG, with `style=flat` (default) or `flat-square`; `.json` is for Shields.
+Badges are SVG, with `style=flat` (default) or `flat-square`; `.json` is the Shields version.
 - Times are ISO 8601 in UTC, except `nextFundingTime` (Unix milliseconds). Zero is a value; null \
 means unknown. `fundingRatePct` is per funding interval, usually 8 or 4 hours; funding series are \
 per 8 hours, except settled-funding.
@@ -451,7 +451,7 @@ Limits:
 {rate_limits.MCP_POSTS.requests:,} requests of at most {MAX_BODY_BYTES // 1024} KiB, then 429. \
 `get_signals` also counts as a signals request.
 - Uncached reads of records and history: {rate_limits.RENDERS.requests:,} per minute and address; \
-one counts once more per 256 KiB. A page of a list has at most {MAX_LIMIT:,} entries.
+each counts once more per 256 KiB. A page of a list has at most {MAX_LIMIT:,} entries.
 - Event streams: {MAX_PER_CALLER} open per address. Webhooks: {MAX_WEBHOOKS} per e-mail address, \
 {rate_limits.WEBHOOKS.requests:,} new ones per hour.
 - Other free endpoints: no limit. Follow `Cache-Control`; send the `ETag` in `If-None-Match` to \

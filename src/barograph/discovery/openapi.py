@@ -260,14 +260,14 @@ FIELDS: dict[str, Schema] = {
         '</openapi.json>; rel="service-desc"; type="application/json"',
     ),
     "Content-Disposition": _field("A file name.", 'inline; filename="BTC-funding-7d.csv"'),
-    "Accept-Ranges": _sometimes("You may ask for a part with `Range`.", "bytes"),
+    "Accept-Ranges": _sometimes("You may request a part with `Range`.", "bytes"),
     "Allow": _field("The methods of this path.", "GET, HEAD, OPTIONS"),
     "WWW-Authenticate": _field("How to send a credential.", 'Bearer realm="Barograph Feed"'),
     "Retry-After": _sometimes("Seconds to wait, if known.", "15"),
     "PAYMENT-REQUIRED": _field("The body in base64.", "eyJ4NDAyVmVyc2lvbiI6Mn0="),
     "PAYMENT-RESPONSE": _sometimes(
         "The receipt: JSON with success, transaction, network and payer, in base64. With 402, "
-        "settling your payment failed: success is false, and errorReason says why.",
+        "success is false, and errorReason says why your payment was not settled.",
         "eyJzdWNjZXNzIjp0cnVlfQ==",
     ),
     "RateLimit-Policy": _sometimes(

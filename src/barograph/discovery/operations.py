@@ -105,7 +105,7 @@ TEXTS: Mapping[str, str] = {
     f"withdrawals, in recording order. {_NEXT_PAGE}",
     "getHistoryProof": "Proofs that a version is recorded and that nothing older was changed. "
     f"{_PROOF}",
-    "getHistoryEventsProof": "The same proofs for an event. As for versions.",
+    "getHistoryEventsProof": "Proofs for an event. As for versions.",
     "getRevealedStances": "Stances that have become public, oldest first. Each with everything "
     "that its digests cover, so you can recompute them. Empty unless the operator has announced "
     "that stances become public.",
@@ -119,12 +119,12 @@ TEXTS: Mapping[str, str] = {
     "`origin` says whether we measured a sample or took it from the exchange's own history. A "
     "missing sample is null.",
     "getLiquidations": "Recent liquidations of all perpetuals. USD value of "
-    "liquidated long and short positions, all contracts combined, in intervals of 1, 6 or 24 "
+    "liquidated long and short positions in intervals of 1, 6 or 24 "
     "hours, with the coverage of each. Intervals without coverage are null. The last interval is "
     "still in progress.",
     "listLiquidations": "Every recorded liquidation of a time range, oldest first. Time, contract, "
-    "side of the position, size, price and USD, with the times we covered. Follow "
-    "`next` until it is null, or ask for CSV. For whole days, use the daily files.",
+    "side of the position, size, price and USD, with the times we covered. For "
+    "whole days, use the daily files.",
     "listLiquidationFiles": "The manifest of the daily liquidation files. Each with its rows, "
     "size, SHA-256 and the times we covered. Files never change, and we keep them for good.",
     "getLiquidationFile": "Every liquidation of one day as compressed CSV. Made shortly "
@@ -174,9 +174,9 @@ TEXTS: Mapping[str, str] = {
     "getBtcEtfStance": f"The newest stance on BTC ETF flows (btc-etf-stance). {_STANCE}",
     "getRatesDesk": f"The newest stance on US rates (rates-desk). {_STANCE}",
     "getFundingRegime": f"The newest stance on BTC funding (funding-regime-stance). {_STANCE}",
-    "buyFeed": "Buy one period of Feed for the paying wallet, by x402 v2. Settles the proof once "
-    "and grants the paying wallet one period. If you repeat the request with the same "
-    "`Idempotency-Key`, you get the same purchase; without a key you get 409. 503 "
+    "buyFeed": "Buy one period of Feed for the paying wallet, by x402 v2. The service settles the "
+    "proof once. If you repeat the request with the same `Idempotency-Key`, you get the same "
+    "purchase; without a key you get 409. 503 "
     "`payment_pending` means that a purchase is unfinished: send the first proof again later, "
     "never another one. A second proof from a wallet that is already buying is never charged.",
     "getMaterialChange": "What changed between the two newest recorded versions of a stance. The "
@@ -245,7 +245,7 @@ TABLE = "Table"
 def text_of(operation_id: str) -> tuple[str, str]:
     """The summary and the description of an operation; tables and badges share theirs."""
     if operation_id.endswith(TABLE):
-        return "As CSV", "The same in one table with a header. An unknown value is an empty cell."
+        return "As CSV", "One table with a header; unknown values are empty cells."
     for form, ending in {"": "", **FORMS}.items():
         text = TEXTS.get(operation_id.removesuffix(form))
         if operation_id.endswith(form) and text is not None:

@@ -216,7 +216,7 @@ _FIELDS = [
     (b"x-accel-buffering", b"no"),
     *(NO_STORE, NOSNIFF, *CORS),
 ]
-_NAMES = "`off` leaves out the lines `event:`, so that `onmessage` of an EventSource gets all."
+_NAMES = "`off` omits the `event:` lines, so `onmessage` of an EventSource gets every event."
 _PARAMETERS = (
     parameter("query", "after", "Start after this id. Default: the newest event.", type="integer"),
     *FILTERS,

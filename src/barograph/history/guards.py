@@ -157,7 +157,7 @@ class SignedHead(NamedTuple):
 class SignedHeads:
     """The tree heads that all processes signed, and whether this process can sign now.
 
-    Each is in the other database than the entries of its log: that of events is in the history.
+    No head is in the same database as the entries of its log: those of events are in the history.
     """
 
     def __init__(self, database: Database, history: Database, clock: Clock) -> None:

@@ -1,4 +1,4 @@
-"""Conditional requests and ranges: what a client needs of a document that has an ETag (pure)."""
+"""Conditional requests and ranges: which part of a document to send to a client (pure)."""
 
 import re
 
@@ -6,7 +6,7 @@ from barograph.kit.documents import Headers, Message
 from barograph.kit.timestamps import SECOND, parsed_http_date
 
 CONDITIONS = frozenset({b"if-none-match", b"if-modified-since", b"range"})
-"""With one of these fields a request may get something else than the whole document."""
+"""A request with one of these fields may get something other than the whole document."""
 
 # Several ranges and longer numbers don't match, so such a request gets the whole document.
 _RANGE = re.compile(rb"bytes=(\d{0,18})-(\d{0,18})", re.IGNORECASE)

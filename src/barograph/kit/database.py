@@ -24,8 +24,8 @@ POSTGRESQL: Engine = "postgresql"
 
 
 LOST_SECONDS: ContextVar[list[float]] = ContextVar("lost_seconds")
-"""How long a piece of work has waited in vain for a server. It shares one timeout among all its
-reads, if it sets this to an empty list in a task of its own."""
+"""How long failed reads of a piece of work took. Work that sets this to an empty list, in a task of
+its own, shares one timeout among all its reads."""
 
 
 class DatabaseUnavailable(BarographError):

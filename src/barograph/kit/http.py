@@ -127,7 +127,7 @@ def error_response(
 def out_of_range(size: int) -> Response:
     """The answer to a range that begins after the last byte."""
     field = (b"content-range", b"bytes */%d" % size)
-    return error_response(416, f"this range is empty: the document has {size:,} bytes", field)
+    return error_response(416, f"no byte is in this range: the document has {size:,} bytes", field)
 
 
 def private_response(status: int, body: bytes, *headers: tuple[bytes, bytes]) -> Response:

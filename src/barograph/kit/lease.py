@@ -45,7 +45,7 @@ class HostClock:
         """How far it was ahead, at least, when we last asked."""
 
     async def probe(self) -> None:
-        """Ask the server; the time that this takes counts as no difference."""
+        """Ask the server; the round trip doesn't count as a difference."""
         if (server := server_clock(self._database)) is not None:
             before, now = self._clock(), await server(self._database)
             self.ahead_ms = max(0, before - now) + min(0, self._clock() - now)

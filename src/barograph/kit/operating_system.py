@@ -134,7 +134,7 @@ def load_or_create_secret(
 ) -> bytes:
     """Return the file's content; create it with `size` random bytes if it is missing or empty.
 
-    A new file is readable by its owner only. A file may hold at `most` so many secrets. Errors name
+    A new file is readable by its owner only. A file may hold up to `most` secrets. Errors name
     the `setting` that can replace the file, and the `loss` if it is deleted. Without `create`, a
     missing file counts as damaged.
 

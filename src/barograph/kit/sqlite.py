@@ -34,7 +34,7 @@ LOOP_SECONDS = 0.001
 """How long a statement may run on the event loop before it moves to a thread."""
 
 _STEPS = 1_000
-"""How many instructions of SQLite, some ten microseconds, pass between two looks at the clock."""
+"""How many instructions of SQLite, some ten microseconds, pass between two checks of the clock."""
 
 _WAL_PAUSE_SECONDS = 0.005
 _LOOK_MS = 5_000
@@ -72,7 +72,7 @@ class SQLiteDatabase:
     """A SQLite file with two connections for reads and one for writes.
 
     A single statement mostly takes microseconds, so `fetch` runs it on the event loop: a thread
-    would cost a busy web worker a tenth of its time. A statement that takes longer is broken off
+    would cost a busy web worker a tenth of its time. A statement that takes longer is interrupted
     and repeated in the thread of `read`. Reads never wait for the writer, which has its own thread.
     """
 
@@ -140,7 +140,7 @@ class _Opening(NamedTuple):
 
 
 class _TakesLong(Exception):
-    """A transaction on the event loop was broken off."""
+    """A transaction on the event loop was interrupted."""
 
 
 class _SQLiteConnection:

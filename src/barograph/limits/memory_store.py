@@ -39,7 +39,7 @@ class MemoryStore:
         return Usage(limit, accepted, requests - len(stamps), stamps[0] + window - now)
 
     def learn(self, usage: Usage, caller: str) -> None:
-        """Adopt the count of a shared store, if it is higher; what others counted counts from now.
+        """Adopt a shared store's count if it is higher; requests that others counted date from now.
 
         A request that both stores counted is part of both counts, so it doesn't count twice.
         """

@@ -18,7 +18,7 @@ AHEAD = MINUTE
 """Watched spans may end at most this much after the current instant."""
 
 MAX_PER_DAY = 1_000_000
-"""Liquidations of one venue that count at a time. On the worst day so far, 2025-10-10, about 1.6
+"""The most liquidations of one venue in 24 hours. On the worst day so far, 2025-10-10, about 1.6
 million traders were liquidated at all exchanges together."""
 
 _CENTS = 100

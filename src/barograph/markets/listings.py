@@ -12,11 +12,11 @@ DELISTED_AFTER = MINUTE
 """How long a contract must be missing from every reading before it counts as delisted."""
 
 MAX_CONTRACTS = 2_000
-"""Of one venue, also those that are left out. The largest list had 872 contracts in 2026-08."""
+"""Of one venue, including those that are left out. The longest list had 872 in 2026-08."""
 
 CHANGES_PER_DAY = 100
-"""How many contracts a venue may list and delist per day for long. Each one is an event that is
-kept for good. The record is about 30 per day."""
+"""How many contracts a venue may list and delist per day in the long run. Each change is an event
+that is kept for good. The record is about 30 per day."""
 
 MAX_NEW = 1_000
 """How many contracts may be new at once, because an exchange may rename all of them. After an
@@ -39,7 +39,7 @@ class Listings(Struct, frozen=True):
     """When each missing contract was first missing."""
 
     counted_until: int = 0
-    """Up to when the changes so far use up what is allowed: each one takes its share of a day."""
+    """The time up to which the changes so far use up the limit: each takes its share of a day."""
 
 
 def check_listings(
@@ -52,12 +52,12 @@ def check_listings(
     """
     count = len(reading.contracts) + len(reading.not_crypto) + len(reading.unusable)
     if count > MAX_CONTRACTS:
-        raise InvalidReply(f"the exchange lists {count:,} contracts")
+        raise InvalidReply(f"the exchange lists {count:,} contracts, more than {MAX_CONTRACTS:,}")
     if before is None:
         return
     new = sum(each.contract not in before.bases for each in reading.contracts)
     if new > max(0, _room(before, reading, last, MAX_NEW)):
-        raise InvalidReply(f"the exchange lists {new:,} new contracts")
+        raise InvalidReply(f"the exchange lists {new:,} new contracts, too many to be right")
 
 
 def next_listings(

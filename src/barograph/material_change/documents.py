@@ -26,9 +26,9 @@ Reason = Literal[
     "change_unclassified",
 ]
 REASONS: Mapping[Reason, str] = {
-    "schema_changed": "the two versions have different schemas",
-    "schema_unknown": "both have a schema that this version does not know",
-    "method_changed": "they were decided by different methods",
+    "schema_changed": "the two schemas differ",
+    "schema_unknown": "both versions have a schema that the service does not know",
+    "method_changed": "the methods differ",
     "version_unreadable": "a part of a version, other than its evidence, cannot be read",
     "evidence_missing": "a version has no retained evidence",
     "evidence_unreadable": "a version's evidence cannot be read, or does not match its digest",

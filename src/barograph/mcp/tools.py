@@ -244,7 +244,7 @@ TOOLS = (
             },
             "symbol": {"type": "string", "description": "Default BTC; liquidations: all."},
             "key": {"type": "string"},
-            "from": {"type": "string", "description": "Or start. ISO; default 7 days ago or more."},
+            "from": {"type": "string", "description": "ISO; default 7 days ago or more. Or start."},
             "to": {"type": "string", "description": "Or end."},
             "start": {"type": "string"},
             "end": {"type": "string"},

@@ -191,7 +191,10 @@ class FacilitatorUnavailable(BarographError):
 
 
 class SettlementUnknown(BarographError):
-    """The facilitator was asked to settle, perhaps named a transaction, and may have done it."""
+    """The facilitator was asked to settle, and we don't know whether it did.
+
+    `transaction` is the one that it named, if any.
+    """
 
     def __init__(self, message: str, transaction: str | None = None) -> None:
         super().__init__(message)

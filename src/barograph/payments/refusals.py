@@ -37,7 +37,7 @@ class InvalidIdempotencyKey(PrivateError):
 
 
 class PaymentRequired(PrivateError):
-    """Nothing was charged; `document` has the price, `receipt` is of a settlement that failed."""
+    """Nothing was charged. `document` is the x402 object; `receipt` is of a refused settlement."""
 
     status = 402
     code = "payment_required"

@@ -45,7 +45,7 @@ _ORIGIN = (
     "exchange reports it, or `published` by a publisher of daily figures."
 )
 _WATCHED = (
-    "The share of the interval in which the collector was connected to the exchange, from 0 to 1. "
+    "Share of the interval that we covered, from 0 to 1. "
     "0 for gaps and for back-filled points. A settlement has 1 if we recorded it when it happened, "
     "else 0. Null for changes, daily figures, and readings of a venue that publishes no "
     "liquidations."
@@ -174,7 +174,7 @@ _RESPONSES: dict[int, str | Schema] = {
 _MEASURES = f"{', '.join(MARKET_SERIES)}, or daily figures such as us10y, sofr or etf-ibit-aum."
 _SYMBOL = "Base asset, full contract name or alias. Default: BTC; all contracts for liquidations."
 _INTERVAL = (
-    "For readings and liquidations. `1m`, `1h` and `1d` are other names of minute, hour and day. "
+    "For readings and liquidations. `1m`, `1h` and `1d` mean minute, hour and day. "
     f"`minute` exists for readings of {', '.join(MAJORS)}. By default, readings are kept for 730 "
     "days (by the minute 30), liquidations of one contract for 90, and the rest for good."
 )

@@ -37,7 +37,7 @@ _IMPORT = "the operator can add earlier days: barograph macro import FILE"
 _GEO_BLOCK = ": probably a geo-block; the operator can run `barograph doctor`"
 
 BACKFILL_FAILING_MS = 15 * MINUTE
-"""How long the back-fill may fail before its check is degraded: a minute if it filled nothing."""
+"""How long the back-fill may fail before its check is degraded; a minute if it filled nothing."""
 
 FIRST_STANCES_MS = 2 * MINUTE
 """How long a start may take to read all sources and issue each first stance."""

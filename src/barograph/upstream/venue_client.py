@@ -2,8 +2,8 @@
 
 If the exchange hangs, a call fails with `Unreachable` when its time budget (`request_seconds`) is
 spent. The calls of a reading are retried within the budget, so each attempt may use half of it.
-Other calls have one attempt: their callers pace them within the exchange's rate limit, and come
-again in turn. The first readings have a larger budget, so that the service starts even on a slow
+Other calls have one attempt: their callers pace them within the exchange's rate limit, and repeat
+them in turn. The first readings have a larger budget, so that the service starts even on a slow
 line. After four failed calls in a row the endpoint's circuit breaker opens: further calls fail at
 once, and one call per pause tries again.
 """

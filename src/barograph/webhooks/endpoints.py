@@ -123,7 +123,7 @@ class WebhookKeyBody(WireModel):
     algorithm: str
     key_id: str
     public_key: Annotated[str, Field(description="`whpk_` and 32 bytes in base64.")]
-    previous_keys: Annotated[list[str], Field(description="Old keys that also sign for now.")]
+    previous_keys: Annotated[list[str], Field(description="Old keys that still sign, too.")]
 
 
 def webhook_routes(
@@ -267,7 +267,7 @@ _MESSAGE: Schema = {
     },
     "responses": {
         "2XX": {"description": "Delivered."},
-        "4XX": {"description": "Not delivered. We try again, but not after 410."},
+        "4XX": {"description": "Not delivered. We try again, except after 410."},
     },
 }
 # Generators take the top-level `webhooks` of OpenAPI for calls to us.

@@ -42,7 +42,7 @@ def load_webhook_secret(settings: Settings, *, create: bool = True) -> bytes:
         keys = []
     if [len(each) for each in keys] not in ([SIZE], [SIZE, SIZE]):
         raise ConfigurationError(
-            f"{SETTING} must be {SIZE} bytes in base64, or two such keys with a comma"
+            f"{SETTING} must be {SIZE} bytes in base64, or two such keys separated by a comma"
         ) from None
     return b"".join(keys)
 
@@ -74,11 +74,16 @@ def rotate_webhook_key(settings: Settings, *, retire: bool) -> bytes:
     """
     if settings.webhook_key.get_secret_value():
         raise ConfigurationError(
-            f"change {SETTING} on every host, and run `barograph db upgrade --new-secrets`"
+            f"the key is in {SETTING}: change it on every host, and run `barograph db upgrade "
+            "--new-secrets`"
         )
     secret = load_webhook_secret(settings, create=False)
     if retire != (len(secret) > SIZE):
-        raise ConfigurationError("no old key signs" if retire else "end the last one with --retire")
+        raise ConfigurationError(
+            "there is no old key: begin a rotation without --retire"
+            if retire
+            else "two keys already sign: end that rotation with --retire first"
+        )
     draft = settings.data / f"{FILE_NAME}.next"
     draft.unlink(missing_ok=True)
     secret = make_secret(draft, secret[:SIZE] if retire else token_bytes(SIZE) + secret)
@@ -89,7 +94,7 @@ def rotate_webhook_key(settings: Settings, *, retire: bool) -> bytes:
 async def take_stored_key(database: Database, settings: Settings) -> None:
     """Copy the key that earlier versions kept in the database to a file.
 
-    On PostgreSQL it also stays until it is rotated, for the hosts that are upgraded later.
+    PostgreSQL also keeps it until it is rotated, for the hosts that are upgraded later.
     """
     rows = await database.fetch("SELECT private_key FROM webhook_keys")
     if rows and not is_on_this_host(settings):

@@ -148,7 +148,7 @@ def percent(value: float) -> str:
 
 _ADDRESS = "IP address"
 _UNCACHED = (
-    "Uncached reads of series, liquidations, incidents and events, once more for every 256 KiB; "
+    "Uncached reads of series, liquidations, incidents and events (one more per 256 KiB); "
     "uncached pages and downloads; history lists, checkpoints and proofs"
 )
 _FIELDS = {

@@ -2,7 +2,7 @@
 
 It is silent while nothing is liquidated, and so is a wrong address. Each connection therefore also
 receives a mark price, whose messages prove that it is alive. The exchange closes a connection after
-24 hours. We renew each one earlier and the two at different times, so that they never end together.
+24 hours. We renew each one earlier, at different times, so that the two never end together.
 """
 
 import asyncio
