@@ -334,16 +334,22 @@ def test_a_banned_reading_stops_every_call_and_a_banned_share_all_but_the_readin
     assert len(bybit.asked) == (2 if stopped == 2 else 3)
 
 
-def test_after_a_ban_one_call_tries_and_frees_the_others() -> None:
-    bybit = Bybit()
-    bybit.answers["account-ratio"] = lambda request: reply("too_frequent.json", 403)
+@pytest.mark.parametrize(
+    ("answer", "calls", "seconds"),
+    [(partial(reply, "too_frequent.json", 403), 1, 600), (partial(httpx2.Response, 502), 4, 5)],
+)
+def test_after_a_ban_or_failures_one_call_tries_and_frees_the_others(
+    answer: Callable[[], httpx2.Response], calls: int, seconds: float
+) -> None:
+    bybit = Bybit(breaker_seconds=5)
+    bybit.answers["account-ratio"] = lambda request: answer()
 
     async def later(exchange: BybitExchange) -> object:
-        bybit.wait(600)
+        bybit.wait(seconds)
         bybit.answers.clear()
         return await exchange.long_accounts("BTCUSDT")
 
-    _, share, reading = run(bybit, bitcoin, later, perpetuals)
+    *_, share, reading = run(bybit, *[bitcoin] * calls, later, perpetuals)
     assert not isinstance(share, UpstreamError)
     assert not isinstance(reading, UpstreamError)
 
@@ -375,19 +381,6 @@ def test_failing_or_refused_shares_do_not_stop_the_tickers(status: int, calls: i
     assert bybit.calls("account-ratio") == calls
     assert not isinstance(clock, UpstreamError)
     assert not isinstance(reading, UpstreamError)
-
-
-def test_an_open_breaker_lets_a_call_through_after_its_pause() -> None:
-    bybit = Bybit(breaker_seconds=5)
-    bybit.answers["account-ratio"] = lambda request: httpx2.Response(502)
-
-    async def recover(exchange: BybitExchange) -> object:
-        bybit.wait(5)
-        bybit.answers.clear()
-        return await exchange.long_accounts("BTCUSDT")
-
-    *_, share = run(bybit, *[bitcoin] * 4, recover)
-    assert not isinstance(share, UpstreamError)
 
 
 def test_a_passing_failure_is_not_seen() -> None:
