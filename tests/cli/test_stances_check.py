@@ -319,15 +319,6 @@ def test_the_checkpoint_of_a_running_demo_is_known_by_its_folder(
     assert proved(operator, *holder.arguments) == (2, 3, 2)
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"base_url": 7}', '{"exchange": "x"}'])
-def test_a_demo_s_file_without_an_address_is_passed_over(
-    operator: Operator, holder: Holder, content: str
-) -> None:
-    (operator.data / "demo.json").write_text(content)
-
-    assert proved(operator, *holder.arguments, BAROGRAPH_BASE_URL=BASE_URL) == (2, 3, 2)
-
-
 def test_a_kept_checkpoint_verifies_after_a_rotation_and_is_refused_after_a_new_origin(
     operator: Operator, holder: Holder
 ) -> None:
