@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from random import Random
-from time import monotonic
 from typing import Any
 
 import httpx2
@@ -408,21 +407,20 @@ def test_retries_stay_inside_the_budget() -> None:
 
 
 def test_a_hanging_exchange_is_given_up_at_half_the_budget_and_tried_again() -> None:
-    bybit = Bybit(request_seconds=0.06)
+    bybit, hung = Bybit(request_seconds=0.06), []
 
     async def hang(request: httpx2.Request) -> httpx2.Response:
+        hung.append(request)
         try:
             await asyncio.Event().wait()
         finally:
             bybit.wait(0.03)
         raise AssertionError
 
-    began = monotonic()
     _, _, error = run(bybit, perpetuals, replaced(bybit, hang), perpetuals)
-    assert monotonic() - began < 30
     assert type(error) is Unreachable
     assert "no answer" in str(error)
-    assert 1 + 1 <= bybit.calls("tickers") <= 1 + 2
+    assert 1 <= len(hung) <= 2  # the reading before it may have needed a second call
 
 
 def test_a_reply_that_comes_by_the_byte_is_given_up() -> None:
