@@ -361,7 +361,7 @@ def test_what_one_connection_cannot_carry_goes_to_another() -> None:
 
 def test_only_current_maintenance_of_futures_in_production_is_announced() -> None:
     times = {"begin": "1794787200000", "end": "1794790800000"}
-    usual: dict[str, object]
+    others: list[dict[str, object]]
     usual = {"title": "Upgrade", "state": "scheduled", **times, "product": [1, 2], "env": 1}
     others = [{"state": "completed"}, {"product": [2]}, {"env": "2"}, {"env": "1", "title": "2nd"}]
     rows = [usual, *({**usual, **each} for each in others)]
