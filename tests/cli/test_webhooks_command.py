@@ -107,6 +107,7 @@ def test_test_of_a_running_demo_names_its_own_address(folder: Path, webhook: str
     load_or_create_anchor(folder, 1, START)
     (folder / "demo.json").write_text(json.dumps({"base_url": "http://127.0.0.1:9123"}))
     with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(60)
         url = f"http://127.0.0.1:{server.getsockname()[1]}/"
         own = write(folder, lambda tx: add_webhook(tx, "name@example.com", url, EventFilter(), 1))
         with ThreadPoolExecutor(1) as pool:

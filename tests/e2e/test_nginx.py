@@ -20,6 +20,7 @@ from barograph.badges.documents import KEEP_SECONDS, badge_document
 from barograph.badges.endpoints import refused_badge
 from barograph.kit.clock import system_clock
 from barograph.kit.documents import Document
+from barograph.kit.operating_system import raise_file_limit
 from barograph.kit.timestamps import SECOND, http_date
 from support.nginx import Nginx, Reply, Upstream, http_reply, running_nginx
 from support.processes import HOST, eventually
@@ -386,6 +387,7 @@ def test_one_address_has_a_hundred_requests_at_once(nginx: Nginx, hosts: Hosts) 
     "nginx closes those that have been idle longest, and keeps answering.",
 )
 def test_idle_connections_make_room_for_requests(nginx: Nginx) -> None:
+    assert raise_file_limit() > 3_000
     with ExitStack() as stack:
         for _ in range(2 * 1_100):  # nginx has two workers with 1,024 connections each
             stack.enter_context(socket.create_connection((HOST, nginx.port), 90))

@@ -4,7 +4,7 @@ import importlib
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -111,34 +111,27 @@ def test_openapi_typescript_writes_types_that_compile(folder: Path) -> None:
     assert (compiled.returncode, compiled.stdout) == (0, "")
 
 
-@pytest.fixture(scope="module")
-def generate(folder: Path) -> Callable[[str], Path]:
-    """Runs openapi-generator, which names what it can't express only in its log."""
+def generate(folder: Path, generator: str) -> Path:
+    """Run openapi-generator, which names what it can't express only in its log."""
     jar = go.packages() / "openapi_generator_cli/openapi-generator.jar"
-
-    def run(generator: str) -> Path:
-        client = folder / f"{generator}-client"
-        options = ("-i", "openapi.json", "-g", generator, "-o", str(client))
-        command = ["java", "-jar", str(jar), "generate", *options]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-        assert "COLLISION" not in done.stdout
-        return client
-
-    return run
+    client = folder / f"{generator}-client"
+    options = ("-i", "openapi.json", "-g", generator, "-o", str(client))
+    command = ["java", "-jar", str(jar), "generate", *options]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "COLLISION" not in done.stdout
+    return client
 
 
-def test_a_generated_go_client_compiles(generate: Callable[[str], Path]) -> None:
-    built = go.build(generate("go"), "./...")
+def test_a_generated_go_client_compiles(folder: Path) -> None:
+    built = go.build(generate(folder, "go"), "./...")
 
     assert (built.returncode, built.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("generator", ["typescript-fetch", "typescript-axios"])
-def test_a_generated_typescript_client_compiles(
-    generate: Callable[[str], Path], generator: str
-) -> None:
-    client = generate(generator)
+def test_a_generated_typescript_client_compiles(folder: Path, generator: str) -> None:
+    client = generate(folder, generator)
     (client / "node_modules").symlink_to(installed(TOOLS) / "node_modules")
     options = ("--noEmit", "--strict", "--skipLibCheck", "--lib", "es2022,dom")
     modules = ("--module", "esnext", "--moduleResolution", "bundler")
@@ -161,11 +154,9 @@ print(client.StatusApi(service).get_status().status)
 """
 
 
-def test_a_generated_python_client_calls_a_running_service(
-    generate: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    client = generate("python")
-    with running_demo(tmp_path_factory.mktemp("demo")) as demo:
+def test_a_generated_python_client_calls_a_running_service(folder: Path, tmp_path: Path) -> None:
+    client = generate(folder, "python")
+    with running_demo(tmp_path) as demo:
         command = [sys.executable, "-c", CALLS, demo.base_url]
         done = subprocess.run(command, cwd=client, capture_output=True, text=True, check=False)
 

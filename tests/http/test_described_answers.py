@@ -1,10 +1,11 @@
-"""Every described operation sends exactly the header fields and bodies that it declares."""
+"""Every described operation takes and sends exactly what it declares."""
 
 import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from openapi_schema_validator import OAS31Validator
@@ -50,6 +51,10 @@ COUNTED = {
     *("/api/v1/stances/{kind}", "/api/v1/briefs/{slug}"),
 }
 NAMES = {"kind": "rates-desk", "symbol": "BTC", "key": "funding-breadth", "measure": "funding"}
+TOLD = ("clamped", "count as", "counts as", "means", "says so", "would not fit")
+"""Words about the value of a parameter that is neither used as given nor refused."""
+
+TRIED = ("", " ", "x", "é", "x" * 40, "0", "-1", "1.5", "99999999999999999999")
 TEXTS = {"/llms.txt", "/llms-full.txt", "/robots.txt", "/.well-known/security.txt"}
 BRIEF = Brief(
     slug="a-brief",
@@ -93,7 +98,8 @@ def description(market: Service) -> dict[str, Any]:
 
 
 def target(path: str) -> str:
-    return path.format(**NAMES, venue="bybit", day=FILE.day, coin="BTC", slug=BRIEF.slug)
+    names = {"digest": "0"} | NAMES
+    return path.format(**names, venue="bybit", day=FILE.day, coin="BTC", slug=BRIEF.slug)
 
 
 def sent(answer: Answer) -> set[str]:
@@ -362,3 +368,58 @@ def test_the_checkpoint_example_says_that_it_is_of_a_demo(
 
 def test_the_whole_application_and_its_routes_describe_the_same(market: Service) -> None:
     assert ask(market.routes, "/openapi.json") == market.ask("/openapi.json")
+
+
+@pytest.fixture(scope="module")
+def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service whose allowance of rendered reads the other tests have not used."""
+    with fresh_service(tmp_path_factory.mktemp("parameters")) as service:
+        yield service
+
+
+def accepts(schema: dict[str, Any], text: str) -> bool:
+    """Whether a schema allows the text of a query parameter."""
+    number = text.removeprefix("-")
+    is_integer = number.isascii() and number.isdecimal()
+    value = int(text) if is_integer and schema["type"] == "integer" else text
+    return bool(OAS31Validator(schema).is_valid(value))
+
+
+@pytest.mark.parametrize("document", ["/openapi.json", "/openapi-gpt.json"])
+def test_a_value_that_a_schema_refuses_is_refused_unless_the_text_says_otherwise(
+    patient: Service, document: str
+) -> None:
+    tried = 0
+    for path, operation in operations(patient.ask(document).json()):
+        queries = [each for each in operation.get("parameters", ()) if each.get("in") == "query"]
+        required = {each["name"]: each.get("example", 1) for each in queries if each["required"]}
+        if operation.get("security") or operation["tags"] == ["stream"]:
+            continue
+        for each in queries:
+            beyond = {str(each["schema"]["maximum"] + 1)} if "maximum" in each["schema"] else set()
+            for text in {*TRIED, *beyond}:
+                query = urlencode({**required, each["name"]: text})
+                is_refused = patient.ask(f"{target(path)}?{query}").status in {400, 404}
+                is_told = any(word in each["description"] for word in TOLD)
+                tried += 1
+                if not accepts(each["schema"], text):
+                    assert is_refused or is_told, (path, each, text)
+                elif text == "":
+                    assert not is_refused, (path, each)
+    assert tried > 150
+
+
+def test_a_tool_takes_every_argument_that_its_schema_allows_and_refuses_the_rest(
+    patient: Service,
+) -> None:
+    peer, tried = Peer(patient, MODERN), 0
+    for tool in peer.result("tools/list")["tools"]:
+        for name, schema in tool["inputSchema"]["properties"].items():
+            for value in (*TRIED, 0, -1, 10**20, 1.5, True, ["x"], [1]):
+                is_error = peer.call(tool["name"], {name: value})["isError"]
+                tried += 1
+                if not OAS31Validator(schema).is_valid(value):
+                    assert is_error, (tool["name"], name, value)
+                elif value == "" or (name == "limit" and "clamped" in schema["description"]):
+                    assert not is_error, (tool["name"], name, value)
+    assert tried > 200

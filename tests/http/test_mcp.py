@@ -131,6 +131,7 @@ def test_discovery_lists_the_supported_revisions(market: Service) -> None:
     assert result["supportedVersions"] == [MODERN, *HANDSHAKE]
     assert list(result["capabilities"]) == ["tools"]
     assert result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"] == "barograph"
+    assert "300 calls per minute and address, all tools together" in result["instructions"]
 
 
 def test_a_notification_is_accepted_without_an_answer(market: Service) -> None:
@@ -201,12 +202,6 @@ def test_the_series_tool_names_every_measure_and_interval() -> None:
 
     assert set(MARKET_SERIES) <= set(re.findall(r"[a-z-]+", parameters["measure"]["description"]))
     assert parameters["interval"]["enum"] == list(INTERVALS)
-
-
-def test_the_instructions_name_the_limit_of_all_tools_together(market: Service) -> None:
-    told = Peer(market, MODERN).result("server/discover")["instructions"]
-
-    assert "300 calls per minute and address, all tools together" in told
 
 
 @pytest.mark.parametrize(
@@ -536,18 +531,16 @@ def test_responses_are_not_cached_and_allow_any_origin(peer: Peer) -> None:
         assert answer.headers["access-control-allow-origin"] == "*"
 
 
-def test_a_trailing_slash_makes_no_difference(peer: Peer) -> None:
-    assert peer.post("tools/list", path=f"{PATH}/").body == peer.post("tools/list").body
-
-
-def test_routes_answer_as_the_fast_path_does(tmp_path: Path, revision: str) -> None:
+def test_routes_answer_as_the_fast_path_does_and_a_trailing_slash_makes_no_difference(
+    tmp_path: Path, revision: str
+) -> None:
     with fresh_service(tmp_path) as service:
         whole = Peer(service, revision)
         expected = [whole.post("tools/list", path=path).body for path in (PATH, f"{PATH}/")]
         service.app = service.routes
         given = [whole.post("tools/list", path=path).body for path in (PATH, f"{PATH}/")]
 
-    assert given == expected
+    assert given == expected == [expected[0]] * 2
 
 
 def _brief(number: int) -> Brief:

@@ -38,6 +38,7 @@ _VALID_UNTIL = struct.Struct("<q")
 _MAIN = """\
 {user}
 worker_processes 2;
+worker_rlimit_nofile 2048;
 daemon off;
 pid {folder}/pid;
 error_log {folder}/error.log;

@@ -409,12 +409,18 @@ def test_a_cached_checkpoint_of_the_key_that_was_just_replaced_is_no_contradicti
     assert (code, "run the audit again" in printed) == (2, True)
 
 
-def test_a_named_key_decides(service: StaticService, auditor: Auditor) -> None:
-    name = service.events.origin
-    named = verifier(service.events.key, name), verifier(private_key(9), name)
-
-    assert auditor.report(service, "--key", named[0])["logs"][0]["key_from"] == "you"
-    assert auditor.run(service, "--key", named[1])[0] == 1
+@pytest.mark.parametrize("option", ["--key", "--policy"])
+def test_a_named_key_decides(service: StaticService, auditor: Auditor, option: str) -> None:
+    pair = service.events.key, private_key(9)
+    right, wrong = (verifier(each, service.events.origin) for each in pair)
+    if option == "--policy":
+        right = auditor.file("right", f"log {right}\nquorum none\n")
+        wrong = auditor.file("wrong", f"log {wrong}\nquorum none\n")
+    log = auditor.report(service, option, right)["logs"][0]
+    assert log["key_from"] == "you"
+    public = service.events.key.public_key().public_bytes_raw()
+    assert b64encode(b"\1" + public).decode() in log["key"]
+    assert auditor.run(service, option, wrong)[0] == 1
 
 
 @pytest.mark.parametrize(
@@ -670,12 +676,3 @@ def test_a_policy_that_can_not_be_read_stops_the_audit(
     code, printed = auditor.run(service, "--policy", auditor.file("policy", "quorum nobody\n"))
 
     assert (code, "line 1 of the policy: no earlier line" in printed) == (2, True)
-
-
-def test_keys_of_the_policy_are_trusted_keys(service: StaticService, auditor: Auditor) -> None:
-    public = b64encode(b"\1" + service.rates.key.public_key().public_bytes_raw()).decode()
-    policy = f"log {verifier(service.rates.key, service.rates.origin)}\nquorum none\n"
-    report = auditor.report(service, "--policy", auditor.file("policy", policy))
-
-    assert public in report["logs"][0]["key"]
-    assert report["logs"][0]["key_from"] == "you"

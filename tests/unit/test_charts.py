@@ -338,6 +338,9 @@ def test_the_line_is_left_open_where_nothing_was_recorded() -> None:
     assert steps.count("M") + steps.count("m") == 3
     assert steps.endswith("h0")  # the last point stands alone
     assert of_class(root, "gap")
+    whole = parsed(draw([1.0, 2.0, 3.0]))
+    assert not of_class(whole, "gap")
+    assert of_class(whole, "line")[0].attrib["d"].lower().count("m") == 1
 
 
 def test_values_from_the_exchanges_history_are_dashed_up_to_the_first_measured_one() -> None:
@@ -372,12 +375,6 @@ def test_a_caption_says_which_values_come_from_the_exchanges_history(
         source = f"come from the exchange's own history{kind}"
         said = measure_chart(shown._replace(measure=measure), "BTC", "").origin
         assert said == ("" if values is None else f"Dashed: {values.format(source)}")
-
-
-def test_a_whole_line_has_no_gap() -> None:
-    root = parsed(draw([1.0, 2.0, 3.0]))
-    assert not of_class(root, "gap")
-    assert of_class(root, "line")[0].attrib["d"].lower().count("m") == 1
 
 
 def test_the_dot_stands_at_the_last_known_point() -> None:
@@ -459,14 +456,6 @@ def test_a_script_is_told_where_the_values_are() -> None:
     assert line[-1] == pytest.approx((box[2], box[1]), abs=0.1)
 
 
-@pytest.mark.parametrize(("measure", "sign"), [("funding", "always"), ("price", None)])
-def test_a_script_is_told_that_a_rate_always_has_its_sign(
-    measure: Measure, sign: str | None
-) -> None:
-    chart = measure_chart(series([0.01, 0.02])._replace(measure=measure), "BTC", "")
-    assert parsed(chart.drawing).attrib.get("data-sign") == sign
-
-
 @pytest.mark.parametrize(
     ("measure", "value", "decimals"),
     [
@@ -477,11 +466,13 @@ def test_a_script_is_told_that_a_rate_always_has_its_sign(
         ("open-interest", 1.5e9, ""),
     ],
 )
-def test_a_chart_tells_how_many_decimals_its_values_have_at_least_and_at_most(
+def test_a_chart_tells_how_many_decimals_its_values_have_and_whether_a_sign(
     measure: Measure, value: float, decimals: str
 ) -> None:
     chart = measure_chart(series([value, value])._replace(measure=measure), "BTC", "")
-    assert parsed(chart.drawing).attrib["data-decimals"] == decimals
+    told = parsed(chart.drawing).attrib
+    assert told["data-decimals"] == decimals
+    assert told.get("data-sign") == ("always" if measure == "funding" else None)
 
 
 @pytest.mark.parametrize(
@@ -514,10 +505,7 @@ def test_bands_are_shown_as_far_as_the_scale_goes_and_the_line_is_not_written_ov
     assert [each.attrib["class"] for each in of_class(root, "band")] == ["band band-neutral"]
     root = parsed(draw([-0.06, *[0.06] * 23], REGIME_BANDS))
     assert len(of_class(root, "band")) == 5
-
-
-def test_a_band_without_room_for_its_name_has_none() -> None:
-    root = parsed(draw([-2.0, 2.0], REGIME_BANDS))
+    root = parsed(draw([-2.0, 2.0], REGIME_BANDS))  # without room for every name
     assert set(texts(root, "band-name")) <= {"short-crowded", "long-crowded"}
 
 

@@ -211,20 +211,23 @@ def test_not_modified_is_no_answer_without_the_very_thing_that_was_kept() -> Non
     assert isinstance(other, InvalidAnswer)
 
 
-@pytest.mark.parametrize("headers", [{}, {"etag": '"one"', "cache_control": "no-store"}])
-def test_an_answer_that_may_not_be_kept_is_not(headers: dict[str, str]) -> None:
-    client = reader()
-    converse(client, calls.market(), reply(**headers))
-    (ask,) = converse(client, calls.market(), reply())[1]
-    assert isinstance(ask, Get)
-    assert "If-None-Match" not in ask.headers
+PRIVATE = {"as_of": "2026", "tape": {"stance_tape": []}, "notice": "Information only."}
 
 
-def test_private_answers_are_never_kept() -> None:
-    body = {"as_of": "2026", "tape": {"stance_tape": []}, "notice": "Information only."}
+@pytest.mark.parametrize(
+    ("call", "body", "headers"),
+    [
+        (calls.market(), MARKET, {}),
+        (calls.market(), MARKET, {"etag": '"one"', "cache_control": "no-store"}),
+        (calls.feed_now(), PRIVATE, {"etag": '"one"'}),
+    ],
+)
+def test_an_answer_that_is_private_or_may_not_be_kept_is_not(
+    call: Call[Any], body: object, headers: dict[str, str]
+) -> None:
     client = reader()
-    converse(client, calls.feed_now(), reply(200, body, etag='"one"'))
-    (ask,) = converse(client, calls.feed_now(), reply(200, body))[1]
+    converse(client, call, reply(200, body, **headers))
+    (ask,) = converse(client, call, reply(200, body))[1]
     assert isinstance(ask, Get)
     assert "If-None-Match" not in ask.headers
 
@@ -246,37 +249,27 @@ def test_only_so_many_answers_are_kept_those_read_last() -> None:
     assert is_kept("/more")
 
 
-def test_a_free_read_waits_as_long_as_it_is_told_to() -> None:
-    told = reply(429, {"error": "too many"}, retry_after="17")
-    answer, steps = converse(reader(), calls.signals(), told, told, reply(500, {"error": "x"}))
-    assert [step.seconds for step in steps if isinstance(step, Pause)] == [17.0, 17.0]
-    assert isinstance(answer, RecordUnavailable)
+BUSY = reply(503, {"error": "busy"})
+AFTER_11, AFTER_17, AFTER_20 = (
+    reply(429, {"error": "too many"}, retry_after=each) for each in ("11", "17", "20")
+)
 
 
-def test_without_a_word_each_pause_is_twice_the_one_before() -> None:
-    silent = reply(503, {"error": "busy"})
-    answer, steps = converse(reader(tries=4), calls.market(), silent, silent, silent, reply())
-    assert [step.seconds for step in steps if isinstance(step, Pause)] == [1.0, 2.0, 4.0]
-    assert isinstance(answer, Market)
-
-
-def test_it_gives_up_after_so_many_tries() -> None:
-    silent = reply(503, {"error": "busy"})
-    error, steps = converse(reader(tries=2), calls.market(), silent, silent)
-    assert isinstance(error, Unavailable)
-    assert [type(step) for step in steps] == [Get, Pause, Get]
-
-
-def test_it_does_not_begin_a_pause_that_is_longer_than_its_patience() -> None:
-    error, steps = converse(
-        reader(tries=9, seconds=30),
-        calls.market(),
-        reply(429, {"error": "too many"}, retry_after="20"),
-        reply(429, {"error": "too many"}, retry_after="11"),
-    )
-    assert isinstance(error, RateLimited)
-    assert error.retry_after == 11.0
-    assert [step.seconds for step in steps if isinstance(step, Pause)] == [20.0]
+@pytest.mark.parametrize(
+    ("patience", "replies", "pauses", "expected"),
+    [
+        ({}, [AFTER_17, AFTER_17, reply(500, {"error": "x"})], [17.0, 17.0], RecordUnavailable),
+        ({"tries": 4}, [BUSY, BUSY, BUSY, reply()], [1.0, 2.0, 4.0], Market),
+        ({"tries": 2}, [BUSY, BUSY], [1.0], Unavailable),
+        ({"tries": 9, "seconds": 30}, [AFTER_20, AFTER_11], [20.0], RateLimited),
+    ],
+)
+def test_a_free_read_waits_as_told_or_twice_as_long_each_time_and_gives_up(
+    patience: dict[str, Any], replies: list[HttpReply], pauses: list[float], expected: type[Any]
+) -> None:
+    answer, steps = converse(reader(**patience), calls.market(), *replies)
+    assert isinstance(answer, expected)
+    assert [step.seconds for step in steps if isinstance(step, Pause)] == pauses
 
 
 @pytest.mark.parametrize("status", [400, 401, 402, 404, 500, 502])
@@ -352,25 +345,11 @@ def test_other_statuses_are_no_answer_and_no_redirect_is_followed(status: int) -
     assert len(steps) == 1
 
 
-def test_an_answer_without_end_is_given_up() -> None:
-    def endless(_: httpx2.Request) -> httpx2.Response:
-        return httpx2.Response(200, content=(b" " * 65_536 for _ in range(1_000)))
-
+@pytest.mark.parametrize(("part", "seconds"), [(b" " * 65_536, 30), (b" ", 0.01)])
+def test_an_answer_without_end_or_that_drips_is_given_up(part: bytes, seconds: float) -> None:
+    endless = lambda _: httpx2.Response(200, content=(part for _ in range(10**9)))  # noqa: E731
     with (
-        Barograph("http://service.example", transport=httpx2.MockTransport(endless)) as client,
-        pytest.raises(Unreachable),
-    ):
-        client.market()
-
-
-def test_an_answer_that_drips_is_given_up() -> None:
-    def dripping(_: httpx2.Request) -> httpx2.Response:
-        return httpx2.Response(200, content=(b" " for _ in range(10**9)))
-
-    with (
-        Barograph(
-            "http://service.example", timeout=0.01, transport=httpx2.MockTransport(dripping)
-        ) as client,
+        Barograph(BASE, timeout=seconds, transport=httpx2.MockTransport(endless)) as client,
         pytest.raises(Unreachable),
     ):
         client.market()

@@ -73,7 +73,7 @@ def test_a_time_is_the_service_s_text_or_number_and_a_datetime() -> None:
         assert (at, json.dumps(at), at.datetime) == (text, f'"{text}"', expected)
 
 
-@pytest.mark.parametrize("installed", [["pandas", "polars"], ["polars"]])
+@pytest.mark.parametrize("installed", [["pandas", "polars"], ["polars"], []])
 def test_records_become_a_table_of_the_library_that_is_installed(
     monkeypatch: pytest.MonkeyPatch, installed: list[str]
 ) -> None:
@@ -81,20 +81,14 @@ def test_records_become_a_table_of_the_library_that_is_installed(
         table = SimpleNamespace(DataFrame=partial(lambda of, columns: (of, columns), name))
         monkeypatch.setitem(sys.modules, name, table if name in installed else None)
     points = [read(records.Point, {"at": "2026-11-14", "value": each}) for each in (0, None)]
+    if not installed:
+        with pytest.raises(ImportError, match="pandas or polars"):
+            to_frame([])
+        return
     library, columns = to_frame(iter(points))
-
     assert (library, columns["value"]) == (installed[0], [0.0, None])
     assert columns["at"] == [datetime(2026, 11, 14, tzinfo=UTC)] * 2
     assert to_frame([]) == (installed[0], {})
-
-
-def test_a_table_without_pandas_and_polars_says_what_is_needed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for name in ("pandas", "polars"):
-        monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(ImportError, match="pandas or polars"):
-        to_frame([])
 
 
 def test_the_client_has_the_version_of_its_distribution() -> None:

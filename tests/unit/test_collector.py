@@ -388,17 +388,23 @@ def test_a_failing_exchange_is_published_as_health_and_nothing_else_changes(play
     play(scenario)
 
 
-def test_a_reading_that_does_not_move_on_is_a_failure(play: Play) -> None:
+@pytest.mark.parametrize("is_frozen", [True, False])
+def test_a_reading_that_does_not_move_on_or_has_too_many_new_contracts_is_a_failure(
+    play: Play, is_frozen: bool
+) -> None:
     async def scenario(world: World) -> None:
         sleepers, _ = await world.start()
-        before = await world.published(PERPETUALS)
-        world.exchange.frozen = before
+        if is_frozen:
+            world.exchange.frozen = await world.published(PERPETUALS)
+        invented = (changed(NEW, contract=f"N{number}USDT") for number in range(MAX_NEW + 1))
+        world.exchange.lists(*MARKET, *invented)
         await world.pass_seconds(POLL, sleepers)
 
-        assert await world.published(PERPETUALS) == before
         health = await world.published(EXCHANGE_HEALTH)
         assert health is not None
-        assert health.failure == "invalid reply"
+        assert health.failure == InvalidReply.kind == "invalid reply"
+        assert await world.published(PERPETUALS) == reading(START)
+        assert await world.fetch("SELECT id FROM events WHERE type = 'contract.listed'") == []
 
     play(scenario)
 
@@ -480,25 +486,25 @@ def test_data_of_a_failed_write_is_stored_by_the_next_write(
     assert said == ["reading not stored; its liquidations go with the next"] * 2
 
 
-def test_one_renewal_that_the_database_missed_loses_nothing_that_was_heard(play: Play) -> None:
+SLOW = {
+    "poll_seconds": 59,
+    "feed_max_age_seconds": 70,
+    "lease_seconds": 300,
+    "long_accounts_calls_per_second": 0.001,
+}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "settings"),
+    [(20, {}), (HOUSEKEEPING_SECONDS, SLOW)],
+    ids=["a renewal", "a clean-up"],
+)
+def test_what_was_heard_is_not_lost_when_the_database_misses(
+    play: Play, seconds: float, settings: dict[str, float]
+) -> None:
     async def scenario(world: World) -> None:
         sleepers, _ = await world.start()
-        await world.pass_seconds(18, sleepers)
-        world.exchange.hears(LIQUIDATION)
-        world.database.pulled = True
-        await world.pass_seconds(3, sleepers)  # the renewal after 20 seconds falls in here
-        world.database.pulled = False
-        await world.pass_seconds(60, sleepers)
-
-        assert await world.fetch("SELECT at FROM liquidations") == [(LIQUIDATION.at,)]
-
-    play(scenario)
-
-
-def test_a_clean_up_that_the_database_missed_loses_nothing_that_was_heard(play: Play) -> None:
-    async def scenario(world: World) -> None:
-        sleepers, _ = await world.start()
-        await world.pass_seconds(HOUSEKEEPING_SECONDS - 1, sleepers)
+        await world.pass_seconds(seconds - 1, sleepers)
         world.exchange.hears(LIQUIDATION)
         world.database.pulled = True
         await world.pass_seconds(2, sleepers)
@@ -507,13 +513,7 @@ def test_a_clean_up_that_the_database_missed_loses_nothing_that_was_heard(play: 
 
         assert await world.fetch("SELECT at FROM liquidations") == [(LIQUIDATION.at,)]
 
-    play(
-        scenario,
-        poll_seconds=59,
-        feed_max_age_seconds=70,
-        lease_seconds=300,
-        long_accounts_calls_per_second=0.001,
-    )
+    play(scenario, **settings)
 
 
 def test_what_is_past_its_retention_is_dropped_by_the_leader(play: Play) -> None:
@@ -528,13 +528,7 @@ def test_what_is_past_its_retention_is_dropped_by_the_leader(play: Play) -> None
 
         assert await world.fetch("SELECT at FROM liquidations") == [(LIQUIDATION.at,)]
 
-    play(
-        scenario,
-        poll_seconds=60,
-        feed_max_age_seconds=70,
-        lease_seconds=300,
-        long_accounts_calls_per_second=0.001,
-    )
+    play(scenario, **SLOW | {"poll_seconds": 60})
 
 
 def test_a_leader_keeps_its_lease_for_as_long_as_it_runs(play: Play) -> None:
@@ -625,19 +619,6 @@ def test_a_second_collector_takes_over_at_once_when_the_first_is_stopped(play: P
         await world.pass_seconds(20, second)
 
         assert (await world.versions())["perpetuals"] > before["perpetuals"]
-
-    play(scenario)
-
-
-def test_a_stopped_collector_releases_its_lease(play: Play) -> None:
-    async def scenario(world: World) -> None:
-        _, running = await world.start()
-        assert not await world.rival.acquire()
-        running.cancel()
-        await asyncio.wait([running])
-
-        assert running.cancelled()
-        assert await world.rival.acquire()
 
     play(scenario)
 
@@ -775,22 +756,6 @@ def test_a_lost_lease_or_database_is_no_failure_of_a_venue(
 
         assert caplog.messages == [logged]
         assert not running.done()
-
-    play(scenario)
-
-
-def test_a_reading_with_too_many_new_contracts_is_a_failure_of_the_venue(play: Play) -> None:
-    async def scenario(world: World) -> None:
-        sleepers, _ = await world.start()
-        invented = (changed(NEW, contract=f"N{number}USDT") for number in range(MAX_NEW + 1))
-        world.exchange.lists(*MARKET, *invented)
-        await world.pass_seconds(POLL, sleepers)
-
-        health = await world.published(EXCHANGE_HEALTH)
-        assert health is not None
-        assert health.failure == InvalidReply.kind
-        assert await world.published(PERPETUALS) == reading(START)
-        assert await world.fetch("SELECT id FROM events WHERE type = 'contract.listed'") == []
 
     play(scenario)
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barograph.kit.conditions import is_unchanged
 from barograph.kit.documents import FOREVER, Document, Headers
 from support.clock import START
 
@@ -125,40 +124,3 @@ def test_other_bytes_have_another_etag(one: bytes, other: bytes) -> None:
 @given(st.binary(max_size=40))
 def test_an_etag_needs_no_quoting(body: bytes) -> None:
     assert re.fullmatch(rb'"[A-Za-z0-9_-]{20}"', Document(body).etag)
-
-
-OURS = Document(b"{}").etag
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        OURS,
-        b"W/" + OURS,
-        b'"other", ' + OURS,
-        OURS + b',"other"',
-        b'"a,b" , W/' + OURS + b" ",
-        b"*",
-        b" * ",
-    ],
-)
-def test_a_client_that_names_our_etag_has_it_already(sent: bytes) -> None:
-    assert is_unchanged([(b"if-none-match", sent)], OURS, None)
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        b"",
-        b'""',
-        b'"other"',
-        OURS.strip(b'"'),
-        OURS.lower(),
-        OURS[:-2] + b'"',
-        b"w/" + OURS,
-        b'"x*"',
-        Document(b"[]").etag,
-    ],
-)
-def test_a_client_that_names_other_tags_does_not_have_it(sent: bytes) -> None:
-    assert not is_unchanged([(b"if-none-match", sent)], OURS, None)

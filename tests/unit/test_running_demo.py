@@ -15,10 +15,12 @@ def test_the_places_of_a_running_demo_are_read(tmp_path: Path) -> None:
     (tmp_path / "demo.json").write_text(json.dumps(PLACES))
     assert running_demo(tmp_path) == PLACES
     assert served_settings(tmp_path).base_url == PLACES["base_url"]
+    (tmp_path / "demo.json").write_text('{"exchange": "x"}')
+    assert served_settings(tmp_path) == Settings.model_validate({"data": tmp_path})
 
 
 @pytest.mark.parametrize(
-    "text", [None, b"", b'{"base_url": "http://127', b"[]", b'"x"', b"\xff", b'{"facilitator": 1}']
+    "text", [None, b"", b'{"base_url": "http://127', b"[]", b'"x"', b"\xff", b'{"base_url": 7}']
 )
 def test_a_file_that_is_missing_or_torn_is_as_if_no_demo_ran(
     tmp_path: Path, text: bytes | None

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from random import Random
-from time import monotonic
 from typing import Any
 
 import httpx2
@@ -334,16 +333,22 @@ def test_a_banned_reading_stops_every_call_and_a_banned_share_all_but_the_readin
     assert len(bybit.asked) == (2 if stopped == 2 else 3)
 
 
-def test_after_a_ban_one_call_tries_and_frees_the_others() -> None:
-    bybit = Bybit()
-    bybit.answers["account-ratio"] = lambda request: reply("too_frequent.json", 403)
+@pytest.mark.parametrize(
+    ("answer", "calls", "seconds"),
+    [(partial(reply, "too_frequent.json", 403), 1, 600), (partial(httpx2.Response, 502), 4, 5)],
+)
+def test_after_a_ban_or_failures_one_call_tries_and_frees_the_others(
+    answer: Callable[[], httpx2.Response], calls: int, seconds: float
+) -> None:
+    bybit = Bybit(breaker_seconds=5)
+    bybit.answers["account-ratio"] = lambda request: answer()
 
     async def later(exchange: BybitExchange) -> object:
-        bybit.wait(600)
+        bybit.wait(seconds)
         bybit.answers.clear()
         return await exchange.long_accounts("BTCUSDT")
 
-    _, share, reading = run(bybit, bitcoin, later, perpetuals)
+    *_, share, reading = run(bybit, *[bitcoin] * calls, later, perpetuals)
     assert not isinstance(share, UpstreamError)
     assert not isinstance(reading, UpstreamError)
 
@@ -377,19 +382,6 @@ def test_failing_or_refused_shares_do_not_stop_the_tickers(status: int, calls: i
     assert not isinstance(reading, UpstreamError)
 
 
-def test_an_open_breaker_lets_a_call_through_after_its_pause() -> None:
-    bybit = Bybit(breaker_seconds=5)
-    bybit.answers["account-ratio"] = lambda request: httpx2.Response(502)
-
-    async def recover(exchange: BybitExchange) -> object:
-        bybit.wait(5)
-        bybit.answers.clear()
-        return await exchange.long_accounts("BTCUSDT")
-
-    *_, share = run(bybit, *[bitcoin] * 4, recover)
-    assert not isinstance(share, UpstreamError)
-
-
 def test_a_passing_failure_is_not_seen() -> None:
     bybit = Bybit()
     answers = iter([httpx2.Response(502), reply("server_error.json")])
@@ -415,21 +407,20 @@ def test_retries_stay_inside_the_budget() -> None:
 
 
 def test_a_hanging_exchange_is_given_up_at_half_the_budget_and_tried_again() -> None:
-    bybit = Bybit(request_seconds=0.06)
+    bybit, hung = Bybit(request_seconds=0.06), []
 
     async def hang(request: httpx2.Request) -> httpx2.Response:
+        hung.append(request)
         try:
             await asyncio.Event().wait()
         finally:
             bybit.wait(0.03)
         raise AssertionError
 
-    began = monotonic()
     _, _, error = run(bybit, perpetuals, replaced(bybit, hang), perpetuals)
-    assert monotonic() - began < 30
     assert type(error) is Unreachable
     assert "no answer" in str(error)
-    assert 1 + 1 <= bybit.calls("tickers") <= 1 + 2
+    assert 1 <= len(hung) <= 2  # the reading before it may have needed a second call
 
 
 def test_a_reply_that_comes_by_the_byte_is_given_up() -> None:
