@@ -238,6 +238,11 @@ def test_older_backup_is_upgraded_and_newer_one_refused(backup: Path, tmp_path: 
         ("barograph.sqlite3", "CREATE VIEW t AS SELECT 1"),
         ("barograph.sqlite3", "DROP TRIGGER events_are_not_changed"),
         ("history.sqlite3", "CREATE VIEW t AS SELECT 1"),
+        (
+            "history.sqlite3",
+            """CREATE VIEW t AS SELECT 1; PRAGMA writable_schema = ON;
+            UPDATE sqlite_master SET type = 'VIEW' WHERE name = 't'""",
+        ),
     ],
 )
 def test_backup_with_other_triggers_or_views_is_refused_and_nothing_restored(

@@ -299,6 +299,8 @@ def test_requests_that_nginx_refuses_get_the_documented_body(
             assert answer.body == refused_badge(path, status).body
             kept = "public, max-age=60" if status == 414 else "no-store"
             assert answer.headers["cache-control"] == kept
+            policy = refused_badge(path, status).headers.get("content-security-policy")
+            assert answer.headers.get("content-security-policy") == policy
         elif path == FREE:
             assert list(json.loads(answer.body)) == ["error"]
             assert answer.headers["cache-control"] == "no-store"

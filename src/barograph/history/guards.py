@@ -260,7 +260,8 @@ _GUARD = {
         re.MULTILINE | re.DOTALL,
     ),
 }
-_TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type IN ('trigger', 'view')"
+# SQLite also takes TRIGGER for a trigger, in a schema that was edited by hand.
+_TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type NOT IN ('table', 'index')"
 # Rules and row security can hide or rewrite what a statement does, and nothing shipped uses them.
 _POSTGRESQL_GUARDS = """
 WITH tables AS (

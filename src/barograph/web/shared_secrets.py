@@ -1,9 +1,9 @@
 """Secrets that all hosts of one PostgreSQL database must share.
 
 A host with another pepper would accept none of the stored API keys. A host with another checkpoint
-key would sign checkpoints that contradict the others', and one with another webhook key publishes a
-key that verifies no message. So the first web host stores fingerprints of its secrets, and one with
-other secrets doesn't start.
+key would sign checkpoints that contradict the others'. A host with another webhook key would
+publish a key that verifies no message. So the first web host stores fingerprints of its secrets,
+and a host with other secrets doesn't start.
 """
 
 from collections.abc import Mapping

@@ -94,12 +94,14 @@ def rotate_webhook_key(settings: Settings, *, retire: bool) -> bytes:
 async def take_stored_key(database: Database, settings: Settings) -> None:
     """Copy the key that earlier versions kept in the database to a file.
 
-    PostgreSQL also keeps it until it is rotated, for the hosts that are upgraded later.
+    PostgreSQL also keeps it until it is rotated, for the hosts that are upgraded later. SQLite
+    keeps it only if the setting names other keys.
     """
     rows = await database.fetch("SELECT private_key FROM webhook_keys")
     if rows and not is_on_this_host(settings):
         make_secret(settings.data / FILE_NAME, b64decode(rows[0][0]))
-    if rows and database.engine == SQLITE:
+    is_sqlite = database.engine == SQLITE
+    if rows and is_sqlite and b64decode(rows[0][0]) in load_webhook_secret(settings):
         await database.write(lambda tx: tx.execute(_FORGET))
 
 

@@ -62,9 +62,12 @@ async def find_webhook(queryable: Queryable, public_id: str, mailbox: str | None
 
 
 async def rotate_secret(tx: Transaction, webhook: Webhook, now: int) -> str:
-    """Give an endpoint a new secret; the one before it signs for another day."""
+    """Give an endpoint a new secret; the one before it signs for another day.
+
+    If that day is not over, the response may have been lost: the same old secret goes on.
+    """
     secret = new_secret()
-    await tx.execute(_ROTATE, secret, now + DAY, webhook.id)
+    await tx.execute(_ROTATE, secret, now + DAY, webhook.id, now)
     return secret
 
 
@@ -163,7 +166,9 @@ WHERE w.next_try_at <= $1 AND k.email IS NOT NULL AND w.secret <> ''
 ORDER BY is_slow, w.next_try_at, w.id LIMIT $3
 """  # noqa: S608
 _ROTATE = """
-UPDATE webhooks SET secret = $1, previous_secret = nullif(secret, ''), previous_until = $2,
+UPDATE webhooks SET secret = $1, previous_until = $2,
+    previous_secret = CASE WHEN previous_secret IS NOT NULL AND previous_until > CAST($4 AS BIGINT)
+        THEN previous_secret ELSE nullif(secret, '') END,
     why = CASE secret WHEN '' THEN NULL ELSE why END
 WHERE id = $3
 """

@@ -11,7 +11,7 @@ from barograph.kit.lease import Lease
 from barograph.payments.reconcile import Reconciler
 from barograph.webhooks.delivery import Deliveries
 from barograph.webhooks.records import Webhook
-from barograph.webhooks.store import due_webhooks
+from barograph.webhooks.store import SLOW_MS, due_webhooks
 
 RECONCILE_SECONDS = 60.0
 MAIL_SECONDS = 1.0
@@ -19,9 +19,13 @@ WEBHOOK_SECONDS = 1.0
 BUSY_WEBHOOK_SECONDS = 0.05
 UNRECORDED_SECONDS = 60.0
 
-MAX_WEBHOOKS_AT_ONCE = 16
+MAX_WEBHOOKS_AT_ONCE = 128
+MAX_STARTED_AT_ONCE = 32
+"""How many endpoints get messages at a time, and how many of those may have begun within
+`SLOW_MS`: endpoints that turn out to be slow must not hold the places of quick ones."""
+
 MAX_SLOW_AT_ONCE = 8
-"""How many endpoints get messages at a time, and how many of them may be slow or failing."""
+"""Of endpoints that are known to be slow or failing."""
 
 MAX_OF_AN_OWNER_AT_ONCE = 2
 
@@ -84,8 +88,8 @@ class WebhookJob(Job):
         self._database = database
         self._deliveries = deliveries
         self._clock = clock
-        self._sending: dict[str, str] = {}
-        """The owners of the endpoints that get a message now."""
+        self._sending: dict[str, tuple[Webhook, int]] = {}
+        """The endpoints that get a message now, and since when."""
 
         self._tasks = asyncio.TaskGroup()
 
@@ -102,13 +106,20 @@ class WebhookJob(Job):
             limit = 4 * MAX_WEBHOOKS_AT_ONCE
             due = await due_webhooks(self._database, self._clock(), limit)
             self._seconds = WEBHOOK_SECONDS if len(due) < limit else BUSY_WEBHOOK_SECONDS
-            for each in due:
-                room = MAX_SLOW_AT_ONCE if each.is_slow else MAX_WEBHOOKS_AT_ONCE
-                owned = [*self._sending.values()].count(each.mailbox)
-                has_place = owned < MAX_OF_AN_OWNER_AT_ONCE
-                if each.id not in self._sending and len(self._sending) < room and has_place:
-                    self._sending[each.id] = each.mailbox
-                    self._tasks.create_task(self._send(each, lease))
+            for webhook in due:
+                if webhook.id not in self._sending and self._has_place(webhook):
+                    self._sending[webhook.id] = webhook, self._clock()
+                    self._tasks.create_task(self._send(webhook, lease))
+
+    def _has_place(self, webhook: Webhook) -> bool:
+        sending, recent = [*self._sending.values()], self._clock() - SLOW_MS
+        slow = sum(other.is_slow for other, _ in sending)
+        started = sum(since > recent for other, since in sending if not other.is_slow)
+        return (
+            sum(other.mailbox == webhook.mailbox for other, _ in sending) < MAX_OF_AN_OWNER_AT_ONCE
+            and len(sending) < MAX_WEBHOOKS_AT_ONCE
+            and (slow < MAX_SLOW_AT_ONCE if webhook.is_slow else started < MAX_STARTED_AT_ONCE)
+        )
 
     async def _send(self, webhook: Webhook, lease: Lease) -> None:
         try:
