@@ -68,12 +68,16 @@ class Record(NamedTuple):
         """The name and keys of the published logs."""
         return await read_log_keys(self.service)
 
+    @property
+    def heads(self) -> SignedHeads:
+        """The tree heads that were signed."""
+        return SignedHeads(self.service, self.history.database, self.clock)
+
     async def log(self, kind: str, log: LogName) -> tuple[PublicLog, TreeHead, TreeHead]:
         """A log, its head now, and the last head that this database knows to be signed."""
         await self.continuity.require(kind)
         tree = open_log(self.history, self.service, (kind, log))
-        heads = SignedHeads(self.service, self.history.database, self.clock)
-        signed = await heads.last_signed(kind, log)
+        signed = await self.heads.last_signed(kind, log)
         return tree, await tree.head(), signed.head
 
 
@@ -114,7 +118,7 @@ async def resume_signing(
         after = replace(after, events=token_hex(NAME_DIGITS // 2))
         name = log_origin(record.base_url, *EVENT_LOG, after.events)
         texts.append(f"the log of events begins again as {name}")
-    await record.service.write(lambda tx: _replace_keys(tx, before, after, key))
+    await _replace_keys(record, before, after, key)
     return texts
 
 
@@ -131,8 +135,9 @@ async def rotate_key(
     if old is None:
         raise SigningRefused(OTHER_KEY)
     history, continuity = record.history, record.continuity
-    signed = SignedHeads(record.service, history.database, record.clock)
-    logs = PublicLogs(history, old, record.base_url, signed, continuity, reload_key=lambda: old)
+    logs = PublicLogs(
+        history, old, record.base_url, record.heads, continuity, reload_key=lambda: old
+    )
     await logs.checkpoints()
     return await _succeed(record, logs.keys, old, new, logs.keys.name)
 
@@ -178,11 +183,21 @@ async def _succeed(
         retired += (RetiredKey(old_key, before.name, record.clock(), tuple(last)),)
     events = before.events if name == before.name else ""
     after = LogKeys(name, public_bytes(new), None, retired, events)
-    await record.service.write(lambda tx: _replace_keys(tx, before, after, new))
+    await _replace_keys(record, before, after, new)
     return after
 
 
 async def _replace_keys(
+    record: Record, before: LogKeys, after: LogKeys, key: Ed25519PrivateKey
+) -> None:
+    _, events, _ = await record.log(*EVENT_LOG)
+    await record.service.write(lambda tx: _store_keys(tx, before, after, key))
+    if after.name_of(EVENT_LOG) != before.name_of(EVENT_LOG):
+        # After the keys, so that the old name never signs what contradicts its checkpoints.
+        await record.heads.restart_events(events)
+
+
+async def _store_keys(
     tx: Transaction, before: LogKeys, after: LogKeys, key: Ed25519PrivateKey
 ) -> None:
     if await read_log_keys(tx) != before:
