@@ -77,6 +77,10 @@ def test_a_changed_version_is_named_and_ends_with_one(operator: Operator) -> Non
     ("statement", "said"),
     [
         ("UPDATE events SET body = '{}' WHERE id = 2", "event 2 was changed, or is missing"),
+        ("UPDATE events SET type = 'outage.started' WHERE id = 2", "event 2 was changed, or is"),
+        ("UPDATE events SET at = 1 WHERE id = 2", "event 2 was changed, or is missing"),
+        ("UPDATE events SET body = '' WHERE id = 2", "event 2 was changed, or is missing"),
+        ("UPDATE events SET body = '', removed = 'x' WHERE id = 1", "event 1 was changed, or is"),
         ("UPDATE events SET id = 4 WHERE id = 3", "event 3 was changed, or is missing"),
         ("DELETE FROM events WHERE id = 3", "the signed checkpoint of 3 digests does not match"),
     ],
@@ -84,7 +88,7 @@ def test_a_changed_version_is_named_and_ends_with_one(operator: Operator) -> Non
 def test_the_log_of_events_is_verified_against_its_digests_and_what_was_signed(
     operator: Operator, statement: str, said: str
 ) -> None:
-    added = [change(number) for number in range(3)]
+    added = [change(0, "stance.recorded"), *(change(number) for number in (1, 2))]
     run_once(operator.database, lambda database: add_events(database, added))
     asyncio.run(sign(operator.database, operator.history))
     assert operator.run("verify").stdout == "log of events: 3 events, all as logged and signed\n"

@@ -7,7 +7,15 @@ import msgspec
 from barograph import NOTICE
 from barograph.board.board import publish
 from barograph.board.feeds import Publication
-from barograph.events.records import EVENTS, RECENT, Event, EventType, NewEvent, RecentEvents
+from barograph.events.records import (
+    EVENTS,
+    NEVER_REMOVED,
+    RECENT,
+    Event,
+    EventType,
+    NewEvent,
+    RecentEvents,
+)
 from barograph.kit.database import Queryable, Row, Transaction
 from barograph.kit.json import canonical, digest
 from barograph.kit.timestamps import iso_timestamp
@@ -104,9 +112,8 @@ def symbols_of(members: dict[str, object]) -> tuple[str, ...]:
 _KNOWN = "SELECT id FROM events WHERE cause = $1"
 _LAST = "SELECT coalesce(max(id), 0) FROM events"
 _ADD = "INSERT INTO events (id, cause, type, at, body, digest) VALUES ($1, $2, $3, $4, $5, $6)"
-_REMOVABLE = """
-SELECT id FROM events WHERE digest = $1 AND body <> ''
-AND type NOT IN ('reveal.announced', 'accuracy.defined', 'stance.recorded')
+_REMOVABLE = f"""
+SELECT id FROM events WHERE digest = $1 AND body <> '' AND type NOT IN {NEVER_REMOVED}
 """
 _REMOVE = "UPDATE events SET body = '', removed = $2 WHERE digest = $1 AND body <> ''"
 _SELECT = "SELECT id, type, at, body, removed FROM events"
