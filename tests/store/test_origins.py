@@ -277,6 +277,23 @@ def test_log_of_events_that_begins_again_is_held_to_its_new_start_under_any_name
 
 
 @pytest.mark.parametrize("change", [rotate_key, start_origin])
+def test_last_checkpoints_are_signed_only_under_the_address_that_witnesses_know(
+    instance: Make, runner: asyncio.Runner, change: ChangeKey
+) -> None:
+    made = instance(1)
+    publish = "INSERT INTO cosigned_checkpoints VALUES ($1, 1, '', '')"
+
+    async def work() -> None:
+        await made.service.write(lambda tx: tx.execute(publish, NAME))
+        elsewhere = made.record._replace(base_url="http://127.0.0.1:8000")
+        with pytest.raises(ConfigurationError, match="set BAROGRAPH_BASE_URL to the address"):
+            await change(elsewhere, KEY, NEXT)
+        assert len((await change(made.record, KEY, NEXT)).retired) == 1
+
+    runner.run(work())
+
+
+@pytest.mark.parametrize("change", [rotate_key, start_origin])
 def test_key_that_is_replaced_while_another_process_uses_it_signs_no_more(
     instance: Make, runner: asyncio.Runner, change: ChangeKey
 ) -> None:

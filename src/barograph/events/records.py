@@ -23,8 +23,6 @@ EventType = Literal[
     "accuracy.defined",
 ]
 EVENT_TYPES: Final[tuple[EventType, ...]] = get_args(EventType)
-NEVER_REMOVED: Final = ("accuracy.defined", "reveal.announced", "stance.recorded")
-"""Types of events whose texts stay, because they bind the service."""
 
 MAX_PER_CALLER = 20
 """Open streams per caller group and worker."""

@@ -7,18 +7,13 @@ import msgspec
 from barograph import NOTICE
 from barograph.board.board import publish
 from barograph.board.feeds import Publication
-from barograph.events.records import (
-    EVENTS,
-    NEVER_REMOVED,
-    RECENT,
-    Event,
-    EventType,
-    NewEvent,
-    RecentEvents,
-)
+from barograph.events.records import EVENTS, RECENT, Event, EventType, NewEvent, RecentEvents
 from barograph.kit.database import Queryable, Row, Transaction
 from barograph.kit.json import canonical, digest
 from barograph.kit.timestamps import iso_timestamp
+
+NEVER_REMOVED = ("accuracy.defined", "reveal.announced", "stance.recorded")
+"""Types of events whose texts stay, because they bind the service."""
 
 
 async def append_events(tx: Transaction, events: Sequence[NewEvent]) -> None:
@@ -45,10 +40,10 @@ async def _publish_newest(tx: Transaction) -> None:
 async def remove_text(tx: Transaction, text_digest: str, why: str) -> bool:
     """Remove the text of an event for good; return whether there was one with this digest.
 
-    Its digest stays in the log. Announcements, definitions and digests of stances stay too, because
-    they bind the service.
+    Its digest stays in the log.
     """
-    if not await tx.fetch(_REMOVABLE, text_digest):
+    found = await tx.fetch(_TYPE, text_digest)
+    if not found or found[0][0] in NEVER_REMOVED:
         return False
     await tx.execute(_REMOVE, text_digest, why)
     await _publish_newest(tx)
@@ -112,9 +107,7 @@ def symbols_of(members: dict[str, object]) -> tuple[str, ...]:
 _KNOWN = "SELECT id FROM events WHERE cause = $1"
 _LAST = "SELECT coalesce(max(id), 0) FROM events"
 _ADD = "INSERT INTO events (id, cause, type, at, body, digest) VALUES ($1, $2, $3, $4, $5, $6)"
-_REMOVABLE = f"""
-SELECT id FROM events WHERE digest = $1 AND body <> '' AND type NOT IN {NEVER_REMOVED}
-"""
+_TYPE = "SELECT type FROM events WHERE digest = $1 AND body <> ''"
 _REMOVE = "UPDATE events SET body = '', removed = $2 WHERE digest = $1 AND body <> ''"
 _SELECT = "SELECT id, type, at, body, removed FROM events"
 _NEWEST = f"{_SELECT} ORDER BY id DESC LIMIT $1"

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from barograph.events.records import NEVER_REMOVED
+from barograph.events.store import NEVER_REMOVED
 from barograph.history.reader import RecordDamaged
 from barograph.history.records import DigestRow
 from barograph.kit.database import Queryable

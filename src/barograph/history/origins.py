@@ -68,16 +68,12 @@ class Record(NamedTuple):
         """The name and keys of the published logs."""
         return await read_log_keys(self.service)
 
-    @property
-    def heads(self) -> SignedHeads:
-        """The tree heads that were signed."""
-        return SignedHeads(self.service, self.history.database, self.clock)
-
     async def log(self, kind: str, log: LogName) -> tuple[PublicLog, TreeHead, TreeHead]:
         """A log, its head now, and the last head that this database knows to be signed."""
         await self.continuity.require(kind)
         tree = open_log(self.history, self.service, (kind, log))
-        signed = await self.heads.last_signed(kind, log)
+        heads = SignedHeads(self.service, self.history.database, self.clock)
+        signed = await heads.last_signed(kind, log)
         return tree, await tree.head(), signed.head
 
 
@@ -135,9 +131,8 @@ async def rotate_key(
     if old is None:
         raise SigningRefused(OTHER_KEY)
     history, continuity = record.history, record.continuity
-    logs = PublicLogs(
-        history, old, record.base_url, record.heads, continuity, reload_key=lambda: old
-    )
+    signed = SignedHeads(record.service, history.database, record.clock)
+    logs = PublicLogs(history, old, record.base_url, signed, continuity, reload_key=lambda: old)
     await logs.checkpoints()
     return await _succeed(record, logs.keys, old, new, logs.keys.name)
 
@@ -163,6 +158,13 @@ async def _succeed(
     name: str,
 ) -> LogKeys:
     """Retire the key: its last checkpoints say up to which entry old and new logs are the same."""
+    address = log_origin(record.base_url, "", "versions").removesuffix("/")
+    cosigned = await record.service.fetch("SELECT origin FROM cosigned_checkpoints ORDER BY origin")
+    if cosigned and not any(origin.startswith(address) for (origin,) in cosigned):
+        raise ConfigurationError(
+            f"witnesses know {cosigned[0][0]}, but the last checkpoints would be those of "
+            f"{address}: set BAROGRAPH_BASE_URL to the address that the service uses"
+        )
     found = None if old is None else public_bytes(old)
     old_key, retired = before.public_key or found, before.retired
     if public_bytes(new) in (old_key, *(each.public_key for each in retired)):
@@ -194,7 +196,8 @@ async def _replace_keys(
     await record.service.write(lambda tx: _store_keys(tx, before, after, key))
     if after.name_of(EVENT_LOG) != before.name_of(EVENT_LOG):
         # After the keys, so that the old name never signs what contradicts its checkpoints.
-        await record.heads.restart_events(events)
+        heads = SignedHeads(record.service, record.history.database, record.clock)
+        await heads.restart_events(events)
 
 
 async def _store_keys(

@@ -70,9 +70,8 @@ class LogFiles:
         while len(found) < size:
             target = f"{path}?after={len(found)}&limit={limit}"
             page = await self._read(Call(target, ListedPage, is_page=True))
-            rows, other = page.entries, page.events
-            if path == EVENTS:
-                rows, other = other, rows
+            lists = page.entries, page.events
+            rows, other = reversed(lists) if path == EVENTS else lists
             if other is not None:
                 raise Contradiction(f"{self._log}: {target} has both members, entries and events")
             found += rows or ()

@@ -184,7 +184,7 @@ class _Audit:
         leaves = [leaf_hash(each) for each in entries]
         tiles = await self._check_tiles(leaves)
         self._check_roots(leaves, signed)
-        self._require_kept_size(newest)
+        self._require_growth(newest)
         entries = entries[: newest.size]
         removed: list[int] = []
         if self._log == EVENT_LOG:
@@ -235,7 +235,6 @@ class _Audit:
             if successor and successor.name == self._key.name and is_signed_by(last, public):
                 found.append(("the last one of a retired key", last))
         if self._kept is not None:
-            self._require_growth(self._kept, newest)
             found.insert(0, ("the one that you kept", self._kept))
         for what, other in found:
             if other.size == newest.size and other.root != newest.root:
@@ -247,39 +246,29 @@ class _Audit:
                 )
         return [("the served one", newest), *found]
 
-    def _require_growth(self, kept: SignedCheckpoint, newest: SignedCheckpoint) -> None:
-        if kept.size > max(newest.size, self._listed.size):
-            raise Contradiction(
-                f"{self._log}: the log has {newest.size} entries, but the checkpoint that you kept "
-                f"has {kept.size}: {kept.size - newest.size} were removed",
-                kept.note,
-                newest.note,
-            )
-
     async def _entries(self, newest: SignedCheckpoint) -> list[bytes]:
-        """All entries, including those that are signed, but wait for witnesses.
-
-        Raises:
-            Contradiction: entries are missing, and you kept a checkpoint that has them.
-        """
+        """Every entry, including those that are signed, but wait for witnesses."""
+        size, kept = max(newest.size, self._listed.size), self._kept or newest
         try:
-            return await self._files.pieces("entries", max(newest.size, self._listed.size))
-        except NotFound as error:
-            if self._kept is None or self._kept.size <= newest.size:
+            if kept.size <= size:
+                return await self._files.pieces("entries", size)
+        except NotFound:
+            if kept.size <= newest.size:
                 raise
-            raise Contradiction(
-                f"{self._log}: the log has {newest.size} entries, but the checkpoint that you kept "
-                f"has {self._kept.size}, and the rest is not served ({error})",
-                self._kept.note,
-                newest.note,
-            ) from error
+        raise Contradiction(
+            f"{self._log}: the log has {newest.size} entries, but the checkpoint that you kept "
+            f"has {kept.size}: {kept.size - newest.size} were removed",
+            kept.note,
+            newest.note,
+        )
 
-    def _require_kept_size(self, newest: SignedCheckpoint) -> None:
-        if self._kept is not None and self._kept.size > newest.size:
+    def _require_growth(self, newest: SignedCheckpoint) -> None:
+        kept = self._kept or newest
+        if kept.size > newest.size:
             raise NotAudited(
                 f"{self._log}: the served checkpoint has {newest.size} entries, fewer than the "
-                f"{self._kept.size} that you kept, but {CHECKPOINTS} has {self._listed.size}. It "
-                "waits for witnesses, or is an old copy in a cache: run the audit again later"
+                f"{kept.size} that you kept, but {CHECKPOINTS} has {self._listed.size}. It waits "
+                "for witnesses, or is an old copy in a cache: run the audit again later"
             )
 
     async def _check_tiles(self, expected: Sequence[bytes]) -> int:
