@@ -417,7 +417,7 @@ def test_rewritten_history_is_not_signed_after_a_restart(
 
 @pytest.mark.parametrize("renamed", [0, 1])
 @pytest.mark.outcome(
-    "An event is rewritten in the service's database, with everything signed there",
+    "An event is rewritten in the service's database, with the keys and everything signed there",
     "No new root is signed: the last signed head of the log of events is in the history.",
 )
 def test_rewritten_event_is_not_signed_after_a_restart(

@@ -262,11 +262,6 @@ def list_both(service: StaticService) -> None:
     service.replies["/api/v1/events"] = [httpx2.Response(200, json=page)]
 
 
-def list_events_of_versions(service: StaticService) -> None:
-    page = {**service.rates.page(0, 1000, 0), "events": []}
-    service.replies["/api/history/rates-desk"] = [httpx2.Response(200, json=page)]
-
-
 def list_no_text(service: StaticService) -> None:
     page = service.rates.page(0, 1000, 0)
     page["entries"][1]["history_digest"] = "\ud800"
@@ -292,10 +287,6 @@ def fork_while_waiting(service: StaticService) -> None:
     ("tamper", "said"),
     [
         (list_both, "events: /api/v1/events?after=0&limit=1000 has both members, entries and"),
-        (
-            list_events_of_versions,
-            "rates-desk: /api/history/rates-desk?after=0&limit=1000 has both",
-        ),
         (list_no_text, f"rates-desk: entry 1, counted from 0, is {digests(2)[1].hex()}, but"),
         (partial(change_id, shown=b"1152921504606846976"), f"events: {NO_TEXT}"),
         (partial(change_id, shown=b"1e999"), f"events: {NO_TEXT}"),
