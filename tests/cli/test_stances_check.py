@@ -81,6 +81,10 @@ def test_a_changed_version_or_event_is_named_and_ends_with_one(
     ("statement", "said"),
     [
         ("UPDATE events SET body = '{}' WHERE id = 2", "event 2 was changed, or is missing"),
+        ("UPDATE events SET type = 'outage.started' WHERE id = 2", "event 2 was changed, or is"),
+        ("UPDATE events SET at = 1 WHERE id = 2", "event 2 was changed, or is missing"),
+        ("UPDATE events SET body = '' WHERE id = 2", "event 2 was changed, or is missing"),
+        ("UPDATE events SET body = '', removed = 'x' WHERE id = 1", "event 1 was changed, or is"),
         ("UPDATE events SET id = 4 WHERE id = 3", "event 3 was changed, or is missing"),
         ("DELETE FROM events WHERE id = 3", "the signed checkpoint of 3 digests does not match"),
     ],
@@ -88,11 +92,12 @@ def test_a_changed_version_or_event_is_named_and_ends_with_one(
 def test_the_log_of_events_is_verified_against_its_digests_and_what_was_signed(
     operator: Operator, statement: str, said: str
 ) -> None:
-    added = [change(number) for number in range(3)]
+    added = [change(0, "stance.recorded"), *(change(number) for number in (1, 2))]
     run_once(operator.database, lambda database: add_events(database, added))
     asyncio.run(sign(operator.database, operator.history))
     assert operator.run("verify").stdout == "log of events: 3 events, all as logged and signed\n"
-    run_once(operator.database, lambda database: tamper(database, statement))
+    rename = """UPDATE history_origin SET keys = replace(keys, '"events":""', '"events":"other"')"""
+    run_once(operator.database, lambda database: tamper(database, statement, rename))
 
     broken = operator.run("verify")
     assert (broken.exit_code, said in broken.stdout) == (1, True)

@@ -415,17 +415,21 @@ def test_rewritten_history_is_not_signed_after_a_restart(
     assert checkpoint(history)["size"] == 6
 
 
+@pytest.mark.parametrize("renamed", [0, 1])
 @pytest.mark.outcome(
-    "Someone rewrites an event and every signed root in the service's database",
+    "Someone rewrites an event, the keys and every signed root in the service's database",
     "The service signs no new root, because the last signed root of the log of events is in the "
     "history database.",
 )
-def test_rewritten_event_is_not_signed_after_a_restart(history: PublicHistory) -> None:
+def test_rewritten_event_is_not_signed_after_a_restart(
+    history: PublicHistory, renamed: int
+) -> None:
     database = history.service.database
     asyncio.run(add_events(database, [change(number) for number in range(3)]))
     assert history.ask(CHECKPOINT).json()["event_log"]["size"] == 3
     rewrite = f"UPDATE events SET body = '{{}}', digest = '{sha256(b'{}').hexdigest()}' {SECOND}"
-    asyncio.run(tamper(database, rewrite, "DELETE FROM signed_heads"))
+    rename = """UPDATE history_origin SET keys = replace(keys, '"events":""', '"events":"other"')"""
+    asyncio.run(tamper(database, rewrite, "DELETE FROM signed_heads", *[rename][:renamed]))
 
     history.app = history.new_worker()
     assert history.ask(CHECKPOINT).status == 503

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from msgspec.structs import replace
 
 from barograph.errors import BarographError, ConfigurationError
 from barograph.history.checkpoint import Checkpoint, CheckpointRefused, open_checkpoint, verifier_of
-from barograph.history.guards import Continuity, SignedHeads, SigningRefused
+from barograph.history.guards import Continuity, SignedHeads, SigningRefused, store_log_keys
 from barograph.history.ledger import Ledger
 from barograph.history.origins import (
     Record,
@@ -242,6 +243,52 @@ def test_head_of_the_log_of_events_is_moved_to_the_history_and_found_only_there(
         await tamper(service, "DELETE FROM events WHERE id = 3", "DELETE FROM signed_heads")
         with pytest.raises(HistoryRewritten):
             await upgraded.sign()
+
+    runner.run(work())
+
+
+@pytest.mark.both_engines
+@pytest.mark.parametrize("is_new_origin", [True, False])
+def test_log_of_events_that_begins_again_is_held_to_its_new_start_under_any_name(
+    instance: Make, runner: asyncio.Runner, is_new_origin: bool
+) -> None:
+    restored = instance(2)
+
+    async def work() -> None:
+        history, service = restored.ledger.database, restored.service
+        await add_events(service, [new_event(number) for number in range(3)])
+        kept = await restored.sign()
+        await tamper(service, "DELETE FROM events WHERE id = 3")
+        await restored.restore()
+        if is_new_origin:
+            await start_origin(restored.record, KEY, NEXT)
+        else:
+            assert "begins again as" in (await resume_signing(restored.record, KEY, kept))[-1]
+        ((start,),) = await history.fetch("SELECT size FROM event_heads")
+        assert (start, len(await restored.sign(NEXT if is_new_origin else KEY))) == (2, len(kept))
+
+        keys = replace(await restored.record.log_keys(), name="", events="")
+        await service.write(lambda tx: store_log_keys(tx, keys))
+        await tamper(service, "DELETE FROM events WHERE id = 2", "DELETE FROM signed_heads")
+        with pytest.raises(HistoryRewritten):
+            await restored.sign(NEXT if is_new_origin else KEY)
+
+    runner.run(work())
+
+
+@pytest.mark.parametrize("change", [rotate_key, start_origin])
+def test_last_checkpoints_are_signed_only_under_the_address_that_witnesses_know(
+    instance: Make, runner: asyncio.Runner, change: ChangeKey
+) -> None:
+    made = instance(1)
+    publish = "INSERT INTO cosigned_checkpoints VALUES ($1, 1, '', '')"
+
+    async def work() -> None:
+        await made.service.write(lambda tx: tx.execute(publish, NAME))
+        elsewhere = made.record._replace(base_url="http://127.0.0.1:8000")
+        with pytest.raises(ConfigurationError, match="set BAROGRAPH_BASE_URL to the address"):
+            await change(elsewhere, KEY, NEXT)
+        assert len((await change(made.record, KEY, NEXT)).retired) == 1
 
     runner.run(work())
 

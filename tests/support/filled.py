@@ -11,6 +11,7 @@ from barograph.kit.clock import system_clock
 from barograph.kit.database import Row
 from barograph.kit.json import digest
 from barograph.kit.opening import open_database
+from barograph.kit.timestamps import iso_timestamp
 from support.operator import Operator, sign
 from support.stances import FUNDING, RATES
 
@@ -42,8 +43,9 @@ ROWS: dict[str, list[Row]] = {
         ("a-slug", 1, "c", "h", "BTC", "s", "b", "src", "r", 1, 2, "{}", SHA, "k", 1, None)
     ],
     "events": [
-        (n, f"cause/{n}", "signal.changed", n, f'{{"id":{n}}}', digest(f'{{"id":{n}}}'), "")
+        (n, f"cause/{n}", "signal.changed", n, text, digest(text), "")
         for n in range(1, 13)
+        for text in [f'{{"at":"{iso_timestamp(n)}","id":{n},"type":"signal.changed"}}']
     ],
     "cosignatures": [("example.com/history/events", "w", 1, SHA, "— w QUJD", 2, "", 0, None)],
     "cosigned_checkpoints": [("example.com/history/events", 1, SHA, "— w QUJD\n")],

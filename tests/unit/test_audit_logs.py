@@ -4,6 +4,7 @@ import json
 from base64 import b64encode
 from collections.abc import Callable
 from functools import partial
+from io import BytesIO, TextIOWrapper
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ POLICY = "# two of three\n" + "".join(
 )
 POLICY += f"group two-of-three 2 {' '.join(WITNESSES)}\nquorum two-of-three\n"
 
+NO_TEXT = "event 4 in /api/v1/events has the SHA-256 digest of no text ("
 AGAIN = "even when asked again after a minute, but the signed checkpoint has "
 
 Tamper = Callable[[StaticService], object]
@@ -91,6 +93,27 @@ def test_an_honest_service_passes_and_the_audit_says_whose_key_it_trusted(
     assert "You named no key" in key
     assert "Cosignatures were not checked" in witnesses
     assert f"{URL}/record" in limits
+
+
+def test_a_terminal_without_unicode_gets_the_result(
+    service: StaticService, auditor: Auditor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed = BytesIO()
+    monkeypatch.setattr("sys.stdout", TextIOWrapper(printed, "ascii", write_through=True))
+
+    assert auditor.run(service)[0] == 0
+    assert b"\\u2026, newest entry at " in printed.getvalue()
+
+
+def test_entries_that_wait_for_witnesses_are_read_but_not_yet_part_of_the_log(
+    service: StaticService, auditor: Auditor
+) -> None:
+    wait_for_witnesses(service)
+    kept = auditor.file("kept.json", service.checkpoints())
+
+    assert auditor.report(service)["logs"][0]["size"] == 599
+    code, printed = auditor.run(service, "--kept", kept)
+    assert (code, "fewer than the 600 that you kept" in printed) == (2, True)
 
 
 def test_empty_logs_pass(service: StaticService, auditor: Auditor) -> None:
@@ -233,9 +256,42 @@ def list_more_members(service: StaticService) -> None:
     service.replies["/api/history/rates-desk/events"] = [httpx2.Response(200, json=page)]
 
 
+def list_both(service: StaticService) -> None:
+    true = [json.loads(each) for each in service.texts]
+    page = {"entries": true, "events": [{**each, "symbol": "FORGED"} for each in true]}
+    service.replies["/api/v1/events"] = [httpx2.Response(200, json=page)]
+
+
+def list_no_text(service: StaticService) -> None:
+    page = service.rates.page(0, 1000, 0)
+    page["entries"][1]["history_digest"] = "\ud800"
+    service.replies["/api/history/rates-desk"] = [httpx2.Response(200, text=json.dumps(page))]
+
+
+def change_id(service: StaticService, shown: bytes) -> None:
+    service.texts[3] = event_text(4).replace(b'"id":4', b'"id":' + shown)
+    assert shown in service.texts[3]
+
+
+def wait_for_witnesses(service: StaticService) -> None:
+    """Serve the checkpoint of 599 entries, and list that of 600."""
+    service.files["/history/rates-desk/checkpoint"] = service.rates.sign(digests(599)).encode()
+
+
+def fork_while_waiting(service: StaticService) -> None:
+    wait_for_witnesses(service)
+    service.rates.signed[-1] = EVIL
+
+
 @pytest.mark.parametrize(
     ("tamper", "said"),
     [
+        (list_both, "events: /api/v1/events?after=0&limit=1000 has both members, entries and"),
+        (list_no_text, f"rates-desk: entry 1, counted from 0, is {digests(2)[1].hex()}, but"),
+        (partial(change_id, shown=b"1152921504606846976"), f"events: {NO_TEXT}"),
+        (partial(change_id, shown=b"1e999"), f"events: {NO_TEXT}"),
+        (partial(change_id, shown=rb'"\ud800"'), f"events: {NO_TEXT}"),
+        (fork_while_waiting, "rates-desk: the first 600 entries give the root "),
         (rewrite_entry, "rates-desk: entry 7 gives the hash "),
         (rewrite_entry_and_tiles, "rates-desk: the first 600 entries give the root "),
         (reorder, "rates-desk: the first 600 entries give the root "),
@@ -272,6 +328,10 @@ def test_a_tampered_service_is_a_contradiction_in_one_sentence(
 
     assert code == 1
     assert printed.startswith(f"contradiction: {said}")
+    again = StaticService()
+    tamper(again)
+    code, printed = auditor.run(again, "--json")
+    assert (code, json.loads(printed)["verdict"]) == (1, "contradiction")
 
 
 def test_both_checkpoints_of_an_equivocation_are_printed(
@@ -332,6 +392,12 @@ def shrink(service: StaticService) -> None:
         del shown[400:]
 
 
+def shrink_below_an_invented_head(service: StaticService) -> None:
+    shrink(service)
+    service.files["/history/rates-desk/checkpoint"] = service.rates.note.encode()
+    service.rates.signed = [EVIL] * 1000
+
+
 def fork(service: StaticService) -> None:
     log = service.rates
     log.entries[3] = log.tiled[3] = log.signed[3] = log.listed[3] = EVIL
@@ -355,6 +421,7 @@ def name_own_successor(service: StaticService) -> None:
     ("tamper", "said"),
     [
         (shrink, "rates-desk: the log has 400 entries, but the checkpoint that you kept has 500"),
+        (shrink_below_an_invented_head, "rates-desk: the log has 400 entries, but the checkpoint"),
         (fork, "rates-desk: the first 500 entries give the root "),
         (fork_at_kept_size, "rates-desk: two signed checkpoints of 500 entries have different"),
         (swap_key, "rates-desk: the service signs with barograph.example/history/rates-desk+"),

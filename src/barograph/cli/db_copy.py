@@ -318,7 +318,7 @@ async def _append_record(
     fences = source.fetch("SELECT name, token FROM fences").fetchall()
     await history.write(lambda tx: tx.execute_many(_RAISE_FENCE, fences))
     heads = source.fetch("SELECT name, size, root FROM event_heads").fetchall()
-    await history.write(lambda tx: tx.execute_many(_RAISE_HEAD, heads))
+    await history.write(lambda tx: tx.execute_many(_STORE_HEAD, heads))
     return begun != [source.counts[table] for table in _DIGESTS]
 
 
@@ -410,8 +410,7 @@ _RAISE_FENCE = """
 INSERT INTO fences (name, token) VALUES ($1, $2)
 ON CONFLICT (name) DO UPDATE SET token = excluded.token WHERE fences.token < excluded.token
 """
-_RAISE_HEAD = """
+_STORE_HEAD = """
 INSERT INTO event_heads (name, size, root) VALUES ($1, $2, $3)
 ON CONFLICT (name) DO UPDATE SET size = excluded.size, root = excluded.root
-WHERE event_heads.size < excluded.size
 """

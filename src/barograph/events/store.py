@@ -12,6 +12,9 @@ from barograph.kit.database import Queryable, Row, Transaction
 from barograph.kit.json import canonical, digest
 from barograph.kit.timestamps import iso_timestamp
 
+NEVER_REMOVED = ("accuracy.defined", "reveal.announced", "stance.recorded")
+"""Types of events whose texts stay, because they bind the service."""
+
 
 async def append_events(tx: Transaction, events: Sequence[NewEvent]) -> None:
     """Append events whose cause is new, and publish the newest ones; the rest is recorded already.
@@ -37,10 +40,10 @@ async def _publish_newest(tx: Transaction) -> None:
 async def remove_text(tx: Transaction, text_digest: str, why: str) -> bool:
     """Remove the text of an event for good; return whether there was one with this digest.
 
-    Its digest stays in the log. Announcements, definitions and digests of stances stay too, because
-    they bind the service.
+    Its digest stays in the log.
     """
-    if not await tx.fetch(_REMOVABLE, text_digest):
+    found = await tx.fetch(_TYPE, text_digest)
+    if not found or found[0][0] in NEVER_REMOVED:
         return False
     await tx.execute(_REMOVE, text_digest, why)
     await _publish_newest(tx)
@@ -104,10 +107,7 @@ def symbols_of(members: dict[str, object]) -> tuple[str, ...]:
 _KNOWN = "SELECT id FROM events WHERE cause = $1"
 _LAST = "SELECT coalesce(max(id), 0) FROM events"
 _ADD = "INSERT INTO events (id, cause, type, at, body, digest) VALUES ($1, $2, $3, $4, $5, $6)"
-_REMOVABLE = """
-SELECT id FROM events WHERE digest = $1 AND body <> ''
-AND type NOT IN ('reveal.announced', 'accuracy.defined', 'stance.recorded')
-"""
+_TYPE = "SELECT type FROM events WHERE digest = $1 AND body <> ''"
 _REMOVE = "UPDATE events SET body = '', removed = $2 WHERE digest = $1 AND body <> ''"
 _SELECT = "SELECT id, type, at, body, removed FROM events"
 _NEWEST = f"{_SELECT} ORDER BY id DESC LIMIT $1"

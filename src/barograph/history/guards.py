@@ -175,7 +175,8 @@ class SignedHeads:
         last = await _last_signed(self.database, kind, log)
         if (kind, log) != EVENT_LOG:
             return last
-        rows = await self._history.fetch(_EVENT_HEAD, last.keys.name_of(EVENT_LOG))
+        # Whatever the keys are: whoever can rewrite the events can rewrite the keys, too.
+        rows = await self._history.fetch(_EVENT_HEAD)
         # Before migration 0004 of the history, it was with the others.
         head = TreeHead(rows[0][0], bytes.fromhex(rows[0][1])) if rows else last.head
         return SignedHead(last.keys, head, is_stored=bool(rows))
@@ -208,10 +209,16 @@ class SignedHeads:
         if (kind, log) != EVENT_LOG:
             await self.database.write(work)
         elif await read_log_keys(self.database) == last.keys:
-            # If the keys change now, they name another head, or sign the same entries.
-            name = last.keys.name_of(EVENT_LOG)
-            await self._history.write(lambda tx: tx.execute(_ADVANCE_EVENTS, name, *heads))
+            # If the keys change now, the new ones sign the same entries.
+            sql = _ADVANCE_EVENTS if last.is_stored else _FIRST_EVENTS
+            values = heads if last.is_stored else heads[:2]
+            await self._history.write(lambda tx: tx.execute(sql, *values))
         return await self.last_signed(kind, log) == SignedHead(last.keys, head)
+
+    async def restart_events(self, head: TreeHead) -> None:
+        """Forget what was signed of the log of events: from now on, it begins with this head."""
+        values = head.size, head.root.hex()
+        await self._history.write(lambda tx: tx.execute(_RESTART_EVENTS, *values))
 
     def signing_worked(self) -> None:
         """Note that every checkpoint was signed."""
@@ -295,9 +302,10 @@ INSERT INTO signed_heads (kind, log, size, root) VALUES ($1, $2, $3, $4)
 ON CONFLICT (kind, log) DO UPDATE SET size = excluded.size, root = excluded.root
 WHERE signed_heads.size = $5 AND signed_heads.root = $6
 """
-_EVENT_HEAD = "SELECT size, root FROM event_heads WHERE name = $1"
-_ADVANCE_EVENTS = """
-INSERT INTO event_heads (name, size, root) VALUES ($1, $2, $3)
-ON CONFLICT (name) DO UPDATE SET size = excluded.size, root = excluded.root
-WHERE event_heads.size = $4 AND event_heads.root = $5
+_EVENT_HEAD = "SELECT size, root FROM event_heads ORDER BY size DESC LIMIT 1"
+# One row for the log of any name: with several, the keys would decide which one counts.
+_FIRST_EVENTS = """
+INSERT INTO event_heads (name, size, root) VALUES ('', $1, $2) ON CONFLICT (name) DO NOTHING
 """
+_RESTART_EVENTS = "UPDATE event_heads SET size = $1, root = $2"
+_ADVANCE_EVENTS = f"{_RESTART_EVENTS} WHERE size = $3 AND root = $4"

@@ -114,7 +114,7 @@ async def resume_signing(
         after = replace(after, events=token_hex(NAME_DIGITS // 2))
         name = log_origin(record.base_url, *EVENT_LOG, after.events)
         texts.append(f"the log of events begins again as {name}")
-    await record.service.write(lambda tx: _replace_keys(tx, before, after, key))
+    await _replace_keys(record, before, after, key)
     return texts
 
 
@@ -158,6 +158,13 @@ async def _succeed(
     name: str,
 ) -> LogKeys:
     """Retire the key: its last checkpoints say up to which entry old and new logs are the same."""
+    address = log_origin(record.base_url, "", "versions").removesuffix("/")
+    cosigned = await record.service.fetch("SELECT origin FROM cosigned_checkpoints ORDER BY origin")
+    if cosigned and not any(origin.startswith(address) for (origin,) in cosigned):
+        raise ConfigurationError(
+            f"witnesses know {cosigned[0][0]}, but the last checkpoints would be those of "
+            f"{address}: set BAROGRAPH_BASE_URL to the address that the service uses"
+        )
     found = None if old is None else public_bytes(old)
     old_key, retired = before.public_key or found, before.retired
     if public_bytes(new) in (old_key, *(each.public_key for each in retired)):
@@ -178,11 +185,22 @@ async def _succeed(
         retired += (RetiredKey(old_key, before.name, record.clock(), tuple(last)),)
     events = before.events if name == before.name else ""
     after = LogKeys(name, public_bytes(new), None, retired, events)
-    await record.service.write(lambda tx: _replace_keys(tx, before, after, new))
+    await _replace_keys(record, before, after, new)
     return after
 
 
 async def _replace_keys(
+    record: Record, before: LogKeys, after: LogKeys, key: Ed25519PrivateKey
+) -> None:
+    _, events, _ = await record.log(*EVENT_LOG)
+    await record.service.write(lambda tx: _store_keys(tx, before, after, key))
+    if after.name_of(EVENT_LOG) != before.name_of(EVENT_LOG):
+        # After the keys, so that the old name never signs what contradicts its checkpoints.
+        heads = SignedHeads(record.service, record.history.database, record.clock)
+        await heads.restart_events(events)
+
+
+async def _store_keys(
     tx: Transaction, before: LogKeys, after: LogKeys, key: Ed25519PrivateKey
 ) -> None:
     if await read_log_keys(tx) != before:

@@ -95,11 +95,13 @@ def _outcome(options: Namespace, connect: Connect) -> tuple[int, dict[str, Any]]
 
 def _show(options: Namespace, code: int, outcome: dict[str, Any]) -> int:
     if options.json:
-        print(json.dumps(to_builtins(outcome), ensure_ascii=False))  # noqa: T201
+        print(json.dumps(to_builtins(outcome)))  # noqa: T201
     else:
         for line in _lines(outcome, options):
             shown = "".join(each if each.isprintable() else "?" for each in line)
-            print(shown, file=sys.stderr if code else sys.stdout)
+            file = sys.stderr if code else sys.stdout
+            encoding = file.encoding or "utf-8"  # it may lack characters
+            print(shown.encode(encoding, "backslashreplace").decode(encoding), file=file)
     return code
 
 

@@ -28,6 +28,7 @@ PAUSES = (5.0, 15.0, 40.0)
 Listed = Mapping[str, Any]
 """An entry of a list, as it was served."""
 
+EVENTS = "/api/v1/events"
 ENTRY_PREFIX = HASH.to_bytes(2)
 
 
@@ -35,8 +36,8 @@ ENTRY_PREFIX = HASH.to_bytes(2)
 class ListedPage:
     """A page of a list under `/api/history`, or of the events."""
 
-    entries: tuple[Listed, ...] = ()
-    events: tuple[Listed, ...] = ()
+    entries: tuple[Listed, ...] | None = None
+    events: tuple[Listed, ...] | None = None
 
 
 class LogFiles:
@@ -60,13 +61,21 @@ class LogFiles:
         return found
 
     async def listed(self, path: str, size: int) -> list[Listed]:
-        """The first entries of a list of the API; fewer if the list lacks some for a minute."""
+        """The first entries of a list of the API; fewer if the list lacks some for a minute.
+
+        Raises:
+            Contradiction: a page has another list, which nobody signed, beside its own.
+        """
         found, pauses, limit = list[Listed](), iter(PAUSES), PAGE
         while len(found) < size:
             target = f"{path}?after={len(found)}&limit={limit}"
             page = await self._read(Call(target, ListedPage, is_page=True))
-            found += page.entries or page.events
-            if not page.entries and not page.events:
+            lists = page.entries, page.events
+            rows, other = reversed(lists) if path == EVENTS else lists
+            if other is not None:
+                raise Contradiction(f"{self._log}: {target} has both members, entries and events")
+            found += rows or ()
+            if not rows:
                 if (pause := next(pauses, None)) is None:
                     break
                 await self._client.run(_wait(pause))

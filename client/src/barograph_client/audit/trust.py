@@ -184,5 +184,5 @@ def readable(what: str) -> Iterator[None]:
     """
     try:
         yield
-    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise NotAudited(f"{what} can't be read: {error}") from error
