@@ -92,6 +92,8 @@ def leave(server: EntitledServer, shown: str, facilitator: SlowFacilitator) -> N
         assert facilitator.asked.wait(20)
         connection.shutdown(socket.SHUT_WR)
         assert connection.recv(1) == b""
+    # The server closes before its event loop hears of it: a later request is answered after that.
+    assert answer_200(f"{server.base_url}/api/agent")
     facilitator.may_settle.set()
 
 
