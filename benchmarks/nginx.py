@@ -36,6 +36,7 @@ _FILES = """
         default_type application/json;
         etag off;
         max_ranges 0;
+        add_header Strict-Transport-Security "max-age=31536000" always;
         {fields}
     }}
 """

@@ -304,7 +304,7 @@ def play(tmp_path: Path) -> Play:
 def test_the_majors_are_sampled_before_anything_is_published(play: Play) -> None:
     async def scenario(world: World) -> None:
         other = msgspec.structs.replace(MARKET[0], contract="BTC2USDT")
-        world.exchange.lists(*MARKET, other)  # a base that two contracts share is sampled once
+        world.exchange.lists(other, *MARKET)  # a base that two contracts share is sampled once
         await world.start()
 
         assert world.exchange.calls == ["perpetuals", "BTCUSDT", "ETHUSDT", "SOLUSDT"]

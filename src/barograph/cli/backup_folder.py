@@ -251,8 +251,8 @@ async def _read_heads(service_file: Path, history: Database) -> list[LogHead]:
 def _blank_secrets(file: Path) -> None:
     """Take the secrets of webhooks out of a copy, also out of its unused space."""
     with closing(apsw.Connection(str(file))) as connection:
-        connection.execute(_BLANK)
-        connection.execute("VACUUM")
+        for sql in (_BLANK, "DELETE FROM webhook_keys", "VACUUM"):
+            connection.execute(sql)
 
 
 _BLANK = """
@@ -260,8 +260,7 @@ UPDATE webhooks SET secret = '', previous_secret = NULL, why = CASE
     WHEN state IN ('pending', 'active')
     THEN 'its secret was not in the backup: ask for a new one with POST /api/v1/webhooks/' || id
         || '/secret'
-    ELSE why END;
-DELETE FROM webhook_keys;
+    ELSE why END
 """
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from barograph.markets.regime import eight_hour_rate
-from barograph.markets.venues import BYBIT, PriceKind
+from barograph.markets.venues import BYBIT, VENUES, PriceKind
 
 MAJORS = ("BTC", "ETH", "SOL")
 """The assets of `/api/agent/market`, sampled first and recorded every minute."""
@@ -149,12 +149,16 @@ def without_open_interest(reading: Perpetuals) -> Perpetuals:
 
 
 def majors_of(reading: Perpetuals) -> dict[str, Perpetual]:
-    """BTC, ETH and SOL, if listed, by base asset; if two contracts share one, the first counts."""
-    majors: dict[str, Perpetual] = {}
-    for contract in reading.contracts:
-        if contract.base in MAJORS:
-            majors.setdefault(contract.base, contract)
-    return majors
+    """BTC, ETH and SOL, if listed, by base asset.
+
+    If contracts share one, that with the venue's usual name counts, or else the first by name: an
+    exchange that lists them in another order must not change what stances are about.
+    """
+    venue = VENUES[reading.venue]
+    majors = [each for each in reading.contracts if each.base in MAJORS]
+    majors.sort(key=lambda each: each.contract, reverse=True)
+    majors.sort(key=lambda each: each.contract == venue.contract(each.base))
+    return {each.base: each for each in majors}
 
 
 def majors_first(reading: Perpetuals) -> list[Perpetual]:

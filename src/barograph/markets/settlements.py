@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from barograph.kit.timestamps import HOUR, MINUTE
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.evidence import FundingSettlement, TrailingRecord
 from barograph.markets.records import Origin, Perpetuals, majors_of
 from barograph.markets.venues import VENUES
@@ -32,6 +32,9 @@ later than this counts as back-filled."""
 
 MAX_REVISIONS = 10
 """An exchange that reports another rate each time is not believed more often than this."""
+
+OLDEST_REPORT = 366 * DAY
+"""Older settlements are not recorded: nothing uses them, and each is kept for good."""
 
 
 class SettledRate(NamedTuple):

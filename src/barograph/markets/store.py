@@ -22,7 +22,13 @@ from barograph.markets.records import (
     Perpetuals,
 )
 from barograph.markets.regime import eight_hour_rate
-from barograph.markets.settlements import LATE_REPORT, MAX_REVISIONS, SettledRate, SettlementReport
+from barograph.markets.settlements import (
+    LATE_REPORT,
+    MAX_REVISIONS,
+    OLDEST_REPORT,
+    SettledRate,
+    SettlementReport,
+)
 from barograph.markets.spreads import SpreadRecord
 from barograph.markets.venues import VENUES
 from barograph.markets.view import PERPETUALS
@@ -204,9 +210,10 @@ async def record_settlement_reports(
     """Store the reported rates of one contract that are new, and return them.
 
     A rate that equals the newest revision is known; another one is the next revision. Exchanges
-    settle at full hours, so a rate of another time is left out.
+    settle at full hours, so a rate of another time is left out, and so is a very old one.
     """
-    rates = [each for each in rates if each.at % HOUR == 0]
+    oldest = read_at - OLDEST_REPORT
+    rates = [each for each in rates if each.at % HOUR == 0 and each.at >= oldest]
     if not rates:
         return []
     first = min(each.at for each in rates)

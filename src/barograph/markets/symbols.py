@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from starlette.datastructures import QueryParams
 
 from barograph.errors import InvalidRequest
-from barograph.markets.records import Perpetual, Perpetuals
+from barograph.markets.records import Perpetual, Perpetuals, majors_of
 
 DEFAULT_SYMBOL = "BTC"
 MAX_LENGTH = 15
@@ -50,12 +50,13 @@ ContractIndex = Mapping[str, Perpetual]
 def index_of(reading: Perpetuals) -> ContractIndex:
     """Index a reading by asset and by full name.
 
-    An asset wins over a full name. If two contracts share an asset, the first wins, as in
-    `majors_of`, so that BTC means the contract behind the regime.
+    An asset wins over a full name. If two contracts share an asset, the first wins, but BTC is the
+    contract behind the regime.
     """
     later_first = reading.contracts[::-1]
     by_contract = {each.contract.upper(): each for each in later_first}
-    return by_contract | {each.base.upper(): each for each in later_first}
+    by_asset = {each.base.upper(): each for each in later_first}
+    return by_contract | by_asset | majors_of(reading)
 
 
 def symbol_of(index: ContractIndex, perpetual: Perpetual) -> str | None:

@@ -166,8 +166,9 @@ WHERE w.next_try_at <= $1 AND k.email IS NOT NULL AND w.secret <> ''
 ORDER BY is_slow, w.next_try_at, w.id LIMIT $3
 """  # noqa: S608
 _ROTATE = """
-UPDATE webhooks SET secret = $1, previous_until = $2,
-    previous_secret = CASE WHEN previous_secret IS NOT NULL AND previous_until > CAST($4 AS BIGINT)
+UPDATE webhooks SET secret = $1,
+    previous_until = CASE WHEN previous_until > $4 THEN previous_until ELSE $2 END,
+    previous_secret = CASE WHEN previous_until > $4
         THEN previous_secret ELSE nullif(secret, '') END,
     why = CASE secret WHEN '' THEN NULL ELSE why END
 WHERE id = $3
