@@ -388,13 +388,13 @@ def test_a_major_is_the_contract_that_its_symbol_means() -> None:
 
 
 def test_the_address_of_a_page_means_the_contract_that_it_shows() -> None:
-    first, named_alike = changed(BTC, contract="BTCPERP"), changed(ETH, base="btcusdt")
+    first, named_alike = changed(BTC, contract="1000PEPE"), changed(ETH, base="btcusdt")
     contracts = (first, BTC, ETH, PEPE, named_alike)
     index = index_of(reading(contracts=contracts))
     rows = table_of(view_of(contracts)).rows
 
-    # An asset goes before a full name, so nothing means the second one.
-    assert [row.symbol for row in rows] == ["BTC", None, "ETH", "1000PEPE", "BTCUSDT"]
+    # An asset goes before a full name, and BTC is the contract with the usual name.
+    assert [row.symbol for row in rows] == [None, "BTC", "ETH", "1000PEPE", "BTCUSDT"]
     for row in rows:
         if row.symbol is None:
             continue

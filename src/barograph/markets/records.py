@@ -154,11 +154,14 @@ def majors_of(reading: Perpetuals) -> dict[str, Perpetual]:
     If contracts share one, that with the venue's usual name counts, or else the first by name: an
     exchange that lists them in another order must not change what stances are about.
     """
-    venue = VENUES[reading.venue]
-    majors = [each for each in reading.contracts if each.base in MAJORS]
-    majors.sort(key=lambda each: each.contract, reverse=True)
-    majors.sort(key=lambda each: each.contract == venue.contract(each.base))
-    return {each.base: each for each in majors}
+    usual = VENUES[reading.venue].contract
+    majors: dict[str, Perpetual] = {}
+    for major in (each for each in reading.contracts if each.base in MAJORS):
+        both = major, majors.get(major.base, major)
+        majors[major.base] = min(
+            both, key=lambda each: (each.contract != usual(each.base), each.contract)
+        )
+    return majors
 
 
 def majors_first(reading: Perpetuals) -> list[Perpetual]:
