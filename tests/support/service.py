@@ -14,7 +14,7 @@ import httpx2
 from barograph.briefs.records import Brief
 from barograph.briefs.store import record_briefs
 from barograph.collector.judge import Conclusion, Judge, write_conclusions
-from barograph.collector.leader import collector_lease
+from barograph.collector.leader import LEASE
 from barograph.errors import UpstreamError
 from barograph.history.ledger import HISTORY
 from barograph.identity.provider import IdentityProvider
@@ -176,7 +176,8 @@ class Service:
         self.clock = HandClock()
         self.database = upgraded_database(self.settings.database_path)
         self.judge = Judge(self.settings)
-        self.lease: Lease = collector_lease(self.settings, self.database, self.clock)
+        # By the test's own clock, also on PostgreSQL.
+        self.lease = Lease(self.database, LEASE, "test", clock=self.clock, milliseconds=15_000)
         asyncio.run(self.lease.acquire())
         self.history = upgraded_database(self.settings.history_path, HISTORY)
         self._workers: list[WebApp] = []
