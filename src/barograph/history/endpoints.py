@@ -70,7 +70,7 @@ def history_routes(
     queue: RenderQueue,
     clock: Clock,
 ) -> ApiRouter:
-    """The routes of the digest lists, checkpoints and proofs, each of which is a render."""
+    """The routes of the digest lists, checkpoints and proofs; each response counts as a render."""
     router = ApiRouter(tags=["history"])
 
     async def respond(request: Request, render: Render) -> DocumentResponse:

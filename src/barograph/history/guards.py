@@ -175,7 +175,7 @@ class SignedHeads:
         last = await _last_signed(self.database, kind, log)
         if (kind, log) != EVENT_LOG:
             return last
-        # Whatever the keys are: whoever can rewrite the events can rewrite the keys, too.
+        # Regardless of the keys: an attacker who can rewrite the events can rewrite the keys too.
         rows = await self._history.fetch(_EVENT_HEAD)
         # Before migration 0004 of the history, it was with the others.
         head = TreeHead(rows[0][0], bytes.fromhex(rows[0][1])) if rows else last.head
