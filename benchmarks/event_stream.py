@@ -12,7 +12,6 @@ from pathlib import Path
 from statistics import quantiles
 from threading import Event, Thread
 
-from barograph.demo.servers.exchange import ExchangeAddress
 from barograph.events.records import NewEvent
 from barograph.events.store import append_events
 from barograph.events.stream import STREAM_PATH
@@ -21,6 +20,7 @@ from barograph.kit.database import Transaction
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.markets.documents import MARKET_STATE_PATH
 from barograph.settings import Settings
+from barograph_demo.servers.exchange import ExchangeAddress
 from benchmarks.live import live_settings, simulated_exchange
 from benchmarks.plan import Plan
 from benchmarks.processes import (

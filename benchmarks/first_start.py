@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from barograph.board.board import latest_snapshot
-from barograph.demo.servers.control import ServerAddress, send_command
-from barograph.demo.servers.exchange import LIMIT_MS, LIMIT_REQUESTS, ExchangeAddress
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Transaction, Work
 from barograph.kit.sqlite import SQLiteDatabase
@@ -26,6 +24,8 @@ from barograph.markets.series import reading_series
 from barograph.markets.view import PERPETUALS
 from barograph.settings import Settings
 from barograph.signals.records import SIGNALS, UNKNOWN
+from barograph_demo.servers.control import ServerAddress, send_command
+from barograph_demo.servers.exchange import LIMIT_MS, LIMIT_REQUESTS, ExchangeAddress
 from benchmarks.live import live_settings, simulated_exchange
 from benchmarks.market import CONTRACTS
 from benchmarks.plan import Plan

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from barograph.demo.files import load_or_create_anchor
-from barograph.demo.servers.exchange import ExchangeAddress
 from barograph.kit.clock import system_clock
 from barograph.settings import Settings
+from barograph_demo.files import load_or_create_anchor
+from barograph_demo.servers.exchange import ExchangeAddress
 from benchmarks.market import EXTRA
 from benchmarks.processes import (
     BAROGRAPH,

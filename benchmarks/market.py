@@ -6,10 +6,6 @@ from pathlib import Path
 
 from barograph.collector.judge import Judge, write_conclusions
 from barograph.collector.leader import collector_lease
-from barograph.demo.servers.rest import answer
-from barograph.demo.servers.stream import liquidation_messages
-from barograph.demo.world.contracts import LIVE_SYMBOLS
-from barograph.demo.world.world import World
 from barograph.kit import opening
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Database
@@ -23,6 +19,10 @@ from barograph.upstream.bybit.decode import Instrument, decode_instruments, deco
 from barograph.upstream.bybit.messages import Batch, decode_message
 from barograph.upstream.bybit.wire import open_envelope
 from barograph.upstream.venue_client import VenueReply
+from barograph_demo.servers.rest import answer
+from barograph_demo.servers.stream import liquidation_messages
+from barograph_demo.world.contracts import LIVE_SYMBOLS
+from barograph_demo.world.world import World
 
 CONTRACTS = 700
 EXTRA = CONTRACTS - len(LIVE_SYMBOLS)

@@ -17,16 +17,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from barograph.cli.demo_settings import payment_settings
-from barograph.demo.servers.facilitator import (
-    SETTLE_PATH,
-    VERIFY_PATH,
-    PaymentRequest,
-    read_request,
-    verify_reply,
-)
-from barograph.demo.servers.identity import demo_token
-from barograph.demo.servers.wallets import NETWORK
 from barograph.entitlements.purchases import stance_requirements
 from barograph.kit.clock import system_clock
 from barograph.kit.documents import JSON
@@ -38,6 +28,16 @@ from barograph.settings import Settings
 from barograph.stances import rates
 from barograph.stances.documents import STANCE_PATHS
 from barograph.stances.endpoints import stance_offer
+from barograph_demo.configuration import payment_settings
+from barograph_demo.servers.facilitator import (
+    SETTLE_PATH,
+    VERIFY_PATH,
+    PaymentRequest,
+    read_request,
+    verify_reply,
+)
+from barograph_demo.servers.identity import demo_token
+from barograph_demo.servers.wallets import NETWORK
 from benchmarks.comparison import entitled_settings, fill_service, identity_provider
 from benchmarks.peers import serve_peer
 from benchmarks.plan import Plan

@@ -21,8 +21,6 @@ import psutil
 import uvloop
 from pydantic import SecretStr
 
-from barograph.demo.servers.control import ServerAddress
-from barograph.demo.servers.identity import demo_token
 from barograph.keys.api_keys import ID_BYTES, SECRET_BYTES, ApiKeys, load_pepper
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Database, Row, Value
@@ -34,6 +32,8 @@ from barograph.markets.series import reading_series
 from barograph.markets.venues import BYBIT
 from barograph.settings import Settings
 from barograph.signals.documents import SIGNALS_PATH
+from barograph_demo.servers.control import ServerAddress
+from barograph_demo.servers.identity import demo_token
 from benchmarks.charts import DAYS, fill_charts
 from benchmarks.comparison import (
     comparison_target,

@@ -19,12 +19,12 @@ import msgspec
 import uvloop
 from coincurve.utils import GROUP_ORDER_INT as ORDER
 
-from barograph.demo.servers.wallets import Authorization, Wallet, address_of, signed_payload
 from barograph.kit.clock import system_clock
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.payments.journal import Journal
 from barograph.payments.proof import decode_proof, match_offer, parse_proof
 from barograph.payments.records import Payment, PaymentKey, Requirements
+from barograph_demo.servers.wallets import Authorization, Wallet, address_of, signed_payload
 from benchmarks.processes import BenchmarkFailed
 from benchmarks.signatures import Check, bare_check
 from benchmarks.table import Figure, at_least

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from coincurve import PublicKey
 from Crypto.Hash import keccak
 
-from barograph.demo.servers.wallets import TOKEN, Authorization, domain_separator
+from barograph_demo.servers.wallets import TOKEN, Authorization, domain_separator
 
 Check = Callable[[], str]
 """Recovers the signer's address from prepared bytes."""

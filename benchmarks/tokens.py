@@ -17,10 +17,10 @@ from joserfc import jwt
 from joserfc.jwk import ECKey, RSAKey
 from joserfc.util import urlsafe_b64decode
 
-from barograph.demo.servers.identity import AUDIENCE, DemoUser, issuer, sign_token
 from barograph.identity.key_set import KeySetCache
 from barograph.identity.token_verifier import TokenVerifier
 from barograph.kit.clock import system_clock
+from barograph_demo.servers.identity import AUDIENCE, DemoUser, issuer, sign_token
 from benchmarks.plan import Plan
 from benchmarks.table import Figure, Section, at_least
 

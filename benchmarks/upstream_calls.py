@@ -9,8 +9,8 @@ from collections import Counter
 from pathlib import Path
 from typing import cast
 
-from barograph.demo.servers.control import send_command
 from barograph.markets.documents import MARKET_STATE_PATH
+from barograph_demo.servers.control import send_command
 from benchmarks.live import Live, live_service
 from benchmarks.load import readers
 from benchmarks.plan import Plan

@@ -12,14 +12,6 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from barograph.demo.servers.binance_rest import ENDPOINTS, LIMITS, WEIGHT, answer
-from barograph.demo.servers.binance_stream import COMBINED
-from barograph.demo.servers.control import send_command
-from barograph.demo.servers.exchange import LIMIT_MS, LIMIT_REQUESTS, ExchangeAddress
-from barograph.demo.servers.faults import BinanceFaults, HyperliquidFaults
-from barograph.demo.servers.faulty_market import FaultyMarket
-from barograph.demo.servers.hyperliquid import WEIGHT_PER_MINUTE, Info, InfoRequest
-from barograph.demo.world.venues import VenueMarket
 from barograph.kit.clock import system_clock
 from barograph.kit.timestamps import MINUTE
 from barograph.markets.venues import BINANCE, BYBIT, HYPERLIQUID
@@ -32,6 +24,14 @@ from barograph.upstream.binance.decode import (
     reading_of,
 )
 from barograph.upstream.hyperliquid.decode import decode_contexts
+from barograph_demo.servers.binance_rest import ENDPOINTS, LIMITS, WEIGHT, answer
+from barograph_demo.servers.binance_stream import COMBINED
+from barograph_demo.servers.control import send_command
+from barograph_demo.servers.exchange import LIMIT_MS, LIMIT_REQUESTS, ExchangeAddress
+from barograph_demo.servers.faults import BinanceFaults, HyperliquidFaults
+from barograph_demo.servers.faulty_market import FaultyMarket
+from barograph_demo.servers.hyperliquid import WEIGHT_PER_MINUTE, Info, InfoRequest
+from barograph_demo.world.venues import VenueMarket
 from benchmarks.live import simulated_exchange
 from benchmarks.market import CONTRACTS, Market
 from benchmarks.plan import Plan

@@ -19,11 +19,11 @@ from click.testing import CliRunner, Result
 from barograph.cli import cli
 from barograph.cli.backup_folder import MANIFEST, seal_file
 from barograph.cli.databases import run_once
-from barograph.demo.files import load_or_create_anchor
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Row
 from barograph.kit.operating_system import lock_folder
 from barograph.kit.sqlite import copy_sqlite_file
+from barograph_demo.files import load_or_create_anchor
 from support.events import add_events
 from support.events import change as new_event
 from support.filled import fill, postgresql_rows, source_rows, sqlite_rows

@@ -3,10 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from barograph.cli.demo_settings import payment_settings
 from barograph.collector.app import build_reconciler
-from barograph.demo.servers.facilitator import load_ledger, running_facilitator
-from barograph.demo.servers.wallets import demo_proof
 from barograph.entitlements.purchases import feed_requirements
 from barograph.entitlements.refusals import FEED_PATH
 from barograph.entitlements.store import Entitlement, Entitlements, Holder
@@ -20,6 +17,9 @@ from barograph.payments.records import Payment
 from barograph.settings import Settings
 from barograph.upstream.chain import JsonRpcChain
 from barograph.upstream.facilitator import HttpFacilitator
+from barograph_demo.configuration import payment_settings
+from barograph_demo.servers.facilitator import load_ledger, running_facilitator
+from barograph_demo.servers.wallets import demo_proof
 from support.clock import HandClock
 
 

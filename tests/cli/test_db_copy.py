@@ -19,13 +19,13 @@ from click.testing import CliRunner, Result
 
 from barograph.cli import cli
 from barograph.cli.common import URLS, URLS_FILE, upgrade_database, upgrade_history
-from barograph.demo.files import load_or_create_anchor
 from barograph.errors import ConfigurationError
 from barograph.history.ledger import Ledger
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Row
 from barograph.kit.opening import open_database
 from barograph.settings import Settings
+from barograph_demo.files import load_or_create_anchor
 from support.databases import upgraded_database
 from support.filled import fill, postgresql_rows, source_rows
 from support.operator import Operator, sign

@@ -20,15 +20,15 @@ from barograph.cli.common import (
     upgrade_history,
 )
 from barograph.cli.databases import database_kind, require_kind, run_once, tables_in
-from barograph.cli.demo_databases import move_history_away, start_over, store_urls
 from barograph.collector.leader import LEASE
-from barograph.demo.files import load_or_create_anchor
 from barograph.errors import ConfigurationError
 from barograph.kit.clock import system_clock
 from barograph.kit.lease import Lease
 from barograph.kit.operating_system import free_port
 from barograph.settings import Settings
 from barograph.terms.sources import Kind
+from barograph_demo.databases import move_history_away, start_over, store_urls
+from barograph_demo.files import load_or_create_anchor
 from support.postgresql import PostgreSQL, running_postgresql
 
 NOW = 1_790_000_000_000

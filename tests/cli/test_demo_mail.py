@@ -5,8 +5,8 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from barograph.cli.demo import demo
-from barograph.demo.servers.mailbox import FILE_NAME
+from barograph_demo.commands import demo
+from barograph_demo.servers.mailbox import FILE_NAME
 
 
 def printed(folder: Path, *arguments: str) -> str:

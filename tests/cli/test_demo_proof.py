@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from barograph.cli.demo import demo
-from barograph.cli.demo_settings import demo_settings, payment_settings, welcome
-from barograph.demo.servers.wallets import (
+from barograph.entitlements.purchases import feed_requirements, stance_requirements
+from barograph.errors import ConfigurationError
+from barograph.kit.clock import system_clock
+from barograph.payments.proof import parse_proof
+from barograph.settings import Settings
+from barograph_demo.commands import demo
+from barograph_demo.configuration import demo_settings, payment_settings, welcome
+from barograph_demo.servers.wallets import (
     FUNDS,
     NETWORK,
     WALLETS,
     address_of,
     load_or_create_wallets,
 )
-from barograph.entitlements.purchases import feed_requirements, stance_requirements
-from barograph.errors import ConfigurationError
-from barograph.kit.clock import system_clock
-from barograph.payments.proof import parse_proof
-from barograph.settings import Settings
 from support.demo_facilitator import World, with_world
 
 PLACE = "127.0.0.1:4711"

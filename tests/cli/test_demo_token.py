@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner
 from joserfc.jws import extract_compact
 
-from barograph.cli.demo import demo
-from barograph.demo.servers.faults import IdentityFault
-from barograph.demo.servers.identity import DEMO_USERS, load_or_create_key
+from barograph_demo.commands import demo
+from barograph_demo.servers.faults import IdentityFault
+from barograph_demo.servers.identity import DEMO_USERS, load_or_create_key
 
 
 def test_a_token_of_the_running_demo_is_printed_and_nothing_else(tmp_path: Path) -> None:

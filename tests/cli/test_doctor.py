@@ -16,7 +16,6 @@ from pydantic import SecretStr
 
 from barograph.cli.common import upgrade_database, upgrade_history
 from barograph.cli.databases import run_once
-from barograph.cli.demo_settings import demo_settings
 from barograph.cli.diagnosis import Diagnosis, connection_problem
 from barograph.cli.doctor import bounded, examine
 from barograph.cli.doctor_limits import CHECKS as LIMITS
@@ -24,12 +23,18 @@ from barograph.cli.doctor_local import CHECKS as LOCAL
 from barograph.cli.doctor_upstreams import CHECKS as UPSTREAMS
 from barograph.cli.doctor_venues import CHECKS as VENUES
 from barograph.collector.leader import collector_lease
-from barograph.demo.files import FILE_NAME as DEMO_WORLD
-from barograph.demo.servers.binance import running_binance
-from barograph.demo.servers.chain import TokenLedger
-from barograph.demo.servers.exchange import running_exchange
-from barograph.demo.servers.facilitator import running_facilitator
-from barograph.demo.servers.faults import (
+from barograph.history.signing import FILE_NAME as HISTORY_KEY
+from barograph.kit.clock import system_clock
+from barograph.kit.database import Database
+from barograph.kit.timestamps import DAY
+from barograph.settings import Settings
+from barograph_demo.configuration import demo_settings
+from barograph_demo.files import WORLD_FILE as DEMO_WORLD
+from barograph_demo.servers.binance import running_binance
+from barograph_demo.servers.chain import TokenLedger
+from barograph_demo.servers.exchange import running_exchange
+from barograph_demo.servers.facilitator import running_facilitator
+from barograph_demo.servers.faults import (
     BinanceFaults,
     ExchangeFaults,
     FacilitatorFaults,
@@ -38,17 +43,12 @@ from barograph.demo.servers.faults import (
     IdentityFaults,
     MacroFaults,
 )
-from barograph.demo.servers.hyperliquid import running_hyperliquid
-from barograph.demo.servers.identity import running_identity
-from barograph.demo.servers.macro_server import running_macro
-from barograph.demo.servers.mailbox import running_mailbox
-from barograph.demo.world.macro import MacroWorld
-from barograph.demo.world.world import World
-from barograph.history.signing import FILE_NAME as HISTORY_KEY
-from barograph.kit.clock import system_clock
-from barograph.kit.database import Database
-from barograph.kit.timestamps import DAY
-from barograph.settings import Settings
+from barograph_demo.servers.hyperliquid import running_hyperliquid
+from barograph_demo.servers.identity import running_identity
+from barograph_demo.servers.macro_server import running_macro
+from barograph_demo.servers.mailbox import running_mailbox
+from barograph_demo.world.macro import MacroWorld
+from barograph_demo.world.world import World
 from support.events import add_events, change
 from support.operator import Operator, on_database, sign
 from support.processes import HOST, unused_port

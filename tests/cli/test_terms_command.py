@@ -11,7 +11,6 @@ from click.testing import CliRunner, Result
 from barograph.cli import cli
 from barograph.cli.common import upgrade_database
 from barograph.cli.databases import database_kind, require_kind
-from barograph.cli.demo_settings import payment_settings
 from barograph.collector.app import macro_sources
 from barograph.errors import ConfigurationError
 from barograph.kit.database import Transaction
@@ -21,6 +20,7 @@ from barograph.settings import Settings
 from barograph.terms.sources import SOURCES, Unconfirmed, require_venue
 from barograph.terms.store import without_selling, without_unconfirmed
 from barograph.upstream.files import FileClient
+from barograph_demo.configuration import payment_settings
 from support.clock import HandClock
 from support.operator import on_database
 

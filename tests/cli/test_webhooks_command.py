@@ -17,7 +17,6 @@ from barograph.cli.databases import require_kind
 from barograph.cli.keys import keys
 from barograph.cli.processes import db
 from barograph.cli.webhooks import webhooks
-from barograph.demo.files import load_or_create_anchor
 from barograph.errors import BarographError, ConfigurationError
 from barograph.events.query import EventFilter
 from barograph.kit.clock import system_clock
@@ -28,6 +27,7 @@ from barograph.settings import Settings
 from barograph.webhooks.keys import FILE_NAME, load_webhook_keys, take_stored_key
 from barograph.webhooks.signing import Message, new_secret, signed_fields
 from barograph.webhooks.store import add_webhook
+from barograph_demo.files import load_or_create_anchor
 from support.clock import START
 
 T = TypeVar("T")

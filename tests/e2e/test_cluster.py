@@ -14,9 +14,9 @@ import msgspec
 import psutil
 import pytest
 
-from barograph.demo.servers.chain import FILE_NAME, Transfer
 from barograph.kit.clock import system_clock
 from barograph.kit.timestamps import DAY
+from barograph_demo.servers.chain import FILE_NAME, Transfer
 from support.cluster import WEB, WORKERS, AtCommit, Cluster, Host, frozen, running_cluster
 from support.cluster_traffic import (
     FEED_NOW,

@@ -9,7 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from barograph.demo.servers.identity import (
+from barograph.kit.clock import system_clock
+from barograph.kit.timestamps import SECOND
+from barograph_demo.servers.identity import (
     API_KEY,
     BY_ID,
     KEYS_PATH,
@@ -18,8 +20,6 @@ from barograph.demo.servers.identity import (
     issuer,
     sign_token,
 )
-from barograph.kit.clock import system_clock
-from barograph.kit.timestamps import SECOND
 from support.attacks import Forger, malformed, mismatched
 from support.entitled_server import EntitledServer, Tables, bearer
 from support.processes import HOST, eventually

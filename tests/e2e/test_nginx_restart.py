@@ -13,9 +13,9 @@ from threading import Event
 
 import pytest
 
-from barograph.demo.servers.identity import demo_token
 from barograph.kit.clock import system_clock
 from barograph.settings import Settings
+from barograph_demo.servers.identity import demo_token
 from support.entitled_server import EntitledServer
 from support.nginx import ROOT, Nginx, Upstream, http_reply, running_nginx
 from support.payments import PAYMENTS

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from barograph.demo.servers.identity import API_KEY, DEMO_USERS, demo_token
 from barograph.history.ledger import Ledger
 from barograph.kit.clock import system_clock
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY
+from barograph_demo.servers.identity import API_KEY, DEMO_USERS, demo_token
 from support.comparisons import FLOWS, FUNDING, YIELDS, decided
 from support.entitled_server import EntitledServer
 from support.processes import eventually, get

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import httpx2
 import pytest
 
-from barograph.demo.files import load_or_create_anchor
 from barograph.kit.clock import system_clock
+from barograph_demo.files import load_or_create_anchor
 from support.processes import HOST, Process, answer_200, eventually, get, running, unused_port
 from support.valkey import running_valkey
 

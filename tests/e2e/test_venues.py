@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, Self, cast
 import httpx2
 import pytest
 
-from barograph.demo.files import load_or_create_anchor
-from barograph.demo.servers.control import send_command
 from barograph.kit.clock import system_clock
 from barograph.markets.failover import HEALTHY, REFUSALS
 from barograph.markets.venues import VENUES
+from barograph_demo.files import load_or_create_anchor
+from barograph_demo.servers.control import send_command
 from support.processes import HOST, Process, eventually, get, running, unused_port
 from support.venue_stack import NAMES, running_venues
 

@@ -13,14 +13,14 @@ import httpx2
 import pytest
 from joserfc.jwk import ECKey
 
-from barograph.demo.servers.faults import IdentityFault, IdentityFaults
-from barograph.demo.servers.identity import API_KEY, USERS, DemoUser, running_identity, sign_token
 from barograph.entitlements.store import Entitlements, Holder
 from barograph.kit.database import Transaction
 from barograph.kit.logs import EventFormatter
 from barograph.kit.timestamps import DAY
 from barograph.settings import Settings
 from barograph.upstream.identity_provider import identity_provider
+from barograph_demo.servers.faults import IdentityFault, IdentityFaults
+from barograph_demo.servers.identity import API_KEY, USERS, DemoUser, running_identity, sign_token
 from support.clock import START, HandClock
 from support.identities import identity_settings, resolve_example
 from support.processes import unused_port

@@ -11,12 +11,12 @@ from joserfc.jwk import ECKey
 from websockets.asyncio.server import ServerConnection
 from websockets.http11 import Request, Response
 
-from barograph.demo.servers.faults import IdentityFaults
-from barograph.demo.servers.identity import BY_ID, DEMO_USERS, IdentityServer, sign_token
 from barograph.entitlements.store import Entitlements, Holder
 from barograph.identity.key_set import ASK_AGAIN
 from barograph.kit.timestamps import DAY
 from barograph.upstream.identity_provider import identity_provider
+from barograph_demo.servers.faults import IdentityFaults
+from barograph_demo.servers.identity import BY_ID, DEMO_USERS, IdentityServer, sign_token
 from support.clock import HandClock
 from support.identities import identity_settings
 from support.processes import HOST, unused_port

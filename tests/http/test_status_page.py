@@ -10,8 +10,6 @@ import httpx2
 import pytest
 from pydantic import SecretStr
 
-from barograph.cli.demo_settings import payment_settings
-from barograph.demo.servers.identity import API_KEY
 from barograph.identity.provider import NoIdentityProvider
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.dependency_health import DependencyHealth, MonitoredDependency
@@ -24,6 +22,8 @@ from barograph.status.rules import ServiceStatus
 from barograph.upstream.facilitator import HttpFacilitator
 from barograph.upstream.identity_provider import identity_provider
 from barograph.web.app import create_app
+from barograph_demo.configuration import payment_settings
+from barograph_demo.servers.identity import API_KEY
 from support.clock import HandClock
 from support.identities import identity_settings
 from support.markets import reading, shares

@@ -8,11 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from barograph.cli.demo_settings import demo_settings
 from barograph.collector.leader import collector_lease
-from barograph.demo.replay.replay import MAX_ROWS, moments, replay
-from barograph.demo.world.contracts import LIVE_SYMBOLS
-from barograph.demo.world.world import World
 from barograph.errors import ConfigurationError
 from barograph.events.store import events_of_type
 from barograph.history.ledger import HISTORY
@@ -27,6 +23,10 @@ from barograph.markets.samples import DAYS, STEPS, Measure, Series
 from barograph.markets.series import reading_series
 from barograph.settings import Settings
 from barograph.stances.reveals import Announcement, announcements
+from barograph_demo.configuration import demo_settings
+from barograph_demo.replay.replay import MAX_ROWS, moments, replay
+from barograph_demo.world.contracts import LIVE_SYMBOLS
+from barograph_demo.world.world import World
 from support.clock import START, HandClock
 
 pytestmark = pytest.mark.thorough

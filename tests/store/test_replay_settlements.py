@@ -9,8 +9,6 @@ import pytest
 from barograph.board.board import publish
 from barograph.board.feeds import Publication
 from barograph.collector.leader import collector_lease
-from barograph.demo.replay.replay import StanceReplay, moments
-from barograph.demo.world.world import CORRECTED_AFTER, World, corrections
 from barograph.history.ledger import HISTORY, Ledger
 from barograph.history.records import Version
 from barograph.history.verify import IntactRecord, verify
@@ -21,6 +19,8 @@ from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.markets.store import newest_settlement_reports
 from barograph.markets.view import PERPETUALS
 from barograph.settings import Settings
+from barograph_demo.replay.replay import StanceReplay, moments
+from barograph_demo.world.world import CORRECTED_AFTER, World, corrections
 from support.clock import START, HandClock
 from support.markets import reading
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from joserfc.jwk import ECKey
 
-from barograph.demo.servers.identity import AUDIENCE, BY_ID, DEMO_USERS
+from barograph_demo.servers.identity import AUDIENCE, BY_ID, DEMO_USERS
 from support.tokens import key, segment, token
 
 FEED_USER = BY_ID[DEMO_USERS["feed"]]

@@ -18,13 +18,13 @@ from typing import Any, NamedTuple, TypeVar
 import asyncpg
 import psutil
 
-from barograph.cli.demo_settings import payment_settings
-from barograph.demo.files import load_or_create_anchor
-from barograph.demo.servers.control import send_command
-from barograph.demo.servers.identity import API_KEY, load_or_create_key
-from barograph.demo.servers.macro_files import FUND_PATH
-from barograph.demo.servers.wallets import load_or_create_wallets
 from barograph.kit.clock import system_clock
+from barograph_demo.configuration import payment_settings
+from barograph_demo.files import load_or_create_anchor
+from barograph_demo.servers.control import send_command
+from barograph_demo.servers.identity import API_KEY, load_or_create_key
+from barograph_demo.servers.macro_files import FUND_PATH
+from barograph_demo.servers.wallets import load_or_create_wallets
 from support.postgresql import PostgreSQL, running_postgresql
 from support.processes import HOST, Process, answer_200, eventually, unused_port
 from support.valkey import running_valkey

@@ -18,12 +18,6 @@ from typing import Any, NamedTuple
 
 import httpx2
 
-from barograph.cli.demo_settings import payment_settings
-from barograph.demo.files import load_or_create_anchor
-from barograph.demo.servers.identity import DEMO_USERS, demo_token
-from barograph.demo.servers.tickers import ticker_json
-from barograph.demo.servers.wallets import demo_proof
-from barograph.demo.world.world import World
 from barograph.entitlements.purchases import feed_requirements, stance_requirements
 from barograph.entitlements.store import Entitlements, Holder
 from barograph.errors import BarographError
@@ -35,6 +29,12 @@ from barograph.kit.timestamps import DAY, SECOND
 from barograph.payments.proof import wire_requirements
 from barograph.settings import Settings
 from barograph.stances.revise import revision_of
+from barograph_demo.configuration import payment_settings
+from barograph_demo.files import load_or_create_anchor
+from barograph_demo.servers.identity import DEMO_USERS, demo_token
+from barograph_demo.servers.tickers import ticker_json
+from barograph_demo.servers.wallets import demo_proof
+from barograph_demo.world.world import World
 from support.cluster import FRESH_SECONDS, WEB, Cluster, Link
 from support.processes import HOST
 

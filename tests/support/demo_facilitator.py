@@ -9,21 +9,6 @@ from typing import Any, TypeVar
 
 import httpx2
 
-from barograph.cli.demo_settings import payment_settings
-from barograph.demo.servers.chain import FILE_NAME, TokenLedger
-from barograph.demo.servers.control import HOST, ServerAddress
-from barograph.demo.servers.facilitator import FacilitatorServer, PaymentRequest, load_ledger
-from barograph.demo.servers.faults import FacilitatorFaults
-from barograph.demo.servers.wallets import (
-    ASSET,
-    FUNDS,
-    SIGNATURE_BYTES,
-    TOKEN,
-    demo_proof,
-    load_or_create_wallets,
-    recover,
-    transfer_digest,
-)
 from barograph.entitlements.purchases import feed_requirements
 from barograph.payments.proof import decode_proof, match_offer, wire_payload, wire_requirements
 from barograph.payments.records import (
@@ -37,6 +22,21 @@ from barograph.payments.records import (
 from barograph.settings import Settings
 from barograph.upstream.chain import JsonRpcChain
 from barograph.upstream.facilitator import HttpFacilitator
+from barograph_demo.configuration import payment_settings
+from barograph_demo.servers.chain import FILE_NAME, TokenLedger
+from barograph_demo.servers.control import HOST, ServerAddress
+from barograph_demo.servers.facilitator import FacilitatorServer, PaymentRequest, load_ledger
+from barograph_demo.servers.faults import FacilitatorFaults
+from barograph_demo.servers.wallets import (
+    ASSET,
+    FUNDS,
+    SIGNATURE_BYTES,
+    TOKEN,
+    demo_proof,
+    load_or_create_wallets,
+    recover,
+    transfer_digest,
+)
 from support.clock import HandClock
 from support.payments import payment
 

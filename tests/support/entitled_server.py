@@ -13,9 +13,6 @@ import apsw
 from joserfc.jwk import ECKey
 from msgspec.structs import replace
 
-from barograph.demo.files import load_or_create_anchor
-from barograph.demo.servers.control import send_command
-from barograph.demo.servers.identity import API_KEY, DEMO_USERS, load_or_create_key
 from barograph.entitlements.store import Entitlements, Holder, Tier
 from barograph.history.ledger import Ledger
 from barograph.history.records import KINDS, Version
@@ -23,6 +20,9 @@ from barograph.kit.clock import system_clock
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY
+from barograph_demo.files import load_or_create_anchor
+from barograph_demo.servers.control import send_command
+from barograph_demo.servers.identity import API_KEY, DEMO_USERS, load_or_create_key
 from support.processes import HOST, Process, answer_200, eventually, get, running, unused_port
 from support.service import Answer
 from support.stances import FUNDING, make_history, proposal

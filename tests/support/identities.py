@@ -5,9 +5,9 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from barograph.demo.servers.identity import API_KEY
 from barograph.identity.provider import IdentityProvider, IdentityRefused, IdentityUnavailable
 from barograph.settings import Settings
+from barograph_demo.servers.identity import API_KEY
 
 PROJECT = "https://id.example"
 

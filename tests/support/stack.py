@@ -11,9 +11,6 @@ from typing import Any
 import httpx2
 
 from barograph.collector.leader import Collector
-from barograph.demo.servers.exchange import running_exchange
-from barograph.demo.servers.faults import ExchangeFaults
-from barograph.demo.world.world import World
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Transaction
 from barograph.kit.migrations import packaged_migrations, upgrade
@@ -23,6 +20,9 @@ from barograph.markets.store import record_rows
 from barograph.settings import Settings
 from barograph.upstream.bybit import BybitExchange
 from barograph.web.app import create_app
+from barograph_demo.servers.exchange import running_exchange
+from barograph_demo.servers.faults import ExchangeFaults
+from barograph_demo.world.world import World
 
 DATA_PATHS = (
     "/api/agent/derivatives?symbol=BTC",

@@ -16,20 +16,6 @@ from barograph.board.board import Board
 from barograph.collector.app import ADAPTERS, Adapter
 from barograph.collector.judge import Conclusion, Judge, write_conclusions
 from barograph.collector.leader import collector_lease
-from barograph.demo.servers.binance import running_binance
-from barograph.demo.servers.binance_stream import BinanceStream
-from barograph.demo.servers.exchange import running_exchange
-from barograph.demo.servers.faults import (
-    BinanceFaults,
-    ExchangeFaults,
-    HyperliquidFaults,
-    VenueFaults,
-)
-from barograph.demo.servers.faulty_market import FaultyMarket
-from barograph.demo.servers.hyperliquid import running_hyperliquid
-from barograph.demo.servers.stream import Stream
-from barograph.demo.world.venues import VenueMarket
-from barograph.demo.world.world import World
 from barograph.errors import UpstreamError
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.sqlite import SQLiteDatabase
@@ -41,6 +27,20 @@ from barograph.upstream.binance.stream import LIQUIDATIONS, decode_liquidation
 from barograph.upstream.bybit.exchange import ANNOUNCEMENT_SECONDS
 from barograph.upstream.bybit.messages import Batch, decode_message
 from barograph.web.app import create_app
+from barograph_demo.servers.binance import running_binance
+from barograph_demo.servers.binance_stream import BinanceStream
+from barograph_demo.servers.exchange import running_exchange
+from barograph_demo.servers.faults import (
+    BinanceFaults,
+    ExchangeFaults,
+    HyperliquidFaults,
+    VenueFaults,
+)
+from barograph_demo.servers.faulty_market import FaultyMarket
+from barograph_demo.servers.hyperliquid import running_hyperliquid
+from barograph_demo.servers.stream import Stream
+from barograph_demo.world.venues import VenueMarket
+from barograph_demo.world.world import World
 from support.clock import START, HandClock
 from support.stack import stack_settings
 

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from barograph.demo.servers.rest import answer
-from barograph.demo.world.world import CORRECTED_AFTER, World, corrections, reported_rate
+from barograph_demo.servers.rest import answer
+from barograph_demo.world.world import CORRECTED_AFTER, World, corrections, reported_rate
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

@@ -7,7 +7,10 @@ from uuid import UUID
 
 import pytest
 
-from barograph.demo.servers.identity import (
+from barograph.errors import ConfigurationError
+from barograph.identity.key_set import KeySetCache
+from barograph.identity.token_verifier import Token, TokenVerifier
+from barograph_demo.servers.identity import (
     AUDIENCE,
     BY_ID,
     DEMO_USERS,
@@ -17,9 +20,6 @@ from barograph.demo.servers.identity import (
     load_or_create_key,
     user_record,
 )
-from barograph.errors import ConfigurationError
-from barograph.identity.key_set import KeySetCache
-from barograph.identity.token_verifier import Token, TokenVerifier
 from support.clock import START, HandClock
 from support.tokens import key_set
 

@@ -14,14 +14,14 @@ from typing import Self
 import aiosmtplib
 import pytest
 
-from barograph.demo.servers.mailbox import (
+from barograph.errors import ConfigurationError
+from barograph_demo.servers.mailbox import (
     FILE_NAME,
     MAX_MAIL_BYTES,
     CapturedMail,
     read_mailbox,
     running_mailbox,
 )
-from barograph.errors import ConfigurationError
 
 HOST = "127.0.0.1"
 LINK = "https://barograph.example/keys/abc-_123"

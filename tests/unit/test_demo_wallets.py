@@ -5,8 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from barograph.cli.demo_settings import payment_settings
-from barograph.demo.servers.wallets import (
+from barograph.entitlements.purchases import feed_requirements, stance_requirements
+from barograph.errors import ConfigurationError
+from barograph.kit.keccak import keccak256
+from barograph.payments.proof import checksummed, parse_proof, wire_requirements
+from barograph.payments.records import InvalidProof
+from barograph.settings import Settings
+from barograph_demo.configuration import payment_settings
+from barograph_demo.servers.wallets import (
     ASSET,
     PAY_TO,
     SECRET_FILE,
@@ -16,12 +22,6 @@ from barograph.demo.servers.wallets import (
     demo_proof,
     load_or_create_wallets,
 )
-from barograph.entitlements.purchases import feed_requirements, stance_requirements
-from barograph.errors import ConfigurationError
-from barograph.kit.keccak import keccak256
-from barograph.payments.proof import checksummed, parse_proof, wire_requirements
-from barograph.payments.records import InvalidProof
-from barograph.settings import Settings
 from support.clock import START
 
 SETTINGS = Settings.model_validate(payment_settings("127.0.0.1:4711"))

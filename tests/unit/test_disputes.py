@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from barograph.demo.world.liquidations import LONG, SimulatedLiquidation
-from barograph.demo.world.venues import COIN, TRADING, VenueMarket
-from barograph.demo.world.world import World
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.disputes import Dispute, DisputeTracker
 from barograph.markets.records import Liquidation, Perpetual, Perpetuals, Side
 from barograph.markets.venues import coin_of
+from barograph_demo.world.liquidations import LONG, SimulatedLiquidation
+from barograph_demo.world.venues import COIN, TRADING, VenueMarket
+from barograph_demo.world.world import World
 from support.clock import START
 
 BYBIT, HYPERLIQUID, BINANCE = VENUES = "bybit", "hyperliquid", "binance"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from barograph.demo.servers.wallets import (
+from barograph_demo.servers.wallets import (
     Authorization,
     Domain,
     domain_separator,

@@ -10,16 +10,6 @@ from typing import Any
 
 import pytest
 
-from barograph.demo.servers.macro_files import FUND_PATH, TREASURY_PATH, Distortion, answer, file_of
-from barograph.demo.world.macro import (
-    BASKET,
-    CoinPrices,
-    MacroWorld,
-    effr_published_at,
-    fund_published_at,
-)
-from barograph.demo.world.rates import day_of, new_york
-from barograph.demo.world.world import World
 from barograph.kit.business_days import (
     business_days,
     is_business_day,
@@ -27,6 +17,16 @@ from barograph.kit.business_days import (
     trading_days,
 )
 from barograph.macro.evidence import Calendar
+from barograph_demo.servers.macro_files import FUND_PATH, TREASURY_PATH, Distortion, answer, file_of
+from barograph_demo.world.macro import (
+    BASKET,
+    CoinPrices,
+    MacroWorld,
+    effr_published_at,
+    fund_published_at,
+)
+from barograph_demo.world.rates import day_of, new_york
+from barograph_demo.world.world import World
 
 DAY = 86_400_000
 EPOCH = 1_789_999_200_000

@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from barograph.demo.replay.observations import MarketObservation, observe, steps
-from barograph.demo.replay.replay import moments
-from barograph.demo.world.contracts import LIVE_SYMBOLS
-from barograph.demo.world.world import World
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.records import MAJORS
 from barograph.markets.samples import DAYS, STEPS, on_grid
+from barograph_demo.replay.observations import MarketObservation, observe, steps
+from barograph_demo.replay.replay import moments
+from barograph_demo.world.contracts import LIVE_SYMBOLS
+from barograph_demo.world.world import World
 from support.clock import START, HandClock
 
 FULL_DAY = START // DAY * DAY

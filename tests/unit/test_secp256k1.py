@@ -5,8 +5,8 @@ from coincurve.utils import GROUP_ORDER_INT as ORDER
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barograph.demo.servers.wallets import InvalidSignature, address_of, recover, sign
 from barograph.kit.keccak import keccak256
+from barograph_demo.servers.wallets import InvalidSignature, address_of, recover, sign
 
 DIGEST = keccak256(b"a message")
 KEY = 0xAC0974BEC39A17E36BA4A6B4D238FF944BACB478CBED5EFCAE784D7BF4F2FF80

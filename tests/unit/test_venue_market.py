@@ -4,10 +4,10 @@ from statistics import correlation
 
 import pytest
 
-from barograph.demo.world.venues import BINANCE, HYPERLIQUID, TRADING, VENUES, VenueMarket
-from barograph.demo.world.world import World
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.venues import coin_of
+from barograph_demo.world.venues import BINANCE, HYPERLIQUID, TRADING, VENUES, VenueMarket
+from barograph_demo.world.world import World
 
 EPOCH = 1_789_999_200_000
 NOW = EPOCH + 20 * DAY + 1_234_567

@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barograph.demo.files import Anchor, load_or_create_anchor
-from barograph.demo.servers.rest import answer
-from barograph.demo.servers.stream import liquidation_messages
-from barograph.demo.servers.tickers import ticker_json
-from barograph.demo.world.candles import candles
-from barograph.demo.world.contracts import LIVE_SYMBOLS, Contract, listed_futures
-from barograph.demo.world.world import DAMPER, RATIO_PERIOD, World, funding_rate, interest
 from barograph.errors import ConfigurationError
+from barograph_demo.files import Anchor, load_or_create_anchor
+from barograph_demo.servers.rest import answer
+from barograph_demo.servers.stream import liquidation_messages
+from barograph_demo.servers.tickers import ticker_json
+from barograph_demo.world.candles import candles
+from barograph_demo.world.contracts import LIVE_SYMBOLS, Contract, listed_futures
+from barograph_demo.world.world import DAMPER, RATIO_PERIOD, World, funding_rate, interest
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

@@ -11,9 +11,6 @@ import httpx2
 import msgspec
 import pytest
 
-from barograph.demo.servers import rest
-from barograph.demo.servers.stream import liquidation_messages
-from barograph.demo.world.world import World
 from barograph.errors import (
     Forbidden,
     InvalidReply,
@@ -28,6 +25,9 @@ from barograph.markets.records import Liquidation, Perpetual
 from barograph.markets.settlements import SettledRate
 from barograph.settings import Settings
 from barograph.upstream.bybit import BybitExchange, contract_cache, decode, history, messages, wire
+from barograph_demo.servers import rest
+from barograph_demo.servers.stream import liquidation_messages
+from barograph_demo.world.world import World
 from support.bybit_fields import ENVELOPE, READ, REST, STREAM, WORDS
 from support.shapes import differences, fields_of
 

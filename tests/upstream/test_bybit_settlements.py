@@ -11,8 +11,6 @@ import httpx2
 import msgspec
 import pytest
 
-from barograph.demo.servers.rest import answer
-from barograph.demo.world.world import World
 from barograph.errors import (
     Forbidden,
     InvalidReply,
@@ -27,6 +25,8 @@ from barograph.markets.settlements import SettledRate
 from barograph.settings import Settings
 from barograph.upstream.bybit import BybitExchange
 from barograph.upstream.bybit.decode import MAX_SETTLEMENTS, decode_settlements
+from barograph_demo.servers.rest import answer
+from barograph_demo.world.world import World
 
 NOW = 1_794_787_212_345
 AT = 1_794_787_200_000

@@ -8,10 +8,13 @@ import httpx2
 import pytest
 from msgspec.structs import replace
 
-from barograph.demo.servers.chain import FILE_NAME
-from barograph.demo.servers.control import send_command
-from barograph.demo.servers.facilitator import load_ledger
-from barograph.demo.servers.wallets import (
+from barograph.errors import ConfigurationError
+from barograph.payments.proof import parse_proof, wire_payload
+from barograph.payments.records import Proof, Settled
+from barograph_demo.servers.chain import FILE_NAME
+from barograph_demo.servers.control import send_command
+from barograph_demo.servers.facilitator import load_ledger
+from barograph_demo.servers.wallets import (
     FUNDS,
     PAY_TO,
     TOKEN,
@@ -20,9 +23,6 @@ from barograph.demo.servers.wallets import (
     sign,
     transfer_digest,
 )
-from barograph.errors import ConfigurationError
-from barograph.payments.proof import parse_proof, wire_payload
-from barograph.payments.records import Proof, Settled
 from support.clock import START
 from support.demo_facilitator import World, question, with_world
 from support.payments import header, payment

@@ -9,9 +9,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from barograph.demo.servers.control import send_command
-from barograph.demo.servers.faults import FacilitatorFault, FacilitatorFaults
-from barograph.demo.servers.wallets import ASSET, FUNDS, PAY_TO
+from barograph_demo.servers.control import send_command
+from barograph_demo.servers.faults import FacilitatorFault, FacilitatorFaults
+from barograph_demo.servers.wallets import ASSET, FUNDS, PAY_TO
 from support.clock import START
 from support.demo_facilitator import World, question, running_world, with_world
 

@@ -10,9 +10,13 @@ import pytest
 from joserfc.jwk import ECKey
 from pydantic import SecretStr
 
-from barograph.demo.servers.control import ServerAddress, send_command
-from barograph.demo.servers.faults import IdentityFault, IdentityFaults
-from barograph.demo.servers.identity import (
+from barograph.kit.dependency_health import MonitoredDependency
+from barograph.status.reader import reachability
+from barograph.upstream.identity_provider import identity_provider
+from barograph.upstream.supabase import NO_PUBLIC_KEY
+from barograph_demo.servers.control import ServerAddress, send_command
+from barograph_demo.servers.faults import IdentityFault, IdentityFaults
+from barograph_demo.servers.identity import (
     API_KEY,
     BY_ID,
     DEMO_USERS,
@@ -22,10 +26,6 @@ from barograph.demo.servers.identity import (
     running_identity,
     sign_token,
 )
-from barograph.kit.dependency_health import MonitoredDependency
-from barograph.status.reader import reachability
-from barograph.upstream.identity_provider import identity_provider
-from barograph.upstream.supabase import NO_PUBLIC_KEY
 from support.clock import START, HandClock
 from support.identities import identity_settings, outcome
 from support.tokens import confused_token

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from barograph.demo.servers.identity import USERS, user_record
 from barograph.identity.key_set import EmptyKeySet, read_key_set
 from barograph.upstream.supabase import read_user
+from barograph_demo.servers.identity import USERS, user_record
 from support.clock import START
 from support.tokens import SUBJECT
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from barograph.demo.servers.macro_files import FUND_PATH, TREASURY_PATH, answer
-from barograph.demo.world.macro import MacroWorld
-from barograph.demo.world.world import World
 from barograph.macro.records import Figure
 from barograph.upstream.etf import decode_holdings
 from barograph.upstream.nyfed import decode_effr, decode_sofr
 from barograph.upstream.treasury import decode_yields
+from barograph_demo.servers.macro_files import FUND_PATH, TREASURY_PATH, answer
+from barograph_demo.world.macro import MacroWorld
+from barograph_demo.world.world import World
 
 SAMPLES = Path(__file__).parent / "samples" / "macro"
 DAY = 86_400_000

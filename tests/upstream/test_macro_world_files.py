@@ -11,18 +11,18 @@ import pytest
 from websockets.asyncio.client import connect
 
 from barograph.collector.app import macro_sources
-from barograph.demo.servers.control import ServerAddress, send_command
-from barograph.demo.servers.faults import MacroFault, MacroFaults
-from barograph.demo.servers.macro_files import FUND_PATH, TREASURY_PATH, answer
-from barograph.demo.servers.macro_server import running_macro
-from barograph.demo.world.macro import MacroWorld
-from barograph.demo.world.world import World
 from barograph.errors import InvalidReply
 from barograph.settings import Settings
 from barograph.upstream.etf import decode_holdings
 from barograph.upstream.files import FileClient
 from barograph.upstream.nyfed import decode_effr, decode_sofr
 from barograph.upstream.treasury import decode_yields
+from barograph_demo.servers.control import ServerAddress, send_command
+from barograph_demo.servers.faults import MacroFault, MacroFaults
+from barograph_demo.servers.macro_files import FUND_PATH, TREASURY_PATH, answer
+from barograph_demo.servers.macro_server import running_macro
+from barograph_demo.world.macro import MacroWorld
+from barograph_demo.world.world import World
 
 DAY = 86_400_000
 EPOCH = 1_789_999_200_000

@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from barograph.demo.servers.rest import answer
-from barograph.demo.servers.tickers import newest_ratio
-from barograph.demo.world.world import World
 from barograph.kit.timestamps import HOUR
 from barograph.upstream.bybit.decode import decode_long_accounts
+from barograph_demo.servers.rest import answer
+from barograph_demo.servers.tickers import newest_ratio
+from barograph_demo.world.world import World
 
 EPOCH = 1_790_000_000_000 // HOUR * HOUR
 WORLD = World(3, EPOCH)

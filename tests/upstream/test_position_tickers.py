@@ -4,12 +4,12 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from barograph.demo.servers.rest import answer
-from barograph.demo.servers.tickers import position_tickers
-from barograph.demo.world.contracts import LIVE_SYMBOLS
-from barograph.demo.world.world import World
 from barograph.kit.timestamps import HOUR
 from barograph.upstream.bybit.decode import Instrument, decode_tickers
+from barograph_demo.servers.rest import answer
+from barograph_demo.servers.tickers import position_tickers
+from barograph_demo.world.contracts import LIVE_SYMBOLS
+from barograph_demo.world.world import World
 
 EPOCH = 1_790_000_000_000 // HOUR * HOUR
 WORLD = World(3, EPOCH)

@@ -12,10 +12,10 @@ from ccxt.base.errors import BadRequest, RateLimitExceeded
 from pybit.exceptions import InvalidRequestError
 from pybit.unified_trading import HTTP, WebSocket
 
-from barograph.demo.servers.control import send_command
-from barograph.demo.servers.exchange import running_exchange
-from barograph.demo.world.contracts import LIVE_SYMBOLS
-from barograph.demo.world.world import World
+from barograph_demo.servers.control import send_command
+from barograph_demo.servers.exchange import running_exchange
+from barograph_demo.world.contracts import LIVE_SYMBOLS
+from barograph_demo.world.world import World
 from support.threads import InThread
 
 HOUR = 3_600_000

@@ -12,19 +12,19 @@ import httpx2
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
-from barograph.demo.servers.binance import BAN_MS, BinanceAddress, running_binance
-from barograph.demo.servers.binance_rest import HISTORY_MS, answer
-from barograph.demo.servers.binance_stream import force_orders, mark_price
-from barograph.demo.servers.faults import BinanceFaults
-from barograph.demo.servers.faulty_market import FaultyMarket
-from barograph.demo.world.liquidations import LONG
-from barograph.demo.world.venues import BINANCE, VenueMarket
-from barograph.demo.world.world import World
 from barograph.errors import Forbidden, InvalidReply, Throttled, Unreachable, UpstreamError
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
 from barograph.markets.records import Perpetuals
 from barograph.settings import Settings
 from barograph.upstream.binance import BinanceExchange
+from barograph_demo.servers.binance import BAN_MS, BinanceAddress, running_binance
+from barograph_demo.servers.binance_rest import HISTORY_MS, answer
+from barograph_demo.servers.binance_stream import force_orders, mark_price
+from barograph_demo.servers.faults import BinanceFaults
+from barograph_demo.servers.faulty_market import FaultyMarket
+from barograph_demo.world.liquidations import LONG
+from barograph_demo.world.venues import BINANCE, VenueMarket
+from barograph_demo.world.world import World
 from support.shapes import differences
 
 EPOCH = 1_789_999_200_000

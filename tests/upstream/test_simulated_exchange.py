@@ -15,10 +15,11 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Origin
 
-from barograph.demo.servers.binance import running_binance
-from barograph.demo.servers.chain import TokenLedger
-from barograph.demo.servers.control import ServerAddress, send_command
-from barograph.demo.servers.exchange import (
+from barograph.errors import ConfigurationError
+from barograph_demo.servers.binance import running_binance
+from barograph_demo.servers.chain import TokenLedger
+from barograph_demo.servers.control import ServerAddress, send_command
+from barograph_demo.servers.exchange import (
     BAN_MS,
     LIMIT_MS,
     LIMIT_REQUESTS,
@@ -26,16 +27,15 @@ from barograph.demo.servers.exchange import (
     run_exchange,
     running_exchange,
 )
-from barograph.demo.servers.facilitator import running_facilitator
-from barograph.demo.servers.faults import FAULTS_BY_SERVER
-from barograph.demo.servers.hyperliquid import running_hyperliquid
-from barograph.demo.servers.identity import running_identity
-from barograph.demo.servers.macro_server import running_macro
-from barograph.demo.servers.rest import PATHS, answer
-from barograph.demo.world.contracts import LIVE_SYMBOLS
-from barograph.demo.world.macro import MacroWorld
-from barograph.demo.world.world import World
-from barograph.errors import ConfigurationError
+from barograph_demo.servers.facilitator import running_facilitator
+from barograph_demo.servers.faults import FAULTS_BY_SERVER
+from barograph_demo.servers.hyperliquid import running_hyperliquid
+from barograph_demo.servers.identity import running_identity
+from barograph_demo.servers.macro_server import running_macro
+from barograph_demo.servers.rest import PATHS, answer
+from barograph_demo.world.contracts import LIVE_SYMBOLS
+from barograph_demo.world.macro import MacroWorld
+from barograph_demo.world.world import World
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

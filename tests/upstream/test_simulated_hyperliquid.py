@@ -8,18 +8,18 @@ import httpx2
 import msgspec
 import pytest
 
-from barograph.demo.servers.distortions import distorted
-from barograph.demo.servers.faults import ExchangeFaults, HyperliquidFaults
-from barograph.demo.servers.hyperliquid import WEIGHT_PER_MINUTE, running_hyperliquid
-from barograph.demo.servers.rest import answer
-from barograph.demo.world.venues import HYPERLIQUID, TRADING, VenueMarket
-from barograph.demo.world.world import World
 from barograph.errors import Forbidden, InvalidReply, Throttled, Unreachable, UpstreamError
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.records import Perpetual
 from barograph.settings import Settings
 from barograph.upstream.bybit.decode import Instrument, decode_tickers
 from barograph.upstream.hyperliquid import HyperliquidExchange
+from barograph_demo.servers.distortions import distorted
+from barograph_demo.servers.faults import ExchangeFaults, HyperliquidFaults
+from barograph_demo.servers.hyperliquid import WEIGHT_PER_MINUTE, running_hyperliquid
+from barograph_demo.servers.rest import answer
+from barograph_demo.world.venues import HYPERLIQUID, TRADING, VenueMarket
+from barograph_demo.world.world import World
 
 EPOCH = 1_789_999_200_000
 NOW = EPOCH + 3 * DAY + 1_234_567

@@ -11,10 +11,6 @@ import httpx2
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from barograph.cli.demo_settings import demo_settings
-from barograph.demo.servers.control import HOST
-from barograph.demo.servers.faults import WITNESSES, WitnessFaults
-from barograph.demo.servers.witness import POLICY_FILE, WitnessServer, write_policy
 from barograph.history.checkpoint import (
     Checkpoint,
     parse_checkpoint,
@@ -26,6 +22,10 @@ from barograph.history.merkle import consistency_proof, tree_root
 from barograph.history.witnesses import open_cosignature
 from barograph.kit.clock import system_clock
 from barograph_client.audit.notes import WITNESS_KEY, Key, parse_key
+from barograph_demo.configuration import demo_settings
+from barograph_demo.servers.control import HOST
+from barograph_demo.servers.faults import WITNESSES, WitnessFaults
+from barograph_demo.servers.witness import POLICY_FILE, WitnessServer, write_policy
 from support.processes import eventually, get, unused_port
 
 BIN = Path(__file__).parents[2] / ".venv-witness/bin/aics-witness"

@@ -9,10 +9,10 @@ from typing import Any, NoReturn
 import httpx2
 import pytest
 
-from barograph.demo.servers.identity import API_KEY
 from barograph.identity.provider import Identity, IdentityRefused, IdentityUnavailable
 from barograph.settings import Settings
 from barograph.upstream.identity_provider import identity_provider
+from barograph_demo.servers.identity import API_KEY
 from support.clock import HandClock
 from support.identities import PROJECT, identity_settings, outcome
 from support.tokens import SUBJECT, claims, key, key_set, token

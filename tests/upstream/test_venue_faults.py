@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from barograph.demo.servers.faults import FAULTS_BY_SERVER
 from barograph.kit.timestamps import HOUR
+from barograph_demo.servers.faults import FAULTS_BY_SERVER
 from support.venue_stack import NAMES, VenueStack, running_venues
 
 pytestmark = pytest.mark.thorough

@@ -10,19 +10,19 @@ import ccxt.pro
 import pytest
 from ccxt.base.errors import BadSymbol, DDoSProtection
 
-from barograph.demo.servers.binance import BinanceAddress, running_binance
-from barograph.demo.servers.binance_stream import force_orders
-from barograph.demo.servers.control import ServerAddress, send_command
-from barograph.demo.servers.faults import BinanceFaults
-from barograph.demo.servers.faulty_market import FaultyMarket
-from barograph.demo.servers.hyperliquid import running_hyperliquid
-from barograph.demo.world.venues import BINANCE, HYPERLIQUID, VenueMarket, contract_names
-from barograph.demo.world.world import World
 from barograph.kit.timestamps import DAY, HOUR, SECOND
 from barograph.markets.records import Liquidation, Perpetual
 from barograph.settings import Settings
 from barograph.upstream.binance import BinanceExchange
 from barograph.upstream.hyperliquid import HyperliquidExchange
+from barograph_demo.servers.binance import BinanceAddress, running_binance
+from barograph_demo.servers.binance_stream import force_orders
+from barograph_demo.servers.control import ServerAddress, send_command
+from barograph_demo.servers.faults import BinanceFaults
+from barograph_demo.servers.faulty_market import FaultyMarket
+from barograph_demo.servers.hyperliquid import running_hyperliquid
+from barograph_demo.world.venues import BINANCE, HYPERLIQUID, VenueMarket, contract_names
+from barograph_demo.world.world import World
 from support.threads import InThread
 
 pytestmark = pytest.mark.thorough

@@ -4,6 +4,7 @@ import errno
 import logging
 import os
 import sys
+from importlib.metadata import entry_points
 
 import click
 
@@ -12,7 +13,6 @@ from barograph.cli.audit import audit
 from barograph.cli.backup import backup, restore
 from barograph.cli.briefs import briefs
 from barograph.cli.common import drop_output
-from barograph.cli.demo import demo
 from barograph.cli.doctor import doctor
 from barograph.cli.entitlements import entitlements
 from barograph.cli.events import events
@@ -35,7 +35,20 @@ NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """Errors of a full or failing disk, which output can hit too."""
 
 
+class Commands(click.Group):
+    """The commands of the service, and those of other packages such as the demo."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Say how to install the demo where its package is missing."""
+        if args[0] == "demo" and "demo" not in self.commands:
+            ctx.fail("the demo is a package of its own: install it with pip install barograph-demo")
+        return super().resolve_command(ctx, args)
+
+
 @click.group(
+    cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Settings come from BAROGRAPH_* variables: `barograph settings` lists them all. Exit "
     "codes: 0 success, also when a running service is stopped; 1 the command failed, or `doctor` "
@@ -55,11 +68,13 @@ def cli() -> None:
 
 
 for command in (
-    *(demo, serve, collect, db, backup, restore, doctor, settings, terms),
+    *(serve, collect, db, backup, restore, doctor, settings, terms),
     *(briefs, events, guides, keys, webhooks, macro, stances, entitlements, payments, watch),
     audit,
 ):
     cli.add_command(command)
+for added in entry_points(group="barograph.commands"):  # such as `demo`, a package of its own
+    cli.add_command(added.load(), added.name)
 
 
 def main() -> None:

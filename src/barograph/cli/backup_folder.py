@@ -24,7 +24,14 @@ import msgspec
 
 from barograph import __version__
 from barograph.cli.common import UPGRADE_WAIT_MS, make_folder, progress_bar, read_history
-from barograph.cli.databases import DATABASE, HISTORY, has_database, kind_of_folder, run_once
+from barograph.cli.databases import (
+    DATABASE,
+    HISTORY,
+    WORLD_FILE,
+    has_database,
+    kind_of_folder,
+    run_once,
+)
 from barograph.cli.db_copy import (
     RELEASE_LEASES,
     Counts,
@@ -35,8 +42,6 @@ from barograph.cli.db_copy import (
 )
 from barograph.cli.stances import verify_record
 from barograph.cli.stances_text import verified_text
-from barograph.demo.files import FILE_NAME as WORLD_FILE
-from barograph.demo.files import write_once
 from barograph.errors import BarographError, ConfigurationError
 from barograph.history.checkpoint import ALL_LOGS
 from barograph.history.guards import wrong_guards
@@ -55,6 +60,7 @@ from barograph.kit.operating_system import (
     OWNER_ONLY,
     is_exposed,
     lock_folder,
+    make_secret,
     replace_file,
     sync_folder,
 )
@@ -215,7 +221,7 @@ def _fill(settings: Settings, draft: Path, *, with_keys: bool) -> Manifest:
         rows=rows,
         logs=heads,
     )
-    write_once(draft / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
+    make_secret(draft / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
     return manifest
 
 
@@ -225,7 +231,7 @@ def _read_small_files(folder: Path, names: set[str]) -> SmallFiles:
 
 def _write_small_files(folder: Path, small: SmallFiles) -> None:
     for name, content in small.items():
-        write_once(folder / name, content)
+        make_secret(folder / name, content)
     sync_folder(folder)
 
 

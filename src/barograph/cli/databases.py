@@ -1,5 +1,6 @@
 """Opens a database for one command, and says whether it is for a demo or for live data."""
 
+import json
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
@@ -21,6 +22,9 @@ WAIT_MS = 5_000
 
 DATABASE = "BAROGRAPH_DATABASE_URL"
 HISTORY = "BAROGRAPH_HISTORY_URL"
+
+WORLD_FILE = "world.json"
+"""Only a demo stores a world in its data folder."""
 
 COPYING = "copying "
 """Begins the mark of a service's database while `db copy` or `restore` fills it and the history."""
@@ -228,10 +232,17 @@ async def read_comment(database: "Queryable") -> str | None:
 
 def _owner(data: Path) -> str:
     """The mark of a data folder's databases: `live`, or a demo's world."""
-    from barograph.demo.files import load_anchor
-
-    anchor = load_anchor(data, system_clock())
-    return "live" if anchor is None else f"demo {anchor.seed} {anchor.epoch} {anchor.id}"
+    file = data / WORLD_FILE
+    if not file.exists():
+        return "live"
+    try:
+        world = json.loads(file.read_bytes())
+        return f"demo {world['seed']} {world['epoch']} {world.get('id', '')}"
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigurationError(
+            f"can't read {file} as a demo's world ({error}): delete the folder {data} to start a "
+            "new world"
+        ) from error
 
 
 def _kind_of_owner(owner: str) -> "Kind":
@@ -275,9 +286,7 @@ def stored_terms(settings: "Settings") -> "tuple[Instance | None, dict[str, Conf
 
 def kind_of_folder(data: Path) -> "Kind":
     """The kind of an unmarked database: only the demo stores a world in its data folder."""
-    from barograph.demo.files import FILE_NAME
-
-    return "demo" if (data / FILE_NAME).exists() else "live"
+    return "demo" if (data / WORLD_FILE).exists() else "live"
 
 
 _COMMENT = "SELECT obj_description(to_regclass('public.schema_migrations'), 'pg_class')"

@@ -20,6 +20,7 @@ from barograph.cli.common import (
 )
 from barograph.kit.clock import system_clock
 from barograph.kit.timestamps import iso_timestamp
+from barograph.settings import is_setting
 
 if TYPE_CHECKING:
     from barograph.kit.database import Database
@@ -240,12 +241,9 @@ def _echo(payment: "Payment", *, as_json: bool) -> None:
 def _paid_settings(data: Path | None) -> "Settings":
     """The settings, or those of the demo that runs in the folder: its chain has another port."""
     settings = read_settings(data=data)
-    place = running_demo(settings.data).get("facilitator")
-    if place is None:
-        return settings
-    from barograph.cli.demo_settings import payment_settings  # needs the demo's packages
-
-    return settings.model_copy(update=payment_settings(place))
+    running = running_demo(settings.data)
+    stated = {name: text for name, text in running.items() if is_setting(name)}
+    return settings.from_environment({**settings.to_environment(), **stated})
 
 
 def _on_journal(settings: "Settings", use: "Callable[[Journal], Coroutine[Any, Any, T]]") -> T:

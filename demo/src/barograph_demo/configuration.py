@@ -1,0 +1,176 @@
+"""What a demo is configured with, and what it prints: settings, payment proofs, the welcome."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from pydantic import SecretStr
+
+from barograph.entitlements.purchases import feed_requirements, stance_requirements
+from barograph.kit.clock import system_clock
+from barograph.payments.proof import wire_requirements
+from barograph.settings import Settings
+from barograph_demo.servers.binance_stream import COMBINED as BINANCE_STREAM_PATH
+from barograph_demo.servers.control import HOST
+from barograph_demo.servers.exchange import STREAM_PATH
+from barograph_demo.servers.facilitator import RPC_PATH
+from barograph_demo.servers.identity import API_KEY
+from barograph_demo.servers.macro_files import FUND_PATH
+from barograph_demo.servers.wallets import DECIMALS, NETWORK, PAY_TO, TOKEN, demo_proof
+from barograph_demo.servers.witness import POLICY_FILE
+from barograph_demo.world.venues import BINANCE, HYPERLIQUID, VENUES
+
+
+def demo_settings(
+    data: Path,
+    port: int,
+    workers: int,
+    ports: Mapping[str, int],
+    taken: Mapping[str, Any] = MappingProxyType({}),
+) -> Settings:
+    """The live configuration with the simulated servers' `ports` and shorter limits.
+
+    `taken` holds settings from the environment: database URLs, the log format, metrics and perhaps
+    a witness policy, which replaces the one of the simulated witnesses.
+    """
+    places = {name: f"{HOST}:{number}" for name, number in ports.items()}
+    macro_url = f"http://{places['macro']}"
+    if "witness" in places:
+        taken = {"witness_policy": data / POLICY_FILE, **taken}
+    return Settings(
+        host=HOST,
+        port=port,
+        workers=workers,
+        data=data,
+        log_level="warning",
+        exchange_rest_url=f"http://{places['exchange']}",
+        exchange_stream_url=f"ws://{places['exchange']}{STREAM_PATH}",
+        exchange_source="simulated exchange (demo data)",
+        poll_seconds=2,
+        feed_max_age_seconds=20,
+        long_accounts_calls_per_second=10,
+        stream_ping_seconds=5,
+        breaker_seconds=1,
+        liquidations_max_age_seconds=30,
+        briefs_max_age_seconds=20,
+        lease_seconds=4,  # so that a demo can restart at once after it was killed
+        smtp_url=SecretStr(f"smtp://{places['mail']}"),
+        mail_from="barograph@demo.example",
+        security_contact="mailto:security@demo.example",
+        sales_contact="mailto:sales@demo.example",
+        treasury_url=macro_url,
+        nyfed_url=macro_url,
+        etf_url=f"{macro_url}{FUND_PATH}",
+        macro_source="simulated daily figures (demo data)",
+        macro_seconds=20,
+        identity="supabase",
+        identity_url=f"http://{places['identity']}",
+        identity_api_key=SecretStr(API_KEY),
+        identity_cache_seconds=0,  # so that a fault shows at once
+        webhooks_allow_local=True,
+        reveal_after_days=7,
+        **taken,
+        **venue_settings(places),
+        **(payment_settings(places["facilitator"]) if "facilitator" in places else {}),
+    )
+
+
+def venue_settings(places: Mapping[str, str]) -> dict[str, Any]:
+    """The settings for reading every simulated venue that has a place."""
+    found: dict[str, Any] = {"venues": ",".join(["bybit", *(v for v in VENUES if v in places)])}
+    if HYPERLIQUID in places:
+        found["hyperliquid_url"] = f"http://{places[HYPERLIQUID]}"
+    if BINANCE in places:
+        found["binance_rest_url"] = f"http://{places[BINANCE]}"
+        found["binance_stream_url"] = f"ws://{places[BINANCE]}{BINANCE_STREAM_PATH}"
+    return found
+
+
+def payment_settings(place: str) -> dict[str, Any]:
+    """The settings for payments through the demo's facilitator at `host:port`."""
+    return {
+        "x402_facilitator_url": f"http://{place}",
+        "x402_chain_url": f"http://{place}{RPC_PATH}",
+        "x402_network": NETWORK,
+        "x402_asset": TOKEN.verifying_contract,
+        "x402_asset_name": TOKEN.name,
+        "x402_asset_version": TOKEN.version,
+        "x402_asset_decimals": DECIMALS,
+        "x402_pay_to": PAY_TO,
+    }
+
+
+def make_proof(data: Path, wallet: str, what: str, place: str) -> str:
+    """A payment proof of a wallet for a period of Feed or one stance."""
+    settings = Settings.model_validate(payment_settings(place))
+    requirements = (feed_requirements if what == "feed" else stance_requirements)(settings)
+    return demo_proof(data, wallet, wire_requirements(requirements), system_clock())
+
+
+_FRESH = """\
+Its record started empty. The collector back-fills the last 30 days from the simulated exchange's
+history, BTC, ETH and SOL first. It counts liquidations only while it runs, because exchanges
+publish no past ones.
+"""
+
+
+def welcome(settings: Settings, seconds: float, token: str, *, is_fresh: bool = False) -> str:
+    """The text of a demo that is ready: addresses, commands to try and a token."""
+    base = settings.base_url
+    called = Path(sys.argv[0])
+    program = f"{sys.executable} -m barograph" if called.suffix == ".py" else called
+    folder = f"--data {settings.data}"
+    buying = ""
+    if settings.takes_payments:
+        buying = f"""
+  Buy Feed      {base}/api/x402/feed (needs a payment proof; the money is simulated)
+  Get a proof   {program} demo proof --wallet none {folder}
+  Get a wallet  {program} demo wallet {folder} (for an x402 client of your own)"""
+    return f"""\
+The Barograph demo is ready after {seconds:.1f} s. All of its data is simulated.
+{_FRESH if is_fresh else ""}
+Open:
+  Site          {base}/
+  Developers    {base}/developers
+  Market state  {base}/api/agent/market-state
+  A perpetual   {base}/api/agent/derivatives?symbol=ETH
+  Perpetuals    {base}/api/v1/perpetuals
+  All venues    {base}/cross (API: {base}/api/v1/cross)
+  A series      {base}/api/v1/series/funding?symbol=ETH
+  Events        {base}/api/v1/events (add /stream to wait for more)
+  Briefs        {base}/api/agent/briefs
+  Signals       {base}/api/v1/signals
+  A badge       {base}/badge/regime.svg
+  Status        {base}/api/status
+  History       {base}/api/history/checkpoint
+  Feed          {base}/api/feed/now (needs a bearer token)
+  Exchanges     {settings.exchange_rest_url} (simulated Bybit v5)
+                {settings.hyperliquid_url} (simulated Hyperliquid)
+                {settings.binance_rest_url} (simulated Binance USDⓈ-M)
+
+Try in a second terminal:
+  Create a key  {program} keys create --email you@example.com {folder}
+  Read mail     {program} demo mail {folder}
+                (first ask for a key at {base}/developers)
+  Get a token   {program} demo token --tier feed {folder}{buying}
+  Break it      {program} demo fault bybit on {folder}
+                (or hyperliquid, binance; `--kind list` shows how)
+  Repair it     {program} demo fault bybit off {folder}
+
+Bearer token of a Feed subscriber, valid for one hour:
+{token}
+
+Data folder: {settings.data}{_servers(settings)}
+Ctrl-C stops everything."""
+
+
+def _servers(settings: Settings) -> str:
+    names = {
+        "PostgreSQL": settings.database_url,
+        "PostgreSQL for the history": settings.history_url,
+        "Valkey": settings.limits_url,
+    }
+    used = ", ".join(name for name, url in names.items() if url.get_secret_value())
+    return f"\nServers:     {used}" if used else ""

@@ -1,0 +1,176 @@
+"""The demo's past as the simulated exchange reports it, computed in another process.
+
+The exchange's answers go through the same decoders as those of the real one. The other process
+imports only this module, so that it starts quickly.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from itertools import pairwise
+from multiprocessing import get_context, resource_tracker
+from typing import NamedTuple
+
+import msgspec
+
+from barograph.kit.clock import Clock
+from barograph.kit.operating_system import die_with_parent
+from barograph.kit.timestamps import DAY, HOUR
+from barograph.markets.records import MAJORS, Liquidation, LongAccounts, Perpetual
+from barograph.markets.samples import STEPS
+from barograph.upstream.bybit.contract_cache import ContractList
+from barograph.upstream.bybit.decode import (
+    Instrument,
+    decode_instruments,
+    decode_long_accounts,
+    decode_tickers,
+)
+from barograph.upstream.bybit.messages import Batch, decode_message
+from barograph.upstream.bybit.wire import open_envelope
+from barograph.upstream.venue_client import VenueReply
+from barograph_demo.servers.rest import answer
+from barograph_demo.servers.stream import liquidation_messages
+from barograph_demo.servers.tickers import newest_ratio, position_tickers
+from barograph_demo.world.contracts import Contract
+from barograph_demo.world.world import World
+
+BATCH = 60
+"""Observations that are handed over together."""
+
+PROCESSES = 1
+"""Observing takes about as long as judging, which happens at the same time. Each further process
+would first have to simulate the whole world."""
+
+Step = tuple[int, int, bool]
+"""The time before, the time to observe, and whether to read every contract's accounts."""
+
+
+class MarketObservation(NamedTuple):
+    """What the exchange reports for one time."""
+
+    at: int
+    since: int
+    perpetuals: tuple[Perpetual, ...]
+    shares: list[LongAccounts]
+    liquidations: list[Liquidation]
+
+
+async def observe(
+    world: World, start: int, instants: Sequence[int], clock: Clock
+) -> AsyncGenerator[tuple[int, list[MarketObservation]], None]:
+    """Observe all `instants` in order, in another process if there are many.
+
+    Then also observe the time that has come meanwhile, or it would look like an outage. Yields the
+    number of instants done so far and the newest observations.
+    """
+    todo = steps(start, instants)
+    batches = [todo[first : first + BATCH] for first in range(0, len(todo), BATCH)]
+    if len(batches) <= 1:
+        for batch in batches:
+            yield len(batch), _DECODER.decode(observe_batch(world.seed, world.epoch, batch))
+        return
+    loop = asyncio.get_running_loop()
+    pool = ProcessPoolExecutor(
+        PROCESSES, get_context("spawn"), initializer=die_with_parent, initargs=(os.getpid(),)
+    )
+    try:
+        with _children_ignore_interrupts():
+            jobs = [
+                loop.run_in_executor(pool, observe_batch, world.seed, world.epoch, batch)
+                for batch in batches
+            ]
+        done = 0
+        for job, batch in zip(jobs, batches, strict=True):
+            done += len(batch)
+            yield done, _DECODER.decode(await job)
+        last = [(instants[-1], clock(), True)] if clock() > instants[-1] else []
+        job = loop.run_in_executor(pool, observe_batch, world.seed, world.epoch, last)
+        yield done, _DECODER.decode(await job)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def steps(start: int, instants: Sequence[int]) -> list[Step]:
+    """Read every contract's accounts where charts show them, and at the first and last time."""
+    edges = {*instants[:1], *instants[-1:]}
+    return [
+        (since, at, at in edges or _is_charted(since, at, instants[-1]))
+        for since, at in pairwise([start, *instants])
+    ]
+
+
+def _is_charted(since: int, at: int, end: int) -> bool:
+    """Whether a chart that ends at `end` or later may show every contract's accounts.
+
+    The first reading of an hour is recorded, and longer charts show fewer hours. Reading all of
+    them would cost more than twice as much.
+    """
+    hour = at // HOUR * HOUR
+    return since < hour and any(
+        hour % step == 0 and hour >= end // step * step - days * DAY for days, step in STEPS.items()
+    )
+
+
+def observe_batch(seed: int, epoch: int, batch: Sequence[Step]) -> bytes:
+    """Observations as MessagePack; pickling so many small records takes four times as long."""
+    world = _world(seed, epoch)
+    observed = [_observe(world, since, at, in_full=full) for since, at, full in batch]
+    return msgspec.msgpack.encode(observed)
+
+
+def _observe(world: World, since: int, at: int, *, in_full: bool) -> MarketObservation:
+    kept = _kept(world.seed, world.epoch)
+    contracts = _kept_contracts(world)
+    counted = contracts if in_full else [each for each in contracts if each.coin in MAJORS]
+    batches = [decode_message(each) for each in liquidation_messages(world, since, at)]
+    return MarketObservation(
+        at,
+        since,
+        decode_tickers(position_tickers(world, contracts, at), kept).perpetuals,
+        [decode_long_accounts(newest_ratio(world, each, at), each.symbol) for each in counted],
+        [
+            each
+            for batch in batches
+            if isinstance(batch, Batch)
+            for each in batch.liquidations
+            if each.contract in kept
+        ],
+    )
+
+
+@cache
+def _world(seed: int, epoch: int) -> World:
+    return World(seed, epoch)
+
+
+@cache
+def _kept(seed: int, epoch: int) -> Mapping[str, Instrument]:
+    """The contracts that the service keeps. The simulated past has no new listings."""
+    query = {"category": "linear", "limit": "1000"}
+    status, body = answer(_world(seed, epoch), "/v5/market/instruments-info", query, epoch)
+    envelope = open_envelope(VenueReply(status, "application/json", {}, body), epoch)
+    return ContractList.of([decode_instruments(envelope.result)]).kept
+
+
+@cache
+def _kept_contracts(world: World) -> list[Contract]:
+    listed = (world.contract(name, world.epoch) for name in _kept(world.seed, world.epoch))
+    return [contract for contract in listed if contract is not None]
+
+
+@contextmanager
+def _children_ignore_interrupts() -> Iterator[None]:
+    """Block Ctrl-C in processes started here; their parent handles it."""
+    resource_tracker.ensure_running()  # it would unblock the signal if it started later
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+_DECODER = msgspec.msgpack.Decoder(list[MarketObservation])

@@ -1,0 +1,326 @@
+"""Replays the demo's past through the collector's own code: record, judge, publish."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import aclosing
+from urllib.parse import parse_qsl
+
+import httpx2
+
+from barograph.accuracy.assess import record_definition
+from barograph.board.board import latest_snapshot
+from barograph.collector.app import macro_sources
+from barograph.collector.jobs import AccuracyJob, MacroJob, SettlementJob
+from barograph.collector.judge import Conclusion, Judge, write_conclusions
+from barograph.collector.leader import collector_lease
+from barograph.errors import ConfigurationError
+from barograph.history.ledger import Ledger
+from barograph.kit.clock import Clock
+from barograph.kit.database import Database, Transaction
+from barograph.kit.lease import Lease
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph.macro.evidence import day_of
+from barograph.macro.store import import_figures
+from barograph.markets.records import Perpetuals
+from barograph.markets.settlements import REVISION_DELAY
+from barograph.markets.venues import BYBIT
+from barograph.markets.view import PERPETUALS
+from barograph.settings import Settings
+from barograph.stances.funding import KIND as FUNDING
+from barograph.stances.issue import StanceIssuer
+from barograph.stances.revise import revision_of
+from barograph.stances.version_events import VersionEvents
+from barograph.upstream.bybit import BybitExchange
+from barograph.upstream.etf import decode_history
+from barograph.upstream.files import FileClient
+from barograph_demo.replay.observations import MarketObservation, observe
+from barograph_demo.servers.macro_files import answer as answer_publisher
+from barograph_demo.servers.macro_files import fund_history
+from barograph_demo.servers.rest import answer as answer_exchange
+from barograph_demo.world.macro import MacroWorld
+from barograph_demo.world.world import World, corrections
+
+STANCE_DAYS = 31
+"""Stances are replayed for this many days."""
+
+FUND_DAYS = 30
+"""Days of the fund before the first stance. Its issuer publishes only the newest day, so the demo
+imports them, as an operator would."""
+
+SETTLEMENT_HOURS = 8
+FILE_SECONDS = 20.0
+REVISED_EVERY = 25
+"""A simulated operator revises one of this many funding stances."""
+
+MAX_ROWS = 5_000
+"""The largest transaction. Small writes would have to wait for a larger one."""
+
+FINE_MS = DAY + HOUR
+"""As far back as charts show steps of five minutes; everything before is replayed by the hour."""
+
+Databases = tuple[Database, Database]
+"""The service database and the history."""
+
+Progress = Callable[[int, int], None]
+"""Called with the number of moments done and their total."""
+
+
+def moments(start: int, now: int) -> Iterator[int]:
+    """The times to replay after `start`: every hour, then every five minutes, then `now`."""
+    at = start
+    while at < now:
+        step = 5 * MINUTE if at >= now - FINE_MS else HOUR
+        at = min(at // step * step + step, now)
+        yield at
+
+
+async def replay(
+    settings: Settings,
+    world: World,
+    databases: Databases,
+    clock: Clock,
+    progress: Progress,
+) -> int:
+    """Replay what the databases lack, up to now; return the number of moments.
+
+    Raises:
+        ConfigurationError: a collector is running on these databases.
+    """
+    database, history = databases
+    lease = collector_lease(settings, database, clock)
+    await wait_until(lease.acquire, settings)
+    stances = StanceReplay(settings, world, database, history, lease)
+    writer = _Writer(database, lease, stances)
+    try:
+        newest = await database.read(_newest)
+        start = world.epoch if newest is None else newest
+        past = _MarketReplay(settings, world, start)
+        await past.judge.load(database, start)
+        count = await _replay(past, writer, clock, progress)
+        await stances.assess(clock())
+        return count
+    finally:
+        await writer.stop()
+        await stances.close()
+        await lease.release()
+
+
+async def _replay(
+    past: "_MarketReplay", writer: "_Writer", clock: Clock, progress: Progress
+) -> int:
+    now = clock()
+    instants = list(moments(past.start, now))
+    async with aclosing(observe(past.world, past.start, instants, clock)) as batches:
+        async for done, newest in batches:
+            for seen in newest:
+                await writer.add(past.conclude(seen))
+                if await writer.issue(seen.since, seen.at, now):
+                    await past.judge.refresh(writer.database, seen.at)
+                await asyncio.sleep(0)  # lets the running write continue
+            progress(done, len(instants))
+    await writer.flush()
+    await writer.finish()
+    return len(instants)
+
+
+async def wait_until(is_free: Callable[[], Awaitable[bool]], settings: Settings) -> None:
+    """Wait for the lease; one that a killed collector left behind has to expire first.
+
+    Raises:
+        ConfigurationError: a running collector has it.
+    """
+    deadline = asyncio.get_running_loop().time() + settings.lease_seconds + 1
+    while not await is_free():
+        if asyncio.get_running_loop().time() > deadline:
+            raise ConfigurationError("a demo is running on these databases: stop it first")
+        await asyncio.sleep(settings.lease_seconds / 10)
+
+
+class _MarketReplay:
+    """Judges the market's past."""
+
+    def __init__(self, settings: Settings, world: World, start: int) -> None:
+        self.world = world
+        self.start = start
+        self._source = settings.exchange_source
+        # The other venues have no past here; the collector back-fills theirs.
+        self.judge = Judge(settings.model_copy(update={"venues": BYBIT}))
+
+    def conclude(self, seen: MarketObservation) -> Conclusion:
+        market = self.judge.of(BYBIT)
+        market.watched(seen.since, seen.at)
+        market.liquidated(seen.liquidations)
+        for share in seen.shares:
+            market.sampled(share)
+        reading = Perpetuals(seen.at, self._source, seen.perpetuals)
+        conclusion = self.judge.conclude(reading)
+        self.judge.written(conclusion)
+        return conclusion
+
+
+class _Writer:
+    """Stores conclusions, many per transaction, while the next ones are judged.
+
+    A server such as PostgreSQL works at the same time as this process.
+    """
+
+    def __init__(self, database: Database, lease: Lease, stances: "StanceReplay") -> None:
+        self.database = database
+        self._lease = lease
+        self._stances = stances
+        self._batch: list[Conclusion] = []
+        self._rows = 0
+        self._writing: asyncio.Task[None] | None = None
+
+    async def add(self, conclusion: Conclusion) -> None:
+        if self._rows + conclusion.row_count > MAX_ROWS:
+            await self.flush()
+        self._batch.append(conclusion)
+        self._rows += conclusion.row_count
+
+    async def issue(self, since: int, at: int, now: int) -> bool:
+        """Issue stances if their evidence has changed; return whether it has."""
+        if not self._stances.is_due(since, at, now):
+            return False
+        await self.flush()
+        await self.finish()
+        await self._stances.issue(since, at)
+        return True
+
+    async def flush(self) -> None:
+        """Start to write the batch as soon as the one before is written."""
+        await self.finish()
+        self._writing = asyncio.create_task(self._write(self._batch))
+        self._batch, self._rows = [], 0
+
+    async def finish(self) -> None:
+        """Wait until everything that was flushed is written."""
+        if self._writing is not None:
+            await self._writing
+
+    async def stop(self) -> None:
+        """Cancel a write that nobody waits for any more."""
+        if self._writing is not None:
+            self._writing.cancel()
+            await asyncio.gather(self._writing, return_exceptions=True)
+
+    async def _write(self, batch: list[Conclusion]) -> None:
+        await self._lease.renew()
+        await write_conclusions(self.database, self._lease, batch)
+
+
+async def _newest(tx: Transaction) -> int | None:
+    """The time of the last published reading."""
+    newest = await latest_snapshot(tx, PERPETUALS)
+    return None if newest is None else newest.as_of
+
+
+class StanceReplay:
+    """Issues the stances of the past, whenever their evidence changed."""
+
+    def __init__(
+        self, settings: Settings, world: World, database: Database, history: Database, lease: Lease
+    ) -> None:
+        self._settings = settings
+        self._database = database
+        self._world = world
+        self._figures = MacroWorld(world)
+        self._lease = lease
+        self._at = 0
+        self._begun = False
+        publishers = _DirectTransport(self._ask_publisher)
+        files = FileClient(seconds=FILE_SECONDS, clock=self._clock, transport=publishers)
+        sources = macro_sources(settings, files, clock=self._clock)
+        self._ledger = Ledger(history, self._clock)
+        self._macro = MacroJob(sources, database, seconds=1, clock=self._clock)
+        self._issuer = StanceIssuer(
+            settings, database, self._ledger, self._clock, define=record_definition
+        )
+        self._versions = VersionEvents(database, self._ledger)
+        self._accuracy = AccuracyJob(settings, database, self._ledger, clock=self._clock)
+        self._files = files
+        exchange = _DirectTransport(self._ask_exchange)
+        self._exchange = BybitExchange(settings, clock=self._clock, transport=exchange)
+        self._settlements = SettlementJob(self._exchange, database, clock=self._clock)
+
+    def is_due(self, since: int, at: int, now: int) -> bool:
+        """Whether the evidence changed between `since` and `at`."""
+        if at < now - STANCE_DAYS * DAY:
+            return False
+        if not self._begun or self._figures.releases(since, at):
+            return True
+        settled = corrections(self._world.seed, since - REVISION_DELAY, at - REVISION_DELAY)
+        return bool(settled) or self._is_reported(since, at)
+
+    async def issue(self, since: int, at: int) -> None:
+        """Read what was published since then and issue stances on it."""
+        self._at = at
+        if not self._begun:
+            await self._ledger.announce_leader(self._lease.token)
+            await self._database.write(self._import_fund)
+        if not self._begun or self._figures.releases(since, at):
+            await self._macro.run_once(self._lease)
+        if not self._begun or self._is_reported(since, at):
+            await self._settlements.run_once(self._lease)
+        await self._issuer.issue(self._lease)
+        self._begun = True
+        await self._revise_some()
+        await self._versions.announce(self._lease)
+
+    async def assess(self, now: int) -> None:
+        """Publish what followed the stances."""
+        self._at = now
+        await self._accuracy.run_once(self._lease)
+
+    async def _import_fund(self, tx: Transaction) -> None:
+        await self._lease.fence(tx)
+        body = fund_history(self._figures, self._at, FUND_DAYS)
+        fund, present = self._settings.etf_fund, day_of(self._at)
+        figures = decode_history(body, fund, self._settings.macro_source, present)
+        await import_figures(tx, fund, figures, self._at)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._files.close()
+        await self._exchange.close()
+
+    def _is_reported(self, since: int, at: int) -> bool:
+        """Whether the exchange has settled or corrected funding since then."""
+        interval = SETTLEMENT_HOURS * HOUR
+        return since // interval != at // interval or bool(corrections(self._world.seed, since, at))
+
+    async def _revise_some(self) -> None:
+        """Sometimes revise the decision on the same evidence, as an operator would."""
+        newest = await self._ledger.newest_versions(FUNDING, 1)
+        if newest and newest[0].sequence % REVISED_EVERY == 0 and newest[0].revision == 1:
+            proposal = revision_of(
+                newest,
+                FUNDING,
+                label="stand-aside",
+                why="A simulated operator stands aside until the next settlement.",
+                by="operator (demo)",
+                now=self._at,
+            )
+            await self._ledger.append(proposal, expected_head=newest[0].history_digest)
+
+    def _clock(self) -> int:
+        return self._at
+
+    def _ask_publisher(self, path: str, query: dict[str, str]) -> tuple[int, str, bytes]:
+        return answer_publisher(self._figures, path, query, self._at)
+
+    def _ask_exchange(self, path: str, query: dict[str, str]) -> tuple[int, str, bytes]:
+        status, body = answer_exchange(self._world, path, query, self._at)
+        return status, "application/json", body
+
+
+class _DirectTransport(httpx2.AsyncBaseTransport):
+    """Calls a simulated server directly; `answer` returns status, content type and body."""
+
+    def __init__(self, answer: Callable[[str, dict[str, str]], tuple[int, str, bytes]]) -> None:
+        self._answer = answer
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        query = dict(parse_qsl(request.url.query.decode(), keep_blank_values=True))
+        status, kind, body = self._answer(request.url.path, query)
+        return httpx2.Response(int(status), headers={"content-type": kind}, content=body)

@@ -1,0 +1,313 @@
+"""The simulated market as other venues see it.
+
+Every venue follows the same coins, with small differences of its own in price, funding, open
+interest and liquidations. A pure function of seed, epoch and time, as the world is.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
+from barograph_demo.world.candles import Candle, candles
+from barograph_demo.world.contracts import CRYPTO, PERPETUALS, Contract, perpetual
+from barograph_demo.world.contracts import TRADING as TRADING_AT_BYBIT
+from barograph_demo.world.liquidations import SimulatedLiquidation
+from barograph_demo.world.randomness import MAJORS, NORMAL, QUANTILE_MASK, key, mix, unit
+from barograph_demo.world.world import SimulatedSettlement, World, funding_rate
+
+HYPERLIQUID: Final = "hyperliquid"
+BINANCE: Final = "binance"
+VENUES: Final = (HYPERLIQUID, BINANCE)
+
+TRADING: Final = "TRADING"
+DELISTED: Final = "DELISTED"
+
+COIN: Final = "COIN"
+"""The class of crypto contracts. The others are EQUITY, COMMODITY, INDEX and PREMARKET."""
+
+_COINS: Final = {
+    "1000PEPE": ("PEPE", 1000),
+    "SHIB1000": ("SHIB", 1000),
+    "1000BONK": ("BONK", 1000),
+    "1000FLOKI": ("FLOKI", 1000),
+    "1000CAT": ("CAT", 1000),
+    "1000000BABYDOGE": ("BABYDOGE", 1_000_000),
+}
+"""The coin of each base asset whose price is for many coins, and how many."""
+
+_AT_HYPERLIQUID: Final = """
+BTC ETH SOL XRP DOGE BNB ADA TRX LINK AVAX SUI TON DOT LTC BCH NEAR APT UNI ATOM HBAR ARB OP INJ
+AAVE TAO RENDER FET SEI TIA WLD ENA ONDO JUP LDO CRV ZEC HYPE PENDLE STX WIF TRUMP POPCAT PENGU
+1000PEPE SHIB1000 1000BONK 1000FLOKI
+"""
+
+_NOT_AT_BINANCE: Final = frozenset({"EGLD", "GRT"})
+_BINANCE_HOURS: Final = {"TON": 8, "ATOM": 8, "ONDO": 8, "LINK": 4, "AAVE": 4, "HYPE": 4}
+"""The funding intervals that differ from Bybit's."""
+
+_CLASSES: Final = {"stock": "EQUITY", "commodity": "COMMODITY"}
+
+# The markets that Bybit doesn't list, with the columns of its table. AI is another asset at each of
+# two venues, and CAT is a stock beside the coin 1000CAT.
+_DOGS: Final = perpetual("DOGS 0.0000412 7 0 6.5 6 4 2")
+_AI_AT_HYPERLIQUID: Final = perpetual("AI@hyperliquid 0.1184 5 0 6.6 6 4 2")
+_AI_AT_BINANCE: Final = perpetual("AI@binance 0.0412 5 0 5.6 5 4 2")
+_CAT: Final = perpetual("1000CAT 0.00312 6 0 6.6 3 4 2")
+_CATERPILLAR: Final = perpetual("CAT@stock 571 2 2 1.8 2 8 2", symbol_type="stock")
+_BTCDOM: Final = perpetual("BTCDOM 5021 1 3 1.2 9 4 1", symbol_type="index")
+_NON_ASCII: Final = perpetual("牛来 0.0187 5 0 7.4 2 4 2")
+
+_SHARES: Final = {HYPERLIQUID: (0.5, 0.22), BINANCE: (2.4, 2.0)}
+"""Open interest relative to Bybit's, for the majors and for the others."""
+_DEEPEST_AT_HOME: Final = 2.6
+"""Hyperliquid holds most of the open interest in its own coin."""
+
+_NOISE: Final = 0.00008
+_OFFSET: Final = 0.0001
+
+
+@dataclass(frozen=True, slots=True)
+class VenueContract:
+    """One contract at a venue. It follows the market of `model`, a contract of the world.
+
+    Prices and sizes are for `multiplier` coins each; `model` may count another number of coins.
+    """
+
+    name: str
+    base: str
+    coin: str
+    multiplier: int
+    quote: str
+    funding_hours: int
+    funding_cap: float
+    price_decimals: int
+    size_decimals: int
+    launch: int
+    asset_class: str
+    status: str
+    model: Contract
+    scale: float = 1.0
+    """Coins of this contract per coin of the model."""
+
+
+class VenueMarket:
+    """Prices, funding, positions and liquidations of every contract at one venue."""
+
+    def __init__(self, world: World, venue: str) -> None:
+        self.world = world
+        self.venue = venue
+        listed = _LISTED[venue](world.perpetuals)
+        self._contracts = {contract.name: contract for contract in listed}
+        for contract in self._contracts.values():
+            world.add_market(contract.model)
+        self._by_symbol = {each.model.symbol: each for each in self._contracts.values()}
+        self._keys = {name: key(world.seed, venue, name) for name in self._contracts}
+        self._shares = {name: self._share(each) for name, each in self._contracts.items()}
+
+    def contracts(self, _now: int) -> tuple[VenueContract, ...]:
+        """Every contract that the venue shows at a time, in the venue's order."""
+        return tuple(self._contracts.values())
+
+    def contract(self, name: str, _now: int) -> VenueContract | None:
+        """The contract with this name, if the venue shows it at this time."""
+        return self._contracts.get(name)
+
+    def price(self, contract: VenueContract, now: int) -> float:
+        """The last traded price."""
+        noise = _NOISE * self._noise(contract, now, MINUTE)
+        own = (1.0 + noise) * (1.0 + self._offset(contract, now))
+        return self.world.price(contract.model, now) * contract.scale * own
+
+    def index(self, contract: VenueContract, now: int) -> float:
+        """The index price, or oracle price: the spot markets agree on it."""
+        premium = self.world.market(contract.model).premium_at(now)
+        return self.world.price(contract.model, now) * contract.scale / (1.0 + premium)
+
+    def premium(self, contract: VenueContract, now: int) -> float:
+        """The premium of the contract's price over its index."""
+        return self.world.market(contract.model).premium_at(now) + self._offset(contract, now)
+
+    def mark(self, contract: VenueContract, now: int) -> float:
+        """The mark price."""
+        return self.index(contract, now) * (1.0 + 0.9 * self.premium(contract, now))
+
+    def funding_rate(self, contract: VenueContract, now: int) -> float:
+        """The rate at which the current interval would settle now, per interval."""
+        interval = contract.funding_hours * HOUR
+        return self._rate(contract, now - now % interval, now)
+
+    def next_funding(self, contract: VenueContract, now: int) -> int:
+        """When the current interval ends."""
+        interval = contract.funding_hours * HOUR
+        return now - now % interval + interval
+
+    def settlements(
+        self, contract: VenueContract, start: int, end: int
+    ) -> list[SimulatedSettlement]:
+        """The settled rates between two times, both included, oldest first."""
+        interval = contract.funding_hours * HOUR
+        first = -(-max(start, self.world.birth + interval) // interval) * interval
+        return [
+            SimulatedSettlement(time, self._rate(contract, time - interval, time))
+            for time in range(first, end + 1, interval)
+        ]
+
+    def _rate(self, contract: VenueContract, start: int, end: int) -> float:
+        """Bybit's rate for this premium, converted to the interval of the contract.
+
+        The venues' formulas would differ by more than their markets do.
+        """
+        model = contract.model
+        premium = self.world.market(model).mean_premium(start, end) + self._offset(contract, end)
+        rate = funding_rate(premium, model.funding_hours, model.funding_cap)
+        return rate * contract.funding_hours / model.funding_hours
+
+    def open_interest(self, contract: VenueContract, now: int) -> float:
+        """Open positions in units of the contract, counting one side."""
+        own = self._shares[contract.name] * (1.0 + 0.02 * self._noise(contract, now, DAY))
+        return self.world.open_interest(contract.model, now) * own / contract.scale
+
+    def turnover(self, contract: VenueContract, start: int, end: int) -> float:
+        """Turnover between two times, in the quote coin."""
+        return self.world.turnover(contract.model, start, end) * self._shares[contract.name]
+
+    def long_share(self, contract: VenueContract, now: int) -> float:
+        """The share of long accounts at the last count; each venue counts its own customers."""
+        own = 0.05 * (unit(mix(self._keys[contract.name])) - 0.5)
+        return min(0.97, max(0.03, self.world.long_share(contract.model, now) + own))
+
+    def candles(self, contract: VenueContract, starts: Iterable[int], now: int) -> list[Candle]:
+        """Hourly candles of the last traded price; the current one ends now."""
+        found = candles(self.world, contract.model, starts, now)
+        return [self._candle(contract, each, now) for each in found]
+
+    def _candle(self, contract: VenueContract, candle: Candle, now: int) -> Candle:
+        end = min(now, candle.start + HOUR)
+        first, last = self.price(contract, candle.start), self.price(contract, end)
+        turnover = candle.turnover * self._shares[contract.name]
+        high = max(candle.high * contract.scale, first, last)
+        low = min(candle.low * contract.scale, first, last)
+        return Candle(candle.start, first, high, low, last, turnover / last, turnover)
+
+    def liquidations(self, start: int, end: int) -> list[SimulatedLiquidation]:
+        """The liquidations from `start` up to but not including `end`, in order.
+
+        The same moves liquidate positions of the same side in the same minutes at every venue; how
+        many and how large differs. `side` is the side of the position, as in the world.
+        """
+        # A liquidation may fall on another second than Bybit's, never on another minute.
+        first, last = start - start % MINUTE, -(-end // MINUTE) * MINUTE
+        found = [own for each in self.world.liquidations(first, last) for own in self._own(each)]
+        return sorted(each for each in found if start <= each.time < end)
+
+    def _own(self, theirs: SimulatedLiquidation) -> Iterator[SimulatedLiquidation]:
+        contract = self._by_symbol.get(theirs.symbol)
+        if contract is None:
+            return
+        state = mix(self._keys[contract.name] ^ key(*theirs))
+        for _ in range((0, 1, 1, 1, 2)[state % 5]):
+            state = mix(state)
+            minute, second = divmod(theirs.time, MINUTE)
+            time = minute * MINUTE + (second + state % 9000) % MINUTE
+            size = math.exp(0.7 * NORMAL[mix(state) & QUANTILE_MASK]) / contract.scale
+            size = max(float(theirs.size) * size, 10.0**-contract.size_decimals)
+            price = float(theirs.price) * contract.scale * (1.0 + 0.0004 * (unit(state) - 0.5))
+            yield SimulatedLiquidation(
+                time,
+                contract.name,
+                theirs.side,
+                f"{size:.{contract.size_decimals}f}",
+                f"{price:.{contract.price_decimals}f}",
+            )
+
+    def _share(self, contract: VenueContract) -> float:
+        if (self.venue, contract.coin) == (HYPERLIQUID, "HYPE"):
+            return _DEEPEST_AT_HOME
+        major, other = _SHARES[self.venue]
+        usual = major if contract.coin in MAJORS else other
+        spread = 0.05 if contract.coin in MAJORS else 0.2
+        return usual * math.exp(spread * NORMAL[self._keys[contract.name] & QUANTILE_MASK])
+
+    def _offset(self, contract: VenueContract, now: int) -> float:
+        """How much the premium differs from Bybit's: a constant and a part that changes by day."""
+        constant = NORMAL[mix(self._keys[contract.name] ^ 1) & QUANTILE_MASK]
+        return _OFFSET * (0.6 * constant + 0.6 * self._noise(contract, now, DAY))
+
+    def _noise(self, contract: VenueContract, now: int, period: int) -> float:
+        """A standard normal value per period, with straight lines between them."""
+        number, rest = divmod(now, period)
+        own = self._keys[contract.name] ^ period
+        left, right = (NORMAL[mix(own ^ each) & QUANTILE_MASK] for each in (number, number + 1))
+        return left + (right - left) * rest / period
+
+
+def _hyperliquid(perpetuals: Sequence[Contract]) -> Iterator[VenueContract]:
+    """Hourly funding, names such as `kPEPE`, and a delisted contract that stays in the list."""
+    models = {model.coin: model for model in perpetuals if model.quote == "USDT"}
+    for base in _AT_HYPERLIQUID.split():
+        yield _at_hyperliquid(models[base])
+    yield _at_hyperliquid(models["MATIC"], status=DELISTED)
+    yield replace(_at_hyperliquid(_DOGS), name="kDOGS", base="kDOGS", multiplier=1000, scale=1000.0)
+    yield _at_hyperliquid(_AI_AT_HYPERLIQUID)
+
+
+def _at_hyperliquid(model: Contract, status: str = TRADING) -> VenueContract:
+    coin, multiplier = _coin(model)
+    name = coin if multiplier == 1 else f"k{coin}"
+    return _contract(model, name, name, 1, quote="USD", status=status)
+
+
+def _binance(perpetuals: Sequence[Contract]) -> Iterator[VenueContract]:
+    """Nearly every coin, at 4 or 8 hours, beside stocks, commodities and an index."""
+    for model in perpetuals:
+        is_wanted = model.symbol_type in (*CRYPTO, *_CLASSES) and model.coin not in _NOT_AT_BINANCE
+        if is_wanted and (model.status == TRADING_AT_BYBIT or model.coin in {"MEGA", "MATIC"}):
+            yield _at_binance(model)
+    for model in (_DOGS, _AI_AT_BINANCE, _CAT, _CATERPILLAR, _BTCDOM, _NON_ASCII):
+        yield _at_binance(model)
+
+
+def _at_binance(model: Contract) -> VenueContract:
+    coin, multiplier = _coin(model)
+    base = {1: coin, 1000: f"1000{coin}", 1_000_000: f"1M{coin}"}[multiplier]
+    hours = _BINANCE_HOURS.get(coin, max(4, model.funding_hours))
+    status = "SETTLING" if coin == "MATIC" else TRADING
+    found = _contract(model, base + model.quote, base, hours, quote=model.quote, status=status)
+    asset_class = {"MEGA": "PREMARKET", "BTCDOM": "INDEX"}.get(coin)
+    return replace(found, asset_class=asset_class or _CLASSES.get(model.symbol_type, COIN))
+
+
+def _contract(
+    model: Contract, name: str, base: str, hours: int, *, quote: str, status: str
+) -> VenueContract:
+    coin, multiplier = _coin(model)
+    return VenueContract(
+        name=name,
+        base=base,
+        coin=coin,
+        multiplier=multiplier,
+        quote=quote,
+        funding_hours=hours,
+        funding_cap=model.funding_cap * hours / model.funding_hours,
+        price_decimals=model.price_decimals,
+        size_decimals=model.size_decimals,
+        launch=model.launch,
+        asset_class=COIN,
+        status=status,
+        model=model,
+    )
+
+
+def _coin(model: Contract) -> tuple[str, int]:
+    """The coin that a model prices, and how many of them."""
+    return _COINS.get(model.coin, (model.coin.partition("@")[0], 1))
+
+
+_LISTED: Final = {HYPERLIQUID: _hyperliquid, BINANCE: _binance}
+
+
+def contract_names(venue: str) -> list[str]:
+    """The names of the contracts that trade at a venue."""
+    return [each.name for each in _LISTED[venue](PERPETUALS) if each.status == TRADING]
