@@ -96,7 +96,7 @@ _REFUSALS: Final = {
     # Last, because it includes the two above. A script that may not run a command raises it.
     ResponseError: (
         "{host} refuses to run our script",
-        "give the user of BAROGRAPH_LIMITS_URL the commands that docs/many-hosts.md lists",
+        "give the user of BAROGRAPH_LIMITS_URL the commands that docs/operating.md lists",
     ),
 }
 

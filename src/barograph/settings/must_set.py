@@ -101,7 +101,7 @@ class MustSet(Group):
         SecretStr(""),
         description="Database of the service: a PostgreSQL URL such as "
         "`postgresql://barograph:PASSWORD@db.example.com/barograph`. If empty, "
-        "`barograph.sqlite3` in the data folder. See [more than one machine](many-hosts.md).",
+        "`barograph.sqlite3` in the data folder. See [PostgreSQL and Valkey](operating.md#postgresql-and-valkey).",
     )
     history_url: SecretStr = Field(
         SecretStr(""),
@@ -115,7 +115,7 @@ class MustSet(Group):
         "`redis://barograph:PASSWORD@valkey.example.com:6379/0`; `rediss://` uses TLS. It has "
         "250 ms to reply; `?socket_timeout=0.5` allows 500 ms. If it doesn't, each worker counts "
         "for itself. If empty, `BAROGRAPH_LIMITS` applies. See "
-        "[more than one machine](many-hosts.md#rate-limits).",
+        "[rate limits](operating.md#rate-limits).",
     )
     limits: Literal["auto", "memory", "sqlite"] = Field(
         "auto",
