@@ -2,16 +2,18 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from barograph.briefs.documents import BRIEF_PAGES
+from barograph.briefs.operator import InvalidBrief, parse_brief
+from barograph.briefs.records import Brief
+from barograph.briefs.store import brief_by_slug, brief_event, newest_briefs, record_briefs
 from barograph.cli.common import data_option, json_option, read_settings, run_on_database
+from barograph.events.store import append_events
 from barograph.kit.clock import system_clock
+from barograph.kit.database import Transaction
 from barograph.kit.timestamps import iso_timestamp
-
-if TYPE_CHECKING:
-    from barograph.briefs.records import Brief
 
 
 @click.group()
@@ -47,12 +49,6 @@ def publish(file: Path, as_json: bool, data: Path | None) -> None:
     Example:
       barograph briefs publish maintenance.md
     """
-    from barograph.briefs.documents import BRIEF_PAGES
-    from barograph.briefs.operator import InvalidBrief, parse_brief
-    from barograph.briefs.store import brief_by_slug, brief_event, record_briefs
-    from barograph.events.store import append_events
-    from barograph.kit.database import Transaction
-
     try:
         brief = parse_brief(_text(file), system_clock())
     except InvalidBrief as error:
@@ -87,8 +83,6 @@ def list_briefs(last: int, as_json: bool, data: Path | None) -> None:
     Example:
       barograph briefs list --last 5 --json
     """
-    from barograph.briefs.store import newest_briefs
-
     found = run_on_database(
         read_settings(data=data),
         lambda database: newest_briefs(database, last),
@@ -100,7 +94,7 @@ def list_briefs(last: int, as_json: bool, data: Path | None) -> None:
         click.echo(f"{iso_timestamp(brief.published_at)}  {brief.category:<13}  {brief.headline}")
 
 
-def _brief_json(brief: "Brief") -> dict[str, object]:
+def _brief_json(brief: Brief) -> dict[str, object]:
 
     return {
         "slug": brief.slug,
@@ -118,8 +112,6 @@ def _brief_json(brief: "Brief") -> dict[str, object]:
 
 
 def _text(file: Path) -> str:
-    from barograph.briefs.operator import InvalidBrief
-
     try:
         return file.read_text("utf-8")
     except UnicodeDecodeError as error:

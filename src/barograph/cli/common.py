@@ -1,39 +1,52 @@
 """What several commands share: options, settings, the two databases and a progress bar."""
 
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
+from barograph.board.board import latest_snapshot
+from barograph.board.feeds import Feed, R
 from barograph.cli.databases import (
     DATABASE,
     HISTORY,
     has_database,
     kind_of_folder,
     read_once,
+    require_kind,
     run_once,
     tables_in,
     upgrade_own,
 )
 from barograph.errors import ConfigurationError
+from barograph.history.checkpoint import LogKeys
+from barograph.history.guards import read_log_keys, require_guards
+from barograph.history.ledger import HISTORY as RECORD
+from barograph.history.ledger import Ledger
+from barograph.history.records import Stances
+from barograph.history.rights import RUN_AS_OTHER_ROLE, connects_as_owner
 from barograph.kit.clock import system_clock
-
-if TYPE_CHECKING:
-    from barograph.board.feeds import Feed, R
-    from barograph.history.checkpoint import LogKeys
-    from barograph.history.ledger import Ledger
-    from barograph.history.records import Stances
-    from barograph.kit.database import Database
-    from barograph.kit.opening import Address
-    from barograph.settings import Settings
+from barograph.kit.database import Database, DatabaseUnavailable
+from barograph.kit.logs import configure_logs, logs_are_json
+from barograph.kit.migrations import SERVICE, missing_migrations, packaged_migrations
+from barograph.kit.opening import Address
+from barograph.kit.operating_system import die_with_parent, is_world_writable, lock_folder
+from barograph.settings import PREFIX, Settings, is_same_database
+from barograph.stances.reader import STANCES
+from barograph.terms.sources import Unconfirmed
+from barograph.terms.store import mark_instance, start_with_terms
+from barograph.webhooks.keys import take_stored_key
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
+
+log = logging.getLogger(__name__)
 
 HISTORY_TABLES = frozenset({"schema_migrations", "stance_versions", "stance_events", "fences"})
 
@@ -68,7 +81,7 @@ def child_option(function: F) -> F:
     return click.option("--child", type=int, hidden=True)(function)
 
 
-def read_settings(**options: object) -> "Settings":
+def read_settings(**options: object) -> Settings:
     """Read the settings from the environment; options take precedence.
 
     In a demo's data folder, stored URLs name the databases that the environment doesn't.
@@ -76,8 +89,6 @@ def read_settings(**options: object) -> "Settings":
     Raises:
         ConfigurationError: a setting is wrong, or names other databases than the demo's.
     """
-    from barograph.settings import is_same_database
-
     settings = environment_settings(**options)
     urls = _demo_urls(settings.data)
     for name, url in urls.items():
@@ -90,16 +101,14 @@ def read_settings(**options: object) -> "Settings":
     return _with_urls(settings, urls)
 
 
-def read_demo_settings(data: Path | None) -> "Settings":
+def read_demo_settings(data: Path | None) -> Settings:
     """Read the settings for the start of a demo, which may move it to other databases."""
     settings = environment_settings(data=data)
     return _with_urls(settings, _demo_urls(settings.data))
 
 
-def environment_settings(**options: object) -> "Settings":
+def environment_settings(**options: object) -> Settings:
     """Read the settings from the environment alone; options take precedence."""
-    from barograph.settings import PREFIX, Settings
-
     given = {
         PREFIX + name.upper(): str(value) for name, value in options.items() if value is not None
     }
@@ -112,10 +121,8 @@ def _demo_urls(data: Path) -> dict[str, str]:
     return {name: url for name, url in found.items() if name in URLS}
 
 
-def _with_urls(settings: "Settings", urls: dict[str, str]) -> "Settings":
+def _with_urls(settings: Settings, urls: dict[str, str]) -> Settings:
     """The settings with these URLs where they have none."""
-    from barograph.settings import PREFIX, Settings
-
     values = settings.to_environment()
     missing = {PREFIX + name.upper(): url for name, url in urls.items()}
     missing = {name: url for name, url in missing.items() if not values[name]}
@@ -139,26 +146,54 @@ def make_folder(path: Path) -> None:
 
 def warn_if_world_writable(folder: Path) -> None:
     """Log a warning when every user of the machine may replace the databases and secrets."""
-    import logging
-
-    from barograph.kit.operating_system import is_world_writable
-
     if is_world_writable(folder):
-        log = logging.getLogger(__name__)
         log.warning("every user may write to the data folder", extra={"run": f"chmod o-w {folder}"})
 
 
-def upgrade_database(settings: "Settings") -> list[str]:
+def begin_service(settings: Settings, child: int | None) -> None:
+    """Check the folder and the databases before `serve` or `collect` changes anything.
+
+    Raises:
+        ConfigurationError: they belong to a demo, are in use by a restore, or can't be used.
+    """
+    if child is not None:  # the parent checked everything, and may be a demo
+        die_with_parent(child)
+    configure_logs(settings.log_level, settings.log_format)
+    if child is not None:
+        make_folder(settings.data)
+        return
+    require_kind(settings, "live")
+    make_folder(settings.data)
+    if isinstance(settings.database_address, Path):
+        # `barograph restore` must not replace the files of a running service.
+        click.get_current_context().with_resource(lock_folder(settings.data, shared=True))
+    warn_if_world_writable(settings.data)
+    with suppress(DatabaseUnavailable):  # the start says so
+        if run_once(settings.history_address, connects_as_owner, create=False):
+            log.warning(
+                "the service connects to the history as its owner", extra={"do": RUN_AS_OTHER_ROLE}
+            )
+
+
+def prepare_databases(settings: Settings) -> Unconfirmed:
+    """Upgrade both databases when a service starts, and store the confirmations in the settings."""
+    prepare_history(settings)
+    upgrade_database(settings)
+    run_on_database(settings, lambda database: take_stored_key(database, settings))
+    return run_on_database(
+        settings,
+        lambda database: database.write(lambda tx: start_with_terms(tx, settings, system_clock())),
+    )
+
+
+def upgrade_database(settings: Settings) -> list[str]:
     """Bring the schema of the service's database up to date; return the applied migrations.
 
     A database without a mark gets the kind that its folder shows.
     """
-    from barograph.kit.migrations import SERVICE
-    from barograph.terms.store import mark_instance
-
     kind = kind_of_folder(settings.data)
 
-    async def work(database: "Database") -> list[str]:
+    async def work(database: Database) -> list[str]:
         applied = await upgrade_own(database, SERVICE, settings.data)
         await database.write(lambda tx: mark_instance(tx, kind, system_clock()))
         return applied
@@ -167,9 +202,7 @@ def upgrade_database(settings: "Settings") -> list[str]:
     return run_once(settings.database_address, work, wait_ms=UPGRADE_WAIT_MS)
 
 
-def run_on_database(
-    settings: "Settings", action: "Callable[[Database], Coroutine[Any, Any, T]]"
-) -> T:
+def run_on_database(settings: Settings, action: Callable[[Database], Coroutine[Any, Any, T]]) -> T:
     """Run an action on the service's database, after bringing its schema up to date.
 
     Raises:
@@ -191,41 +224,34 @@ def run_on_database(
     return run_once(settings.database_address, action)
 
 
-def published_stances(settings: "Settings") -> "Stances | None":
+def published_stances(settings: Settings) -> Stances | None:
     """The stances that the service published last, if it has published any.
 
     Raises:
         DatabaseUnavailable: the service's database can't be read.
     """
-    from barograph.stances.reader import STANCES
-
     return published_snapshot(settings, STANCES)
 
 
-def published_snapshot(settings: "Settings", feed: "Feed[R]") -> "R | None":
+def published_snapshot(settings: Settings, feed: Feed[R]) -> R | None:
     """What the service published last in a feed, if anything; raises as `published_stances`."""
-    from barograph.board.board import latest_snapshot
-
     if "snapshots" not in tables_in(settings.database_address):
         return None
     return read_once(settings.database_address, lambda tx: latest_snapshot(tx, feed))
 
 
-def stored_log_keys(settings: "Settings") -> "LogKeys":
+def stored_log_keys(settings: Settings) -> LogKeys:
     """The keys of the published logs, if the database exists and this version upgraded it.
 
     Raises:
         DatabaseUnavailable: the service's database can't be read.
     """
-    from barograph.history.checkpoint import LogKeys
-    from barograph.history.guards import read_log_keys
-
     if "history_origin" not in tables_in(settings.database_address):
         return LogKeys()
     return read_once(settings.database_address, read_log_keys)
 
 
-def refuse_second_history(settings: "Settings") -> None:
+def refuse_second_history(settings: Settings) -> None:
     """Refuse to create a history where the service has published a record, which must be lost.
 
     Raises:
@@ -237,7 +263,7 @@ def refuse_second_history(settings: "Settings") -> None:
     raise ConfigurationError(f"{_no_history(settings)}. To create one anyway, add --new-history")
 
 
-def _has_published(settings: "Settings") -> bool:
+def _has_published(settings: Settings) -> bool:
     address, signed = settings.database_address, "SELECT 1 FROM signed_heads LIMIT 1"
     published = published_stances(settings)
     if published is not None and published.recorded:
@@ -246,7 +272,7 @@ def _has_published(settings: "Settings") -> bool:
     return has_heads and bool(read_once(address, lambda tx: tx.fetch(signed)))
 
 
-def upgrade_history(settings: "Settings") -> list[str]:
+def upgrade_history(settings: Settings) -> list[str]:
     """Bring the history's schema up to date, and check that nothing can rewrite it.
 
     It returns the applied migrations.
@@ -254,10 +280,8 @@ def upgrade_history(settings: "Settings") -> list[str]:
     Raises:
         ConfigurationError: a guard is missing.
     """
-    from barograph.history.guards import require_guards
-    from barograph.history.ledger import HISTORY as RECORD
 
-    async def work(database: "Database") -> list[str]:
+    async def work(database: Database) -> list[str]:
         applied = await upgrade_own(database, RECORD, settings.data)
         await require_guards(database)
         return applied
@@ -267,7 +291,7 @@ def upgrade_history(settings: "Settings") -> list[str]:
     return run_once(settings.history_address, work)
 
 
-def prepare_history(settings: "Settings") -> None:
+def prepare_history(settings: Settings) -> None:
     """Create or upgrade the history when a service starts, before the service's own database.
 
     Only the very first start creates it. If it is missing later, or can't be read, the service
@@ -276,11 +300,6 @@ def prepare_history(settings: "Settings") -> None:
     Raises:
         ConfigurationError: a guard is missing.
     """
-    import logging
-
-    from barograph.kit.database import DatabaseUnavailable
-
-    log = logging.getLogger(__name__)
     is_first_start = not has_database(settings)
     try:
         if not is_first_start and not is_history(settings.history_address):
@@ -294,20 +313,17 @@ def prepare_history(settings: "Settings") -> None:
         log.critical("the history cannot be used", extra={"reason": str(error)})
 
 
-def read_history(settings: "Settings", action: "Callable[[Database], Coroutine[Any, Any, T]]") -> T:
+def read_history(settings: Settings, action: Callable[[Database], Coroutine[Any, Any, T]]) -> T:
     """Read the history; this creates and upgrades nothing.
 
     Raises:
         ConfigurationError: there is no history, or another version created it.
         DatabaseUnavailable: it can't be read.
     """
-    from barograph.history.ledger import HISTORY as RECORD
-    from barograph.kit.migrations import missing_migrations, packaged_migrations
-
     if not is_history(settings.history_address):
         raise ConfigurationError(_no_history(settings))
 
-    async def work(database: "Database") -> T:
+    async def work(database: Database) -> T:
         if await missing_migrations(database, packaged_migrations(RECORD, database.engine)):
             raise ConfigurationError(
                 "an older version created the history: upgrade it with "
@@ -318,31 +334,27 @@ def read_history(settings: "Settings", action: "Callable[[Database], Coroutine[A
     return run_once(settings.history_address, work, create=False)
 
 
-def read_ledger(settings: "Settings", action: "Callable[[Ledger], Coroutine[Any, Any, T]]") -> T:
+def read_ledger(settings: Settings, action: Callable[[Ledger], Coroutine[Any, Any, T]]) -> T:
     """Read the hash chains of the history: see `read_history`."""
-    from barograph.history.ledger import Ledger
-
     return read_history(settings, lambda database: action(Ledger(database, system_clock)))
 
 
-def change_ledger(settings: "Settings", action: "Callable[[Ledger], Coroutine[Any, Any, T]]") -> T:
+def change_ledger(settings: Settings, action: Callable[[Ledger], Coroutine[Any, Any, T]]) -> T:
     """Append to the hash chains of the history.
 
     Raises:
         ConfigurationError: there is no history, another version created it, or a guard is missing.
         DatabaseUnavailable: it can't be used.
     """
-    from barograph.history.guards import require_guards
-    from barograph.history.ledger import Ledger
 
-    async def work(database: "Database") -> T:
+    async def work(database: Database) -> T:
         await require_guards(database)
         return await action(Ledger(database, system_clock))
 
     return read_history(settings, work)
 
 
-def is_history(address: "Address") -> bool:
+def is_history(address: Address) -> bool:
     """Whether a database is a history of stances.
 
     Raises:
@@ -351,13 +363,13 @@ def is_history(address: "Address") -> bool:
     return tables_in(address) >= HISTORY_TABLES
 
 
-def history_place(settings: "Settings") -> str:
+def history_place(settings: Settings) -> str:
     """Where the history is, without a password."""
     address = settings.history_address
     return str(address) if isinstance(address, Path) else f"the database that {HISTORY} names"
 
 
-def _no_history(settings: "Settings") -> str:
+def _no_history(settings: Settings) -> str:
     place = history_place(settings) if settings.history_url else str(settings.data)
     if isinstance(settings.history_address, Path) and settings.history_path.exists():
         place = f"{settings.history_path}, which is empty or something else"
@@ -388,35 +400,30 @@ def _read_texts(file: Path) -> dict[str, str]:
     return {}
 
 
-def served_settings(data: Path | None) -> "Settings":
+def served_settings(data: Path | None) -> Settings:
     """Read the settings, with the base URL of the demo that runs in the folder, if one does."""
     settings = read_settings(data=data)
     base_url = running_demo(settings.data).get("base_url")
     return settings if base_url is None else settings.model_copy(update={"base_url": base_url})
 
 
-def drop_output() -> None:
-    """Discard output that can't be written, or Python would try to write it again at exit."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """Show progress on standard error; the function it gives takes (done, total)."""
-    from barograph.kit.logs import logs_are_json
-
     if logs_are_json() or not sys.stderr.isatty():
         if not logs_are_json():
             print(f"{what} ...", file=sys.stderr, flush=True)
         yield lambda _done, _total: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+    with click.progressbar(length=1, label=what, file=sys.stderr) as bar:
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(what, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+        def advance(done: int, total: int) -> None:
+            bar.length = total
+            bar.update(done - bar.pos)
+
+        yield advance
+
+
+def echo(value: object, text: str, *, as_json: bool) -> None:
+    """Print a result: the value as JSON, or the text for people."""
+    click.echo(json.dumps(value) if as_json else text)

@@ -1,20 +1,22 @@
 """Opens a database for one command, and says whether it is for a demo or for live data."""
 
+import asyncio
 import json
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from barograph.errors import ConfigurationError
 from barograph.kit.clock import system_clock
-
-if TYPE_CHECKING:
-    from barograph.kit.database import Database, Queryable, Transaction
-    from barograph.kit.opening import Address
-    from barograph.settings import Settings
-    from barograph.terms.sources import Confirmation, Instance, Kind
+from barograph.kit.database import SQLITE, Database, DatabaseUnavailable, Queryable, Transaction
+from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
+from barograph.kit.opening import Address, list_tables, open_database
+from barograph.kit.postgresql import NotPermitted
+from barograph.settings import Settings
+from barograph.terms.sources import Confirmation, Instance, Kind
+from barograph.terms.store import read_terms, used_sources
 
 T = TypeVar("T")
 
@@ -31,8 +33,8 @@ COPYING = "copying "
 
 
 def run_once(
-    address: "Address",
-    action: "Callable[[Database], Coroutine[Any, Any, T]]",
+    address: Address,
+    action: Callable[[Database], Coroutine[Any, Any, T]],
     *,
     create: bool = True,
     wait_ms: int = WAIT_MS,
@@ -42,9 +44,6 @@ def run_once(
     Raises:
         DatabaseUnavailable: the database can't be used.
     """
-    import asyncio
-
-    from barograph.kit.opening import open_database
 
     async def work() -> T:
         database = open_database(address, create=create, write_ms=wait_ms, statement_ms=wait_ms)
@@ -56,7 +55,7 @@ def run_once(
     return asyncio.run(work())
 
 
-def read_once(address: "Address", work: "Callable[[Transaction], Coroutine[Any, Any, T]]") -> T:
+def read_once(address: Address, work: Callable[[Transaction], Coroutine[Any, Any, T]]) -> T:
     """Read from a database; this doesn't create one.
 
     Raises:
@@ -65,20 +64,16 @@ def read_once(address: "Address", work: "Callable[[Transaction], Coroutine[Any, 
     return run_once(address, lambda database: database.read(work), create=False)
 
 
-def tables_in(address: "Address") -> set[str]:
+def tables_in(address: Address) -> set[str]:
     """The tables of a database; none if it is missing.
 
     Raises:
         DatabaseUnavailable: the database can't be read.
     """
-    import asyncio
-
-    from barograph.kit.opening import list_tables
-
     return asyncio.run(list_tables(address))
 
 
-def has_database(settings: "Settings") -> bool:
+def has_database(settings: Settings) -> bool:
     """Whether the service's database exists; on PostgreSQL, whether it has tables.
 
     Raises:
@@ -88,7 +83,7 @@ def has_database(settings: "Settings") -> bool:
     return address.exists() if isinstance(address, Path) else "instance" in tables_in(address)
 
 
-def require_kind(settings: "Settings", kind: "Kind") -> None:
+def require_kind(settings: Settings, kind: Kind) -> None:
     """Refuse to mix simulated and real data, before anything is written.
 
     Raises:
@@ -96,8 +91,6 @@ def require_kind(settings: "Settings", kind: "Kind") -> None:
             for the demo only.
         DatabaseUnavailable: a database can't be read.
     """
-    from barograph.kit.database import DatabaseUnavailable
-
     if kind == "live" and settings.webhooks_allow_local:
         raise ConfigurationError(
             "BAROGRAPH_WEBHOOKS_ALLOW_LOCAL is for the demo: unset it, or anyone with a key could "
@@ -116,7 +109,7 @@ def require_kind(settings: "Settings", kind: "Kind") -> None:
             _refuse_other_kind(settings.data, HISTORY, kind, found)
 
 
-def require_two_databases(settings: "Settings") -> None:
+def require_two_databases(settings: Settings) -> None:
     """Refuse PostgreSQL URLs that name one database in two ways, or that are swapped.
 
     Raises:
@@ -137,7 +130,7 @@ def require_two_databases(settings: "Settings") -> None:
         )
 
 
-def _refuse_other_kind(data: Path, place: str, kind: "Kind", found: "Kind | None") -> None:
+def _refuse_other_kind(data: Path, place: str, kind: Kind, found: Kind | None) -> None:
     if found in {None, kind}:
         return
     if place:
@@ -157,7 +150,7 @@ def _refuse_other_kind(data: Path, place: str, kind: "Kind", found: "Kind | None
     )
 
 
-def database_kind(address: "Address") -> "Kind | None":
+def database_kind(address: Address) -> Kind | None:
     """What a database was made for; None if it is missing, or empty and without a mark.
 
     Raises:
@@ -180,7 +173,7 @@ def database_kind(address: "Address") -> "Kind | None":
 
 
 async def upgrade_own(
-    database: "Database", schema: str, data: Path, *, copying: bool = False
+    database: Database, schema: str, data: Path, *, copying: bool = False
 ) -> list[str]:
     """Bring the schema of a database up to date, unless it belongs to another instance.
 
@@ -190,16 +183,12 @@ async def upgrade_own(
         ConfigurationError: it belongs to another instance, holds half a copy, or can't be upgraded.
         DatabaseUnavailable: it can't be used.
     """
-    from barograph.kit.database import SQLITE, Transaction
-    from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
-    from barograph.kit.postgresql import NotPermitted
-
     migrations = packaged_migrations(schema, database.engine)
     if database.engine == SQLITE:
         return await upgrade(database, migrations, system_clock)
     place = DATABASE if schema == SERVICE else HISTORY
 
-    async def is_unmarked(tx: "Queryable") -> bool:
+    async def is_unmarked(tx: Queryable) -> bool:
         found = await read_comment(tx)
         _refuse_other_owner(data, place, found, copying=copying)
         return found is None
@@ -218,13 +207,13 @@ async def upgrade_own(
     return applied
 
 
-async def mark_owner(tx: "Transaction", data: Path, *, copying: bool = False) -> None:
+async def mark_owner(tx: Transaction, data: Path, *, copying: bool = False) -> None:
     """Mark a PostgreSQL database as the one of a data folder, or of an incomplete copy."""
     mark = COPYING * copying + _owner(data)
     await tx.script(f"COMMENT ON TABLE public.schema_migrations IS '{mark}'")
 
 
-async def read_comment(database: "Queryable") -> str | None:
+async def read_comment(database: Queryable) -> str | None:
     """The mark of a PostgreSQL database, as `mark_owner` writes it; None without one."""
     ((comment,),) = await database.fetch(_COMMENT)
     return None if comment is None else str(comment)
@@ -245,7 +234,7 @@ def _owner(data: Path) -> str:
         ) from error
 
 
-def _kind_of_owner(owner: str) -> "Kind":
+def _kind_of_owner(owner: str) -> Kind:
     return "demo" if owner.removeprefix(COPYING).startswith("demo ") else "live"
 
 
@@ -266,15 +255,12 @@ def _refuse_other_owner(data: Path, place: str, found: str | None, *, copying: b
     )
 
 
-def stored_terms(settings: "Settings") -> "tuple[Instance | None, dict[str, Confirmation]]":
+def stored_terms(settings: Settings) -> tuple[Instance | None, dict[str, Confirmation]]:
     """A database's mark and confirmations; this creates and upgrades nothing.
 
     Raises:
         DatabaseUnavailable: the database can't be read.
     """
-    from barograph.terms.sources import Instance
-    from barograph.terms.store import read_terms, used_sources
-
     tables = tables_in(settings.database_address)
     if "terms_confirmations" in tables:
         return read_once(settings.database_address, read_terms)
@@ -284,7 +270,7 @@ def stored_terms(settings: "Settings") -> "tuple[Instance | None, dict[str, Conf
     return Instance(kind_of_folder(settings.data), system_clock(), used), {}
 
 
-def kind_of_folder(data: Path) -> "Kind":
+def kind_of_folder(data: Path) -> Kind:
     """The kind of an unmarked database: only the demo stores a world in its data folder."""
     return "demo" if (data / WORLD_FILE).exists() else "live"
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -18,11 +18,17 @@ from barograph.cli.common import (
     why_option,
     yes_option,
 )
+from barograph.entitlements.store import (
+    Entitlement,
+    Entitlements,
+    Holder,
+    InvalidHolder,
+    Tier,
+    TrailEntry,
+    UnknownEntitlement,
+)
 from barograph.kit.clock import system_clock
 from barograph.kit.timestamps import DAY, iso_timestamp
-
-if TYPE_CHECKING:
-    from barograph.entitlements.store import Entitlement, Entitlements, Holder, Tier, TrailEntry
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -80,7 +86,7 @@ def entitlements() -> None:
 def grant(
     user: str | None,
     wallet: str | None,
-    tier: "Tier",
+    tier: Tier,
     days: int | None,
     until: int | None,
     since: int | None,
@@ -108,7 +114,7 @@ def grant(
         raise click.UsageError("give --days or --until, not both")
     length = (DEFAULT_DAYS if days is None else days) * DAY
 
-    async def work(store: "Entitlements") -> "tuple[Entitlement, list[TrailEntry]]":
+    async def work(store: Entitlements) -> tuple[Entitlement, list[TrailEntry]]:
         if since is None and until is None:
             granted = await store.add_period(
                 holder, tier, period_ms=length, source=source, by=by, why=why
@@ -148,14 +154,12 @@ def revoke(
       barograph entitlements revoke ent_… --why "refunded"
       barograph entitlements revoke ent_… --why "refunded" --yes --json
     """
-    from barograph.entitlements.store import Holder
-
     found = _on_store(data, lambda store: _get(store, entitlement_id))
     changes = found.revoked_at is None
     if changes and not yes:
         click.confirm(f"Revoke {_line(found)}? This cannot be undone", abort=True)
 
-    async def work(store: "Entitlements") -> "tuple[Entitlement, list[Entitlement]]":
+    async def work(store: Entitlements) -> tuple[Entitlement, list[Entitlement]]:
         revoked = await store.revoke(entitlement_id, by=by, why=why)
         holder = Holder(revoked.holder_kind, revoked.holder)
         return revoked, await store.find(holder=holder, tier=revoked.tier, active_only=True)
@@ -181,7 +185,7 @@ def revoke(
 def list_entitlements(
     user: str | None,
     wallet: str | None,
-    tier: "Tier | None",
+    tier: Tier | None,
     active: bool,
     last: int,
     as_json: bool,
@@ -221,7 +225,7 @@ def show(entitlement_id: str, as_json: bool, data: Path | None) -> None:
       barograph entitlements show ent_… --json
     """
 
-    async def work(store: "Entitlements") -> "tuple[Entitlement, list[TrailEntry]]":
+    async def work(store: Entitlements) -> tuple[Entitlement, list[TrailEntry]]:
         return await _get(store, entitlement_id), await store.trail(entitlement_id)
 
     found, trail = _on_store(data, work)
@@ -240,10 +244,8 @@ def show(entitlement_id: str, as_json: bool, data: Path | None) -> None:
         )
 
 
-def _holder(user: str | None, wallet: str | None) -> "Holder | None":
+def _holder(user: str | None, wallet: str | None) -> Holder | None:
     """The holder that the options name, if any."""
-    from barograph.entitlements.store import Holder, InvalidHolder
-
     if user is not None and wallet is not None:
         raise click.UsageError("give --user or --wallet, not both")
     try:
@@ -255,16 +257,14 @@ def _holder(user: str | None, wallet: str | None) -> "Holder | None":
         raise click.BadParameter(str(error), param_hint=hint) from error
 
 
-async def _get(store: "Entitlements", entitlement_id: str) -> "Entitlement":
-    from barograph.entitlements.store import UnknownEntitlement
-
+async def _get(store: Entitlements, entitlement_id: str) -> Entitlement:
     try:
         return await store.get(entitlement_id)
     except UnknownEntitlement as error:
         raise UnknownEntitlement(f"{error}: see `barograph entitlements list`") from error
 
 
-def _entitlement_json(entitlement: "Entitlement") -> dict[str, object]:
+def _entitlement_json(entitlement: Entitlement) -> dict[str, object]:
 
     revoked_at = entitlement.revoked_at
     return {
@@ -281,14 +281,14 @@ def _entitlement_json(entitlement: "Entitlement") -> dict[str, object]:
     }
 
 
-def _line(entitlement: "Entitlement") -> str:
+def _line(entitlement: Entitlement) -> str:
 
     span = f"{iso_timestamp(entitlement.starts_at)} to {iso_timestamp(entitlement.ends_at)}"
     whose = f"{entitlement.holder_kind} {entitlement.holder}"
     return f"{entitlement.id}  {entitlement.tier:<7}  {_state(entitlement):<7}  {span}  {whose}"
 
 
-def _state(entitlement: "Entitlement") -> str:
+def _state(entitlement: Entitlement) -> str:
 
     now = system_clock()
     if entitlement.revoked_at is not None:
@@ -298,8 +298,6 @@ def _state(entitlement: "Entitlement") -> str:
     return "ended" if now >= entitlement.ends_at else "planned"
 
 
-def _on_store(data: Path | None, use: "Callable[[Entitlements], Coroutine[Any, Any, T]]") -> T:
-    from barograph.entitlements.store import Entitlements
-
+def _on_store(data: Path | None, use: Callable[[Entitlements], Coroutine[Any, Any, T]]) -> T:
     settings = read_settings(data=data)
     return run_on_database(settings, lambda database: use(Entitlements(database, system_clock)))

@@ -6,6 +6,8 @@ import click
 
 from barograph.cli.common import data_option, read_settings, run_on_database, yes_option
 from barograph.errors import BarographError
+from barograph.events.store import remove_text
+from barograph.kit.text import one_line
 
 
 @click.group()
@@ -29,9 +31,6 @@ def remove(digest: str, why: str, yes: bool, data: Path | None) -> None:
     Example:
       barograph events remove 9f2c… --why "court order 12/2026" --yes
     """
-    from barograph.events.store import remove_text
-    from barograph.kit.text import one_line
-
     try:
         reason = one_line("why", why, 200)
     except ValueError as error:

@@ -7,6 +7,8 @@ from pathlib import Path
 import click
 
 from barograph.cli.common import json_option
+from barograph.guides.catalog import InvalidCatalog
+from barograph.guides.files import read_catalog
 
 
 @click.group()
@@ -32,9 +34,6 @@ def check(file: Path, as_json: bool) -> None:
     Example:
       barograph guides check guides.toml
     """
-    from barograph.guides.catalog import InvalidCatalog
-    from barograph.guides.files import read_catalog
-
     try:
         catalog = read_catalog(file)
     except InvalidCatalog as error:

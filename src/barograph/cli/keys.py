@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -15,13 +15,15 @@ from barograph.cli.common import (
     yes_option,
 )
 from barograph.errors import BarographError, InvalidRequest
+from barograph.keys.api_keys import PEPPER_FILE, ApiKeys, KeyRecord, load_pepper, revoke_all
+from barograph.keys.email_address import parse_address
+from barograph.keys.registration import Forgotten, forget_mailbox
 from barograph.kit.clock import system_clock
+from barograph.kit.database import Database, Transaction
 from barograph.kit.timestamps import iso_timestamp
-
-if TYPE_CHECKING:
-    from barograph.keys.api_keys import ApiKeys, KeyRecord
-    from barograph.keys.registration import Forgotten
-    from barograph.kit.database import Database, Transaction
+from barograph.limits.rate_limits import PERSONAL
+from barograph.web.shared_secrets import require_shared_secrets
+from barograph.webhooks.store import delete_webhooks, webhooks_of
 
 T = TypeVar("T")
 
@@ -51,8 +53,6 @@ def create(email: str, as_json: bool, data: Path | None) -> None:
       barograph keys create --email name@example.com
       barograph keys create --email name@example.com --json
     """
-    from barograph.limits.rate_limits import PERSONAL
-
     try:
         new = _on_keys(data, lambda api_keys: api_keys.create(email))
     except InvalidRequest as error:
@@ -124,10 +124,6 @@ def forget(email: str, yes: bool, data: Path | None) -> None:
       barograph keys forget --email name@example.com
       barograph keys forget --email name@example.com --yes
     """
-    from barograph.keys.email_address import parse_address
-    from barograph.keys.registration import forget_mailbox
-    from barograph.webhooks.store import delete_webhooks, webhooks_of
-
     try:
         mailbox = parse_address(email).mailbox
     except InvalidRequest as error:
@@ -136,7 +132,7 @@ def forget(email: str, yes: bool, data: Path | None) -> None:
     if not yes:
         click.confirm(f"Forget {mailbox}? This cannot be undone", abort=True)
 
-    async def work(tx: "Transaction") -> tuple["Forgotten", int]:
+    async def work(tx: Transaction) -> tuple[Forgotten, int]:
         found = await webhooks_of(tx, mailbox)
         await delete_webhooks(tx, found)
         return await forget_mailbox(tx, mailbox), len(found)
@@ -161,8 +157,6 @@ def rotate_pepper(yes: bool, data: Path | None) -> None:
     Example:
       barograph keys rotate-pepper
     """
-    from barograph.keys.api_keys import PEPPER_FILE, revoke_all
-
     settings = read_settings(data=data)
     if not yes:
         click.confirm("Revoke every API key? This cannot be undone", abort=True)
@@ -179,7 +173,7 @@ def rotate_pepper(yes: bool, data: Path | None) -> None:
     click.echo("then restart `barograph serve` on every web host; until then, don't make new keys")
 
 
-def _key_json(record: "KeyRecord") -> dict[str, str | None]:
+def _key_json(record: KeyRecord) -> dict[str, str | None]:
 
     return {
         "id": record.id,
@@ -189,13 +183,10 @@ def _key_json(record: "KeyRecord") -> dict[str, str | None]:
     }
 
 
-def _on_keys(data: Path | None, use: "Callable[[ApiKeys], Coroutine[Any, Any, T]]") -> T:
-    from barograph.keys.api_keys import PEPPER_FILE, ApiKeys, load_pepper
-    from barograph.web.shared_secrets import require_shared_secrets
-
+def _on_keys(data: Path | None, use: Callable[[ApiKeys], Coroutine[Any, Any, T]]) -> T:
     settings = read_settings(data=data)
 
-    async def work(database: "Database") -> T:
+    async def work(database: Database) -> T:
         pepper = load_pepper(settings)
         await require_shared_secrets(database, settings.data, {PEPPER_FILE: pepper})
         return await use(ApiKeys(database, pepper, system_clock))

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -18,16 +18,17 @@ from barograph.cli.common import (
     why_option,
     yes_option,
 )
+from barograph.collector.app import build_reconciler
+from barograph.entitlements.purchases import FeedGrants
+from barograph.entitlements.store import Entitlements
 from barograph.kit.clock import system_clock
+from barograph.kit.database import Database
 from barograph.kit.timestamps import iso_timestamp
-from barograph.settings import is_setting
-
-if TYPE_CHECKING:
-    from barograph.kit.database import Database
-    from barograph.payments.journal import Journal
-    from barograph.payments.reconcile import ManualReconciler, Reconciled
-    from barograph.payments.records import Payment, State, TrailStep
-    from barograph.settings import Settings
+from barograph.payments.journal import Journal
+from barograph.payments.reconcile import ManualReconciler, Reconciled
+from barograph.payments.records import Payment, State, TrailStep
+from barograph.settings import Settings, is_setting
+from barograph.upstream.chain import JsonRpcChain
 
 T = TypeVar("T")
 
@@ -64,7 +65,7 @@ def payments() -> None:
 @json_option
 @data_option
 def list_payments(
-    state: "State | None", wallet: str | None, last: int, as_json: bool, data: Path | None
+    state: State | None, wallet: str | None, last: int, as_json: bool, data: Path | None
 ) -> None:
     """List payments, newest first.
 
@@ -98,7 +99,7 @@ def show(payment_id: str, as_json: bool, data: Path | None) -> None:
       barograph payments show pay_…
     """
 
-    async def work(journal: "Journal") -> "tuple[Payment, list[TrailStep]]":
+    async def work(journal: Journal) -> tuple[Payment, list[TrailStep]]:
         return await journal.get(payment_id), await journal.trail(payment_id)
 
     payment, trail = _on_journal(read_settings(data=data), work)
@@ -126,10 +127,7 @@ def reconcile(as_json: bool, data: Path | None) -> None:
     """
     settings = _paid_settings(data)
 
-    async def action(database: "Database") -> "Reconciled":
-        from barograph.collector.app import build_reconciler
-        from barograph.upstream.chain import JsonRpcChain
-
+    async def action(database: Database) -> Reconciled:
         chain = JsonRpcChain(settings) if settings.x402_chain_url else None
         try:
             return await build_reconciler(settings, database, chain, system_clock).once()
@@ -211,20 +209,15 @@ def fail(payment_id: str, why: str, by: str, yes: bool, as_json: bool, data: Pat
     _echo(payment, as_json=as_json)
 
 
-def _confirm(action: str, settings: "Settings", payment_id: str) -> None:
+def _confirm(action: str, settings: Settings, payment_id: str) -> None:
     found = _on_journal(settings, lambda journal: journal.get(payment_id))
     click.confirm(f"{action} {_line(found)}? This cannot be undone", abort=True)
 
 
 def _decide(
-    settings: "Settings", use: "Callable[[ManualReconciler], Coroutine[Any, Any, Payment]]"
-) -> "Payment":
-    from barograph.entitlements.purchases import FeedGrants
-    from barograph.entitlements.store import Entitlements
-    from barograph.payments.journal import Journal
-    from barograph.payments.reconcile import ManualReconciler
-
-    async def action(database: "Database") -> "Payment":
+    settings: Settings, use: Callable[[ManualReconciler], Coroutine[Any, Any, Payment]]
+) -> Payment:
+    async def action(database: Database) -> Payment:
         entitlements = Entitlements(database, system_clock)
         days = settings.feed_period_days
         grants = FeedGrants(entitlements, system_clock, period_days=days)
@@ -234,11 +227,11 @@ def _decide(
     return run_on_database(settings, action)
 
 
-def _echo(payment: "Payment", *, as_json: bool) -> None:
+def _echo(payment: Payment, *, as_json: bool) -> None:
     click.echo(json.dumps(_payment_json(payment)) if as_json else _line(payment))
 
 
-def _paid_settings(data: Path | None) -> "Settings":
+def _paid_settings(data: Path | None) -> Settings:
     """The settings, or those of the demo that runs in the folder: its chain has another port."""
     settings = read_settings(data=data)
     running = running_demo(settings.data)
@@ -246,13 +239,11 @@ def _paid_settings(data: Path | None) -> "Settings":
     return settings.from_environment({**settings.to_environment(), **stated})
 
 
-def _on_journal(settings: "Settings", use: "Callable[[Journal], Coroutine[Any, Any, T]]") -> T:
-    from barograph.payments.journal import Journal
-
+def _on_journal(settings: Settings, use: Callable[[Journal], Coroutine[Any, Any, T]]) -> T:
     return run_on_database(settings, lambda database: use(Journal(database, system_clock)))
 
 
-def _payment_json(payment: "Payment") -> dict[str, Any]:
+def _payment_json(payment: Payment) -> dict[str, Any]:
     """A payment without the digests of its signature and key."""
     members = payment._asdict()
     del members["signature_digest"], members["key_digest"]
@@ -262,7 +253,7 @@ def _payment_json(payment: "Payment") -> dict[str, Any]:
     return members
 
 
-def _line(payment: "Payment") -> str:
+def _line(payment: Payment) -> str:
     end = payment.transaction or payment.reason or ""
     return (
         f"{payment.id}  {payment.state:8}  {iso_timestamp(payment.claimed_at)}  {payment.door:26}  "

@@ -1,24 +1,36 @@
 """`barograph watch`: follow the stances of a service as a subscriber."""
 
+import json
 import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-from barograph.cli.common import drop_output
+from barograph.cli import drop_output
 from barograph.cli.stances import KINDS
 from barograph.errors import BarographError, ConfigurationError
+from barograph_client import Barograph, ReferenceFile, Subscriber
+from barograph_client.decode import to_builtins
+from barograph_client.errors import ClientError
+from barograph_client.records import Assessment, TapeEntry
+from barograph_client.subscriber import (
+    Compared,
+    Event,
+    Kept,
+    Later,
+    NotComparable,
+    Skipped,
+    Stopped,
+)
 
-if TYPE_CHECKING:
-    from barograph_client import Subscriber
-    from barograph_client.records import Assessment, TapeEntry
-    from barograph_client.subscriber import Event
-
-    Show = Callable[[Sequence[TapeEntry], Sequence[Event]], None]
+Show = Callable[[Sequence[TapeEntry], Sequence[Event]], None]
 
 TOKEN = "FEED_TOKEN"  # noqa: S105  the name of a variable
 """Without the prefix of the settings, which configure the service and not its readers."""
@@ -116,8 +128,6 @@ def watch(
       barograph watch --token-file token --kind rates-desk
       barograph watch --token-file token --once --json
     """
-    from barograph_client import Barograph, ReferenceFile, Subscriber
-
     bearer = token_reader(token_file)
     bearer()  # fail on an unreadable token before sending a request
     try:
@@ -135,8 +145,8 @@ def watch(
 
 
 def follow(
-    subscriber: "Subscriber",
-    show: "Show",
+    subscriber: Subscriber,
+    show: Show,
     *,
     interval: float | None,
     sleep: Callable[[float], object] = time.sleep,
@@ -149,9 +159,6 @@ def follow(
         Unanswered: a single look got no answer.
         BarographError: the file of references can't be read or written.
     """
-    from barograph_client.errors import ClientError
-    from barograph_client.subscriber import Later, Stopped
-
     tape: Sequence[TapeEntry] = ()
     seen: Sequence[Event] | None = None
     while True:
@@ -209,33 +216,25 @@ def _is_token(text: str) -> bool:
     return text.isascii() and text.isprintable() and len(text.split()) == 1
 
 
-def _show(as_json: bool) -> "Show":
+def _show(as_json: bool) -> Show:
     if as_json:
         return _show_json
     return _show_rich if sys.stdout.isatty() else _show_plain
 
 
-def _show_json(tape: "Sequence[TapeEntry]", events: "Sequence[Event]") -> None:
-    import json
-
-    from barograph_client.decode import to_builtins
-
+def _show_json(tape: Sequence[TapeEntry], events: Sequence[Event]) -> None:
     for each in (*({"event": "stance", "stance": entry} for entry in tape), *events):
         click.echo(json.dumps(to_builtins(each), ensure_ascii=False, separators=(",", ":")))
 
 
-def _show_plain(tape: "Sequence[TapeEntry]", events: "Sequence[Event]") -> None:
+def _show_plain(tape: Sequence[TapeEntry], events: Sequence[Event]) -> None:
     for entry in tape:
         click.echo("  ".join(_cells(entry)))
     for line in _lines(events):
         click.echo(line)
 
 
-def _show_rich(tape: "Sequence[TapeEntry]", events: "Sequence[Event]") -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
+def _show_rich(tape: Sequence[TapeEntry], events: Sequence[Event]) -> None:
     console = Console()
     if tape:
         table = Table("kind", "state", "issued", "leg", "revision", "record")
@@ -246,15 +245,13 @@ def _show_rich(tape: "Sequence[TapeEntry]", events: "Sequence[Event]") -> None:
         console.print(Text(line), soft_wrap=True)
 
 
-def _cells(entry: "TapeEntry") -> tuple[str, ...]:
+def _cells(entry: TapeEntry) -> tuple[str, ...]:
     record = "on record" if entry.history_durable else "not on record"
     texts = (entry.kind, entry.state, entry.issued_at, entry.leg_id)
     return (*map(_plain, texts), f"revision {entry.revision}", record)
 
 
-def _lines(events: "Iterable[Event]") -> Iterator[str]:
-    from barograph_client.subscriber import Compared, Kept, Later, NotComparable, Skipped
-
+def _lines(events: Iterable[Event]) -> Iterator[str]:
     for event in events:
         match event:
             case Kept(kind):
@@ -269,7 +266,7 @@ def _lines(events: "Iterable[Event]") -> Iterator[str]:
                 yield from _assessed(_plain(kind), comparison.assessment)
 
 
-def _assessed(kind: str, assessment: "Assessment") -> Iterator[str]:
+def _assessed(kind: str, assessment: Assessment) -> Iterator[str]:
     if assessment.change is None:
         yield f"{kind}: abstained ({_plain(', '.join(assessment.reasons))})"
         return

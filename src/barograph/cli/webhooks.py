@@ -3,7 +3,6 @@
 import json
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -17,11 +16,18 @@ from barograph.cli.common import (
 from barograph.cli.databases import kind_of_folder
 from barograph.errors import BarographError
 from barograph.kit.clock import system_clock
+from barograph.kit.database import Database, Transaction
 from barograph.kit.timestamps import iso_timestamp
-
-if TYPE_CHECKING:
-    from barograph.kit.database import Database, Transaction
-    from barograph.webhooks.records import Delivery, Webhook
+from barograph.upstream.webhooks import HttpWebhookSender
+from barograph.webhooks.delivery import Deliveries
+from barograph.webhooks.keys import (
+    expect_webhook_key,
+    rotate_webhook_key,
+    shared_webhook_keys,
+    take_stored_key,
+)
+from barograph.webhooks.records import Delivery, Webhook
+from barograph.webhooks.store import all_webhooks, find_webhook, save_webhook
 
 
 @click.group()
@@ -51,8 +57,6 @@ def list_webhooks(as_json: bool, data: Path | None) -> None:
       barograph webhooks list
       barograph webhooks list --json
     """
-    from barograph.webhooks.store import all_webhooks
-
     found = run_on_database(served_settings(data), all_webhooks)
     rows = [_row(webhook) for webhook in found]
     if as_json:
@@ -80,14 +84,9 @@ def test(webhook_id: str, data: Path | None) -> None:
     Example:
       barograph webhooks test wh_0123456789abcdef
     """
-    from barograph.upstream.webhooks import HttpWebhookSender
-    from barograph.webhooks.delivery import Deliveries
-    from barograph.webhooks.keys import shared_webhook_keys
-    from barograph.webhooks.store import find_webhook
-
     settings = served_settings(data)
 
-    async def work(database: "Database") -> "Delivery":
+    async def work(database: Database) -> Delivery:
         webhook = await find_webhook(database, webhook_id)
         if not webhook.secret:
             raise BarographError(f"nothing is sent to {webhook_id}: {webhook.why}")
@@ -117,9 +116,8 @@ def disable(webhook_id: str, why: str, data: Path | None) -> None:
     Example:
       barograph webhooks disable wh_0123456789abcdef --why "it answers with an attack"
     """
-    from barograph.webhooks.store import find_webhook, save_webhook
 
-    async def work(tx: "Transaction") -> bool:
+    async def work(tx: Transaction) -> bool:
         found = await find_webhook(tx, webhook_id)
         off = found._replace(state="disabled", why=why)
         return found.state != "disabled" and await save_webhook(tx, found, off, system_clock())
@@ -145,8 +143,6 @@ def rotate_key(retire: bool, yes: bool, data: Path | None) -> None:
       barograph webhooks rotate-key
       barograph webhooks rotate-key --retire
     """
-    from barograph.webhooks.keys import expect_webhook_key, rotate_webhook_key, take_stored_key
-
     settings = served_settings(data)
     if not yes:
         click.confirm("Change the keys that sign webhooks? This cannot be undone", abort=True)
@@ -158,7 +154,7 @@ def rotate_key(retire: bool, yes: bool, data: Path | None) -> None:
     click.echo("then restart `barograph serve` and `barograph collect` on every host")
 
 
-def _row(webhook: "Webhook") -> dict[str, str | int | None]:
+def _row(webhook: Webhook) -> dict[str, str | int | None]:
     last = webhook.last_delivery_at
     is_waiting = webhook.email is None or not webhook.secret
     is_paused = is_waiting and webhook.state in ("pending", "active")
