@@ -33,7 +33,8 @@ HELP = {
     "keys": "Create, list and revoke personal API keys.",
     "macro": "Import earlier days of a BTC ETF.",
     "payments": "List payments, and resolve the ones with an unknown outcome.",
-    "restore": "Restore the backup in DIR to an empty data folder, or to empty PostgreSQL databases.",
+    "restore": "Restore the backup in DIR to an empty data folder, or to empty PostgreSQL "
+    "databases.",
     "serve": "Serve the API until stopped.",
     "settings": "Show every setting by group, with its value and where the value comes from.",
     "stances": "Read the record of stances and add to it.",

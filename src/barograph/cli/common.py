@@ -1,4 +1,8 @@
-"""What several commands share: options, settings, the two databases and a progress bar."""
+"""What several commands share: options, settings, the two databases and output.
+
+Wrong settings or folders raise ConfigurationError, and a database that can't be used
+DatabaseUnavailable. `barograph.cli.main` prints both.
+"""
 
 import json
 import logging
@@ -6,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -65,29 +70,36 @@ why_option = click.option("--why", required=True, help="The reason; it is kept i
 by_option = click.option(
     "--by", default="operator", show_default=True, help="Who made the decision."
 )
+child_option = click.option("--child", type=int, hidden=True)
+"""Run as the child of the process with this id, and end with it."""
+
+_data = partial(
+    click.option,
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder of the database (BAROGRAPH_DATA).",
+)
+data_option = _data()
+settings_option = _data("settings", callback=lambda _context, _option, it: served_settings(it))
+"""`--data`, for a command that takes the settings of the instance in that folder."""
 
 
-def data_option(function: F) -> F:
-    """`--data DIR`."""
-    return click.option(
-        "--data",
-        type=click.Path(file_okay=False, path_type=Path),
-        help="Folder of the database (BAROGRAPH_DATA).",
-    )(function)
+def last_option(default: int, maximum: int) -> Callable[[F], F]:
+    """`--last N`: how many entries to list."""
+    number = click.IntRange(1, maximum)
+    return click.option("--last", type=number, default=default, show_default=True, help="How many.")
 
 
-def child_option(function: F) -> F:
-    """`--child PID`: run as the child of that process and end with it."""
-    return click.option("--child", type=int, hidden=True)(function)
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before something that can't be undone, unless the operator said `--yes`."""
+    if not yes:
+        click.confirm(f"{question}? This cannot be undone", abort=True)
 
 
 def read_settings(**options: object) -> Settings:
     """Read the settings from the environment; options take precedence.
 
     In a demo's data folder, stored URLs name the databases that the environment doesn't.
-
-    Raises:
-        ConfigurationError: a setting is wrong, or names other databases than the demo's.
     """
     settings = environment_settings(**options)
     urls = _demo_urls(settings.data)
@@ -117,8 +129,7 @@ def environment_settings(**options: object) -> Settings:
 
 def _demo_urls(data: Path) -> dict[str, str]:
     """The URLs of the databases that the last demo in this folder used, by setting."""
-    found = _read_texts(data / URLS_FILE)
-    return {name: url for name, url in found.items() if name in URLS}
+    return {name: url for name, url in _read_texts(data / URLS_FILE).items() if name in URLS}
 
 
 def _with_urls(settings: Settings, urls: dict[str, str]) -> Settings:
@@ -130,11 +141,7 @@ def _with_urls(settings: Settings, urls: dict[str, str]) -> Settings:
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder if it is missing.
-
-    Raises:
-        ConfigurationError: that is not possible.
-    """
+    """Create a folder if it is missing."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -151,11 +158,7 @@ def warn_if_world_writable(folder: Path) -> None:
 
 
 def begin_service(settings: Settings, child: int | None) -> None:
-    """Check the folder and the databases before `serve` or `collect` changes anything.
-
-    Raises:
-        ConfigurationError: they belong to a demo, are in use by a restore, or can't be used.
-    """
+    """Check the folder and the databases before `serve` or `collect` changes anything."""
     if child is not None:  # the parent checked everything, and may be a demo
         die_with_parent(child)
     configure_logs(settings.log_level, settings.log_format)
@@ -205,8 +208,7 @@ def upgrade_database(settings: Settings) -> list[str]:
 def run_on_database(settings: Settings, action: Callable[[Database], Coroutine[Any, Any, T]]) -> T:
     """Run an action on the service's database, after bringing its schema up to date.
 
-    Raises:
-        ConfigurationError: there is no database; a misspelt folder must not become one.
+    A missing database is refused: a misspelt folder must not become one.
     """
     if not has_database(settings):
         if settings.database_url.get_secret_value():
@@ -215,9 +217,9 @@ def run_on_database(settings: Settings, action: Callable[[Database], Coroutine[A
                 f"`barograph db upgrade --data {settings.data}`"
             )
         demo = settings.data / "demo"
-        found = f" (the demo's is in {demo})" if (demo / "barograph.sqlite3").exists() else ""
+        hint = f" (the demo's is in {demo})" if (demo / "barograph.sqlite3").exists() else ""
         raise ConfigurationError(
-            f"no database in {settings.data}{found}: choose its folder with --data, or create one "
+            f"no database in {settings.data}{hint}: choose its folder with --data, or create one "
             f"with `barograph db upgrade --data {settings.data}`"
         )
     upgrade_database(settings)
@@ -225,39 +227,26 @@ def run_on_database(settings: Settings, action: Callable[[Database], Coroutine[A
 
 
 def published_stances(settings: Settings) -> Stances | None:
-    """The stances that the service published last, if it has published any.
-
-    Raises:
-        DatabaseUnavailable: the service's database can't be read.
-    """
+    """The stances that the service published last, if it has published any."""
     return published_snapshot(settings, STANCES)
 
 
 def published_snapshot(settings: Settings, feed: Feed[R]) -> R | None:
-    """What the service published last in a feed, if anything; raises as `published_stances`."""
+    """What the service published last in a feed, if anything."""
     if "snapshots" not in tables_in(settings.database_address):
         return None
     return read_once(settings.database_address, lambda tx: latest_snapshot(tx, feed))
 
 
 def stored_log_keys(settings: Settings) -> LogKeys:
-    """The keys of the published logs, if the database exists and this version upgraded it.
-
-    Raises:
-        DatabaseUnavailable: the service's database can't be read.
-    """
+    """The keys of the published logs, if the database exists and this version upgraded it."""
     if "history_origin" not in tables_in(settings.database_address):
         return LogKeys()
     return read_once(settings.database_address, read_log_keys)
 
 
 def refuse_second_history(settings: Settings) -> None:
-    """Refuse to create a history where the service has published a record, which must be lost.
-
-    Raises:
-        ConfigurationError: the history is missing.
-        DatabaseUnavailable: a database can't be read.
-    """
+    """Refuse to create a history where the service has published a record, which must be lost."""
     if is_history(settings.history_address) or not _has_published(settings):
         return
     raise ConfigurationError(f"{_no_history(settings)}. To create one anyway, add --new-history")
@@ -276,9 +265,6 @@ def upgrade_history(settings: Settings) -> list[str]:
     """Bring the history's schema up to date, and check that nothing can rewrite it.
 
     It returns the applied migrations.
-
-    Raises:
-        ConfigurationError: a guard is missing.
     """
 
     async def work(database: Database) -> list[str]:
@@ -296,9 +282,6 @@ def prepare_history(settings: Settings) -> None:
 
     Only the very first start creates it. If it is missing later, or can't be read, the service
     starts without it, and its stances are not durable until it is back.
-
-    Raises:
-        ConfigurationError: a guard is missing.
     """
     is_first_start = not has_database(settings)
     try:
@@ -314,12 +297,7 @@ def prepare_history(settings: Settings) -> None:
 
 
 def read_history(settings: Settings, action: Callable[[Database], Coroutine[Any, Any, T]]) -> T:
-    """Read the history; this creates and upgrades nothing.
-
-    Raises:
-        ConfigurationError: there is no history, or another version created it.
-        DatabaseUnavailable: it can't be read.
-    """
+    """Read the history; this creates and upgrades nothing."""
     if not is_history(settings.history_address):
         raise ConfigurationError(_no_history(settings))
 
@@ -340,12 +318,7 @@ def read_ledger(settings: Settings, action: Callable[[Ledger], Coroutine[Any, An
 
 
 def change_ledger(settings: Settings, action: Callable[[Ledger], Coroutine[Any, Any, T]]) -> T:
-    """Append to the hash chains of the history.
-
-    Raises:
-        ConfigurationError: there is no history, another version created it, or a guard is missing.
-        DatabaseUnavailable: it can't be used.
-    """
+    """Append to the hash chains of the history."""
 
     async def work(database: Database) -> T:
         await require_guards(database)
@@ -355,11 +328,7 @@ def change_ledger(settings: Settings, action: Callable[[Ledger], Coroutine[Any, 
 
 
 def is_history(address: Address) -> bool:
-    """Whether a database is a history of stances.
-
-    Raises:
-        DatabaseUnavailable: it can't be read.
-    """
+    """Whether a database is a history of stances."""
     return tables_in(address) >= HISTORY_TABLES
 
 
@@ -394,9 +363,9 @@ def running_demo(data: Path) -> dict[str, str]:
 def _read_texts(file: Path) -> dict[str, str]:
     """The texts of a JSON object; none if the file is missing or damaged."""
     with suppress(OSError, ValueError):
-        found = json.loads(file.read_text("utf-8"))
-        if isinstance(found, dict):
-            return {name: text for name, text in found.items() if isinstance(text, str)}
+        members = json.loads(file.read_text("utf-8"))
+        if isinstance(members, dict):
+            return {name: text for name, text in members.items() if isinstance(text, str)}
     return {}
 
 

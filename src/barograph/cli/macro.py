@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from barograph.cli.common import data_option, json_option, read_settings, run_on_database
+from barograph.cli.common import echo, json_option, run_on_database, settings_option
 from barograph.errors import InvalidReply, Unreachable, UpstreamError
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Transaction
@@ -51,9 +51,9 @@ def macro() -> None:
 )
 @click.option("--dry-run", is_flag=True, help="Check the file and store nothing.")
 @json_option
-@data_option
+@settings_option
 def import_history(
-    file: Path, source: str, dry_run: bool, as_json: bool, data: Path | None
+    file: Path, source: str, dry_run: bool, as_json: bool, settings: Settings
 ) -> None:
     """Import a CSV FILE with earlier days of the fund in BAROGRAPH_ETF_FUND.
 
@@ -76,7 +76,6 @@ def import_history(
       barograph macro import ibit.csv --dry-run
       barograph macro import ibit.csv --source "iShares fund data, downloaded by hand"
     """
-    settings = read_settings(data=data)
     published = imported_source(source or f"{settings.etf_fund} history file")
     today = day_of(system_clock())
     try:
@@ -84,11 +83,11 @@ def import_history(
     except (InvalidReply, Unreachable) as error:
         _print_problems(file, error, as_json=as_json)
         raise click.exceptions.Exit(1) from error
-    days = sorted({each.day for each in figures})
+    days = sorted({figure.day for figure in figures})
     summary = {"ok": True, "days": len(days), "first": days[0], "last": days[-1]}
     summary |= _store(settings, figures, dry_run=dry_run)
     summary |= {"source": published, "dry_run": dry_run}
-    click.echo(json.dumps(summary) if as_json else _in_words(file, settings.etf_fund, summary))
+    echo(summary, _in_words(file, settings.etf_fund, summary), as_json=as_json)
     if settings.etf_file is not None:
         unused = "these figures are not used while BAROGRAPH_ETF_FILE is set"
         click.echo(f"{unused}: that file replaces them", err=True)
