@@ -1,7 +1,6 @@
 """`barograph demo`: a complete simulated service on this machine."""
 
 import asyncio
-import json
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -9,7 +8,13 @@ from typing import Any
 import click
 import msgspec
 
-from barograph.cli.common import child_option, environment_settings, read_settings, running_demo
+from barograph.cli.common import (
+    child_option,
+    echo,
+    environment_settings,
+    read_settings,
+    running_demo,
+)
 from barograph.errors import ConfigurationError
 from barograph.kit.clock import system_clock
 from barograph.kit.logs import configure_logs
@@ -212,9 +217,9 @@ def mail(as_json: bool, data: Path) -> None:
     if as_json:
         click.echo(msgspec.json.encode(mails))
         return
-    for each in mails:
-        click.echo(f"from: {each.sender}\nto: {', '.join(each.to)}\ndate: {each.date}")
-        click.echo(f"subject: {each.subject}\n\n{each.text}")
+    for mail in mails:
+        click.echo(f"from: {mail.sender}\nto: {', '.join(mail.to)}\ndate: {mail.date}")
+        click.echo(f"subject: {mail.subject}\n\n{mail.text}")
     if not mails:
         click.echo("no mail yet")
 
@@ -294,7 +299,7 @@ def wallet(address: str | None, as_json: bool, data: Path) -> None:
         raise click.UsageError(reply["error"])
     shown["usdc"] = f"{reply['balance'] / 10**DECIMALS:.2f}"
     lines = "\n".join(f"{name.replace('_', ' ')}: {value}" for name, value in shown.items())
-    click.echo(json.dumps(shown) if as_json else lines)
+    echo(shown, lines, as_json=as_json)
 
 
 @demo.command()

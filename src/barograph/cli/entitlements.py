@@ -3,7 +3,7 @@
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 
@@ -34,7 +34,7 @@ from barograph.settings import Settings
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
-TIERS = ("feed", "reserve")
+TIERS = get_args(Tier)
 DEFAULT_DAYS = 30
 
 

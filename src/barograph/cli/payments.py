@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 
@@ -35,8 +35,6 @@ from barograph.upstream.chain import JsonRpcChain
 
 T = TypeVar("T")
 
-STATES = ("claimed", "settling", "settled", "released", "failed", "unknown")
-
 _HASH = re.compile(r"0x[0-9a-fA-F]{64}")
 
 
@@ -60,7 +58,7 @@ def payments() -> None:
 
 
 @payments.command(name="list")
-@click.option("--state", type=click.Choice(STATES), help="Only payments in this state.")
+@click.option("--state", type=click.Choice(get_args(State)), help="Only payments in this state.")
 @click.option("--wallet", metavar="0x…", help="Only payments of this payer.")
 @last_option(50, maximum=10_000)
 @json_option

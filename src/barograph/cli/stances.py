@@ -37,7 +37,7 @@ from barograph.errors import BarographError
 from barograph.history.checkpoint import LogKeys
 from barograph.history.ledger import Appended, Ledger
 from barograph.history.reader import HistoryReader
-from barograph.history.records import Stances, Version, VersionEvent
+from barograph.history.records import KINDS, LABELS, Stances, Version, VersionEvent
 from barograph.history.signing import prove_delivered
 from barograph.history.verify import BrokenRecord, IntactRecord, verify_event_log, verify_published
 from barograph.history.verify import verify as verify_alone
@@ -48,9 +48,6 @@ from barograph.kit.timestamps import DAY, iso_timestamp
 from barograph.settings import Settings
 from barograph.stances.reveals import NOT_ANNOUNCED, REVEALS, in_days, revealed_at
 from barograph.stances.revise import CannotRevise, reason, revision_of, signer
-
-KINDS = ("btc-etf-stance", "rates-desk", "funding-regime-stance")
-LABELS = ("constructive", "neutral", "cautious", "stand-aside")
 
 MAX_SEQUENCE = 2**63 - 1
 

@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from barograph.cli import drop_output
-from barograph.cli.stances import KINDS
 from barograph.errors import BarographError, ConfigurationError
+from barograph.history.records import KINDS
 from barograph_client import Barograph, ReferenceFile, Subscriber
 from barograph_client.decode import to_builtins
 from barograph_client.errors import ClientError
@@ -39,43 +39,26 @@ LONGEST = 86_400
 NOT_FOUND = 404
 
 
-class WatchEnded(click.ClickException):
-    """The end of a watch. The exit code says why.
+NO_SERVICE, NO_ANSWER, TOKEN_REFUSED = 2, 4, 5
+"""Exit codes. Every command uses 2 for a wrong command line and 3 for a wrong configuration, such
+as an unreadable token."""
 
-    Every command uses 2 for a wrong command line and 3 for a wrong configuration, such as an
-    unreadable token. The codes here continue from there.
-    """
+
+class WatchEnded(click.ClickException):
+    """The end of a watch. The exit code says why."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code  # type: ignore[misc]  # click reads it from the instance
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print one line, as every command does."""
         click.echo(f"barograph: {self.message}", file=file, err=file is None)
 
 
-class NoService(WatchEnded):
-    """There is no service at the given address."""
-
-    exit_code = 2
-
-
-class Unanswered(WatchEnded):
-    """A single look got no answer; a later one may."""
-
-    exit_code = 4
-
-
-class TokenRefused(WatchEnded):
-    """The service refuses the token; retrying won't help."""
-
-    exit_code = 5
-
-
 @click.command()
 @click.option(
-    "--kind",
-    "kinds",
-    multiple=True,
-    type=click.Choice(KINDS),
-    help="Only this kind; repeatable.",
+    "--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Only this kind; repeatable."
 )
 @click.option("--url", default="http://127.0.0.1:8080", show_default=True, help="The service.")
 @click.option(
@@ -154,9 +137,8 @@ def follow(
     """Look at the feed every `interval` seconds and show what is new; once without an interval.
 
     Raises:
-        TokenRefused: the token doesn't give access to Feed.
-        NoService: the first look got 404.
-        Unanswered: a single look got no answer.
+        WatchEnded: the token doesn't give access to Feed, the first look got 404, or a single look
+            got no answer.
         BarographError: the file of references can't be read or written.
     """
     tape: Sequence[TapeEntry] = ()
@@ -168,19 +150,20 @@ def follow(
             raise BarographError(str(error)) from error
         is_new = subscriber.tape != tape
         before = seen or ()
-        show(subscriber.tape if is_new else (), [each for each in events if each not in before])
+        show(subscriber.tape if is_new else (), [event for event in events if event not in before])
         for event in events:
             if isinstance(event, Stopped):
-                raise TokenRefused(f"{_plain(event.message)} ({event.status})")
-        pauses = [each for each in events if isinstance(each, Later)]
-        if seen is None and any(each.kind is None and each.status == NOT_FOUND for each in pauses):
-            raise NoService(f"there is no service at that address ({NOT_FOUND}): check --url")
+                raise WatchEnded(f"{_plain(event.message)} ({event.status})", TOKEN_REFUSED)
+        pauses = [event for event in events if isinstance(event, Later)]
+        if seen is None and any(it.kind is None and it.status == NOT_FOUND for it in pauses):
+            missing = f"there is no service at that address ({NOT_FOUND}): check --url"
+            raise WatchEnded(missing, NO_SERVICE)
         tape, seen = subscriber.tape, events
         if interval is None and pauses:
-            raise Unanswered(_plain(pauses[0].message))
+            raise WatchEnded(_plain(pauses[0].message), NO_ANSWER)
         if interval is None:
             return
-        asked_for = [each.retry_after for each in pauses if each.retry_after is not None]
+        asked_for = [it.retry_after for it in pauses if it.retry_after is not None]
         sleep(min(LONGEST, max([interval, *asked_for])))
 
 
@@ -223,8 +206,8 @@ def _show(as_json: bool) -> Show:
 
 
 def _show_json(tape: Sequence[TapeEntry], events: Sequence[Event]) -> None:
-    for each in (*({"event": "stance", "stance": entry} for entry in tape), *events):
-        click.echo(json.dumps(to_builtins(each), ensure_ascii=False, separators=(",", ":")))
+    for shown in (*({"event": "stance", "stance": entry} for entry in tape), *events):
+        click.echo(json.dumps(to_builtins(shown), ensure_ascii=False, separators=(",", ":")))
 
 
 def _show_plain(tape: Sequence[TapeEntry], events: Sequence[Event]) -> None:
