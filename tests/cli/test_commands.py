@@ -5,12 +5,13 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
-from barograph.cli import cli
+from barograph.cli import HELP, PLACES, cli
 from support.processes import HOST, unused_port
 
 NO_EXCHANGE = {
@@ -273,6 +274,23 @@ def test_doctor_and_serve_refuse_a_bad_catalog_and_doctor_a_silent_mail_server(
     assert served.returncode == 3
     assert "BAROGRAPH_GUIDES_FILE" in served.stderr
     assert "Traceback" not in served.stderr
+
+
+def test_help_of_all_commands_is_each_one_s_own_and_imports_none_of_them() -> None:
+    for name, place in PLACES.items():
+        assert HELP[name] == resolve_name(place).get_short_help_str(limit=1000)
+    program = """
+import sys
+from barograph.cli import cli
+cli.main(["--help"], standalone_mode=False)
+print([name for name in sys.modules if name.startswith("barograph.cli.")])
+print({"pydantic", "msgspec", "httpx2", "apsw"} & {*sys.modules})
+"""
+    shown = subprocess.check_output([sys.executable, "-c", program], text=True)
+    assert [line.split()[0] for line in shown.splitlines() if line[2:].startswith(tuple(HELP))] == [
+        *sorted(HELP)
+    ]
+    assert shown.endswith("\n[]\nset()\n")
 
 
 def test_without_the_demo_s_package_the_command_says_what_to_install() -> None:

@@ -17,11 +17,7 @@ from pydantic import SecretStr
 from barograph.cli.common import upgrade_database, upgrade_history
 from barograph.cli.databases import run_once
 from barograph.cli.diagnosis import Diagnosis, connection_problem
-from barograph.cli.doctor import bounded, examine
-from barograph.cli.doctor_limits import CHECKS as LIMITS
-from barograph.cli.doctor_local import CHECKS as LOCAL
-from barograph.cli.doctor_upstreams import CHECKS as UPSTREAMS
-from barograph.cli.doctor_venues import CHECKS as VENUES
+from barograph.cli.doctor import CHECKS, Row, examine, run_check
 from barograph.collector.leader import collector_lease
 from barograph.history.signing import FILE_NAME as HISTORY_KEY
 from barograph.kit.clock import system_clock
@@ -56,7 +52,7 @@ from support.stances import FUNDING
 from support.witnesses import Witnesses
 
 T = TypeVar("T")
-CHECKS = {**LOCAL, **LIMITS, **VENUES, **UPSTREAMS}
+VENUE_LINES = ("bybit", "hyperliquid", "binance", "bybit-stream", "binance-stream", "clock")
 WORLD = World(7, system_clock() // DAY * DAY - 60 * DAY)
 
 
@@ -67,7 +63,7 @@ class Live(NamedTuple):
     faults: dict[str, Faults]
 
     async def line(self, name: str, **changes: Any) -> Diagnosis:
-        return await bounded(name, CHECKS[name](self.settings.model_copy(update=changes)))
+        return await run_check(name, CHECKS[name], self.settings.model_copy(update=changes))
 
 
 NO_ANSWER = {"hang", "stream-silence"}
@@ -120,7 +116,7 @@ def test_every_line_of_a_healthy_instance_is_ok(tmp_path: Path) -> None:
     policy = {"witness_policy": tmp_path / "policy"}
     policy["witness_policy"].write_text("quorum none\n")
     found = on_live(tmp_path, lambda live: all_lines(live.settings.model_copy(update=policy)))
-    assert [each.name for each in found] == [*LOCAL, *LIMITS, "terms", *VENUES, *UPSTREAMS]
+    assert [each.name for each in found] == [*CHECKS]
     assert [each for each in found if each.status != "ok"] == []
 
 
@@ -219,7 +215,7 @@ def test_doctor_says_which_other_venues_answer_from_here(tmp_path: Path) -> None
     async def work(live: Live) -> list[Diagnosis]:
         live.faults["binance"].turn_on("geo-block")
         one = live.settings.model_copy(update={"venues": "bybit"})
-        return [each for each in await all_lines(one) if each.name in VENUES]
+        return [each for each in await all_lines(one) if each.name in VENUE_LINES]
 
     found = on_live(tmp_path, work)
     assert {each.name: each.status for each in found} == {
@@ -368,12 +364,16 @@ def test_a_certificate_that_is_not_trusted_is_explained(code: int, detail: str) 
 
 
 def test_a_check_that_hangs_or_has_a_bug_still_gets_its_line() -> None:
-    async def buggy() -> Diagnosis:
+    async def buggy(_: Settings) -> Diagnosis:
         raise RuntimeError("a mistake")
 
     async def work() -> list[Diagnosis]:
         endless: asyncio.Future[Diagnosis] = asyncio.Future()
-        return [await bounded("endless", endless, 0), await bounded("buggy", buggy())]
+        settings = Settings()
+        return [
+            await run_check("endless", Row(lambda _: endless), settings, seconds=0),
+            await run_check("buggy", Row(buggy), settings),
+        ]
 
     endless, buggy_line = asyncio.run(work())
     assert (endless.status, endless.detail) == ("fail", "no result within 0 s")
@@ -384,7 +384,7 @@ def test_a_check_that_hangs_or_has_a_bug_still_gets_its_line() -> None:
 def lines(settings: Settings, *names: str) -> dict[str, str]:
     async def work() -> dict[str, str]:
         chosen = names or ("database", "history")
-        found = [await bounded(name, LOCAL[name](settings)) for name in chosen]
+        found = [await run_check(name, CHECKS[name], settings) for name in chosen]
         return {each.name: f"{each.status} {each.detail}" for each in found}
 
     return asyncio.run(work())
@@ -484,8 +484,8 @@ def test_witness_policy_is_read_and_its_witnesses_are_called(tmp_path: Path) -> 
 
     def line(text: str) -> str:
         file.write_text(text)
-        check = CHECKS["witnesses"](Settings(data=tmp_path, witness_policy=file))
-        found = asyncio.run(bounded("witnesses", check))
+        settings = Settings(data=tmp_path, witness_policy=file)
+        found = asyncio.run(run_check("witnesses", CHECKS["witnesses"], settings))
         return f"{found.status} {found.detail}: {found.remedy}"
 
     assert line("quorum none\n").startswith("ok every witness can be reached (0); quorum: none")

@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from barograph.cli.diagnosis import Diagnosis
-from barograph.cli.doctor_limits import check_limits
+from barograph.cli.doctor_machine import check_limits
 from barograph.settings import Settings
 from support.valkey import Valkey, running_valkey
 

@@ -9,8 +9,8 @@ import apsw
 import pytest
 from click.testing import CliRunner, Result
 
+from barograph.cli.db import db
 from barograph.cli.keys import keys
-from barograph.cli.processes import db
 from barograph.errors import BarographError, ConfigurationError
 from barograph.keys.api_keys import ApiKeys, load_pepper
 from barograph.keys.email_address import parse_address

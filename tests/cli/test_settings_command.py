@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from barograph.cli import cli
-from barograph.cli.processes import _warn_if_links_are_local
+from barograph.cli.serve import warn_if_links_are_local
 from barograph.errors import ConfigurationError
 from barograph.settings import GROUPS, PREFIX, Settings
 
@@ -105,9 +105,9 @@ def test_text_is_aligned_and_names_the_address_of_a_running_demo(tmp_path: Path)
 
 
 def test_start_without_a_public_address_says_what_to_set(caplog: pytest.LogCaptureFixture) -> None:
-    _warn_if_links_are_local(Settings())
-    _warn_if_links_are_local(Settings(host="0.0.0.0", base_url="https://barograph.example"))
+    warn_if_links_are_local(Settings())
+    warn_if_links_are_local(Settings(host="0.0.0.0", base_url="https://barograph.example"))
     assert not caplog.records
     for settings in (Settings(host="0.0.0.0"), Settings(trusted_proxies="127.0.0.1")):
-        _warn_if_links_are_local(settings)
+        warn_if_links_are_local(settings)
     assert [each.message[:22] for each in caplog.records] == ["BAROGRAPH_BASE_URL is "] * 2

@@ -1,6 +1,5 @@
 """`barograph stances`: what it shows, records and refuses, and with what it ends."""
 
-import importlib
 import io
 from collections.abc import Callable
 from typing import Any
@@ -16,13 +15,6 @@ from barograph.kit.database import Transaction
 from barograph.kit.timestamps import DAY, iso_timestamp
 from support.operator import REVISE, WITHDRAW, Operator, on_database
 from support.stances import FUNDING, RATES, proposal
-
-
-def test_the_command_knows_all_kinds_and_labels() -> None:
-    # The package has the command itself under the module's name.
-    stances = importlib.import_module("barograph.cli.stances")
-
-    assert (stances.KINDS, stances.LABELS) == (KINDS, LABELS)
 
 
 @pytest.mark.parametrize(

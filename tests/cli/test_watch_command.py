@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from barograph.cli import cli
-from barograph.cli.watch import TokenRefused, follow, token_reader
+from barograph.cli.watch import WatchEnded, follow, token_reader
 from barograph.errors import ConfigurationError
 from barograph_client import Barograph, ReferenceFile, Subscriber
 from support.processes import unused_port
@@ -282,7 +282,7 @@ def test_it_looks_again_after_the_interval_and_tells_what_is_new_once(
     def show(tape: Any, events: Any) -> None:
         shown.append((len(tape), [type(event).__name__ for event in events]))
 
-    with pytest.raises(TokenRefused, match=r"\(401\)"):
+    with pytest.raises(WatchEnded, match=r"\(401\)"):
         follow(subscriber, show, interval=7, sleep=sleep)
     assert slept == [7] * 5
     assert shown == [

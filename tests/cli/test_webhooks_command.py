@@ -14,8 +14,8 @@ from standardwebhooks import Webhook as Verifier
 
 from barograph import __version__
 from barograph.cli.databases import require_kind
+from barograph.cli.db import db
 from barograph.cli.keys import keys
-from barograph.cli.processes import db
 from barograph.cli.webhooks import webhooks
 from barograph.errors import BarographError, ConfigurationError
 from barograph.events.query import EventFilter

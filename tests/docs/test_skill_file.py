@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from barograph.briefs.documents import DEFAULT_BRIEFS, MAX_BRIEFS, MIN_BRIEFS
-from barograph.cli import cli
+from barograph.cli.watch import watch
 from barograph.kit.timestamps import HOUR
 from barograph.limits.rate_limits import ANONYMOUS, PERSONAL
 from barograph.markets.regime import Label
@@ -94,7 +94,7 @@ def test_a_subscriber_gets_what_it_says(service: SubscriberService) -> None:
 
 
 def test_the_command_it_names_exists() -> None:
-    options = {name for option in cli.commands["watch"].params for name in option.opts}
+    options = {name for option in watch.params for name in option.opts}
     assert {"--once", "--json"} <= options
     assert "barograph watch --once --json" in BODY
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
-from barograph.cli.doctor_postgresql import inspect_postgresql
+from barograph.cli.doctor_databases import inspect_database
 from barograph.errors import ConfigurationError
 from barograph.history.guards import packaged_guards, require_guards, wrong_guards
 from barograph.history.ledger import HISTORY, Ledger
@@ -21,6 +21,7 @@ from barograph.kit.database import POSTGRESQL, Database, DatabaseUnavailable
 from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
 from barograph.kit.opening import open_database
 from barograph.kit.timestamps import HOUR
+from barograph.settings import Settings
 from support.clock import HandClock
 from support.postgresql import PROGRAMS, PostgreSQL
 from support.processes import unused_port
@@ -288,7 +289,7 @@ NAMES = {SERVICE: SERVICE_DATABASE, HISTORY: HISTORY_DATABASE}
 
 
 def line(url: str, schema: str, clock: Clock = system_clock) -> str:
-    found = asyncio.run(inspect_postgresql(url, schema, clock))
+    found = asyncio.run(inspect_database(url, schema, Settings(), clock))
     return f"{found.status} {found.detail} -> {found.remedy}"
 
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from pydantic import SecretStr
 
 from barograph.cli import cli
-from barograph.cli.doctor_local import CHECKS
+from barograph.cli.doctor_databases import check_secrets
 from barograph.errors import ConfigurationError
 from barograph.keys.api_keys import PEPPER_FILE, load_pepper
 from barograph.kit.database import Database
@@ -90,13 +90,13 @@ def test_doctor_names_secrets_that_are_missing_or_differ_and_stores_nothing(
     async def work() -> None:
         database = open_database(url)
         await upgrade(database, packaged_migrations(SERVICE, database.engine), HandClock())
-        said.append(await CHECKS["secrets"](second))
+        said.append(await check_secrets(second))
         await start(database, first)
-        said.append(await CHECKS["secrets"](first))
-        said.append(await CHECKS["secrets"](second))
+        said.append(await check_secrets(first))
+        said.append(await check_secrets(second))
         assert list(second.data.iterdir()) == []
         web_secrets(second)
-        said.append(await CHECKS["secrets"](second))
+        said.append(await check_secrets(second))
         await database.close()
 
     asyncio.run(work())

@@ -1,13 +1,32 @@
 """`barograph demo`: a complete simulated service on this machine."""
 
+import asyncio
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import click
+import msgspec
 
-from barograph.cli.common import child_option, environment_settings, read_settings, running_demo
+from barograph.cli.common import (
+    child_option,
+    echo,
+    environment_settings,
+    read_settings,
+    running_demo,
+)
 from barograph.errors import ConfigurationError
 from barograph.kit.clock import system_clock
+from barograph.kit.logs import configure_logs
+from barograph.kit.operating_system import die_with_parent
+from barograph_demo.configuration import make_proof
+from barograph_demo.databases import move_history_away
+from barograph_demo.run import EXPIRED, run_demo, run_servers, run_world, switch_stances
+from barograph_demo.servers.control import send_command
+from barograph_demo.servers.faults import FAULTS_BY_SERVER, SILENCING
+from barograph_demo.servers.identity import demo_token
+from barograph_demo.servers.mailbox import read_mailbox
+from barograph_demo.servers.wallets import DECIMALS, NETWORK, address_of
 
 DEFAULT_DATA = Path("data/demo")
 
@@ -79,8 +98,6 @@ def demo(
       barograph demo proof --wallet none
     """
     if context.invoked_subcommand is None:
-        from barograph_demo.run import run_demo
-
         run_demo(port, data, seed, workers, x402=x402, fresh=fresh)
 
 
@@ -140,12 +157,8 @@ def fault(part: str, state: str, kind: str | None, data: Path, **limits: str | i
         _break_stances(data, state == "on", kind)
         return
     if kind == "list":
-        from barograph_demo.servers.faults import FAULTS_BY_SERVER
-
         click.echo("\n".join(FAULTS_BY_SERVER[part]))
         return
-    from barograph_demo.servers.control import send_command
-
     command: dict[str, object] = {"fault": kind or "outage", "on": state == "on"}
     if state == "off" and kind is None:
         command = {"off": "all"}
@@ -162,8 +175,6 @@ def fault(part: str, state: str, kind: str | None, data: Path, **limits: str | i
 
 def _shared(command: dict[str, object]) -> list[dict[str, object]]:
     """The command for the other exchanges; none if the fault leaves readings of Bybit."""
-    from barograph_demo.servers.faults import SILENCING
-
     if "off" in command:
         return [command]
     name = SILENCING.get(str(command["fault"]))
@@ -173,8 +184,6 @@ def _shared(command: dict[str, object]) -> list[dict[str, object]]:
 
 
 def _break_history(data: Path, on: bool, kind: str | None) -> None:
-    from barograph_demo.databases import move_history_away
-
     if kind is not None:
         raise click.UsageError("the history has one fault, a missing database; leave --kind out")
     _running(data)
@@ -183,8 +192,6 @@ def _break_history(data: Path, on: bool, kind: str | None) -> None:
 
 
 def _break_stances(data: Path, on: bool, kind: str | None) -> None:
-    from barograph_demo.run import EXPIRED, switch_stances
-
     if kind == "list":
         click.echo(EXPIRED)
         return
@@ -206,17 +213,13 @@ def mail(as_json: bool, data: Path) -> None:
       barograph demo mail
       barograph demo mail --json
     """
-    import msgspec
-
-    from barograph_demo.servers.mailbox import read_mailbox
-
     mails = read_mailbox(data)
     if as_json:
         click.echo(msgspec.json.encode(mails))
         return
-    for each in mails:
-        click.echo(f"from: {each.sender}\nto: {', '.join(each.to)}\ndate: {each.date}")
-        click.echo(f"subject: {each.subject}\n\n{each.text}")
+    for mail in mails:
+        click.echo(f"from: {mail.sender}\nto: {', '.join(mail.to)}\ndate: {mail.date}")
+        click.echo(f"subject: {mail.subject}\n\n{mail.text}")
     if not mails:
         click.echo("no mail yet")
 
@@ -238,8 +241,6 @@ def token(tier: str, data: Path) -> None:
       barograph demo token
       barograph demo token --tier reserve
     """
-    from barograph_demo.servers.identity import demo_token
-
     provider = f"http://{_place(data, 'identity')}"
     click.echo(demo_token(data, tier, system_clock(), provider))
 
@@ -271,8 +272,6 @@ def proof(wallet: str, what: str, data: Path) -> None:
       barograph demo proof
       barograph demo proof --wallet none --for stance
     """
-    from barograph_demo.configuration import make_proof
-
     click.echo(make_proof(data, wallet, what, _place(data, "facilitator")))
 
 
@@ -291,12 +290,6 @@ def wallet(address: str | None, as_json: bool, data: Path) -> None:
       barograph demo wallet
       barograph demo wallet 0x1111111111111111111111111111111111111111 --json
     """
-    import json
-    from secrets import token_hex
-
-    from barograph_demo.servers.control import send_command
-    from barograph_demo.servers.wallets import DECIMALS, NETWORK, address_of
-
     shown = {"address": address, "network": NETWORK}
     if address is None:
         shown["private_key"] = key = f"0x{token_hex(32)}"
@@ -306,7 +299,7 @@ def wallet(address: str | None, as_json: bool, data: Path) -> None:
         raise click.UsageError(reply["error"])
     shown["usdc"] = f"{reply['balance'] / 10**DECIMALS:.2f}"
     lines = "\n".join(f"{name.replace('_', ' ')}: {value}" for name, value in shown.items())
-    click.echo(json.dumps(shown) if as_json else lines)
+    echo(shown, lines, as_json=as_json)
 
 
 @demo.command()
@@ -329,10 +322,6 @@ def servers(port: int, data: Path) -> None:
       barograph demo servers --data rehearsal/world > rehearsal/world.env
       barograph demo fault bybit on --data rehearsal/world
     """
-    import asyncio
-
-    from barograph_demo.run import run_servers
-
     asyncio.run(run_servers(data, port))
 
 
@@ -350,12 +339,6 @@ def servers(port: int, data: Path) -> None:
 @child_option
 def world(data: Path, child: int | None, port: int, **ports: int | None) -> None:
     """Run only the simulated exchange, and each other server that has a port."""
-    import asyncio
-
-    from barograph.kit.logs import configure_logs
-    from barograph.kit.operating_system import die_with_parent
-    from barograph_demo.run import run_world
-
     if child is not None:
         die_with_parent(child)
     configure_logs("warning", environment_settings().log_format)

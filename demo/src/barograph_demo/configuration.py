@@ -79,13 +79,13 @@ def demo_settings(
 
 def venue_settings(places: Mapping[str, str]) -> dict[str, Any]:
     """The settings for reading every simulated venue that has a place."""
-    found: dict[str, Any] = {"venues": ",".join(["bybit", *(v for v in VENUES if v in places)])}
+    settings: dict[str, Any] = {"venues": ",".join(["bybit", *(v for v in VENUES if v in places)])}
     if HYPERLIQUID in places:
-        found["hyperliquid_url"] = f"http://{places[HYPERLIQUID]}"
+        settings["hyperliquid_url"] = f"http://{places[HYPERLIQUID]}"
     if BINANCE in places:
-        found["binance_rest_url"] = f"http://{places[BINANCE]}"
-        found["binance_stream_url"] = f"ws://{places[BINANCE]}{BINANCE_STREAM_PATH}"
-    return found
+        settings["binance_rest_url"] = f"http://{places[BINANCE]}"
+        settings["binance_stream_url"] = f"ws://{places[BINANCE]}{BINANCE_STREAM_PATH}"
+    return settings
 
 
 def payment_settings(place: str) -> dict[str, Any]:

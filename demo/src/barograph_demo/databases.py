@@ -87,12 +87,12 @@ def move_history_away(settings: Settings, away: bool) -> None:
 
 
 def _rename_tables(url: str, *, away: bool) -> None:
-    found = tables_in(url)
+    tables = tables_in(url)
 
     async def work(tx: Transaction) -> None:
         for name in ("stance_versions", "stance_events", "fences", "event_heads"):
             source, target = (name, name + ASIDE) if away else (name + ASIDE, name)
-            if source in found:
+            if source in tables:
                 await tx.script(f"ALTER TABLE public.{source} RENAME TO {target}")
 
     run_once(url, lambda database: database.write(work))

@@ -4,8 +4,8 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import Coroutine, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -140,7 +140,7 @@ def switch_stances(settings: Settings, *, expired: bool) -> None:
 
 async def _expire(ledger: Ledger, kind: str) -> None:
     now = system_clock()
-    withdrawn = {each.version_sequence for each in await ledger.events(kind)}
+    withdrawn = {event.version_sequence for event in await ledger.events(kind)}
     for head in await ledger.newest_versions(kind, 1):
         if now < head.expires_at and head.sequence not in withdrawn:
             decision = replace(head.leg.decision, rationale=RATIONALE, by=BY)
@@ -159,41 +159,31 @@ async def _revise(ledger: Ledger, head: Version, leg: Leg, now: int, expires_at:
 
 
 async def run_world(
-    data: Path,
-    port: int,
-    *,
-    mail_port: int | None = None,
-    macro_port: int | None = None,
-    identity_port: int | None = None,
-    facilitator_port: int | None = None,
-    hyperliquid_port: int | None = None,
-    binance_port: int | None = None,
-    witness_port: int | None = None,
-    extra_contracts: int | None = None,
+    data: Path, port: int, *, extra_contracts: int | None = None, **ports: int | None
 ) -> None:
     """Run the simulated exchange, and each other server that has a port, until cancelled."""
     anchor = load_or_create_anchor(data, 0, system_clock())
     world = World(anchor.seed, anchor.epoch, extra_contracts or 0)
+    servers: dict[str, Callable[[int], AbstractAsyncContextManager[object]]] = {
+        "mail_port": lambda port: running_mailbox(data, host=HOST, port=port),
+        "macro_port": lambda port: running_macro(MacroWorld(world), port=port),
+        "identity_port": lambda port: running_identity(load_or_create_key(data), port=port),
+        "facilitator_port": lambda port: running_facilitator(load_ledger(data), port=port),
+        "hyperliquid_port": lambda port: running_hyperliquid(world, port=port),
+        "binance_port": lambda port: running_binance(world, port=port),
+        "witness_port": lambda port: _witnesses(data).running(HOST, port),
+    }
     async with AsyncExitStack() as stack:
-        if mail_port is not None:
-            await stack.enter_async_context(running_mailbox(data, host=HOST, port=mail_port))
-        if macro_port is not None:
-            await stack.enter_async_context(running_macro(MacroWorld(world), port=macro_port))
-        if identity_port is not None:
-            key = load_or_create_key(data)
-            await stack.enter_async_context(running_identity(key, port=identity_port))
-        if facilitator_port is not None:
-            ledger = load_ledger(data)
-            await stack.enter_async_context(running_facilitator(ledger, port=facilitator_port))
-        if hyperliquid_port is not None:
-            await stack.enter_async_context(running_hyperliquid(world, port=hyperliquid_port))
-        if binance_port is not None:
-            await stack.enter_async_context(running_binance(world, port=binance_port))
-        if witness_port is not None:
-            logs = partial(_own_logs, read_settings(data=data))
-            witnesses = WitnessServer(data, logs, system_clock, WitnessFaults())
-            await stack.enter_async_context(witnesses.running(HOST, witness_port))
+        for name, running in servers.items():
+            given = ports.get(name)
+            if given is not None:
+                await stack.enter_async_context(running(given))
         await run_exchange(world, HOST, port)
+
+
+def _witnesses(data: Path) -> WitnessServer:
+    logs = partial(_own_logs, read_settings(data=data))
+    return WitnessServer(data, logs, system_clock, WitnessFaults())
 
 
 def _own_logs(settings: Settings) -> list[Key]:

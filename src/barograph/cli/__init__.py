@@ -1,32 +1,17 @@
-"""The operator's commands, one file per noun."""
+"""The operator's commands, one file per noun. A command's module is imported when it runs."""
 
 import errno
 import logging
 import os
 import sys
 from importlib.metadata import entry_points
+from pkgutil import resolve_name
 
 import click
 
 from barograph import __version__
-from barograph.cli.audit import audit
-from barograph.cli.backup import backup, restore
-from barograph.cli.briefs import briefs
-from barograph.cli.common import drop_output
-from barograph.cli.doctor import doctor
-from barograph.cli.entitlements import entitlements
-from barograph.cli.events import events
-from barograph.cli.guides import guides
-from barograph.cli.keys import keys
-from barograph.cli.macro import macro
-from barograph.cli.payments import payments
-from barograph.cli.processes import collect, db, serve
-from barograph.cli.settings import settings
-from barograph.cli.stances import stances
-from barograph.cli.terms import terms
-from barograph.cli.watch import watch
-from barograph.cli.webhooks import webhooks
 from barograph.errors import EXIT_CONFIGURATION, BarographError, ConfigurationError
+from barograph.kit.logs import logs_are_json
 
 EXIT_FAILED = 1
 EXIT_INTERRUPTED = 130
@@ -34,17 +19,48 @@ EXIT_INTERRUPTED = 130
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """Errors of a full or failing disk, which output can hit too."""
 
+HELP = {
+    "audit": "Check everything that a service has logged, as an outsider.",
+    "backup": "Back up both databases and the keys to the new folder DIR, while the service runs.",
+    "briefs": "Publish a brief, or list the newest ones.",
+    "collect": "Collect from the exchanges until stopped; a second collector waits to take over.",
+    "db": "Manage the databases.",
+    "demo": "Run the complete service on simulated data.",
+    "doctor": "Check what could keep this instance from working.",
+    "entitlements": "Grant, revoke and list entitlements to Feed and Reserve.",
+    "events": "Remove texts from the public log of events.",
+    "guides": "Check the catalog of paid guides.",
+    "keys": "Create, list and revoke personal API keys.",
+    "macro": "Import earlier days of a BTC ETF.",
+    "payments": "List payments, and resolve the ones with an unknown outcome.",
+    "restore": "Restore the backup in DIR to an empty data folder, or to empty PostgreSQL "
+    "databases.",
+    "serve": "Serve the API until stopped.",
+    "settings": "Show every setting by group, with its value and where the value comes from.",
+    "stances": "Read the record of stances and add to it.",
+    "terms": "Show and confirm the terms of the data sources.",
+    "watch": "Follow the stances of a service and print a comparison for each new version.",
+    "webhooks": "List, test and disable webhooks, and rotate the key that signs messages.",
+}
+"""The commands, and what `barograph --help` says of each without importing it."""
+
+PLACES = {name: f"barograph.cli.{name}:{name}" for name in HELP if name != "demo"}
+PLACES["restore"] = "barograph.cli.backup:restore"
+PLACES |= {command.name: command.value for command in entry_points(group="barograph.commands")}
+"""Where each command is. Other packages, such as the demo, add theirs as entry points."""
+
 
 class Commands(click.Group):
-    """The commands of the service, and those of other packages such as the demo."""
+    """Imports the module of a command when it is invoked."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Say how to install the demo where its package is missing."""
-        if args[0] == "demo" and "demo" not in self.commands:
+        """Load the command, or say how to install the demo where its package is missing."""
+        if args[0] == "demo" and "demo" not in PLACES:
             ctx.fail("the demo is a package of its own: install it with pip install barograph-demo")
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and resolve_name(PLACES[args[0]]), rest
 
 
 @click.group(
@@ -67,14 +83,8 @@ def cli() -> None:
     """
 
 
-for command in (
-    *(serve, collect, db, backup, restore, doctor, settings, terms),
-    *(briefs, events, guides, keys, webhooks, macro, stances, entitlements, payments, watch),
-    audit,
-):
-    cli.add_command(command)
-for added in entry_points(group="barograph.commands"):  # such as `demo`, a package of its own
-    cli.add_command(added.load(), added.name)
+for name in PLACES:
+    cli.add_command(click.Command(name, help=HELP.get(name)))
 
 
 def main() -> None:
@@ -106,9 +116,15 @@ def main() -> None:
         sys.exit(EXIT_FAILED)
 
 
-def _report(problem: str) -> None:
-    from barograph.kit.logs import logs_are_json
+def drop_output() -> None:
+    """Discard output that can't be written, or Python would try to write it again at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
+
+def _report(problem: str) -> None:
     if logs_are_json():
         logging.getLogger("barograph").critical(problem)
     else:

@@ -2,6 +2,8 @@
 
 import click
 
+from barograph_client.audit.command import main
+
 NO_HELP = {"help_option_names": list[str](), "ignore_unknown_options": True}
 """The client parses the command line, and has the help: outsiders run it as `barograph-audit`."""
 
@@ -11,6 +13,4 @@ NO_HELP = {"help_option_names": list[str](), "ignore_unknown_options": True}
 @click.pass_context
 def audit(context: click.Context, arguments: tuple[str, ...]) -> None:
     """Check everything that a service has logged, as an outsider."""
-    from barograph_client.audit.command import main
-
     context.exit(main(arguments, "barograph audit"))

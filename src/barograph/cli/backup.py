@@ -5,14 +5,22 @@ import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 import click
+import msgspec
 
+from barograph.cli.backup_folder import (
+    KEYS,
+    Manifest,
+    restore_backup,
+    uses_both_engines,
+    write_backup,
+)
 from barograph.cli.common import data_option, json_option, read_demo_settings, read_settings
-
-if TYPE_CHECKING:
-    from barograph.cli.backup_folder import Manifest
+from barograph.cli.stances import end_verification, verify_record
+from barograph.cli.stances_signing import resume_record
+from barograph.cli.stances_text import verified_json, verified_text
 
 _folder = click.Path(file_okay=False, path_type=Path)
 
@@ -34,8 +42,6 @@ def backup(folder: Path, without_keys: bool, data: Path | None, as_json: bool) -
       barograph backup /var/backups/barograph/2027-01-31
       barograph backup /mnt/nas/barograph --without-keys --json
     """
-    from barograph.cli.backup_folder import uses_both_engines, write_backup
-
     # A backup that is stopped deletes what it has written.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     settings, started = read_settings(data=data), time.monotonic()
@@ -76,11 +82,6 @@ def restore(
       barograph restore /var/backups/barograph/2027-01-31 --data /var/lib/barograph
       barograph restore /var/backups/barograph/2027-01-31 --checkpoint kept.json
     """
-    from barograph.cli.backup_folder import restore_backup
-    from barograph.cli.stances import end_verification, verify_record
-    from barograph.cli.stances_signing import resume_record
-    from barograph.cli.stances_text import verified_json, verified_text
-
     if kept and new_origin:
         raise click.UsageError("give either --checkpoint or --new-origin")
     notes, settings = [file.read() for file in kept], read_demo_settings(data)
@@ -104,15 +105,11 @@ def restore(
         click.echo("\n".join(lines), err=as_json)
 
 
-def _json(manifest: "Manifest", **more: object) -> str:
-    import msgspec
-
+def _json(manifest: Manifest, **more: object) -> str:
     return json.dumps({**msgspec.to_builtins(manifest), **more})
 
 
-def _say_missing_keys(manifest: "Manifest") -> None:
-    from barograph.cli.backup_folder import KEYS
-
+def _say_missing_keys(manifest: Manifest) -> None:
     if missing := [name for name in KEYS if name not in manifest.files]:
         click.echo(
             f"The backup has no {' and no '.join(missing)}. Keep what is missing, or "

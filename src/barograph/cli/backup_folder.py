@@ -5,6 +5,9 @@
 A restore copies both databases next to where they belong, checks and upgrades the copies, and marks
 the service's database as restored. It moves that one first. Until the history follows, a service
 that starts finds no history, and signs nothing. If a restore is interrupted, run it again.
+
+Functions raise ConfigurationError for folders and settings that can't be used, BarographError if a
+file is damaged or can't be written, and DatabaseUnavailable.
 """
 
 import asyncio
@@ -107,14 +110,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_backup(settings: Settings, target: Path, *, with_keys: bool) -> Manifest:
-    """Make a backup while the service runs.
-
-    Raises:
-        ConfigurationError: there is nothing to back up, a newer version upgraded it, or the folder
-            is in use.
-        BarographError: the folder can't be written, or a database is damaged.
-        DatabaseUnavailable: a database can't be read.
-    """
+    """Make a backup while the service runs."""
     _require_source(settings)
     advice = "check that its parent folder exists, is writable and has room for both databases"
     with _failure_explained(f"no backup was made in {target}", advice):
@@ -283,14 +279,7 @@ def _finish(file: Path) -> Counts:
 
 
 def restore_backup(settings: Settings, folder: Path) -> Manifest:
-    """Restore a backup to a data folder and databases that have no data yet.
-
-    Raises:
-        ConfigurationError: the folder is no backup, a newer version made it, or the target has
-            data or another key, is in use, or is half on PostgreSQL.
-        BarographError: a file of the backup was changed, or the target can't be written.
-        DatabaseUnavailable: a database can't be used.
-    """
+    """Restore a backup to a data folder and databases that have no data yet."""
     manifest = _read_manifest(folder)
     wanted = manifest.files.keys() - _given_keys(settings)
     if missing := [name for name in sorted(wanted) if not (folder / name).exists()]:
@@ -326,12 +315,7 @@ def _read_manifest(folder: Path) -> Manifest:
 
 
 def _checked_small_files(settings: Settings, folder: Path, manifest: Manifest) -> SmallFiles:
-    """The keys, unless settings name them, and a demo's world.
-
-    Raises:
-        ConfigurationError: the data folder has others, or every user may read them.
-        BarographError: one was changed after the backup.
-    """
+    """The keys, unless settings name them, and a demo's world."""
     found: SmallFiles = {}
     for name in manifest.files.keys() & {*SMALL_FILES} - _given_keys(settings):
         file = folder / name

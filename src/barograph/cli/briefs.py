@@ -1,17 +1,25 @@
 """`barograph briefs`: publishes an operator's brief, and lists the newest."""
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from barograph.cli.common import data_option, json_option, read_settings, run_on_database
+from barograph.briefs.documents import BRIEF_PAGES
+from barograph.briefs.operator import InvalidBrief, parse_brief
+from barograph.briefs.records import Brief
+from barograph.briefs.store import brief_by_slug, brief_event, newest_briefs, record_briefs
+from barograph.cli.common import (
+    echo,
+    json_option,
+    last_option,
+    run_on_database,
+    settings_option,
+)
+from barograph.events.store import append_events
 from barograph.kit.clock import system_clock
+from barograph.kit.database import Transaction
 from barograph.kit.timestamps import iso_timestamp
-
-if TYPE_CHECKING:
-    from barograph.briefs.records import Brief
+from barograph.settings import Settings
 
 
 @click.group()
@@ -28,8 +36,8 @@ def briefs() -> None:
 @briefs.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @json_option
-@data_option
-def publish(file: Path, as_json: bool, data: Path | None) -> None:
+@settings_option
+def publish(file: Path, as_json: bool, settings: Settings) -> None:
     """Publish a Markdown FILE with front matter.
 
     \b
@@ -47,12 +55,6 @@ def publish(file: Path, as_json: bool, data: Path | None) -> None:
     Example:
       barograph briefs publish maintenance.md
     """
-    from barograph.briefs.documents import BRIEF_PAGES
-    from barograph.briefs.operator import InvalidBrief, parse_brief
-    from barograph.briefs.store import brief_by_slug, brief_event, record_briefs
-    from barograph.events.store import append_events
-    from barograph.kit.database import Transaction
-
     try:
         brief = parse_brief(_text(file), system_clock())
     except InvalidBrief as error:
@@ -67,41 +69,33 @@ def publish(file: Path, as_json: bool, data: Path | None) -> None:
         await append_events(tx, [brief_event(brief)])
         return True
 
-    if not run_on_database(read_settings(data=data), lambda database: database.write(work)):
+    if not run_on_database(settings, lambda database: database.write(work)):
         click.echo(f"{file.name}: {brief.slug} exists already: choose another slug", err=True)
         raise click.exceptions.Exit(1)
-    text = f"published: {BRIEF_PAGES}{brief.slug}"
-    click.echo(json.dumps(_brief_json(brief)) if as_json else text)
+    echo(_brief_json(brief), f"published: {BRIEF_PAGES}{brief.slug}", as_json=as_json)
 
 
 @briefs.command("list")
-@click.option(
-    "--last", type=click.IntRange(1, 1000), default=15, show_default=True, help="How many."
-)
+@last_option(15, maximum=1000)
 @json_option
-@data_option
-def list_briefs(last: int, as_json: bool, data: Path | None) -> None:
+@settings_option
+def list_briefs(last: int, as_json: bool, settings: Settings) -> None:
     """List the newest briefs, newest first.
 
     \b
     Example:
       barograph briefs list --last 5 --json
     """
-    from barograph.briefs.store import newest_briefs
-
-    found = run_on_database(
-        read_settings(data=data),
-        lambda database: newest_briefs(database, last),
-    )
-    if as_json:
-        click.echo(json.dumps([_brief_json(brief) for brief in found]))
-        return
-    for brief in found:
-        click.echo(f"{iso_timestamp(brief.published_at)}  {brief.category:<13}  {brief.headline}")
+    newest = run_on_database(settings, lambda database: newest_briefs(database, last))
+    lines = [
+        f"{iso_timestamp(brief.published_at)}  {brief.category:<13}  {brief.headline}"
+        for brief in newest
+    ]
+    if lines or as_json:
+        echo([_brief_json(brief) for brief in newest], "\n".join(lines), as_json=as_json)
 
 
-def _brief_json(brief: "Brief") -> dict[str, object]:
-
+def _brief_json(brief: Brief) -> dict[str, object]:
     return {
         "slug": brief.slug,
         "headline": brief.headline,
@@ -118,8 +112,6 @@ def _brief_json(brief: "Brief") -> dict[str, object]:
 
 
 def _text(file: Path) -> str:
-    from barograph.briefs.operator import InvalidBrief
-
     try:
         return file.read_text("utf-8")
     except UnicodeDecodeError as error:

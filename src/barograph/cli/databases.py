@@ -1,20 +1,26 @@
-"""Opens a database for one command, and says whether it is for a demo or for live data."""
+"""Opens a database for one command, and says whether it is for a demo or for live data.
 
+Functions raise ConfigurationError for a database of the wrong kind, and DatabaseUnavailable for one
+that can't be used.
+"""
+
+import asyncio
 import json
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from barograph.errors import ConfigurationError
 from barograph.kit.clock import system_clock
-
-if TYPE_CHECKING:
-    from barograph.kit.database import Database, Queryable, Transaction
-    from barograph.kit.opening import Address
-    from barograph.settings import Settings
-    from barograph.terms.sources import Confirmation, Instance, Kind
+from barograph.kit.database import SQLITE, Database, DatabaseUnavailable, Queryable, Transaction
+from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
+from barograph.kit.opening import Address, list_tables, open_database
+from barograph.kit.postgresql import NotPermitted
+from barograph.settings import Settings
+from barograph.terms.sources import Confirmation, Instance, Kind
+from barograph.terms.store import read_terms, used_sources
 
 T = TypeVar("T")
 
@@ -31,20 +37,13 @@ COPYING = "copying "
 
 
 def run_once(
-    address: "Address",
-    action: "Callable[[Database], Coroutine[Any, Any, T]]",
+    address: Address,
+    action: Callable[[Database], Coroutine[Any, Any, T]],
     *,
     create: bool = True,
     wait_ms: int = WAIT_MS,
 ) -> T:
-    """Run an action on a database that is opened for it alone.
-
-    Raises:
-        DatabaseUnavailable: the database can't be used.
-    """
-    import asyncio
-
-    from barograph.kit.opening import open_database
+    """Run an action on a database that is opened for it alone."""
 
     async def work() -> T:
         database = open_database(address, create=create, write_ms=wait_ms, statement_ms=wait_ms)
@@ -56,48 +55,24 @@ def run_once(
     return asyncio.run(work())
 
 
-def read_once(address: "Address", work: "Callable[[Transaction], Coroutine[Any, Any, T]]") -> T:
-    """Read from a database; this doesn't create one.
-
-    Raises:
-        DatabaseUnavailable: the database can't be read.
-    """
+def read_once(address: Address, work: Callable[[Transaction], Coroutine[Any, Any, T]]) -> T:
+    """Read from a database; this doesn't create one."""
     return run_once(address, lambda database: database.read(work), create=False)
 
 
-def tables_in(address: "Address") -> set[str]:
-    """The tables of a database; none if it is missing.
-
-    Raises:
-        DatabaseUnavailable: the database can't be read.
-    """
-    import asyncio
-
-    from barograph.kit.opening import list_tables
-
+def tables_in(address: Address) -> set[str]:
+    """The tables of a database; none if it is missing."""
     return asyncio.run(list_tables(address))
 
 
-def has_database(settings: "Settings") -> bool:
-    """Whether the service's database exists; on PostgreSQL, whether it has tables.
-
-    Raises:
-        DatabaseUnavailable: the database can't be read.
-    """
+def has_database(settings: Settings) -> bool:
+    """Whether the service's database exists; on PostgreSQL, whether it has tables."""
     address = settings.database_address
     return address.exists() if isinstance(address, Path) else "instance" in tables_in(address)
 
 
-def require_kind(settings: "Settings", kind: "Kind") -> None:
-    """Refuse to mix simulated and real data, before anything is written.
-
-    Raises:
-        ConfigurationError: the data folder or a database holds the other kind, or a setting is
-            for the demo only.
-        DatabaseUnavailable: a database can't be read.
-    """
-    from barograph.kit.database import DatabaseUnavailable
-
+def require_kind(settings: Settings, kind: Kind) -> None:
+    """Refuse to mix simulated and real data, before anything is written."""
     if kind == "live" and settings.webhooks_allow_local:
         raise ConfigurationError(
             "BAROGRAPH_WEBHOOKS_ALLOW_LOCAL is for the demo: unset it, or anyone with a key could "
@@ -108,21 +83,16 @@ def require_kind(settings: "Settings", kind: "Kind") -> None:
     # A data folder has secrets even if its databases are elsewhere.
     _refuse_other_kind(settings.data, "", kind, database_kind(settings.database_path))
     if settings.database_url:
-        found = database_kind(settings.database_address)
-        _refuse_other_kind(settings.data, DATABASE, kind, found)
+        _refuse_other_kind(settings.data, DATABASE, kind, database_kind(settings.database_address))
     if settings.history_url:
         with suppress(DatabaseUnavailable):  # the service starts without it
-            found = database_kind(settings.history_address)
-            _refuse_other_kind(settings.data, HISTORY, kind, found)
+            _refuse_other_kind(
+                settings.data, HISTORY, kind, database_kind(settings.history_address)
+            )
 
 
-def require_two_databases(settings: "Settings") -> None:
-    """Refuse PostgreSQL URLs that name one database in two ways, or that are swapped.
-
-    Raises:
-        ConfigurationError: they do.
-        DatabaseUnavailable: a database can't be read.
-    """
+def require_two_databases(settings: Settings) -> None:
+    """Refuse PostgreSQL URLs that name one database in two ways, or that are swapped."""
     urls = settings.database_address, settings.history_address
     if any(isinstance(url, Path) for url in urls):
         return
@@ -137,8 +107,8 @@ def require_two_databases(settings: "Settings") -> None:
         )
 
 
-def _refuse_other_kind(data: Path, place: str, kind: "Kind", found: "Kind | None") -> None:
-    if found in {None, kind}:
+def _refuse_other_kind(data: Path, place: str, kind: Kind, actual: Kind | None) -> None:
+    if actual in {None, kind}:
         return
     if place:
         held, wanted = (
@@ -157,12 +127,8 @@ def _refuse_other_kind(data: Path, place: str, kind: "Kind", found: "Kind | None
     )
 
 
-def database_kind(address: "Address") -> "Kind | None":
-    """What a database was made for; None if it is missing, or empty and without a mark.
-
-    Raises:
-        DatabaseUnavailable: it can't be read.
-    """
+def database_kind(address: Address) -> Kind | None:
+    """What a database was made for; None if it is missing, or empty and without a mark."""
     comment = None if isinstance(address, Path) else run_once(address, read_comment)
     if comment is not None:
         return _kind_of_owner(comment)
@@ -180,29 +146,21 @@ def database_kind(address: "Address") -> "Kind | None":
 
 
 async def upgrade_own(
-    database: "Database", schema: str, data: Path, *, copying: bool = False
+    database: Database, schema: str, data: Path, *, copying: bool = False
 ) -> list[str]:
     """Bring the schema of a database up to date, unless it belongs to another instance.
 
     A comment in a PostgreSQL database marks it. Only the role that owns the tables can write it.
-
-    Raises:
-        ConfigurationError: it belongs to another instance, holds half a copy, or can't be upgraded.
-        DatabaseUnavailable: it can't be used.
     """
-    from barograph.kit.database import SQLITE, Transaction
-    from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
-    from barograph.kit.postgresql import NotPermitted
-
     migrations = packaged_migrations(schema, database.engine)
     if database.engine == SQLITE:
         return await upgrade(database, migrations, system_clock)
     place = DATABASE if schema == SERVICE else HISTORY
 
-    async def is_unmarked(tx: "Queryable") -> bool:
-        found = await read_comment(tx)
-        _refuse_other_owner(data, place, found, copying=copying)
-        return found is None
+    async def is_unmarked(tx: Queryable) -> bool:
+        mark = await read_comment(tx)
+        _refuse_other_owner(data, place, mark, copying=copying)
+        return mark is None
 
     async def claim(tx: Transaction, *, copying: bool = False) -> None:
         if await is_unmarked(tx):  # another process may have been faster
@@ -218,13 +176,13 @@ async def upgrade_own(
     return applied
 
 
-async def mark_owner(tx: "Transaction", data: Path, *, copying: bool = False) -> None:
+async def mark_owner(tx: Transaction, data: Path, *, copying: bool = False) -> None:
     """Mark a PostgreSQL database as the one of a data folder, or of an incomplete copy."""
     mark = COPYING * copying + _owner(data)
     await tx.script(f"COMMENT ON TABLE public.schema_migrations IS '{mark}'")
 
 
-async def read_comment(database: "Queryable") -> str | None:
+async def read_comment(database: Queryable) -> str | None:
     """The mark of a PostgreSQL database, as `mark_owner` writes it; None without one."""
     ((comment,),) = await database.fetch(_COMMENT)
     return None if comment is None else str(comment)
@@ -245,20 +203,20 @@ def _owner(data: Path) -> str:
         ) from error
 
 
-def _kind_of_owner(owner: str) -> "Kind":
+def _kind_of_owner(owner: str) -> Kind:
     return "demo" if owner.removeprefix(COPYING).startswith("demo ") else "live"
 
 
-def _refuse_other_owner(data: Path, place: str, found: str | None, *, copying: bool) -> None:
+def _refuse_other_owner(data: Path, place: str, mark: str | None, *, copying: bool) -> None:
     owner = _owner(data)
-    if found in {None, owner, COPYING + owner if copying else None}:
+    if mark in {None, owner, COPYING + owner if copying else None}:
         return
-    if found == COPYING + owner:
+    if mark == COPYING + owner:
         raise ConfigurationError(
             f"the copy to the database that {place} names is incomplete: run `barograph db copy "
             f"--from {data}` again, or the `barograph restore` that began it"
         )
-    _refuse_other_kind(data, place, _kind_of_owner(owner), _kind_of_owner(str(found)))
+    _refuse_other_kind(data, place, _kind_of_owner(owner), _kind_of_owner(str(mark)))
     raise ConfigurationError(
         f"the database that {place} names belongs to another demo than the one in {data}: start "
         "that demo in its own folder, name another database, or delete its record and start over "
@@ -266,15 +224,8 @@ def _refuse_other_owner(data: Path, place: str, found: str | None, *, copying: b
     )
 
 
-def stored_terms(settings: "Settings") -> "tuple[Instance | None, dict[str, Confirmation]]":
-    """A database's mark and confirmations; this creates and upgrades nothing.
-
-    Raises:
-        DatabaseUnavailable: the database can't be read.
-    """
-    from barograph.terms.sources import Instance
-    from barograph.terms.store import read_terms, used_sources
-
+def stored_terms(settings: Settings) -> tuple[Instance | None, dict[str, Confirmation]]:
+    """A database's mark and confirmations; this creates and upgrades nothing."""
     tables = tables_in(settings.database_address)
     if "terms_confirmations" in tables:
         return read_once(settings.database_address, read_terms)
@@ -284,7 +235,7 @@ def stored_terms(settings: "Settings") -> "tuple[Instance | None, dict[str, Conf
     return Instance(kind_of_folder(settings.data), system_clock(), used), {}
 
 
-def kind_of_folder(data: Path) -> "Kind":
+def kind_of_folder(data: Path) -> Kind:
     """The kind of an unmarked database: only the demo stores a world in its data folder."""
     return "demo" if (data / WORLD_FILE).exists() else "live"
 

@@ -5,6 +5,9 @@ the copy is incomplete, so no process starts on it until the record is copied to
 appended in steps, and an interrupted copy continues after the last one.
 
 From PostgreSQL, one transaction reads a database as of one moment, a page of rows at a time.
+
+Functions raise ConfigurationError for wrong settings, DatabaseUnavailable for a database that can't
+be used, and BarographError if the data can't be copied.
 """
 
 import asyncio
@@ -74,17 +77,8 @@ class Copied(NamedTuple):
 
 
 def copy_databases(settings: Settings, files: Files, progress: Progress) -> Copied:
-    """Copy SQLite files to the PostgreSQL databases that the settings name.
-
-    Raises:
-        ConfigurationError: the settings don't name PostgreSQL, a file is missing or too old, or a
-            database belongs to another instance.
-        BarographError: a service runs, a value can't be stored, or a database has other data.
-        DatabaseUnavailable: a database can't be used.
-    """
-    if any(
-        isinstance(each, Path) for each in (settings.database_address, settings.history_address)
-    ):
+    """Copy SQLite files to the PostgreSQL databases that the settings name."""
+    if isinstance(settings.database_address, Path) or isinstance(settings.history_address, Path):
         raise ConfigurationError(
             f"{DATABASE} and {HISTORY} must name the PostgreSQL databases to copy to"
         )
@@ -191,11 +185,7 @@ class SQLiteTables:
 
 @contextmanager
 def _locked(file: Path) -> Iterator[SQLiteTables]:
-    """Open a file, unless another process has it open, and keep others out.
-
-    Raises:
-        BarographError: a service runs.
-    """
+    """Open a file, unless another process has it open, and keep others out."""
     with closing(apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
         connection.set_busy_timeout(BUSY_MS)
         connection.pragma("locking_mode", "exclusive")
@@ -257,16 +247,12 @@ async def _copy_service(
 
 
 async def _is_copied(tx: Queryable, source: SQLiteTables) -> bool:
-    """Whether a database holds the copy; otherwise it is empty.
-
-    Raises:
-        BarographError: it holds something else.
-    """
-    found = await _sums(tx, source)
-    if found == source.sums:
+    """Whether a database holds the copy; otherwise it is empty."""
+    sums = await _sums(tx, source)
+    if sums == source.sums:
         return True
-    del found["instance"]  # an upgrade marks an empty database
-    if any(count for count, *_ in found.values()):
+    del sums["instance"]  # an upgrade marks an empty database
+    if any(count for count, *_ in sums.values()):
         raise BarographError(f"{DATABASE} names a database with other data: {_REMEDY}")
     return False
 
@@ -276,8 +262,8 @@ async def _sums(tx: Queryable, source: SQLiteTables) -> dict[str, Row]:
 
 
 async def _require_equal(database: Database, source: SQLiteTables) -> None:
-    found = await database.read(partial(_sums, source=source))
-    if other := [table for table, sums in source.sums.items() if found[table] != sums]:
+    copied = await database.read(partial(_sums, source=source))
+    if other := [table for table, sums in source.sums.items() if copied[table] != sums]:
         raise BarographError(
             f"the copy differs from the folder in {', '.join(other)}: create two empty databases, "
             "and copy to them"
@@ -285,11 +271,7 @@ async def _require_equal(database: Database, source: SQLiteTables) -> None:
 
 
 async def _require_beginning(history: Queryable, source: SQLiteTables) -> list[int]:
-    """How many versions and events of the same record PostgreSQL has.
-
-    Raises:
-        BarographError: it has another record.
-    """
+    """How many versions and events of the same record PostgreSQL has."""
     ends = []
     for table, digest in _DIGESTS.items():
         ((end,),) = await history.fetch(f"SELECT count(*) FROM {table}")  # noqa: S608
@@ -332,10 +314,6 @@ async def copy_to_file(url: str, schema: str, file: Path, progress: Progress) ->
     """Copy a PostgreSQL database as of one moment to a new SQLite file.
 
     The file gets the migrations that the database has.
-
-    Raises:
-        BarographError: the copy differs.
-        DatabaseUnavailable: the database can't be read.
     """
     database = open_database(url, statement_ms=UPGRADE_WAIT_MS)
     try:

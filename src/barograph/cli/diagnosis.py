@@ -4,12 +4,14 @@ import asyncio
 import os
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from functools import partial
 from typing import Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
+import asyncpg
 import httpx2
+from redis.exceptions import AuthenticationError, OutOfMemoryError, ReadOnlyError, ResponseError
 
 from barograph.errors import BarographError, Throttled, Unreachable, UpstreamError
 from barograph.settings import Settings
@@ -25,7 +27,7 @@ class Diagnosis(NamedTuple):
     """The result of one check. Only `fail` needs the operator; a `note` says what is left out."""
 
     name: str
-    """The name of the check; `doctor.bounded` fills it in."""
+    """The name of the check; `doctor.run_check` fills it in."""
 
     status: Literal["ok", "note", "fail"]
     detail: str
@@ -34,14 +36,15 @@ class Diagnosis(NamedTuple):
 
 Check = Callable[[Settings], Awaitable[Diagnosis]]
 
-ok = partial(Diagnosis, "", "ok")
-"""The check passed: takes the detail."""
 
-note = partial(Diagnosis, "", "note")
-"""Nothing is wrong, but the operator should know this: takes the detail and perhaps an advice."""
+def _result(status: Literal["ok", "note", "fail"], text: str) -> Diagnosis:
+    """A result from a text as it is printed: `detail`, or `detail -> remedy`."""
+    detail, _, remedy = text.rpartition(" -> ") if " -> " in text else (text, "", "")
+    return Diagnosis("", status, detail, remedy)
 
-failed = partial(Diagnosis, "", "fail")
-"""The check failed: takes the detail and the remedy."""
+
+ok, note, failed = partial(_result, "ok"), partial(_result, "note"), partial(_result, "fail")
+"""The check passed; nothing is wrong, but the operator should know this; the check failed."""
 
 
 def command(text: str, settings: Settings) -> str:
@@ -53,15 +56,37 @@ def command(text: str, settings: Settings) -> str:
 def explained(error: Exception, remedy: str = "", mark: str = ": ") -> Diagnosis:
     """The check failed with an error whose message may name the remedy after a mark."""
     detail, _, named = str(error).partition(mark)
-    return failed(detail, named or remedy)
+    return Diagnosis("", "fail", detail, named or remedy)
+
+
+def host_of(address: str) -> str:
+    """The host of a URL, and its port if the URL has one."""
+    return urlsplit(address).netloc.rpartition("@")[2]
+
+
+async def explain_failure(
+    error: BarographError, host: str, remedy: str, page: str | None = None
+) -> Diagnosis:
+    """Explain a failure: what broke the connection, or what answered at `page` instead."""
+    problem = connection_problem(error, host)
+    if problem is None and page is not None and not isinstance(error, Throttled):
+        problem = await reply_problem(page)
+    kind = f"{error.kind}: " if isinstance(error, UpstreamError) else ""
+    if problem is None and isinstance(error, Unreachable):
+        kind = "an outage: "  # it did answer
+    problem = problem or Diagnosis("", "fail", str(error), remedy)
+    return problem._replace(detail=kind + problem.detail)
 
 
 def connection_problem(error: BaseException, host: str) -> Diagnosis | None:
-    """What went wrong before `host` answered; None if it did, or if we can't tell."""
-    for cause in reversed(list(_causes(error))):
-        problem = _explain(cause, host)
-        if problem is not None:
-            return problem._replace(remedy=problem.remedy + _proxy_hint())
+    """What a server refused, or went wrong before it answered; None if we can't tell."""
+    proxy = next((name for name in _PROXIES if os.environ.get(name)), None)
+    hint = "" if proxy is None else f"; Barograph connects directly and does not use {proxy}"
+    causes = list(_causes(error))
+    for table in (ANSWERS, CONNECTIONS):
+        for cause in reversed(causes):
+            if meaning := _meaning(cause, table):
+                return failed(meaning.format(host=host) + (hint if table is CONNECTIONS else ""))
     return None
 
 
@@ -75,8 +100,7 @@ async def open_problem(address: str) -> Diagnosis | None:
         async with asyncio.timeout(LOOK_SECONDS):
             _, writer = await asyncio.open_connection(parts.hostname, port, ssl=tls)
     except OSError as error:
-        unknown = failed(f"{host_of(address)} can't be reached", "check this machine's network")
-        return connection_problem(error, host_of(address)) or unknown
+        return connection_problem(error, host_of(address))
     writer.transport.abort()
     return None
 
@@ -98,102 +122,16 @@ async def reply_problem(address: str) -> Diagnosis | None:
         return connection_problem(error, host)
     if response.has_redirect_location:
         return failed(
-            f"{host} answers HTTP {response.status_code} and redirects to {target}",
-            "open the address in a browser: if the service moved, set its new address; if this "
-            "network shows a sign-in page, sign in",
+            f"{host} answers HTTP {response.status_code} and redirects to {target} -> open the "
+            "address in a browser: if the service moved, set its new address; if this network "
+            "shows a sign-in page, sign in"
         )
     if response.status_code == _SIGN_IN or (response.is_success and is_page):
         return failed(
-            f"{host} answers with a web page instead of data",
-            "open the address in a browser here: the network asks you to sign in, a filter "
-            "answers, or the address is wrong",
+            f"{host} answers with a web page instead of data -> open the address in a browser "
+            "here: the network asks you to sign in, a filter answers, or the address is wrong"
         )
     return None
-
-
-async def explain_failure(
-    error: BarographError, host: str, remedy: str, page: str | None = None
-) -> Diagnosis:
-    """Explain a failure: what broke the connection, or what answered at `page` instead."""
-    problem = connection_problem(error, host)
-    if problem is None and page is not None and not isinstance(error, Throttled):
-        problem = await reply_problem(page)
-    kind = f"{error.kind}: " if isinstance(error, UpstreamError) else ""
-    if problem is None and isinstance(error, Unreachable):
-        kind = "an outage: "  # it did answer
-    found = problem or failed(str(error), remedy)
-    return found._replace(detail=kind + found.detail)
-
-
-def unread(source: str, settings: Settings) -> Diagnosis:
-    """A source that answers, but that the operator has not confirmed."""
-    accept = command(f"terms accept {source}", settings)
-    return note("it answers, but is not read, because its terms are not confirmed", accept)
-
-
-async def only_opened(source: str, address: str, settings: Settings) -> Diagnosis:
-    """Only connect: a source without confirmation is not asked for data, and can't fail."""
-    problem = await open_problem(address)
-    if problem is None:
-        return unread(source, settings)
-    detail = f"not read, because its terms are not confirmed; {problem.detail}"
-    return note(detail, problem.remedy)
-
-
-def host_of(address: str) -> str:
-    """The host of a URL, and its port if the URL has one."""
-    return urlsplit(address).netloc.rpartition("@")[2]
-
-
-def _explain(cause: BaseException, host: str) -> Diagnosis | None:
-    found = next((each for kind, each in _CONNECTIONS.items() if isinstance(cause, kind)), None)
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        found = _CERTIFICATES.get(cause.verify_code, _UNKNOWN_AUTHORITY)
-    if isinstance(cause, ConnectionResetError) and not cause.args:  # asyncio's, in a TLS handshake
-        found = _CONNECTIONS[ssl.SSLError]
-    return None if found is None else failed(*(text.format(host=host) for text in found[2:]))
-
-
-_CONNECTIONS: Final[dict[type[Exception], Diagnosis]] = {
-    socket.gaierror: failed(
-        "the name {host} can't be resolved",
-        "check this machine's network and name server; some networks block names",
-    ),
-    ssl.SSLError: failed(
-        "{host} does not speak TLS",
-        "check the address; a proxy or a sign-in page may answer instead",
-    ),
-    TimeoutError: failed(
-        "{host} does not answer in time", "check the network; a firewall may drop the connection"
-    ),
-    ConnectionRefusedError: failed(
-        "{host} refuses the connection", "check the address; a firewall may block it"
-    ),
-    ConnectionError: failed(
-        "the connection to {host} was closed", "try again; a firewall may close it"
-    ),
-    OSError: failed("{host} can't be reached", "check the network of this machine"),
-    httpx2.RemoteProtocolError: failed(
-        "the reply of {host} is cut off or is not HTTP",
-        "check the address; a proxy or firewall may break the connection",
-    ),
-}
-"""The meaning of an error below HTTP; the first that fits counts."""
-
-_WRONG_TIME: Final = failed(
-    "the certificate of {host} is not valid at this machine's time",
-    "correct this machine's clock; if it is right, the server's certificate expired",
-)
-_OTHER_HOST: Final = failed(
-    "the certificate is for another host than {host}",
-    "sign in to this network, or turn off the filter that answers instead",
-)
-_UNKNOWN_AUTHORITY: Final = failed(
-    "the certificate of {host} is not from a trusted authority",
-    "a proxy or firewall here decrypts connections: exempt {host} from it",
-)
-_CERTIFICATES: Final = {9: _WRONG_TIME, 10: _WRONG_TIME, 62: _OTHER_HOST, 64: _OTHER_HOST}
-"""By OpenSSL's number of the error (X509_V_ERR_…)."""
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -205,6 +143,70 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
             error = error.__cause__ or error.__context__
 
 
-def _proxy_hint() -> str:
-    named = next((name for name in _PROXIES if os.environ.get(name)), None)
-    return "" if named is None else f"; Barograph connects directly and does not use {named}"
+Meanings = Mapping[type[BaseException], str]
+
+
+def _meaning(cause: BaseException, table: Meanings) -> str | None:
+    kind: type = type(cause)
+    if isinstance(cause, ssl.SSLCertVerificationError) and table is CONNECTIONS:
+        return CERTIFICATES.get(cause.verify_code, CERTIFICATES[None])
+    if isinstance(cause, ConnectionResetError) and not cause.args:  # asyncio's, in a TLS handshake
+        kind = ssl.SSLError
+    return next((text for error, text in table.items() if issubclass(kind, error)), None)
+
+
+CONNECTIONS: Final[Meanings] = {
+    socket.gaierror: "the name {host} can't be resolved -> check this machine's network and name "
+    "server; some networks block names",
+    ssl.SSLError: "{host} does not speak TLS -> check the address; a proxy or a sign-in page may "
+    "answer instead",
+    TimeoutError: "{host} does not answer in time -> check the network; a firewall may drop the "
+    "connection",
+    ConnectionRefusedError: "{host} refuses the connection -> check the address; a firewall may "
+    "block it",
+    ConnectionError: "the connection to {host} was closed -> try again; a firewall may close it",
+    OSError: "{host} can't be reached -> check the network of this machine",
+    httpx2.RemoteProtocolError: "the reply of {host} is cut off or is not HTTP -> check the "
+    "address; a proxy or firewall may break the connection",
+}
+"""The meaning of an error below HTTP; the first that fits counts."""
+
+GRANT: Final = "run deploy/postgresql-roles.sql again"
+ANSWERS: Final[Meanings] = {
+    asyncpg.ClientConfigurationError: "the options of the URL for {host} can't be used -> correct "
+    "them: sslmode=verify-full needs sslrootcert=FILE",
+    asyncpg.InvalidAuthorizationSpecificationError: "{host} refuses our user name or password -> "
+    "correct the URL, or pg_hba.conf on the server",
+    asyncpg.InvalidCatalogNameError: "{host} has no database of that name -> create it with "
+    "deploy/postgresql-roles.sql",
+    asyncpg.InsufficientPrivilegeError: f"our role lacks rights on {{host}} -> {GRANT}",
+    asyncpg.TooManyConnectionsError: "{host} has no free connection -> raise max_connections, or "
+    "put a pooler in front of it",
+    asyncpg.CannotConnectNowError: "{host} is starting or stopping -> try again",
+    AuthenticationError: "{host} refuses the user or the password -> check them in "
+    "BAROGRAPH_LIMITS_URL; write special characters percent-encoded",
+    ReadOnlyError: "{host} is a read-only replica -> name the primary in BAROGRAPH_LIMITS_URL",
+    OutOfMemoryError: "the memory of {host} is full -> raise its maxmemory",
+    # After the two above, which it includes. A script that may not run a command raises it.
+    ResponseError: "{host} refuses to run our script -> give the user of BAROGRAPH_LIMITS_URL the "
+    "commands that docs/operating.md lists",
+}
+"""The meaning of an error that PostgreSQL or Valkey answers with."""
+
+_WRONG_TIME: Final = (
+    "the certificate of {host} is not valid at this machine's time -> correct this machine's "
+    "clock; if it is right, the server's certificate expired"
+)
+_OTHER_HOST: Final = (
+    "the certificate is for another host than {host} -> sign in to this network, or turn off the "
+    "filter that answers instead"
+)
+CERTIFICATES: Final[dict[int | None, str]] = {
+    9: _WRONG_TIME,
+    10: _WRONG_TIME,
+    62: _OTHER_HOST,
+    64: _OTHER_HOST,
+    None: "the certificate of {host} is not from a trusted authority -> a proxy or firewall here "
+    "decrypts connections: exempt {host} from it",
+}
+"""By OpenSSL's number of the error (X509_V_ERR_…); None stands for all others."""

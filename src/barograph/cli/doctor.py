@@ -4,18 +4,39 @@ import asyncio
 import json
 import logging
 import sys
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Final, NamedTuple
 
 import click
 
+from barograph.cli import doctor_databases as databases
+from barograph.cli import doctor_machine as machine
+from barograph.cli import doctor_services as services
 from barograph.cli.common import data_option, served_settings
-
-if TYPE_CHECKING:
-    from barograph.cli.diagnosis import Check, Diagnosis
-    from barograph.settings import Settings
+from barograph.cli.diagnosis import (
+    Check,
+    Diagnosis,
+    command,
+    explain_failure,
+    explained,
+    failed,
+    host_of,
+    note,
+    open_problem,
+)
+from barograph.errors import BarographError, ConfigurationError, UpstreamError
+from barograph.identity.provider import IdentityUnavailable
+from barograph.kit.database import DatabaseUnavailable
+from barograph.kit.logs import configure_logs
+from barograph.markets.venues import BINANCE, BYBIT, HYPERLIQUID
+from barograph.payments.records import ChainUnavailable
+from barograph.settings import PREFIX, Settings
+from barograph.terms.sources import Unconfirmed
+from barograph.terms.store import without_unconfirmed
+from barograph.upstream.oidc import DISCOVERY
+from barograph.upstream.supabase import KEYS_PATH
 
 CHECK_SECONDS = 50.0
 """The timeout of one check. All run at once, so this limits the command too. The Treasury may take
@@ -23,7 +44,133 @@ CHECK_SECONDS = 50.0
 
 COLOURS = {"ok": "green", "note": "yellow", "fail": "red"}
 
+CONFIRMED: Final = Unconfirmed({})
+
 log = logging.getLogger(__name__)
+
+
+class Row(NamedTuple):
+    """A row of the table of checks: one line. Most fields are about a service that is asked."""
+
+    run: Check
+    setting: str = ""
+    """The setting with the service's address."""
+
+    remedies: str | Mapping[str, str] = ""
+    """What to do if the service fails, perhaps by the kind of the failure."""
+
+    page: str | Callable[[Settings], str] = ""
+    """The path where a sign-in page may answer instead of the service."""
+
+    applies: Callable[[Settings], object] = lambda _: True
+    otherwise: str | None = None
+    """The note if the check doesn't apply; None for no line."""
+
+    source: str = ""
+    """The source whose terms must be confirmed before it is read."""
+
+    ask: Check | None = None
+    """What may be asked of a source that is not read; without it, only a connection is opened."""
+
+
+def _venue(name: str, setting: str, page: str) -> Row:
+    return Row(
+        partial(services.check_venue, name),
+        setting,
+        _VENUE_REMEDIES,
+        page,
+        lambda settings: name in settings.venue_names,
+        "not configured; {detail} -> to read it, add it to BAROGRAPH_VENUES; docs/venues.md says "
+        "what it publishes",
+        source=name,
+        ask=partial(services.check_venue, name, is_read=False),
+    )
+
+
+def _stream(name: str, setting: str) -> Row:
+    check = partial(services.check_stream, name, setting)
+    return Row(check, setting, applies=lambda it: name in it.venue_names, source=name)
+
+
+def _publisher(name: str, source: str, *prefixes: str) -> Row:
+    setting = f"{name}_url"
+    return Row(
+        partial(services.check_publisher, prefixes),
+        setting,
+        _PUBLISHER_REMEDIES,
+        applies=lambda it: getattr(it, setting) or (name == "etf" and it.etf_file is not None),
+        otherwise=f"not configured -> set {PREFIX}{setting.upper()}",
+        source=source,
+    )
+
+
+_VENUE_REMEDIES: Final = {
+    "throttled": "wait; other programs at this IP address may use up the venue's rate limit",
+    "unreachable": "wait; the collector retries",
+    "invalid reply": "synchronise this machine's clock if the line `clock` fails, or check "
+    "{setting}",
+    "": "check {setting}",
+}
+_PUBLISHER_REMEDIES: Final = {
+    "refused": "the publisher blocks this IP address, as many do for data centres: try another "
+    "network",
+    "throttled": "wait; the collector retries",
+    "unreachable": "wait; the collector retries",
+    "not found": "the publisher moved the file: check {setting}",
+    "": "open {setting} in a browser here: a sign-in page or a filter may answer, or the publisher "
+    "changed the file",
+}
+CHECKS: Final = {
+    "port": Row(machine.check_port),
+    "sqlite": Row(machine.check_sqlite),
+    "disk": Row(machine.check_disk),
+    "secrets": Row(databases.check_secrets),
+    "database": Row(databases.check_database),
+    "history": Row(databases.check_history),
+    "collector": Row(databases.check_collector),
+    "guides": Row(machine.check_guides),
+    "limits": Row(machine.check_limits),
+    "terms": Row(partial(machine.check_terms, CONFIRMED)),
+    "bybit": _venue(BYBIT, "exchange_rest_url", "/v5/market/time"),
+    "hyperliquid": _venue(HYPERLIQUID, "hyperliquid_url", "/info"),
+    "binance": _venue(BINANCE, "binance_rest_url", "/fapi/v1/time"),
+    "bybit-stream": _stream(BYBIT, "exchange_stream_url"),
+    "binance-stream": _stream(BINANCE, "binance_stream_url"),
+    "clock": Row(services.check_clock),
+    "treasury": _publisher("treasury", "treasury", "treasury"),
+    "nyfed": _publisher("nyfed", "nyfed", "sofr", "effr"),
+    "etf": _publisher("etf", "ishares", "etf-"),
+    "identity": Row(
+        services.check_identity,
+        "identity_url",
+        "check BAROGRAPH_IDENTITY_URL and BAROGRAPH_IDENTITY_API_KEY; if they are right, wait",
+        lambda it: f"/auth/v1{KEYS_PATH}" if it.identity == "supabase" else DISCOVERY,
+        lambda it: it.identity != "none",
+        "not configured: no bearer token is accepted",
+    ),
+    "facilitator": Row(
+        services.check_facilitator,
+        "x402_facilitator_url",
+        "check BAROGRAPH_X402_FACILITATOR_URL and its credentials; if they are right, wait",
+        "/supported",
+        lambda it: it.takes_payments,
+        "not configured: nothing is sold by x402",
+    ),
+    "chain": Row(
+        services.check_chain,
+        "x402_chain_url",
+        "check BAROGRAPH_X402_CHAIN_URL, BAROGRAPH_X402_NETWORK and BAROGRAPH_X402_ASSET",
+        applies=lambda it: it.takes_payments,
+        otherwise="not configured: nothing is sold by x402",
+    ),
+    "mail": Row(
+        services.check_mail,
+        applies=lambda it: it.sends_mail,
+        otherwise="not configured: create keys with `barograph keys create`",
+    ),
+    "witnesses": Row(services.check_witnesses),
+}
+"""Every check by its name, in the order of their lines."""
 
 
 @click.command()
@@ -40,73 +187,103 @@ def doctor(data: Path | None, as_json: bool) -> None:
     Example:
       barograph doctor --json
     """
-    from barograph.kit.logs import configure_logs
-
     configure_logs("error")
-    found = asyncio.run(_print_all(served_settings(data), as_json=as_json))
-    sys.exit(1 if any(each.status == "fail" for each in found) else 0)
+    results = asyncio.run(_print_all(served_settings(data), as_json=as_json))
+    sys.exit(1 if any(result.status == "fail" for result in results) else 0)
 
 
-async def _print_all(settings: "Settings", *, as_json: bool) -> "list[Diagnosis]":
+async def _print_all(settings: Settings, *, as_json: bool) -> list[Diagnosis]:
     """Print each result as soon as it and those before it are known; JSON at the end."""
-    found = []
-    async for each in examine(settings):
-        found.append(each)
+    results = []
+    async for result in examine(settings):
+        results.append(result)
         if not as_json:
-            click.echo(_line(each))
+            click.echo(_line(result))
     if as_json:
-        click.echo(json.dumps([each._asdict() | {"ok": each.status != "fail"} for each in found]))
-    return found
+        listed = [result._asdict() | {"ok": result.status != "fail"} for result in results]
+        click.echo(json.dumps(listed))
+    return results
 
 
-def _line(found: "Diagnosis") -> str:
-    label = "FAIL" if found.status == "fail" else found.status
-    mark = click.style(f"{label:<4}", fg=COLOURS[found.status])
-    remedy = f" -> {found.remedy}" if found.remedy else ""
-    text = f"{found.name}: {found.detail}{remedy}"
+def _line(result: Diagnosis) -> str:
+    label = "FAIL" if result.status == "fail" else result.status
+    mark = click.style(f"{label:<4}", fg=COLOURS[result.status])
+    remedy = f" -> {result.remedy}" if result.remedy else ""
+    text = f"{result.name}: {result.detail}{remedy}"
     # Parts come from other servers and must not control the terminal.
-    return f"{mark} " + "".join(each if each.isprintable() else "?" for each in text)
+    return f"{mark} " + "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
-async def examine(settings: "Settings") -> "AsyncIterator[Diagnosis]":
+async def examine(settings: Settings) -> AsyncIterator[Diagnosis]:
     """Run every check at once, and yield the results in order."""
-    from barograph.cli import doctor_limits, doctor_local, doctor_upstreams, doctor_venues
-    from barograph.terms.store import without_unconfirmed
-
-    unconfirmed = await doctor_local.read_terms(settings)
-    checks: dict[str, Check] = {
-        **doctor_local.CHECKS,
-        **doctor_limits.CHECKS,
-        "terms": partial(doctor_local.check_terms, unconfirmed),
-        **doctor_venues.venue_checks(settings, unconfirmed),
-        **doctor_upstreams.CHECKS,
-        **doctor_upstreams.unread_publishers(settings, unconfirmed),
-    }
-    used = without_unconfirmed(settings, unconfirmed)
-    tasks = [asyncio.create_task(bounded(name, check(used))) for name, check in checks.items()]
+    unconfirmed = await machine.read_terms(settings)
+    rows = CHECKS | {"terms": Row(partial(machine.check_terms, unconfirmed))}
+    tasks = [
+        asyncio.create_task(run_check(name, row, settings, unconfirmed))
+        for name, row in rows.items()
+        if row.otherwise is not None or row.applies(settings)
+    ]
     for task in tasks:
         yield await task
 
 
-async def bounded(
-    name: str, check: "Awaitable[Diagnosis]", seconds: float = CHECK_SECONDS
-) -> "Diagnosis":
+async def run_check(
+    name: str,
+    row: Row,
+    settings: Settings,
+    unconfirmed: Unconfirmed = CONFIRMED,
+    seconds: float = CHECK_SECONDS,
+) -> Diagnosis:
     """Run one check; it gets a line even if it takes too long or has a bug."""
-    from barograph.cli.diagnosis import explained, failed, note
-    from barograph.errors import ConfigurationError
-    from barograph.kit.database import DatabaseUnavailable
-
     try:
-        found = await asyncio.wait_for(check, seconds)
+        result = await asyncio.wait_for(_run(row, settings, unconfirmed), seconds)
     except TimeoutError:
-        found = failed(f"no result within {seconds:.0f} s", "check the network")
+        result = failed(f"no result within {seconds:.0f} s -> check the network")
     except ConfigurationError as error:
-        found = explained(error)
+        result = explained(error)
     except DatabaseUnavailable as error:
-        found = note(f"not checked, because {error}", "see the line `database`")
+        result = note(f"not checked, because {error} -> see the line `database`")
     except Exception as error:
         log.exception("check failed", extra={"check": name})
         # Only the name: the text may hold an address with a key.
         kind = type(error).__name__
-        found = failed(f"the check itself failed ({kind})", "report this as a bug")
-    return found._replace(name=name)
+        result = failed(f"the check itself failed ({kind}) -> report this as a bug")
+    return result._replace(name=name)
+
+
+async def _run(row: Row, settings: Settings, unconfirmed: Unconfirmed) -> Diagnosis:
+    used = without_unconfirmed(settings, unconfirmed)
+    is_read, applies = row.source not in unconfirmed.unused, row.applies(settings)
+    if is_read and applies:
+        return await _explained(row, row.run, used)
+    if row.ask is not None:
+        asked = await _explained(row, row.ask, settings)
+        if not applies:
+            result = note((row.otherwise or "").format(detail=asked.detail))
+            return result if asked.status == "ok" else result._replace(remedy="")
+        if asked.status != "ok":
+            return asked
+    elif not applies:
+        return note(row.otherwise or "")
+    elif problem := await open_problem(getattr(settings, row.setting)):
+        detail = f"not read, because its terms are not confirmed; {problem.detail}"
+        return problem._replace(status="note", detail=detail)
+    accept = command(f"terms accept {row.source}", settings)
+    return note(f"it answers, but is not read, because its terms are not confirmed -> {accept}")
+
+
+async def _explained(row: Row, check: Check, settings: Settings) -> Diagnosis:
+    """Run a check, and explain a failure of the service that it asks."""
+    try:
+        return await check(settings)
+    except (UpstreamError, IdentityUnavailable, ChainUnavailable) as error:
+        return await _explain(row, error, settings)
+
+
+async def _explain(row: Row, error: BarographError, settings: Settings) -> Diagnosis:
+    remedies, address = row.remedies, str(getattr(settings, row.setting)).rstrip("/")
+    if not isinstance(remedies, str):
+        remedies = remedies.get(getattr(error, "kind", ""), remedies[""])
+    page = row.page if isinstance(row.page, str) else row.page(settings)
+    remedy = remedies.format(setting=PREFIX + row.setting.upper())
+    return await explain_failure(error, host_of(address), remedy, page and address + page)

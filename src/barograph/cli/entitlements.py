@@ -1,33 +1,40 @@
 """`barograph entitlements`: grants, revokes and lists entitlements to Feed and Reserve."""
 
-import json
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 
 from barograph.cli.common import (
     by_option,
-    data_option,
+    confirm,
+    echo,
     json_option,
-    read_settings,
+    last_option,
     run_on_database,
+    settings_option,
     why_option,
     yes_option,
 )
+from barograph.entitlements.store import (
+    Entitlement,
+    Entitlements,
+    Holder,
+    InvalidHolder,
+    Tier,
+    TrailEntry,
+    UnknownEntitlement,
+)
 from barograph.kit.clock import system_clock
 from barograph.kit.timestamps import DAY, iso_timestamp
-
-if TYPE_CHECKING:
-    from barograph.entitlements.store import Entitlement, Entitlements, Holder, Tier, TrailEntry
+from barograph.settings import Settings
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
-TIERS = ("feed", "reserve")
+TIERS = get_args(Tier)
 DEFAULT_DAYS = 30
 
 
@@ -76,11 +83,11 @@ def entitlements() -> None:
 @why_option
 @by_option
 @json_option
-@data_option
+@settings_option
 def grant(
     user: str | None,
     wallet: str | None,
-    tier: "Tier",
+    tier: Tier,
     days: int | None,
     until: int | None,
     since: int | None,
@@ -88,7 +95,7 @@ def grant(
     why: str,
     by: str,
     as_json: bool,
-    data: Path | None,
+    settings: Settings,
 ) -> None:
     """Grant a tier to a user or a wallet.
 
@@ -108,7 +115,7 @@ def grant(
         raise click.UsageError("give --days or --until, not both")
     length = (DEFAULT_DAYS if days is None else days) * DAY
 
-    async def work(store: "Entitlements") -> "tuple[Entitlement, list[TrailEntry]]":
+    async def work(store: Entitlements) -> tuple[Entitlement, list[TrailEntry]]:
         if since is None and until is None:
             granted = await store.add_period(
                 holder, tier, period_ms=length, source=source, by=by, why=why
@@ -121,12 +128,10 @@ def grant(
             )
         return granted, await store.trail(granted.id)
 
-    granted, trail = _on_store(data, work)
+    granted, trail = _on_store(settings, work)
     action = trail[-1].action
-    if as_json:
-        click.echo(json.dumps({"action": action, **_entitlement_json(granted)}))
-    else:
-        click.echo(f"{action} {_line(granted)}")
+    value = {"action": action, **_entitlement_json(granted)}
+    echo(value, f"{action} {_line(granted)}", as_json=as_json)
 
 
 @entitlements.command()
@@ -135,9 +140,9 @@ def grant(
 @by_option
 @yes_option
 @json_option
-@data_option
+@settings_option
 def revoke(
-    entitlement_id: str, why: str, by: str, yes: bool, as_json: bool, data: Path | None
+    entitlement_id: str, why: str, by: str, yes: bool, as_json: bool, settings: Settings
 ) -> None:
     """Permanently revoke an entitlement.
 
@@ -148,23 +153,18 @@ def revoke(
       barograph entitlements revoke ent_… --why "refunded"
       barograph entitlements revoke ent_… --why "refunded" --yes --json
     """
-    from barograph.entitlements.store import Holder
+    entitlement = _on_store(settings, lambda store: _get(store, entitlement_id))
+    changes = entitlement.revoked_at is None
+    confirm(f"Revoke {_line(entitlement)}", yes=yes or not changes)
 
-    found = _on_store(data, lambda store: _get(store, entitlement_id))
-    changes = found.revoked_at is None
-    if changes and not yes:
-        click.confirm(f"Revoke {_line(found)}? This cannot be undone", abort=True)
-
-    async def work(store: "Entitlements") -> "tuple[Entitlement, list[Entitlement]]":
+    async def work(store: Entitlements) -> tuple[Entitlement, list[Entitlement]]:
         revoked = await store.revoke(entitlement_id, by=by, why=why)
         holder = Holder(revoked.holder_kind, revoked.holder)
         return revoked, await store.find(holder=holder, tier=revoked.tier, active_only=True)
 
-    revoked, others = _on_store(data, work)
-    if as_json:
-        click.echo(json.dumps({"changed": changes, **_entitlement_json(revoked)}))
-    else:
-        click.echo(f"{'revoked' if changes else 'nothing changed:'} {_line(revoked)}")
+    revoked, others = _on_store(settings, work)
+    text = f"{'revoked' if changes else 'nothing changed:'} {_line(revoked)}"
+    echo({"changed": changes, **_entitlement_json(revoked)}, text, as_json=as_json)
     for other in others:
         click.echo(f"still active: {_line(other)}", err=True)
 
@@ -173,19 +173,17 @@ def revoke(
 @_holder_options
 @click.option("--tier", type=click.Choice(TIERS))
 @click.option("--active", is_flag=True, help="Only active ones.")
-@click.option(
-    "--last", type=click.IntRange(1, 100_000), default=100, show_default=True, help="How many."
-)
+@last_option(100, maximum=100_000)
 @json_option
-@data_option
+@settings_option
 def list_entitlements(
     user: str | None,
     wallet: str | None,
-    tier: "Tier | None",
+    tier: Tier | None,
     active: bool,
     last: int,
     as_json: bool,
-    data: Path | None,
+    settings: Settings,
 ) -> None:
     """List entitlements, newest first.
 
@@ -195,24 +193,19 @@ def list_entitlements(
       barograph entitlements list --wallet 0x… --json
     """
     holder = _holder(user, wallet)
-    found = _on_store(
-        data,
+    listed = _on_store(
+        settings,
         lambda store: store.find(holder=holder, tier=tier, active_only=active, limit=last),
     )
-    if as_json:
-        click.echo(json.dumps([_entitlement_json(each) for each in found]))
-        return
-    for each in found:
-        click.echo(_line(each))
-    if not found:
-        click.echo("no entitlements")
+    text = "\n".join(map(_line, listed)) or "no entitlements"
+    echo([_entitlement_json(entitlement) for entitlement in listed], text, as_json=as_json)
 
 
 @entitlements.command()
 @click.argument("entitlement_id", metavar="ID")
 @json_option
-@data_option
-def show(entitlement_id: str, as_json: bool, data: Path | None) -> None:
+@settings_option
+def show(entitlement_id: str, as_json: bool, settings: Settings) -> None:
     """Show one entitlement and its trail: every change, when, by whom and why.
 
     \b
@@ -221,29 +214,21 @@ def show(entitlement_id: str, as_json: bool, data: Path | None) -> None:
       barograph entitlements show ent_… --json
     """
 
-    async def work(store: "Entitlements") -> "tuple[Entitlement, list[TrailEntry]]":
+    async def work(store: Entitlements) -> tuple[Entitlement, list[TrailEntry]]:
         return await _get(store, entitlement_id), await store.trail(entitlement_id)
 
-    found, trail = _on_store(data, work)
-    if as_json:
-        entries = [
-            {**each._asdict(), "at": iso_timestamp(each.at), "ends_at": iso_timestamp(each.ends_at)}
-            for each in trail
-        ]
-        click.echo(json.dumps({**_entitlement_json(found), "trail": entries}))
-        return
-    click.echo(_line(found))
-    for each in trail:
-        end = iso_timestamp(each.ends_at)
-        click.echo(
-            f"  {iso_timestamp(each.at)}  {each.action:<8}  until {end}  {each.by}: {each.why}"
-        )
+    entitlement, trail = _on_store(settings, work)
+    entries = [
+        {**entry._asdict(), "at": iso_timestamp(entry.at), "ends_at": iso_timestamp(entry.ends_at)}
+        for entry in trail
+    ]
+    lines = ["  {at}  {action:<8}  until {ends_at}  {by}: {why}".format(**row) for row in entries]
+    value = {**_entitlement_json(entitlement), "trail": entries}
+    echo(value, "\n".join([_line(entitlement), *lines]), as_json=as_json)
 
 
-def _holder(user: str | None, wallet: str | None) -> "Holder | None":
+def _holder(user: str | None, wallet: str | None) -> Holder | None:
     """The holder that the options name, if any."""
-    from barograph.entitlements.store import Holder, InvalidHolder
-
     if user is not None and wallet is not None:
         raise click.UsageError("give --user or --wallet, not both")
     try:
@@ -255,17 +240,14 @@ def _holder(user: str | None, wallet: str | None) -> "Holder | None":
         raise click.BadParameter(str(error), param_hint=hint) from error
 
 
-async def _get(store: "Entitlements", entitlement_id: str) -> "Entitlement":
-    from barograph.entitlements.store import UnknownEntitlement
-
+async def _get(store: Entitlements, entitlement_id: str) -> Entitlement:
     try:
         return await store.get(entitlement_id)
     except UnknownEntitlement as error:
         raise UnknownEntitlement(f"{error}: see `barograph entitlements list`") from error
 
 
-def _entitlement_json(entitlement: "Entitlement") -> dict[str, object]:
-
+def _entitlement_json(entitlement: Entitlement) -> dict[str, object]:
     revoked_at = entitlement.revoked_at
     return {
         "id": entitlement.id,
@@ -281,15 +263,13 @@ def _entitlement_json(entitlement: "Entitlement") -> dict[str, object]:
     }
 
 
-def _line(entitlement: "Entitlement") -> str:
-
+def _line(entitlement: Entitlement) -> str:
     span = f"{iso_timestamp(entitlement.starts_at)} to {iso_timestamp(entitlement.ends_at)}"
     whose = f"{entitlement.holder_kind} {entitlement.holder}"
     return f"{entitlement.id}  {entitlement.tier:<7}  {_state(entitlement):<7}  {span}  {whose}"
 
 
-def _state(entitlement: "Entitlement") -> str:
-
+def _state(entitlement: Entitlement) -> str:
     now = system_clock()
     if entitlement.revoked_at is not None:
         return "revoked"
@@ -298,8 +278,5 @@ def _state(entitlement: "Entitlement") -> str:
     return "ended" if now >= entitlement.ends_at else "planned"
 
 
-def _on_store(data: Path | None, use: "Callable[[Entitlements], Coroutine[Any, Any, T]]") -> T:
-    from barograph.entitlements.store import Entitlements
-
-    settings = read_settings(data=data)
+def _on_store(settings: Settings, use: Callable[[Entitlements], Coroutine[Any, Any, T]]) -> T:
     return run_on_database(settings, lambda database: use(Entitlements(database, system_clock)))

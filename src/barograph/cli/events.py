@@ -1,11 +1,12 @@
 """`barograph events`: removes the text of an event where the law requires it."""
 
-from pathlib import Path
-
 import click
 
-from barograph.cli.common import data_option, read_settings, run_on_database, yes_option
+from barograph.cli.common import run_on_database, settings_option, yes_option
 from barograph.errors import BarographError
+from barograph.events.store import remove_text
+from barograph.kit.text import one_line
+from barograph.settings import Settings
 
 
 @click.group()
@@ -17,8 +18,8 @@ def events() -> None:
 @click.argument("digest")
 @click.option("--why", required=True, help="The reason. It is published instead of the text.")
 @yes_option
-@data_option
-def remove(digest: str, why: str, yes: bool, data: Path | None) -> None:
+@settings_option
+def remove(digest: str, why: str, yes: bool, settings: Settings) -> None:
     """Remove the text of the event with this DIGEST for good.
 
     Use it only where the law requires it. The DIGEST is the SHA-256 of the event as /api/v1/events
@@ -29,20 +30,17 @@ def remove(digest: str, why: str, yes: bool, data: Path | None) -> None:
     Example:
       barograph events remove 9f2c… --why "court order 12/2026" --yes
     """
-    from barograph.events.store import remove_text
-    from barograph.kit.text import one_line
-
     try:
         reason = one_line("why", why, 200)
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
     if not yes:
         click.confirm(f"Remove the text of {digest} for good?", abort=True)
-    found = run_on_database(
-        read_settings(data=data),
+    is_removed = run_on_database(
+        settings,
         lambda database: database.write(lambda tx: remove_text(tx, digest, reason)),
     )
-    if not found:
+    if not is_removed:
         raise BarographError(
             "nothing was removed: no event has this digest, its text was removed already, or it is "
             "an announcement, a definition or the digest of a stance, which can't be removed"

@@ -1,12 +1,13 @@
 """`barograph guides`: checks the catalog of paid guides."""
 
-import json
 import sys
 from pathlib import Path
 
 import click
 
-from barograph.cli.common import json_option
+from barograph.cli.common import echo, json_option
+from barograph.guides.catalog import InvalidCatalog
+from barograph.guides.files import read_catalog
 
 
 @click.group()
@@ -32,21 +33,14 @@ def check(file: Path, as_json: bool) -> None:
     Example:
       barograph guides check guides.toml
     """
-    from barograph.guides.catalog import InvalidCatalog
-    from barograph.guides.files import read_catalog
-
     try:
         catalog = read_catalog(file)
     except InvalidCatalog as error:
         problems = error.problems
-        click.echo(
-            json.dumps({"ok": False, "problems": problems}) if as_json else "\n".join(problems)
-        )
+        echo({"ok": False, "problems": problems}, "\n".join(problems), as_json=as_json)
         sys.exit(1)
     count = len(catalog.guides)
     total = round(sum(guide.price for guide in catalog.guides), 2)
-    if as_json:
-        summary = {"ok": True, "count": count, "total_usd": total, "source": catalog.source}
-        click.echo(json.dumps(summary))
-    else:
-        click.echo(f"{count} guides, {total:.2f} USD in total; source: {catalog.source}")
+    summary = {"ok": True, "count": count, "total_usd": total, "source": catalog.source}
+    text = f"{count} guides, {total:.2f} USD in total; source: {catalog.source}"
+    echo(summary, text, as_json=as_json)

@@ -1,27 +1,29 @@
 """`barograph keys`: creates, lists and revokes personal API keys."""
 
-import json
 from collections.abc import Callable, Coroutine
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from barograph.cli.common import (
-    data_option,
+    confirm,
+    echo,
     json_option,
-    read_settings,
     run_on_database,
+    settings_option,
     yes_option,
 )
 from barograph.errors import BarographError, InvalidRequest
+from barograph.keys.api_keys import PEPPER_FILE, ApiKeys, KeyRecord, load_pepper, revoke_all
+from barograph.keys.email_address import parse_address
+from barograph.keys.registration import Forgotten, forget_mailbox
 from barograph.kit.clock import system_clock
+from barograph.kit.database import Database, Transaction
 from barograph.kit.timestamps import iso_timestamp
-
-if TYPE_CHECKING:
-    from barograph.keys.api_keys import ApiKeys, KeyRecord
-    from barograph.keys.registration import Forgotten
-    from barograph.kit.database import Database, Transaction
+from barograph.limits.rate_limits import PERSONAL
+from barograph.settings import Settings
+from barograph.web.shared_secrets import require_shared_secrets
+from barograph.webhooks.store import delete_webhooks, webhooks_of
 
 T = TypeVar("T")
 
@@ -42,8 +44,8 @@ def keys() -> None:
 @keys.command()
 @click.option("--email", required=True, help="The owner; their earlier key stops working.")
 @json_option
-@data_option
-def create(email: str, as_json: bool, data: Path | None) -> None:
+@settings_option
+def create(email: str, as_json: bool, settings: Settings) -> None:
     """Create a key and print it once.
 
     \b
@@ -51,24 +53,20 @@ def create(email: str, as_json: bool, data: Path | None) -> None:
       barograph keys create --email name@example.com
       barograph keys create --email name@example.com --json
     """
-    from barograph.limits.rate_limits import PERSONAL
-
     try:
-        new = _on_keys(data, lambda api_keys: api_keys.create(email))
+        new = _on_keys(settings, lambda api_keys: api_keys.create(email))
     except InvalidRequest as error:
         raise click.BadParameter(error.message, param_hint="--email") from error
-    if as_json:
-        limit = {"requests_per_hour": PERSONAL.requests}
-        click.echo(json.dumps({"key": new.key, "id": new.id, "email": new.email, **limit}))
-    else:
-        click.echo(new.key)
+    limit = {"requests_per_hour": PERSONAL.requests}
+    echo({"key": new.key, "id": new.id, "email": new.email, **limit}, new.key, as_json=as_json)
+    if not as_json:
         click.echo("store it now, it is not shown again; send it as X-API-Key", err=True)
 
 
 @keys.command("list")
 @json_option
-@data_option
-def list_keys(as_json: bool, data: Path | None) -> None:
+@settings_option
+def list_keys(as_json: bool, settings: Settings) -> None:
     """List all keys, oldest first.
 
     \b
@@ -76,23 +74,20 @@ def list_keys(as_json: bool, data: Path | None) -> None:
       barograph keys list
       barograph keys list --json
     """
-    records = _on_keys(data, lambda api_keys: api_keys.records())
-    if as_json:
-        click.echo(json.dumps([_key_json(record) for record in records]))
-        return
-    for record in records:
-        key = _key_json(record)
-        state = f"revoked {key['revoked_at']}" if key["revoked_at"] else "works"
-        click.echo(f"{record.id}  {key['created_at']}  {state}  {record.email}")
-    if not records:
-        click.echo("no keys")
+    rows = [_key_json(record) for record in _on_keys(settings, lambda keys: keys.records())]
+    lines = [
+        f"{row['id']}  {row['created_at']}  "
+        f"{'revoked {revoked_at}'.format(**row) if row['revoked_at'] else 'works'}  {row['email']}"
+        for row in rows
+    ]
+    echo(rows, "\n".join(lines) or "no keys", as_json=as_json)
 
 
 @keys.command()
 @click.argument("key_id", metavar="ID")
 @yes_option
-@data_option
-def revoke(key_id: str, yes: bool, data: Path | None) -> None:
+@settings_option
+def revoke(key_id: str, yes: bool, settings: Settings) -> None:
     """Permanently revoke a key.
 
     `barograph keys list` shows the IDs. The ID is also part of the key: `bg_<ID>_…`.
@@ -102,9 +97,8 @@ def revoke(key_id: str, yes: bool, data: Path | None) -> None:
       barograph keys revoke 0123456789abcdef
       barograph keys revoke 0123456789abcdef --yes
     """
-    if not yes:
-        click.confirm(f"Revoke {key_id}? This cannot be undone", abort=True)
-    if not _on_keys(data, lambda api_keys: api_keys.revoke(key_id)):
+    confirm(f"Revoke {key_id}", yes=yes)
+    if not _on_keys(settings, lambda api_keys: api_keys.revoke(key_id)):
         raise BarographError(f"there is no working key {key_id}: see `barograph keys list`")
     click.echo(f"revoked {key_id}")
 
@@ -112,8 +106,8 @@ def revoke(key_id: str, yes: bool, data: Path | None) -> None:
 @keys.command()
 @click.option("--email", required=True, help="The mailbox, with or without a +tag.")
 @yes_option
-@data_option
-def forget(email: str, yes: bool, data: Path | None) -> None:
+@settings_option
+def forget(email: str, yes: bool, settings: Settings) -> None:
     """Delete everything stored about a mailbox.
 
     This deletes its keys (which stop working), its links, its queued e-mails and its webhooks.
@@ -124,22 +118,16 @@ def forget(email: str, yes: bool, data: Path | None) -> None:
       barograph keys forget --email name@example.com
       barograph keys forget --email name@example.com --yes
     """
-    from barograph.keys.email_address import parse_address
-    from barograph.keys.registration import forget_mailbox
-    from barograph.webhooks.store import delete_webhooks, webhooks_of
-
     try:
         mailbox = parse_address(email).mailbox
     except InvalidRequest as error:
         raise click.BadParameter(error.message, param_hint="--email") from error
-    settings = read_settings(data=data)
-    if not yes:
-        click.confirm(f"Forget {mailbox}? This cannot be undone", abort=True)
+    confirm(f"Forget {mailbox}", yes=yes)
 
-    async def work(tx: "Transaction") -> tuple["Forgotten", int]:
-        found = await webhooks_of(tx, mailbox)
-        await delete_webhooks(tx, found)
-        return await forget_mailbox(tx, mailbox), len(found)
+    async def work(tx: Transaction) -> tuple[Forgotten, int]:
+        owned = await webhooks_of(tx, mailbox)
+        await delete_webhooks(tx, owned)
+        return await forget_mailbox(tx, mailbox), len(owned)
 
     gone, webhooks = run_on_database(settings, lambda database: database.write(work))
     click.echo(
@@ -150,8 +138,8 @@ def forget(email: str, yes: bool, data: Path | None) -> None:
 
 @keys.command("rotate-pepper")
 @yes_option
-@data_option
-def rotate_pepper(yes: bool, data: Path | None) -> None:
+@settings_option
+def rotate_pepper(yes: bool, settings: Settings) -> None:
     """Replace the secret that API keys are hashed with, which revokes every key.
 
     Do this if someone may have read the secret and the database. Afterwards, everyone needs a new
@@ -161,11 +149,7 @@ def rotate_pepper(yes: bool, data: Path | None) -> None:
     Example:
       barograph keys rotate-pepper
     """
-    from barograph.keys.api_keys import PEPPER_FILE, revoke_all
-
-    settings = read_settings(data=data)
-    if not yes:
-        click.confirm("Revoke every API key? This cannot be undone", abort=True)
+    confirm("Revoke every API key", yes=yes)
     revoked = run_on_database(
         settings, lambda database: database.write(lambda tx: revoke_all(tx, system_clock()))
     )
@@ -174,12 +158,12 @@ def rotate_pepper(yes: bool, data: Path | None) -> None:
         click.echo("now set BAROGRAPH_KEY_PEPPER to another secret on every web host")
     else:
         (settings.data / PEPPER_FILE).unlink(missing_ok=True)
-        _on_keys(data, lambda api_keys: api_keys.records())  # makes and registers a new pepper
+        _on_keys(settings, lambda api_keys: api_keys.records())  # makes and registers a new pepper
         click.echo("replaced key-pepper: copy it to the data folder of every other web host")
     click.echo("then restart `barograph serve` on every web host; until then, don't make new keys")
 
 
-def _key_json(record: "KeyRecord") -> dict[str, str | None]:
+def _key_json(record: KeyRecord) -> dict[str, str | None]:
 
     return {
         "id": record.id,
@@ -189,13 +173,9 @@ def _key_json(record: "KeyRecord") -> dict[str, str | None]:
     }
 
 
-def _on_keys(data: Path | None, use: "Callable[[ApiKeys], Coroutine[Any, Any, T]]") -> T:
-    from barograph.keys.api_keys import PEPPER_FILE, ApiKeys, load_pepper
-    from barograph.web.shared_secrets import require_shared_secrets
+def _on_keys(settings: Settings, use: Callable[[ApiKeys], Coroutine[Any, Any, T]]) -> T:
 
-    settings = read_settings(data=data)
-
-    async def work(database: "Database") -> T:
+    async def work(database: Database) -> T:
         pepper = load_pepper(settings)
         await require_shared_secrets(database, settings.data, {PEPPER_FILE: pepper})
         return await use(ApiKeys(database, pepper, system_clock))

@@ -1,21 +1,20 @@
 """`barograph macro`: imports earlier days of a BTC ETF from an operator's file."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from barograph.cli.common import data_option, json_option, read_settings, run_on_database
+from barograph.cli.common import echo, json_option, run_on_database, settings_option
 from barograph.errors import InvalidReply, Unreachable, UpstreamError
 from barograph.kit.clock import system_clock
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from barograph.kit.database import Transaction
-    from barograph.macro.records import Figure
-    from barograph.settings import Settings
+from barograph.kit.database import Transaction
+from barograph.macro.evidence import day_of
+from barograph.macro.records import Figure, imported_source
+from barograph.macro.store import etf_series, import_figures, latest_figures
+from barograph.settings import Settings
+from barograph.upstream.etf import InvalidLines, decode_history, read_operator_file
 
 MAX_PROBLEMS = 20
 MAX_SOURCE = 200
@@ -52,9 +51,9 @@ def macro() -> None:
 )
 @click.option("--dry-run", is_flag=True, help="Check the file and store nothing.")
 @json_option
-@data_option
+@settings_option
 def import_history(
-    file: Path, source: str, dry_run: bool, as_json: bool, data: Path | None
+    file: Path, source: str, dry_run: bool, as_json: bool, settings: Settings
 ) -> None:
     """Import a CSV FILE with earlier days of the fund in BAROGRAPH_ETF_FUND.
 
@@ -77,11 +76,6 @@ def import_history(
       barograph macro import ibit.csv --dry-run
       barograph macro import ibit.csv --source "iShares fund data, downloaded by hand"
     """
-    from barograph.macro.evidence import day_of
-    from barograph.macro.records import imported_source
-    from barograph.upstream.etf import decode_history, read_operator_file
-
-    settings = read_settings(data=data)
     published = imported_source(source or f"{settings.etf_fund} history file")
     today = day_of(system_clock())
     try:
@@ -89,11 +83,11 @@ def import_history(
     except (InvalidReply, Unreachable) as error:
         _print_problems(file, error, as_json=as_json)
         raise click.exceptions.Exit(1) from error
-    days = sorted({each.day for each in figures})
+    days = sorted({figure.day for figure in figures})
     summary = {"ok": True, "days": len(days), "first": days[0], "last": days[-1]}
     summary |= _store(settings, figures, dry_run=dry_run)
     summary |= {"source": published, "dry_run": dry_run}
-    click.echo(json.dumps(summary) if as_json else _in_words(file, settings.etf_fund, summary))
+    echo(summary, _in_words(file, settings.etf_fund, summary), as_json=as_json)
     if settings.etf_file is not None:
         unused = "these figures are not used while BAROGRAPH_ETF_FILE is set"
         click.echo(f"{unused}: that file replaces them", err=True)
@@ -108,8 +102,6 @@ def _in_words(file: Path, fund: str, summary: dict[str, object]) -> str:
 
 
 def _print_problems(file: Path, error: UpstreamError, *, as_json: bool) -> None:
-    from barograph.upstream.etf import InvalidLines
-
     problems = error.problems if isinstance(error, InvalidLines) else [str(error)]
     if as_json:
         click.echo(json.dumps({"ok": False, "problems": problems}))
@@ -121,18 +113,14 @@ def _print_problems(file: Path, error: UpstreamError, *, as_json: bool) -> None:
     click.echo(f"nothing was stored{more}", err=True)
 
 
-def _store(
-    settings: "Settings", figures: "Sequence[Figure]", *, dry_run: bool
-) -> dict[str, object]:
+def _store(settings: Settings, figures: Sequence[Figure], *, dry_run: bool) -> dict[str, object]:
     """Store what is new in one transaction; count it, and the days that are known afterwards.
 
     This needs no lease: figures are only ever appended, each revision once.
     """
-    from barograph.macro.store import etf_series, import_figures, latest_figures
-
     fund = settings.model_copy(update={"etf_file": None})
 
-    async def work(tx: "Transaction") -> dict[str, object]:
+    async def work(tx: Transaction) -> dict[str, object]:
         now = system_clock()
         new = await import_figures(tx, settings.etf_fund, figures, now, dry_run=dry_run)
         series = await etf_series(fund, lambda name: latest_figures(tx, name, EVERY_DAY))

@@ -1,37 +1,39 @@
 """`barograph payments`: lists, reconciles and decides payments."""
 
-import json
 import re
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 
 from barograph.cli.common import (
     by_option,
+    confirm,
     data_option,
+    echo,
     json_option,
+    last_option,
     read_settings,
     run_on_database,
     running_demo,
+    settings_option,
     why_option,
     yes_option,
 )
+from barograph.collector.app import build_reconciler
+from barograph.entitlements.purchases import FeedGrants
+from barograph.entitlements.store import Entitlements
 from barograph.kit.clock import system_clock
+from barograph.kit.database import Database
 from barograph.kit.timestamps import iso_timestamp
-from barograph.settings import is_setting
-
-if TYPE_CHECKING:
-    from barograph.kit.database import Database
-    from barograph.payments.journal import Journal
-    from barograph.payments.reconcile import ManualReconciler, Reconciled
-    from barograph.payments.records import Payment, State, TrailStep
-    from barograph.settings import Settings
+from barograph.payments.journal import Journal
+from barograph.payments.reconcile import ManualReconciler, Reconciled
+from barograph.payments.records import Payment, State, TrailStep
+from barograph.settings import Settings, is_setting
+from barograph.upstream.chain import JsonRpcChain
 
 T = TypeVar("T")
-
-STATES = ("claimed", "settling", "settled", "released", "failed", "unknown")
 
 _HASH = re.compile(r"0x[0-9a-fA-F]{64}")
 
@@ -56,15 +58,13 @@ def payments() -> None:
 
 
 @payments.command(name="list")
-@click.option("--state", type=click.Choice(STATES), help="Only payments in this state.")
+@click.option("--state", type=click.Choice(get_args(State)), help="Only payments in this state.")
 @click.option("--wallet", metavar="0x…", help="Only payments of this payer.")
-@click.option(
-    "--last", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many."
-)
+@last_option(50, maximum=10_000)
 @json_option
-@data_option
+@settings_option
 def list_payments(
-    state: "State | None", wallet: str | None, last: int, as_json: bool, data: Path | None
+    state: State | None, wallet: str | None, last: int, as_json: bool, settings: Settings
 ) -> None:
     """List payments, newest first.
 
@@ -73,24 +73,19 @@ def list_payments(
       barograph payments list
       barograph payments list --state unknown --json
     """
-    found = _on_journal(
-        read_settings(data=data),
-        lambda journal: journal.search(state=state, payer=wallet, limit=last),
+    listed = _on_journal(
+        settings, lambda journal: journal.search(state=state, payer=wallet, limit=last)
     )
-    if as_json:
-        click.echo(json.dumps([_payment_json(each) for each in found]))
-        return
-    for each in found:
-        click.echo(_line(each))
-    if not found:
-        click.echo("no payment matches" if state or wallet else "no payment yet")
+    none = "no payment matches" if state or wallet else "no payment yet"
+    rows = [_payment_json(payment) for payment in listed]
+    echo(rows, "\n".join(map(_line, listed)) or none, as_json=as_json)
 
 
 @payments.command()
 @click.argument("payment_id", metavar="ID")
 @json_option
-@data_option
-def show(payment_id: str, as_json: bool, data: Path | None) -> None:
+@settings_option
+def show(payment_id: str, as_json: bool, settings: Settings) -> None:
     """Show one payment and its trail.
 
     \b
@@ -98,18 +93,15 @@ def show(payment_id: str, as_json: bool, data: Path | None) -> None:
       barograph payments show pay_…
     """
 
-    async def work(journal: "Journal") -> "tuple[Payment, list[TrailStep]]":
+    async def work(journal: Journal) -> tuple[Payment, list[TrailStep]]:
         return await journal.get(payment_id), await journal.trail(payment_id)
 
-    payment, trail = _on_journal(read_settings(data=data), work)
-    if as_json:
-        steps = [{**each._asdict(), "at": iso_timestamp(each.at)} for each in trail]
-        click.echo(json.dumps({**_payment_json(payment), "trail": steps}))
-        return
-    for name, value in _payment_json(payment).items():
-        click.echo(f"{name:16} {'-' if value is None else value}")
-    for each in trail:
-        click.echo(f"{iso_timestamp(each.at)}  {each.step:10} {each.detail or ''}".rstrip())
+    payment, trail = _on_journal(settings, work)
+    members = _payment_json(payment)
+    steps = [{**step._asdict(), "at": iso_timestamp(step.at)} for step in trail]
+    lines = [f"{name:16} {'-' if value is None else value}" for name, value in members.items()]
+    lines += [f"{step['at']}  {step['step']:10} {step['detail'] or ''}".rstrip() for step in steps]
+    echo({**members, "trail": steps}, "\n".join(lines), as_json=as_json)
 
 
 @payments.command()
@@ -126,10 +118,7 @@ def reconcile(as_json: bool, data: Path | None) -> None:
     """
     settings = _paid_settings(data)
 
-    async def action(database: "Database") -> "Reconciled":
-        from barograph.collector.app import build_reconciler
-        from barograph.upstream.chain import JsonRpcChain
-
+    async def action(database: Database) -> Reconciled:
         chain = JsonRpcChain(settings) if settings.x402_chain_url else None
         try:
             return await build_reconciler(settings, database, chain, system_clock).once()
@@ -138,11 +127,9 @@ def reconcile(as_json: bool, data: Path | None) -> None:
                 await chain.close()
 
     done = run_on_database(settings, action)
-    if as_json:
-        click.echo(json.dumps(done._asdict()))
-        return
-    click.echo("  ".join(f"{name} {count}" for name, count in done._asdict().items()))
-    if done.waiting and not settings.x402_chain_url:
+    text = "  ".join(f"{name} {count}" for name, count in done._asdict().items())
+    echo(done._asdict(), text, as_json=as_json)
+    if done.waiting and not settings.x402_chain_url and not as_json:
         click.echo("set BAROGRAPH_X402_CHAIN_URL to look up the waiting payments on the chain")
 
 
@@ -159,7 +146,7 @@ def reconcile(as_json: bool, data: Path | None) -> None:
 @by_option
 @yes_option
 @json_option
-@data_option
+@settings_option
 def settle(
     payment_id: str,
     transaction: str,
@@ -167,7 +154,7 @@ def settle(
     by: str,
     yes: bool,
     as_json: bool,
-    data: Path | None,
+    settings: Settings,
 ) -> None:
     """Mark a payment as made, because you saw it on the chain.
 
@@ -178,13 +165,11 @@ def settle(
     Example:
       barograph payments settle pay_… --transaction 0x… --why "seen on the chain"
     """
-    settings = read_settings(data=data)
-    if not yes:
-        _confirm("Settle", settings, payment_id)
+    _confirm("Settle", settings, payment_id, yes=yes)
     payment = _decide(
         settings, lambda manual: manual.settle(payment_id, transaction, by=by, why=why)
     )
-    _echo(payment, as_json=as_json)
+    echo(_payment_json(payment), _line(payment), as_json=as_json)
 
 
 @payments.command()
@@ -193,8 +178,8 @@ def settle(
 @by_option
 @yes_option
 @json_option
-@data_option
-def fail(payment_id: str, why: str, by: str, yes: bool, as_json: bool, data: Path | None) -> None:
+@settings_option
+def fail(payment_id: str, why: str, by: str, yes: bool, as_json: bool, settings: Settings) -> None:
     """Mark a payment as not made, because it is not on the chain.
 
     Use this only for a payment whose result is unknown or whose settlement was interrupted. Its
@@ -204,27 +189,21 @@ def fail(payment_id: str, why: str, by: str, yes: bool, as_json: bool, data: Pat
     Example:
       barograph payments fail pay_… --why "expired unused"
     """
-    settings = read_settings(data=data)
-    if not yes:
-        _confirm("Fail", settings, payment_id)
+    _confirm("Fail", settings, payment_id, yes=yes)
     payment = _decide(settings, lambda manual: manual.fail(payment_id, by=by, why=why))
-    _echo(payment, as_json=as_json)
+    echo(_payment_json(payment), _line(payment), as_json=as_json)
 
 
-def _confirm(action: str, settings: "Settings", payment_id: str) -> None:
-    found = _on_journal(settings, lambda journal: journal.get(payment_id))
-    click.confirm(f"{action} {_line(found)}? This cannot be undone", abort=True)
+def _confirm(action: str, settings: Settings, payment_id: str, *, yes: bool) -> None:
+    if not yes:
+        payment = _on_journal(settings, lambda journal: journal.get(payment_id))
+        confirm(f"{action} {_line(payment)}", yes=False)
 
 
 def _decide(
-    settings: "Settings", use: "Callable[[ManualReconciler], Coroutine[Any, Any, Payment]]"
-) -> "Payment":
-    from barograph.entitlements.purchases import FeedGrants
-    from barograph.entitlements.store import Entitlements
-    from barograph.payments.journal import Journal
-    from barograph.payments.reconcile import ManualReconciler
-
-    async def action(database: "Database") -> "Payment":
+    settings: Settings, use: Callable[[ManualReconciler], Coroutine[Any, Any, Payment]]
+) -> Payment:
+    async def action(database: Database) -> Payment:
         entitlements = Entitlements(database, system_clock)
         days = settings.feed_period_days
         grants = FeedGrants(entitlements, system_clock, period_days=days)
@@ -234,11 +213,7 @@ def _decide(
     return run_on_database(settings, action)
 
 
-def _echo(payment: "Payment", *, as_json: bool) -> None:
-    click.echo(json.dumps(_payment_json(payment)) if as_json else _line(payment))
-
-
-def _paid_settings(data: Path | None) -> "Settings":
+def _paid_settings(data: Path | None) -> Settings:
     """The settings, or those of the demo that runs in the folder: its chain has another port."""
     settings = read_settings(data=data)
     running = running_demo(settings.data)
@@ -246,13 +221,11 @@ def _paid_settings(data: Path | None) -> "Settings":
     return settings.from_environment({**settings.to_environment(), **stated})
 
 
-def _on_journal(settings: "Settings", use: "Callable[[Journal], Coroutine[Any, Any, T]]") -> T:
-    from barograph.payments.journal import Journal
-
+def _on_journal(settings: Settings, use: Callable[[Journal], Coroutine[Any, Any, T]]) -> T:
     return run_on_database(settings, lambda database: use(Journal(database, system_clock)))
 
 
-def _payment_json(payment: "Payment") -> dict[str, Any]:
+def _payment_json(payment: Payment) -> dict[str, Any]:
     """A payment without the digests of its signature and key."""
     members = payment._asdict()
     del members["signature_digest"], members["key_digest"]
@@ -262,7 +235,7 @@ def _payment_json(payment: "Payment") -> dict[str, Any]:
     return members
 
 
-def _line(payment: "Payment") -> str:
+def _line(payment: Payment) -> str:
     end = payment.transaction or payment.reason or ""
     return (
         f"{payment.id}  {payment.state:8}  {iso_timestamp(payment.claimed_at)}  {payment.door:26}  "

@@ -7,17 +7,17 @@ import shutil
 import sys
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import click
+from pydantic import SecretStr
+from pydantic.fields import FieldInfo
 
 from barograph.cli.common import data_option, environment_settings, json_option, served_settings
 from barograph.errors import EXIT_CONFIGURATION, ConfigurationError
-
-if TYPE_CHECKING:
-    from pydantic.fields import FieldInfo
-
-    from barograph.settings import Settings
+from barograph.history.signing import is_key_in_file, load_history_key
+from barograph.settings import GROUPS, PREFIX, Settings
+from barograph.webhooks.keys import load_webhook_secret
 
 DERIVED = {
     "accept_terms": "see `barograph terms list`",
@@ -54,9 +54,6 @@ def settings(as_json: bool, data: Path | None) -> None:
       barograph settings --data /var/lib/barograph
       barograph settings --json
     """
-    from barograph.history.signing import is_key_in_file, load_history_key
-    from barograph.webhooks.keys import load_webhook_secret
-
     current, problem = None, None
     try:
         current = served_settings(data)
@@ -79,10 +76,8 @@ def settings(as_json: bool, data: Path | None) -> None:
         sys.exit(EXIT_CONFIGURATION)
 
 
-def _rows(data: Path | None, current: "Settings | None") -> list[Row]:
+def _rows(data: Path | None, current: Settings | None) -> list[Row]:
     """Every setting; without valid ones, the texts of the variables."""
-    from barograph.settings import GROUPS, PREFIX, Settings
-
     given = {**os.environ, **({} if data is None else {f"{PREFIX}DATA": str(data)})}
     plain = texts = {**Settings.model_construct().to_environment(), **given}
     if current is not None:
@@ -106,10 +101,8 @@ def _rows(data: Path | None, current: "Settings | None") -> list[Row]:
     return rows
 
 
-def _shown(name: str, field: "FieldInfo", text: str, *, is_valid: bool) -> str | None:
+def _shown(name: str, field: FieldInfo, text: str, *, is_valid: bool) -> str | None:
     """The value without its secrets; None if there is none."""
-    from pydantic import SecretStr
-
     if not text:
         return None
     is_secret = field.annotation is SecretStr

@@ -3,7 +3,6 @@
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -24,26 +23,37 @@ from barograph.cli.common import (
 )
 from barograph.cli.databases import tables_in
 from barograph.cli.stances_signing import resume, rotate_key
+from barograph.cli.stances_text import (
+    event_json,
+    verified_json,
+    verified_text,
+    version_json,
+    version_line,
+    version_text,
+    withdrawal_of,
+    withdrawal_text,
+)
 from barograph.errors import BarographError
+from barograph.history.checkpoint import LogKeys
+from barograph.history.ledger import Appended, Ledger
+from barograph.history.reader import HistoryReader
+from barograph.history.records import KINDS, LABELS, Stances, Version, VersionEvent
+from barograph.history.signing import prove_delivered
+from barograph.history.verify import BrokenRecord, IntactRecord, verify_event_log, verify_published
+from barograph.history.verify import verify as verify_alone
 from barograph.kit.clock import system_clock
-
-if TYPE_CHECKING:
-    from barograph.history.ledger import Appended, Ledger
-    from barograph.history.records import Stances, Version, VersionEvent
-    from barograph.history.verify import BrokenRecord, IntactRecord
-    from barograph.kit.database import Database
-    from barograph.settings import Settings
-
-KINDS = ("btc-etf-stance", "rates-desk", "funding-regime-stance")
-LABELS = ("constructive", "neutral", "cautious", "stand-aside")
+from barograph.kit.database import Database, DatabaseUnavailable
+from barograph.kit.opening import open_database
+from barograph.kit.timestamps import DAY, iso_timestamp
+from barograph.settings import Settings
+from barograph.stances.reveals import NOT_ANNOUNCED, REVEALS, in_days, revealed_at
+from barograph.stances.revise import CannotRevise, reason, revision_of, signer
 
 MAX_SEQUENCE = 2**63 - 1
 
 
 def _acceptable(_context: click.Context, option: click.Parameter, given: str) -> str:
     """A reason or a name that can be recorded."""
-    from barograph.stances.revise import CannotRevise, reason, signer
-
     try:
         return reason(given) if option.name == "why" else signer(given)
     except CannotRevise as error:
@@ -96,8 +106,6 @@ def list_versions(kind: str, last: int, as_json: bool, data: Path | None) -> Non
     Example:
       barograph stances list funding-regime-stance --last 3 --json
     """
-    from barograph.cli.stances_text import version_json, version_line
-
     found, events = _newest(data, kind, last)
     now = system_clock()
     if as_json:
@@ -125,9 +133,8 @@ def show(kind: str, sequence: int | None, as_json: bool, data: Path | None) -> N
     Example:
       barograph stances show rates-desk --json
     """
-    from barograph.cli.stances_text import version_json, version_text
 
-    async def work(ledger: "Ledger") -> "tuple[Version | None, list[VersionEvent]]":
+    async def work(ledger: Ledger) -> tuple[Version | None, list[VersionEvent]]:
         events = await ledger.events(kind)
         if sequence is not None:
             return await ledger.version_at(kind, sequence), events
@@ -161,12 +168,9 @@ def revise(kind: str, decision: str, why: str, by: str, as_json: bool, data: Pat
     Example:
       barograph stances revise rates-desk --decision neutral --why "auction tomorrow"
     """
-    from barograph.cli.stances_text import version_json, version_line
-    from barograph.stances.revise import revision_of
-
     now, settings = system_clock(), read_settings(data=data)
 
-    async def work(ledger: "Ledger") -> "tuple[Appended, list[VersionEvent]]":
+    async def work(ledger: Ledger) -> tuple[Appended, list[VersionEvent]]:
         newest, events = await ledger.newest_versions(kind, 1), await ledger.events(kind)
         proposal = revision_of(newest, kind, label=decision, why=why, by=by, now=now)
         return await ledger.append(proposal, expected_head=newest[0].history_digest), events
@@ -194,8 +198,6 @@ def withdraw(kind: str, why: str, by: str, yes: bool, as_json: bool, data: Path 
     Example:
       barograph stances withdraw rates-desk --why "a wrong file was read" --yes
     """
-    from barograph.cli.stances_text import event_json, withdrawal_of, withdrawal_text
-
     newest, events = _newest(data, kind, 1)
     if not newest:
         raise BarographError(f"no {kind} is recorded yet")
@@ -235,8 +237,6 @@ def verify(as_json: bool, data: Path | None) -> None:
     Example:
       barograph stances verify --data /var/lib/barograph
     """
-    from barograph.cli.stances_text import verified_json, verified_text
-
     verified = verify_record(read_settings(data=data))
     click.echo(json.dumps(verified_json(*verified)) if as_json else verified_text(*verified))
     end_verification(*verified)
@@ -260,9 +260,6 @@ def prove(file: Path, kept: Path | None, as_json: bool, data: Path | None) -> No
       barograph stances prove stance.json
       barograph stances prove stance.json --kept checkpoint-of-last-month.txt
     """
-    from barograph.history.checkpoint import LogKeys
-    from barograph.history.signing import prove_delivered
-
     settings = served_settings(data)
     body = _read_body(file)
     note = None if kept is None else _read_note(kept)
@@ -286,19 +283,13 @@ def prove(file: Path, kept: Path | None, as_json: bool, data: Path | None) -> No
         click.echo(f"  nothing up to number {proof.older_size} was rewritten, added or left out")
 
 
-def _is_confirmed(version: "Version") -> bool:
-    from barograph.cli.stances_text import version_line
-
+def _is_confirmed(version: Version) -> bool:
     what = version_line(version, (), system_clock()).strip()
     return click.confirm(f"Withdraw {what}? This cannot be undone", err=True)
 
 
-def _warn_of_reveal(settings: "Settings", issued_at: int) -> None:
+def _warn_of_reveal(settings: Settings, issued_at: int) -> None:
     """Say when the reason and the name become public, with the version issued at this time."""
-    from barograph.kit.database import DatabaseUnavailable
-    from barograph.kit.timestamps import DAY, iso_timestamp
-    from barograph.stances.reveals import NOT_ANNOUNCED, REVEALS, in_days, revealed_at
-
     words = "your reason and name"
     try:
         reveals = published_snapshot(settings, REVEALS) or NOT_ANNOUNCED
@@ -312,17 +303,15 @@ def _warn_of_reveal(settings: "Settings", issued_at: int) -> None:
         click.echo(f"warning: {words} become public at {iso_timestamp(at)}, {later}", err=True)
 
 
-def _newest(data: Path | None, kind: str, count: int) -> "tuple[list[Version], list[VersionEvent]]":
-    async def work(ledger: "Ledger") -> "tuple[list[Version], list[VersionEvent]]":
+def _newest(data: Path | None, kind: str, count: int) -> tuple[list[Version], list[VersionEvent]]:
+    async def work(ledger: Ledger) -> tuple[list[Version], list[VersionEvent]]:
         return await ledger.newest_versions(kind, count), await ledger.events(kind)
 
     return read_ledger(read_settings(data=data), work)
 
 
-def _published(settings: "Settings") -> "tuple[Stances | None, str | None]":
+def _published(settings: Settings) -> tuple[Stances | None, str | None]:
     """What the service published, or else, with a warning, why that can't be read."""
-    from barograph.kit.database import DatabaseUnavailable
-
     try:
         return published_stances(settings), None
     except DatabaseUnavailable as error:
@@ -331,19 +320,14 @@ def _published(settings: "Settings") -> "tuple[Stances | None, str | None]":
         return None, why
 
 
-def verify_record(settings: "Settings") -> "tuple[IntactRecord | BrokenRecord, Stances | None]":
+def verify_record(settings: Settings) -> tuple[IntactRecord | BrokenRecord, Stances | None]:
     """Verify the record against itself and against what the service published."""
-    from barograph.history.reader import HistoryReader
-    from barograph.history.verify import BrokenRecord, verify_event_log, verify_published
-    from barograph.history.verify import verify as verify_alone
-    from barograph.kit.opening import open_database
-
     published, not_compared = _published(settings)
     # An older version's database may lack digests of events.
     has_log = not_compared is None and "cosignatures" in tables_in(settings.database_address)
     with progress_bar(f"verifying {history_place(settings)}") as progress:
 
-        async def work(database: "Database") -> "IntactRecord | BrokenRecord":
+        async def work(database: Database) -> IntactRecord | BrokenRecord:
             found = await verify_alone(database, progress)
             if isinstance(found, BrokenRecord):
                 return found
@@ -361,10 +345,8 @@ def verify_record(settings: "Settings") -> "tuple[IntactRecord | BrokenRecord, S
         return read_history(settings, work), published
 
 
-def end_verification(found: "IntactRecord | BrokenRecord", published: "Stances | None") -> None:
+def end_verification(found: IntactRecord | BrokenRecord, published: Stances | None) -> None:
     """Exit with 1 if the record is broken, or could not be compared with the published one."""
-    from barograph.history.verify import BrokenRecord
-
     if isinstance(found, BrokenRecord) or found.not_compared is not None:
         sys.exit(1)
     if found.counts and (published is None or not published.recorded):

@@ -4,10 +4,12 @@ import json
 from base64 import b64encode
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+from typing import Any, TextIO, TypeVar
 
 import click
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from barograph.board.board import latest_snapshot
 from barograph.cli.common import (
     data_option,
     json_option,
@@ -17,21 +19,24 @@ from barograph.cli.common import (
     yes_option,
 )
 from barograph.errors import BarographError, ConfigurationError
+from barograph.history import guards, origins, reader, signing
+from barograph.history.checkpoint import LogKeys
+from barograph.history.guards import SigningRefused
+from barograph.history.origins import Record, start_origin
+from barograph.history.origins import rotate_key as replace
+from barograph.history.reader import RecordDamaged
+from barograph.history.signing import is_key_in_file
 from barograph.kit.clock import system_clock
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    from barograph.history.checkpoint import LogKeys
-    from barograph.history.origins import Record
-    from barograph.kit.database import Database
-    from barograph.settings import Settings
-
-    ChangeKey = Callable[
-        [Record, Ed25519PrivateKey | None, Ed25519PrivateKey], Coroutine[Any, Any, LogKeys]
-    ]
+from barograph.kit.database import Database
+from barograph.kit.opening import open_database
+from barograph.settings import Settings
+from barograph.stances.reader import STANCES
 
 T = TypeVar("T")
+
+ChangeKey = Callable[
+    [Record, Ed25519PrivateKey | None, Ed25519PrivateKey], Coroutine[Any, Any, LogKeys]
+]
 
 NEWEST = (
     "Are these the newest checkpoints that were published? Signing continues with the same key, "
@@ -91,7 +96,7 @@ def resume(files: Sequence[TextIO], new_origin: bool, yes: bool, data: Path | No
         click.echo(line)
 
 
-def resume_record(settings: "Settings", notes: Sequence[str]) -> list[str]:
+def resume_record(settings: Settings, notes: Sequence[str]) -> list[str]:
     """Compare the record with checkpoints and sign again; without any, start a new origin.
 
     Returns lines for people that say what was done.
@@ -101,8 +106,6 @@ def resume_record(settings: "Settings", notes: Sequence[str]) -> list[str]:
         ConfigurationError: the key is missing, or has signed before.
         DatabaseUnavailable: a database can't be used.
     """
-    from barograph.history.origins import start_origin
-
     if notes:
         compared = _on_record(settings, lambda record: _compare(settings, record, notes))
         return [*compared, "checkpoints are signed again, with the same name and key"]
@@ -114,9 +117,7 @@ def resume_record(settings: "Settings", notes: Sequence[str]) -> list[str]:
     ]
 
 
-async def _compare(settings: "Settings", record: "Record", notes: Sequence[str]) -> list[str]:
-    from barograph.history import origins, signing
-
+async def _compare(settings: Settings, record: Record, notes: Sequence[str]) -> list[str]:
     try:
         return await origins.resume_signing(record, signing.existing_key(settings), notes)
     except origins.RecordBehind as error:
@@ -144,9 +145,6 @@ def rotate_key(new_key: TextIO | None, yes: bool, as_json: bool, data: Path | No
       barograph stances rotate-key
       barograph stances rotate-key --new-key new-key.txt --yes
     """
-    from barograph.history.origins import rotate_key as replace
-    from barograph.history.signing import is_key_in_file
-
     settings = served_settings(data)
     if not yes:
         click.confirm("Replace the key that signs checkpoints?", abort=True, err=True)
@@ -163,17 +161,13 @@ def rotate_key(new_key: TextIO | None, yes: bool, as_json: bool, data: Path | No
 
 
 async def _replace_key(
-    settings: "Settings", record: "Record", change: "ChangeKey", given: str | None = None
-) -> "LogKeys":
+    settings: Settings, record: Record, change: ChangeKey, given: str | None = None
+) -> LogKeys:
     """Change the key in the database, then replace the file.
 
     Raises:
         BarographError: an earlier change was interrupted in between, and is complete now.
     """
-    from barograph.history import signing
-    from barograph.history.guards import SigningRefused
-    from barograph.history.reader import RecordDamaged
-
     if signing.install_staged_key(settings, (await record.log_keys()).public_key):
         raise BarographError(COMPLETED)
     old = signing.existing_key(settings)
@@ -190,14 +184,10 @@ async def _replace_key(
     return await change(record, old, signing.decode_history_key(given))
 
 
-def _on_record(settings: "Settings", use: "Callable[[Record], Coroutine[Any, Any, T]]") -> T:
+def _on_record(settings: Settings, use: Callable[[Record], Coroutine[Any, Any, T]]) -> T:
     """Run an action on both databases, after bringing the service's schema up to date."""
-    from barograph.board.board import latest_snapshot
-    from barograph.history import guards, origins, reader
-    from barograph.kit.opening import open_database
-    from barograph.stances.reader import STANCES
 
-    async def work(database: "Database") -> T:
+    async def work(database: Database) -> T:
         service, history = open_database(settings.database_address), reader.HistoryReader(database)
         continuity = guards.Continuity(history, lambda: published)
         record = origins.Record(service, history, settings.base_url, continuity, system_clock)
@@ -210,9 +200,7 @@ def _on_record(settings: "Settings", use: "Callable[[Record], Coroutine[Any, Any
     return read_history(settings, work)
 
 
-def _next_step(settings: "Settings") -> str:
-    from barograph.history.signing import is_key_in_file
-
+def _next_step(settings: Settings) -> str:
     return FILE_REPLACED if is_key_in_file(settings) else SETTING_REPLACED
 
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -18,12 +18,12 @@ from barograph.cli.common import (
 from barograph.cli.databases import require_kind, stored_terms
 from barograph.errors import ConfigurationError
 from barograph.kit.clock import system_clock
+from barograph.kit.database import Transaction
 from barograph.kit.timestamps import iso_timestamp
-
-if TYPE_CHECKING:
-    from barograph.kit.database import Transaction
-    from barograph.settings import Settings
-    from barograph.terms.sources import Confirmation
+from barograph.settings import Settings
+from barograph.terms.sources import SOURCES, Confirmation, parse_names
+from barograph.terms.store import confirm, unconfirmed_sources
+from barograph.terms.store import revoke as revoke_terms
 
 T = TypeVar("T")
 
@@ -87,9 +87,6 @@ def accept(names: tuple[str, ...], data: Path | None) -> None:
       barograph terms accept bybit treasury nyfed
       barograph terms accept selling
     """
-    from barograph.terms.sources import SOURCES
-    from barograph.terms.store import confirm
-
     known = _known(names)
     settings = read_settings(data=data)
     _change(settings, lambda tx: confirm(tx, known, system_clock()))
@@ -110,9 +107,6 @@ def revoke(names: tuple[str, ...], data: Path | None) -> None:
     Example:
       barograph terms revoke ishares
     """
-    from barograph.terms.sources import parse_names
-    from barograph.terms.store import revoke as revoke_terms
-
     known = _known(names)
     settings = read_settings(data=data)
     revoked = _change(settings, lambda tx: revoke_terms(tx, known))
@@ -126,15 +120,13 @@ def revoke(names: tuple[str, ...], data: Path | None) -> None:
 
 
 def _known(names: tuple[str, ...]) -> list[str]:
-    from barograph.terms.sources import parse_names
-
     try:
         return parse_names(",".join(names))
     except ConfigurationError as error:
         raise click.BadParameter(str(error), param_hint="SOURCE") from error
 
 
-def _change(settings: "Settings", work: "Callable[[Transaction], Coroutine[Any, Any, T]]") -> T:
+def _change(settings: Settings, work: Callable[[Transaction], Coroutine[Any, Any, T]]) -> T:
     """Change the confirmations of a live instance; create the instance if there is none."""
     require_kind(settings, "live")
     prepare_history(settings)  # before the database, as at a start
@@ -142,10 +134,7 @@ def _change(settings: "Settings", work: "Callable[[Transaction], Coroutine[Any, 
     return run_on_database(settings, lambda database: database.write(work))
 
 
-def _rows(settings: "Settings") -> list[dict[str, Any]]:
-    from barograph.terms.sources import SOURCES, parse_names
-    from barograph.terms.store import unconfirmed_sources
-
+def _rows(settings: Settings) -> list[dict[str, Any]]:
     instance, held = stored_terms(settings)
     unconfirmed = unconfirmed_sources(settings, instance, held, system_clock())
     states = dict.fromkeys(SOURCES, "not configured")
@@ -158,9 +147,7 @@ def _rows(settings: "Settings") -> list[dict[str, Any]]:
     ]
 
 
-def _describe(name: str, held: "Confirmation") -> str:
-    from barograph.terms.sources import SOURCES
-
+def _describe(name: str, held: Confirmation) -> str:
     state = f"confirmed on {iso_timestamp(held.confirmed_at)[:10]}"
     if held.terms_date == SOURCES[name].terms_date:
         return state

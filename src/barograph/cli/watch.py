@@ -1,24 +1,36 @@
 """`barograph watch`: follow the stances of a service as a subscriber."""
 
+import json
 import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-from barograph.cli.common import drop_output
-from barograph.cli.stances import KINDS
+from barograph.cli import drop_output
 from barograph.errors import BarographError, ConfigurationError
+from barograph.history.records import KINDS
+from barograph_client import Barograph, ReferenceFile, Subscriber
+from barograph_client.decode import to_builtins
+from barograph_client.errors import ClientError
+from barograph_client.records import Assessment, TapeEntry
+from barograph_client.subscriber import (
+    Compared,
+    Event,
+    Kept,
+    Later,
+    NotComparable,
+    Skipped,
+    Stopped,
+)
 
-if TYPE_CHECKING:
-    from barograph_client import Subscriber
-    from barograph_client.records import Assessment, TapeEntry
-    from barograph_client.subscriber import Event
-
-    Show = Callable[[Sequence[TapeEntry], Sequence[Event]], None]
+Show = Callable[[Sequence[TapeEntry], Sequence[Event]], None]
 
 TOKEN = "FEED_TOKEN"  # noqa: S105  the name of a variable
 """Without the prefix of the settings, which configure the service and not its readers."""
@@ -27,43 +39,26 @@ LONGEST = 86_400
 NOT_FOUND = 404
 
 
-class WatchEnded(click.ClickException):
-    """The end of a watch. The exit code says why.
+NO_SERVICE, NO_ANSWER, TOKEN_REFUSED = 2, 4, 5
+"""Exit codes. Every command uses 2 for a wrong command line and 3 for a wrong configuration, such
+as an unreadable token."""
 
-    Every command uses 2 for a wrong command line and 3 for a wrong configuration, such as an
-    unreadable token. The codes here continue from there.
-    """
+
+class WatchEnded(click.ClickException):
+    """The end of a watch. The exit code says why."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code  # type: ignore[misc]  # click reads it from the instance
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print one line, as every command does."""
         click.echo(f"barograph: {self.message}", file=file, err=file is None)
 
 
-class NoService(WatchEnded):
-    """There is no service at the given address."""
-
-    exit_code = 2
-
-
-class Unanswered(WatchEnded):
-    """A single look got no answer; a later one may."""
-
-    exit_code = 4
-
-
-class TokenRefused(WatchEnded):
-    """The service refuses the token; retrying won't help."""
-
-    exit_code = 5
-
-
 @click.command()
 @click.option(
-    "--kind",
-    "kinds",
-    multiple=True,
-    type=click.Choice(KINDS),
-    help="Only this kind; repeatable.",
+    "--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Only this kind; repeatable."
 )
 @click.option("--url", default="http://127.0.0.1:8080", show_default=True, help="The service.")
 @click.option(
@@ -116,8 +111,6 @@ def watch(
       barograph watch --token-file token --kind rates-desk
       barograph watch --token-file token --once --json
     """
-    from barograph_client import Barograph, ReferenceFile, Subscriber
-
     bearer = token_reader(token_file)
     bearer()  # fail on an unreadable token before sending a request
     try:
@@ -135,8 +128,8 @@ def watch(
 
 
 def follow(
-    subscriber: "Subscriber",
-    show: "Show",
+    subscriber: Subscriber,
+    show: Show,
     *,
     interval: float | None,
     sleep: Callable[[float], object] = time.sleep,
@@ -144,14 +137,10 @@ def follow(
     """Look at the feed every `interval` seconds and show what is new; once without an interval.
 
     Raises:
-        TokenRefused: the token doesn't give access to Feed.
-        NoService: the first look got 404.
-        Unanswered: a single look got no answer.
+        WatchEnded: the token doesn't give access to Feed, the first look got 404, or a single look
+            got no answer.
         BarographError: the file of references can't be read or written.
     """
-    from barograph_client.errors import ClientError
-    from barograph_client.subscriber import Later, Stopped
-
     tape: Sequence[TapeEntry] = ()
     seen: Sequence[Event] | None = None
     while True:
@@ -161,19 +150,20 @@ def follow(
             raise BarographError(str(error)) from error
         is_new = subscriber.tape != tape
         before = seen or ()
-        show(subscriber.tape if is_new else (), [each for each in events if each not in before])
+        show(subscriber.tape if is_new else (), [event for event in events if event not in before])
         for event in events:
             if isinstance(event, Stopped):
-                raise TokenRefused(f"{_plain(event.message)} ({event.status})")
-        pauses = [each for each in events if isinstance(each, Later)]
-        if seen is None and any(each.kind is None and each.status == NOT_FOUND for each in pauses):
-            raise NoService(f"there is no service at that address ({NOT_FOUND}): check --url")
+                raise WatchEnded(f"{_plain(event.message)} ({event.status})", TOKEN_REFUSED)
+        pauses = [event for event in events if isinstance(event, Later)]
+        if seen is None and any(it.kind is None and it.status == NOT_FOUND for it in pauses):
+            missing = f"there is no service at that address ({NOT_FOUND}): check --url"
+            raise WatchEnded(missing, NO_SERVICE)
         tape, seen = subscriber.tape, events
         if interval is None and pauses:
-            raise Unanswered(_plain(pauses[0].message))
+            raise WatchEnded(_plain(pauses[0].message), NO_ANSWER)
         if interval is None:
             return
-        asked_for = [each.retry_after for each in pauses if each.retry_after is not None]
+        asked_for = [it.retry_after for it in pauses if it.retry_after is not None]
         sleep(min(LONGEST, max([interval, *asked_for])))
 
 
@@ -209,33 +199,25 @@ def _is_token(text: str) -> bool:
     return text.isascii() and text.isprintable() and len(text.split()) == 1
 
 
-def _show(as_json: bool) -> "Show":
+def _show(as_json: bool) -> Show:
     if as_json:
         return _show_json
     return _show_rich if sys.stdout.isatty() else _show_plain
 
 
-def _show_json(tape: "Sequence[TapeEntry]", events: "Sequence[Event]") -> None:
-    import json
-
-    from barograph_client.decode import to_builtins
-
-    for each in (*({"event": "stance", "stance": entry} for entry in tape), *events):
-        click.echo(json.dumps(to_builtins(each), ensure_ascii=False, separators=(",", ":")))
+def _show_json(tape: Sequence[TapeEntry], events: Sequence[Event]) -> None:
+    for shown in (*({"event": "stance", "stance": entry} for entry in tape), *events):
+        click.echo(json.dumps(to_builtins(shown), ensure_ascii=False, separators=(",", ":")))
 
 
-def _show_plain(tape: "Sequence[TapeEntry]", events: "Sequence[Event]") -> None:
+def _show_plain(tape: Sequence[TapeEntry], events: Sequence[Event]) -> None:
     for entry in tape:
         click.echo("  ".join(_cells(entry)))
     for line in _lines(events):
         click.echo(line)
 
 
-def _show_rich(tape: "Sequence[TapeEntry]", events: "Sequence[Event]") -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
+def _show_rich(tape: Sequence[TapeEntry], events: Sequence[Event]) -> None:
     console = Console()
     if tape:
         table = Table("kind", "state", "issued", "leg", "revision", "record")
@@ -246,15 +228,13 @@ def _show_rich(tape: "Sequence[TapeEntry]", events: "Sequence[Event]") -> None:
         console.print(Text(line), soft_wrap=True)
 
 
-def _cells(entry: "TapeEntry") -> tuple[str, ...]:
+def _cells(entry: TapeEntry) -> tuple[str, ...]:
     record = "on record" if entry.history_durable else "not on record"
     texts = (entry.kind, entry.state, entry.issued_at, entry.leg_id)
     return (*map(_plain, texts), f"revision {entry.revision}", record)
 
 
-def _lines(events: "Iterable[Event]") -> Iterator[str]:
-    from barograph_client.subscriber import Compared, Kept, Later, NotComparable, Skipped
-
+def _lines(events: Iterable[Event]) -> Iterator[str]:
     for event in events:
         match event:
             case Kept(kind):
@@ -269,7 +249,7 @@ def _lines(events: "Iterable[Event]") -> Iterator[str]:
                 yield from _assessed(_plain(kind), comparison.assessment)
 
 
-def _assessed(kind: str, assessment: "Assessment") -> Iterator[str]:
+def _assessed(kind: str, assessment: Assessment) -> Iterator[str]:
     if assessment.change is None:
         yield f"{kind}: abstained ({_plain(', '.join(assessment.reasons))})"
         return

@@ -1,27 +1,33 @@
 """`barograph webhooks`: lists, tests and disables webhooks, and rotates their key."""
 
-import json
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from barograph.cli.common import (
-    data_option,
+    confirm,
+    echo,
     json_option,
     run_on_database,
-    served_settings,
+    settings_option,
     yes_option,
 )
 from barograph.cli.databases import kind_of_folder
 from barograph.errors import BarographError
 from barograph.kit.clock import system_clock
+from barograph.kit.database import Database, Transaction
 from barograph.kit.timestamps import iso_timestamp
-
-if TYPE_CHECKING:
-    from barograph.kit.database import Database, Transaction
-    from barograph.webhooks.records import Delivery, Webhook
+from barograph.settings import Settings
+from barograph.upstream.webhooks import HttpWebhookSender
+from barograph.webhooks.delivery import Deliveries
+from barograph.webhooks.keys import (
+    expect_webhook_key,
+    rotate_webhook_key,
+    shared_webhook_keys,
+    take_stored_key,
+)
+from barograph.webhooks.records import Delivery, Webhook
+from barograph.webhooks.store import all_webhooks, find_webhook, save_webhook
 
 
 @click.group()
@@ -39,8 +45,8 @@ def webhooks() -> None:
 
 @webhooks.command("list")
 @json_option
-@data_option
-def list_webhooks(as_json: bool, data: Path | None) -> None:
+@settings_option
+def list_webhooks(as_json: bool, settings: Settings) -> None:
     """List all webhooks, oldest first.
 
     Only the host of an address is shown, because the rest may contain a secret. A webhook is paused
@@ -51,27 +57,20 @@ def list_webhooks(as_json: bool, data: Path | None) -> None:
       barograph webhooks list
       barograph webhooks list --json
     """
-    from barograph.webhooks.store import all_webhooks
-
-    found = run_on_database(served_settings(data), all_webhooks)
-    rows = [_row(webhook) for webhook in found]
-    if as_json:
-        click.echo(json.dumps(rows))
-        return
-    if not rows:
-        click.echo("no webhooks")
-    for each in rows:
-        why = f" ({each['why']})" if each["why"] else ""
-        click.echo(
-            f"{each['id']}  {each['state']}{why}  failures {each['failures']}  "
-            f"delivered up to {each['delivered_up_to']}  {each['host']}  {each['mailbox']}"
-        )
+    rows = [_row(webhook) for webhook in run_on_database(settings, all_webhooks)]
+    lines = [
+        f"{row['id']}  {row['state']}{' ({why})'.format(**row) if row['why'] else ''}  "
+        f"failures {row['failures']}  delivered up to {row['delivered_up_to']}  "
+        f"{row['host']}  {row['mailbox']}"
+        for row in rows
+    ]
+    echo(rows, "\n".join(lines) or "no webhooks", as_json=as_json)
 
 
 @webhooks.command()
 @click.argument("webhook_id", metavar="ID")
-@data_option
-def test(webhook_id: str, data: Path | None) -> None:
+@settings_option
+def test(webhook_id: str, settings: Settings) -> None:
     """Send a `webhook.test` message now and print the outcome.
 
     The test doesn't change the webhook and is not in its log.
@@ -80,14 +79,8 @@ def test(webhook_id: str, data: Path | None) -> None:
     Example:
       barograph webhooks test wh_0123456789abcdef
     """
-    from barograph.upstream.webhooks import HttpWebhookSender
-    from barograph.webhooks.delivery import Deliveries
-    from barograph.webhooks.keys import shared_webhook_keys
-    from barograph.webhooks.store import find_webhook
 
-    settings = served_settings(data)
-
-    async def work(database: "Database") -> "Delivery":
+    async def work(database: Database) -> Delivery:
         webhook = await find_webhook(database, webhook_id)
         if not webhook.secret:
             raise BarographError(f"nothing is sent to {webhook_id}: {webhook.why}")
@@ -109,22 +102,21 @@ def test(webhook_id: str, data: Path | None) -> None:
 @webhooks.command()
 @click.argument("webhook_id", metavar="ID")
 @click.option("--why", required=True, help="The reason, which we mail to the owner.")
-@data_option
-def disable(webhook_id: str, why: str, data: Path | None) -> None:
+@settings_option
+def disable(webhook_id: str, why: str, settings: Settings) -> None:
     """Permanently switch a webhook off, and mail its owner.
 
     \b
     Example:
       barograph webhooks disable wh_0123456789abcdef --why "it answers with an attack"
     """
-    from barograph.webhooks.store import find_webhook, save_webhook
 
-    async def work(tx: "Transaction") -> bool:
-        found = await find_webhook(tx, webhook_id)
-        off = found._replace(state="disabled", why=why)
-        return found.state != "disabled" and await save_webhook(tx, found, off, system_clock())
+    async def work(tx: Transaction) -> bool:
+        webhook = await find_webhook(tx, webhook_id)
+        off = webhook._replace(state="disabled", why=why)
+        return webhook.state != "disabled" and await save_webhook(tx, webhook, off, system_clock())
 
-    if not run_on_database(served_settings(data), lambda database: database.write(work)):
+    if not run_on_database(settings, lambda database: database.write(work)):
         raise BarographError(f"{webhook_id} is disabled already")
     click.echo(f"disabled {webhook_id}")
 
@@ -132,8 +124,8 @@ def disable(webhook_id: str, why: str, data: Path | None) -> None:
 @webhooks.command("rotate-key")
 @click.option("--retire", is_flag=True, help="End the rotation: only the new key signs.")
 @yes_option
-@data_option
-def rotate_key(retire: bool, yes: bool, data: Path | None) -> None:
+@settings_option
+def rotate_key(retire: bool, yes: bool, settings: Settings) -> None:
     """Replace the Ed25519 key that signs messages, in two steps.
 
     First, a new key signs together with the old one, and /api/v1/webhook-key shows both. When
@@ -145,11 +137,7 @@ def rotate_key(retire: bool, yes: bool, data: Path | None) -> None:
       barograph webhooks rotate-key
       barograph webhooks rotate-key --retire
     """
-    from barograph.webhooks.keys import expect_webhook_key, rotate_webhook_key, take_stored_key
-
-    settings = served_settings(data)
-    if not yes:
-        click.confirm("Change the keys that sign webhooks? This cannot be undone", abort=True)
+    confirm("Change the keys that sign webhooks", yes=yes)
     run_on_database(settings, lambda database: take_stored_key(database, settings))
     secret = rotate_webhook_key(settings, retire=retire)
     expect = partial(expect_webhook_key, secret=secret)
@@ -158,7 +146,7 @@ def rotate_key(retire: bool, yes: bool, data: Path | None) -> None:
     click.echo("then restart `barograph serve` and `barograph collect` on every host")
 
 
-def _row(webhook: "Webhook") -> dict[str, str | int | None]:
+def _row(webhook: Webhook) -> dict[str, str | int | None]:
     last = webhook.last_delivery_at
     is_waiting = webhook.email is None or not webhook.secret
     is_paused = is_waiting and webhook.state in ("pending", "active")
