@@ -12,7 +12,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from secrets import randbelow, token_bytes
+from secrets import randbelow, token_bytes, token_hex
 from typing import IO
 
 from barograph.errors import ConfigurationError
@@ -168,6 +168,29 @@ def replace_file(file: Path, place: Path) -> None:
     """Move a file to a place where another may be; after a power cut one of them is there."""
     file.replace(place)
     sync_folder(place.parent)
+
+
+def write_once(file: Path, content: bytes) -> None:
+    """Create a file that only its owner can read. If several processes try, the first one wins."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = write_draft(file, content)
+    try:
+        os.link(draft, file)
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()
+
+
+def write_draft(file: Path, content: bytes) -> Path:
+    """Write content to a new file beside `file`, which only its owner can read."""
+    draft = file.with_suffix(f".{token_hex(4)}.draft")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, OWNER_ONLY)
+    with os.fdopen(descriptor, "wb") as out:
+        out.write(content)
+        out.flush()
+        os.fsync(out.fileno())
+    return draft
 
 
 def is_exposed(file: Path) -> bool:
