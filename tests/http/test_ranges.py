@@ -21,7 +21,7 @@ FILE = f"/data/liquidations/bybit/{DAY}.csv.gz"
 SERIES = f"/api/v1/series/price.csv?from={DAY}&to={day_name(START)}"
 HOT = "/api/v1/perpetuals.csv"
 CSS = f"/static/site.css?v={packaged_files()['site.css'].version}"
-PATHS = [HOT, SERIES, FILE, "/markets.csv", CSS, f"/static/{client_wheel()[0]}"]
+PATHS = [HOT, SERIES, FILE, CSS, f"/static/{client_wheel()[0]}"]
 EVERY_PATH = pytest.mark.parametrize("path", PATHS)
 
 

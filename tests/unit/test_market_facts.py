@@ -31,7 +31,7 @@ from barograph.site.market_pages import (
     left_out_text,
     market_facts,
 )
-from barograph.site.market_rows import CSV_COLUMNS, csv_rows, ranks_of, short_usd, table_rows
+from barograph.site.market_rows import ranks_of, short_usd, table_rows
 from barograph.site.market_table import (
     FILTERS,
     NUMBERS,
@@ -280,18 +280,6 @@ def test_the_line_of_a_week_has_a_gap_where_nothing_is_recorded(week: Week, path
     markup = markup_of(table_of(view_of((BTC,)), {"BTCUSDT": week}))
 
     assert f'<path d="{path}"/>' in markup
-
-
-def test_the_table_as_csv_has_the_exact_numbers_in_the_shown_order() -> None:
-    found = full_table()
-    lines = csv_rows(found.select(MarketsQuery.parse({"sort": "symbol"})), START)
-
-    assert [line.partition(",")[0] for line in lines] == ["1000PEPE", "BTC", "ETH", "SOL"]
-    btc = dict(zip(CSV_COLUMNS.split(","), lines[1].split(","), strict=True))
-    assert btc["openInterestUsd"] == "5000000000.0"
-    assert (btc["priceChange24hPct"], btc["priceChange7dPct"]) == ("11.6675", "11.6675")
-    assert btc["liquidations24h_longUsd"] == "1234567.0"
-    assert lines[0].split(",")[-2] == ""
 
 
 def test_contracts_that_are_not_crypto_are_counted_by_class() -> None:

@@ -39,9 +39,9 @@ from barograph.markets.records import ContractName
 from barograph.markets.samples import DEFAULT_DAYS, Measure
 from barograph.markets.symbols import MAX_LENGTH, normalized
 from barograph.markets.venues import BYBIT, VENUES, source_of
+from barograph.site.chart_reader import ChartReader
 from barograph.site.paths import BRIEFS_FOLDER, BRIEFS_PAGE
 from barograph.site.responses import CACHE_ONE_HOUR, Page, PageRouter
-from barograph.site.series import ChartReader
 from barograph.site.series_charts import Chart
 from barograph.site.site import Site
 from barograph.site.structured_data import article

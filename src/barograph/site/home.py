@@ -19,6 +19,7 @@ from barograph.markets.settlements import bitcoin_contract
 from barograph.markets.venues import VENUES
 from barograph.markets.view import LIQUIDATIONS, PERPETUALS, MarketView
 from barograph.signals.methods import DAILY
+from barograph.site.chart_reader import ChartReader
 from barograph.site.charts.gauge import gauge
 from barograph.site.home_pages import (
     DAYS_AGO,
@@ -31,9 +32,7 @@ from barograph.site.home_pages import (
 from barograph.site.movers import FLOOR_USD, hour_movers
 from barograph.site.paths import HOME_PATH
 from barograph.site.responses import Page, PageRouter
-from barograph.site.series import ChartReader
-from barograph.site.series_charts import Chart, chosen_days
-from barograph.site.series_documents import days_query
+from barograph.site.series_charts import Chart, chosen_days, days_query
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site
 from barograph.site.status_pages import detail_html, headline
 from barograph.site.visits import REGIME, changes

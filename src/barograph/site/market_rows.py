@@ -1,4 +1,4 @@
-"""The rows of `/markets` as HTML and as CSV (pure)."""
+"""The rows of `/markets` as HTML (pure)."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -6,9 +6,7 @@ from functools import lru_cache
 
 from markupsafe import Markup, escape
 
-from barograph.kit.csv_table import cells
 from barograph.kit.text import HUNDRED, price, usd
-from barograph.kit.timestamps import iso_timestamp
 from barograph.markets.aliases import names_of, spelled_names
 from barograph.site.charts.sparkline import sparkline
 from barograph.site.market_table import MarketRow, Week
@@ -105,30 +103,3 @@ def short_usd(amount: float) -> str:
 @lru_cache(maxsize=_KEPT)
 def _spark(week: Week) -> str:
     return sparkline(week, (50, 16), every=4)
-
-
-CSV_COLUMNS = (
-    "symbol,contract,lastPrice,quote,priceChange24hPct,priceChange7dPct,fundingRatePct8h,"
-    "fundingRatePct,fundingIntervalHours,nextFundingTime,openInterestUsd,openInterestCoinsChange24hPct,"
-    "liquidations24h_longUsd,liquidations24h_shortUsd,longAccountPct,as_of"
-)
-
-
-def csv_rows(rows: Iterable[MarketRow], as_of: int) -> list[str]:
-    """Rows as CSV; columns are named as in `/api/v1/perpetuals.csv`."""
-    read_at = iso_timestamp(as_of)
-    return [_csv_row(row, read_at) for row in rows]
-
-
-def _csv_row(row: MarketRow, as_of: str) -> str:
-    each = row.perpetual
-    last_price, change, funding, interest, interest_change, week, _, share = row.numbers
-    return cells(
-        (
-            *(row.symbol or each.base, each.contract, last_price, each.quote, change, week),
-            *(funding, each.funding_rate_pct, each.funding_interval_hours),
-            *(each.next_funding_time, interest, interest_change),
-            *(row.liquidated or (None, None)),
-            *(share, as_of),
-        )
-    )

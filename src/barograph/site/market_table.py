@@ -54,8 +54,6 @@ class MarketsQuery(TableQuery):
     sort: str = "open-interest"
     crowd: str = ""
     interest: str = ""
-    symbols: frozenset[str] | None = None
-    """Only these, from a visitor's own list; None for all. They are not part of the text."""
 
     sorts: ClassVar[tuple[str, ...]] = SORTS
     limits: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -129,10 +127,9 @@ class MarketRow(NamedTuple):
         return self.numbers[NUMBERS.index(sort)]
 
     def is_found(self, query: MarketsQuery) -> bool:
-        """Whether the search finds it, and it is in the visitor's list if there is one."""
-        each, only = self.perpetual, query.symbols
-        names = (each.contract.upper(), *names_of(each))
-        return query.finds(each.base, names) and (only is None or self.symbol in only)
+        """Whether the search finds it."""
+        names = (self.perpetual.contract.upper(), *names_of(self.perpetual))
+        return query.finds(self.perpetual.base, names)
 
 
 class MarketTable(NamedTuple):

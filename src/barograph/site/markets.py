@@ -9,8 +9,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.badges.documents import BADGE_FOLDER
-from barograph.kit.csv_table import CSV
-from barograph.kit.csv_table import table as csv_table
 from barograph.kit.database import DatabaseUnavailable
 from barograph.markets.documents import DERIVATIVES_PATH
 from barograph.markets.perpetuals import PERPETUALS_PATH
@@ -20,13 +18,14 @@ from barograph.markets.series import WeekOfPrices
 from barograph.markets.symbols import MAX_LENGTH, normalized
 from barograph.markets.venues import VENUES
 from barograph.markets.view import PERPETUALS, MarketView
+from barograph.site.chart_reader import ChartReader
 from barograph.site.market_pages import (
     FoundPerpetual,
     find_perpetual,
     left_out_text,
     market_facts,
 )
-from barograph.site.market_rows import CSV_COLUMNS, csv_rows, ranks_of, table_rows
+from barograph.site.market_rows import ranks_of, table_rows
 from barograph.site.market_table import (
     FILTERS,
     NUMBERS,
@@ -36,7 +35,7 @@ from barograph.site.market_table import (
     market_rows,
     market_table,
 )
-from barograph.site.paths import MARKETS_CSV, MARKETS_FOLDER, MARKETS_PATH
+from barograph.site.paths import MARKETS_FOLDER, MARKETS_PATH
 from barograph.site.responses import (
     CACHE_ONE_MINUTE,
     SECURITY_HEADERS,
@@ -45,9 +44,7 @@ from barograph.site.responses import (
     accepts,
     private_page,
 )
-from barograph.site.series import ChartReader
-from barograph.site.series_charts import Chart, chosen_days
-from barograph.site.series_documents import days_query
+from barograph.site.series_charts import Chart, chosen_days, days_query
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site
 
 T = TypeVar("T")
@@ -67,16 +64,6 @@ def market_page_routes(site: Site, charts: ChartReader) -> PageRouter:
         query = MarketsQuery.parse(request.query_params)
         cache_key = None if query.search else query.text.encode()
         return await site.respond(request, lambda now: _markets(site, query, now), query=cache_key)
-
-    @router.get(MARKETS_CSV)
-    async def read_csv(request: Request) -> Response:
-        asked = request.query_params
-        query, symbols = MarketsQuery.parse(asked), asked.getlist("symbols")
-        if symbols:
-            query = query.limited(symbols=frozenset(",".join(symbols).upper().split(",")))
-        is_endless = bool(query.search or symbols)
-        cache_key = None if is_endless else query.text.encode()
-        return await site.respond(request, lambda now: _csv(site, query, now), query=cache_key)
 
     @router.get(f"{MARKETS_FOLDER}{{symbol}}")
     async def read_market(request: Request, symbol: str) -> Response:
@@ -148,7 +135,6 @@ async def _markets(site: Site, query: MarketsQuery, now: int) -> Page:
         suffix=venue.suffix,
         numbers=NUMBERS,
         shown=len(rows),
-        csv_path=MARKETS_CSV,
         api_path=PERPETUALS_PATH,
         rows=await _in_steps(
             rows, lambda part: [table_rows(part, site.templates.root, venue.suffix, ranks)]
@@ -163,20 +149,6 @@ def _until(table: MarketTable | None, now: int) -> int:
     if table is None:
         return soon
     return table.until if table.is_complete else min(table.until, soon)
-
-
-async def _csv(site: Site, query: MarketsQuery, now: int) -> Page:
-    """The rows of the page with the same query, in the same order.
-
-    Raises:
-        UpstreamUnavailable: the market feed is missing or too old.
-    """
-    table = await _table(site, site.markets.view(site.board, now))
-    reading = table.view.perpetuals
-    rows = await _in_steps(table.select(query), lambda part: csv_rows(part, reading.as_of))
-    name = (b"content-disposition", b'attachment; filename="markets.csv"')
-    body = csv_table(CSV_COLUMNS, rows, reading.source)
-    return Page(body, since=now, until=_until(table, now), content_type=CSV, fields=[name])
 
 
 async def _market(

@@ -16,6 +16,7 @@ from barograph.markets.samples import LiquidationDays
 from barograph.markets.symbols import MAX_LENGTH, is_normalized
 from barograph.markets.venues import VENUES
 from barograph.markets.view import PERPETUALS, is_fresh
+from barograph.site.chart_reader import ChartReader
 from barograph.site.charts.columns import column_chart
 from barograph.site.cross_pages import NUMBERS, CrossQuery, select_rows
 from barograph.site.funding_pages import funding_columns, funding_rows
@@ -23,7 +24,6 @@ from barograph.site.heatmap_pages import COLOURS, SIZES, By, draw_map, fit, heat
 from barograph.site.liquidation_pages import PERIODS, DayFacts, in_use_text
 from barograph.site.paths import FUNDING_PAGE, HEATMAP_PAGE, LIQUIDATIONS_PAGE, MARKETS_PATH
 from barograph.site.responses import Page, PageRouter
-from barograph.site.series import ChartReader
 from barograph.site.series_charts import Chart
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site
 

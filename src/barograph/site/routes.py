@@ -13,8 +13,11 @@ from barograph.briefs.store import newest_listed
 from barograph.discovery.endpoints import Descriptions
 from barograph.guides.catalog import Catalog
 from barograph.keys.registration import Registrations
-from barograph.kit.timestamps import iso_timestamp
+from barograph.kit.documents import CORS
+from barograph.kit.timestamps import DAY, iso_timestamp
 from barograph.limits.rate_limits import RateLimiter
+from barograph.markets.perpetuals import PERPETUALS_PATH
+from barograph.markets.samples import STEPS
 from barograph.markets.symbols import symbol_of
 from barograph.markets.view import PERPETUALS
 from barograph.signals.methods import METHODS
@@ -22,6 +25,7 @@ from barograph.signals.records import SIGNALS
 from barograph.site.accuracy import accuracy_routes
 from barograph.site.briefs import brief_page_routes, brief_paths
 from barograph.site.chart_images import chart_image_routes
+from barograph.site.chart_reader import ChartReader, asked_series, listed_contract
 from barograph.site.cross import cross_page_routes
 from barograph.site.developers.endpoints import developers_routes
 from barograph.site.developers.swagger import docs_routes
@@ -50,8 +54,8 @@ from barograph.site.paths import (
 )
 from barograph.site.pricing import pricing_routes
 from barograph.site.record import Recorded, record_routes
-from barograph.site.responses import CACHE_ONE_HOUR, Page, PageRouter
-from barograph.site.series import ChartReader, series_routes
+from barograph.site.responses import CACHE_ONE_HOUR, CACHE_ONE_MINUTE, Page, PageRouter
+from barograph.site.series_charts import LIQUIDATIONS, data_path, days_from_query, first_day
 from barograph.site.signals import signal_page_routes
 from barograph.site.site import Site
 from barograph.site.status import status_page_routes
@@ -122,7 +126,7 @@ def page_routes(site: Site, parts: SiteParts) -> list[Router]:
         docs_routes(site),
         pricing_routes(site, terms),
         status_page_routes(site),
-        series_routes(site, parts.source),
+        _moved_routes(site),
         chart_image_routes(site, charts, parts.source),
         KeyPages(site.templates, parts.registrations, parts.limiter, site.board.clock).routes(),
         _static_routes(site),
@@ -202,6 +206,39 @@ async def _known_paths(site: Site, catalog: Catalog) -> dict[str, int | None]:
         ),
         **brief_paths(briefs),
     }
+
+
+def _moved_routes(site: Site) -> PageRouter:
+    """Redirect former addresses of downloads to the API, which has the same data."""
+    router = PageRouter()
+
+    def redirect(path: str) -> Response:
+        response = RedirectResponse(site.templates.root + path, 308)
+        response.raw_headers += [(b"cache-control", CACHE_ONE_MINUTE), *CORS]
+        return response
+
+    def series(request: Request, measure: str, days: int, **of: str) -> Response:
+        form = request.scope["path"].rpartition(".")[2]
+        of["from"] = first_day(site.board.clock() - days * DAY)
+        return redirect(data_path(measure, form, STEPS[days], **of))
+
+    @router.get(MARKETS_CSV)
+    async def read_markets(_: Request) -> Response:
+        return redirect(f"{PERPETUALS_PATH}.csv")
+
+    @router.get(f"{DATA_FOLDER}{LIQUIDATIONS}.json")
+    @router.get(f"{DATA_FOLDER}{LIQUIDATIONS}.csv")
+    async def read_liquidations(request: Request) -> Response:
+        return series(request, LIQUIDATIONS, days_from_query(request.query_params))
+
+    @router.get(f"{DATA_FOLDER}{{symbol}}/{{measure}}.json")
+    @router.get(f"{DATA_FOLDER}{{symbol}}/{{measure}}.csv")
+    async def read_measure(request: Request, **_: str) -> Response:
+        asked, measure, days = asked_series(request)
+        name, symbol, _source = listed_contract(site, asked)
+        return series(request, measure, days, venue=name.venue, symbol=symbol)
+
+    return router
 
 
 def _slash_routes(root: str) -> PageRouter:

@@ -54,7 +54,7 @@ def column_chart(
     time = time or Timeline(columns[0].at, columns[-1].at + series.interval)
     axes = Axes(PLOT, scale, time.start, time.end)
     description = f"Liquidations, {UNIT}. {_described(series, columns)}{event_words(time)}"
-    pointed = pointing(PLOT, axes.ends, UNIT, data_url, newest=series.as_of)
+    pointed = pointing(PLOT, axes.ends, UNIT, data_url, newest=series.as_of, step=series.interval)
     frame = Frame(prefix, name, description, SIZE, pointed)
     hatched = f' fill="url(#{name_of(prefix)}-h)"'
 

@@ -106,7 +106,9 @@ def line_chart(
     description = f"{series.contract}, {unit}. {described(series, show)}{event_words(time)}"
     digits = _digits(series.measure, show(values[-1]), signed=signed)
     newest = max(each.at for each in points if each.value is not None)
-    pointed = pointing(PLOT, axes.ends, unit, data_url, newest=newest, digits=digits)
+    pointed = pointing(
+        PLOT, axes.ends, unit, data_url, newest=newest, step=series.interval, digits=digits
+    )
     frame = Frame(prefix, name, description, SIZE, pointed)
     return drawing(
         frame,
