@@ -18,8 +18,8 @@ from barograph.markets.samples import LiquidationSeries, Series
 from barograph.markets.series import liquidation_series, reading_series
 from barograph.markets.store import ReadingRow, record_rows
 from barograph.site.charts.columns import column_chart
-from barograph.site.charts.gauge import REGIME_BANDS
 from barograph.site.charts.lines import line_chart
+from barograph.site.charts.small import REGIME_BANDS
 from benchmarks.plan import Plan
 from benchmarks.table import Figure, Section
 

@@ -52,7 +52,7 @@ from barograph.payments.refusals import (
     TooManyProofs,
 )
 from barograph.signals.endpoints import KEY_NOT_CHECKED
-from barograph.site.error_pages import UNREADABLE
+from barograph.site.site import UNREADABLE
 from barograph.stances.documents import StanceNotActive, StanceUnavailable
 from barograph.webhooks.records import MAX_WEBHOOKS
 

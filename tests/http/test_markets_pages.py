@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from barograph import NOTICE
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.site.market_pages import MEANINGS
+from barograph.site.market_facts import MEANINGS
 from barograph.site.market_table import SORTS, MarketsQuery
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading, shares

@@ -11,8 +11,7 @@ import pytest
 from barograph.kit.documents import Document, Message
 from barograph.kit.http import send_document
 from barograph.markets.liquidation_files import PART_BYTES, DailyFile, day_name, store_file
-from barograph.site.client_package import client_wheel
-from barograph.site.static_files import packaged_files
+from barograph.site.static_files import client_wheel, packaged_files
 from support.clock import START
 from support.service import Answer, Service, ask, fresh_service
 

@@ -28,11 +28,10 @@ from barograph.markets.samples import (
     on_grid,
 )
 from barograph.site.chart_images import image, image_style
+from barograph.site.charts.axes import Band, ChartEvent, drawable, time_marks, timeline, value_scale
 from barograph.site.charts.columns import column_chart
-from barograph.site.charts.events import ChartEvent, timeline
-from barograph.site.charts.gauge import REGIME_BANDS, gauge
 from barograph.site.charts.lines import PLOT, line_chart
-from barograph.site.charts.scale import Band, drawable, time_marks, value_scale
+from barograph.site.charts.small import REGIME_BANDS, gauge
 from barograph.site.charts.svg import CHARACTER, Box, tenths, trace
 from barograph.site.series_charts import liquidations_chart, measure_chart
 from barograph.site.static_files import packaged_files

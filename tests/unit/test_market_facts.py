@@ -24,14 +24,13 @@ from barograph.markets.records import (
 )
 from barograph.markets.symbols import index_of
 from barograph.markets.view import FreshnessLimits, MarketView
-from barograph.site.market_pages import (
+from barograph.site.market_facts import (
     MEANINGS,
     NAMES,
     find_perpetual,
     left_out_text,
     market_facts,
 )
-from barograph.site.market_rows import ranks_of, short_usd, table_rows
 from barograph.site.market_table import (
     FILTERS,
     NUMBERS,
@@ -40,6 +39,9 @@ from barograph.site.market_table import (
     Week,
     market_rows,
     market_table,
+    ranks_of,
+    short_usd,
+    table_rows,
 )
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading, shares

@@ -44,8 +44,7 @@ from barograph.site.paths import BRIEFS_FOLDER, BRIEFS_PAGE
 from barograph.site.responses import CACHE_ONE_HOUR, Page, PageRouter
 from barograph.site.series_charts import Chart
 from barograph.site.site import Site
-from barograph.site.structured_data import article
-from barograph.site.templating import Templates, date_and_time
+from barograph.site.templating import Templates, article, date_and_time
 
 PAGE_SIZE = 20
 CACHED_PAGES = 5

@@ -18,7 +18,7 @@ from barograph.markets.records import ContractName
 from barograph.markets.samples import DAYS, MEASURES, Measure
 from barograph.markets.series import SeriesReader
 from barograph.markets.symbols import RULE, normalized, symbol_of
-from barograph.site.charts.events import REGIME_OF, ChartEvent, timeline
+from barograph.site.charts.axes import REGIME_OF, ChartEvent, timeline
 from barograph.site.paths import BRIEFS_FOLDER, SIGNALS_FOLDER
 from barograph.site.series_charts import (
     LIQUIDATIONS,

@@ -20,21 +20,22 @@ from barograph.markets.venues import VENUES
 from barograph.markets.view import LIQUIDATIONS, PERPETUALS, MarketView
 from barograph.signals.methods import DAILY
 from barograph.site.chart_reader import ChartReader
-from barograph.site.charts.gauge import gauge
-from barograph.site.home_pages import (
+from barograph.site.charts.small import gauge
+from barograph.site.home_content import (
     DAYS_AGO,
+    FLOOR_USD,
     MarketNow,
     Weeks,
     figures_of,
+    hour_movers,
     liquidation_line,
     market_now,
 )
-from barograph.site.movers import FLOOR_USD, hour_movers
 from barograph.site.paths import HOME_PATH
 from barograph.site.responses import Page, PageRouter
 from barograph.site.series_charts import Chart, chosen_days, days_query
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site
-from barograph.site.status_pages import detail_html, headline
+from barograph.site.status import detail_html, headline
 from barograph.site.visits import REGIME, changes
 
 MEASURES_SHOWN: tuple[Measure, ...] = ("funding", "open-interest")

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -19,13 +18,12 @@ from barograph.markets.symbols import MAX_LENGTH, normalized
 from barograph.markets.venues import VENUES
 from barograph.markets.view import PERPETUALS, MarketView
 from barograph.site.chart_reader import ChartReader
-from barograph.site.market_pages import (
+from barograph.site.market_facts import (
     FoundPerpetual,
     find_perpetual,
     left_out_text,
     market_facts,
 )
-from barograph.site.market_rows import ranks_of, table_rows
 from barograph.site.market_table import (
     FILTERS,
     NUMBERS,
@@ -34,25 +32,21 @@ from barograph.site.market_table import (
     columns_of,
     market_rows,
     market_table,
+    ranks_of,
+    table_rows,
 )
 from barograph.site.paths import MARKETS_FOLDER, MARKETS_PATH
 from barograph.site.responses import (
-    CACHE_ONE_MINUTE,
-    SECURITY_HEADERS,
     Page,
     PageRouter,
-    accepts,
-    private_page,
 )
 from barograph.site.series_charts import Chart, chosen_days, days_query
-from barograph.site.site import INCOMPLETE_PAGE_MS, Site
+from barograph.site.site import INCOMPLETE_PAGE_MS, Site, redirect, unknown_name
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 ROWS_PER_STEP = 200
-MAX_ECHO = 40
-"""How much of an unknown symbol is repeated on its 404 page."""
 
 
 def market_page_routes(site: Site, charts: ChartReader) -> PageRouter:
@@ -193,26 +187,3 @@ async def _charts(
         return [await charts.measure(name, found.symbol, each, days) for each in measures]
     except DatabaseUnavailable:
         return None
-
-
-def redirect(to: str) -> Response:
-    """To the canonical name. Not cached for long: another venue may call the contract otherwise."""
-    response = Response(status_code=308)
-    fields = ((b"location", to.encode()), (b"content-length", b"0"))
-    response.raw_headers = [*fields, (b"cache-control", CACHE_ONE_MINUTE), *SECURITY_HEADERS]
-    return response
-
-
-async def unknown_name(
-    site: Site, request: Request, template: str, name: str, **values: object
-) -> Response:
-    """404: a page about the name for browsers, the usual JSON for programs."""
-    if not accepts(request.scope["headers"], b"text/html"):
-        raise HTTPException(404)
-
-    async def render() -> bytes:
-        shown = name if len(name) <= MAX_ECHO else f"{name[:MAX_ECHO]}…"
-        return site.templates.render(template, name=shown, **values)
-
-    body, fields = await site.render_queue.render(request.scope, (template, name), render)
-    return private_page(404, body, *fields)

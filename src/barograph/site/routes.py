@@ -30,11 +30,13 @@ from barograph.site.cross import cross_page_routes
 from barograph.site.developers.endpoints import developers_routes
 from barograph.site.developers.swagger import docs_routes
 from barograph.site.feeds import feed_file_routes
+from barograph.site.funding import funding_routes
 from barograph.site.guides import guide_page_routes, guide_paths
+from barograph.site.heatmap import heatmap_routes
 from barograph.site.home import home_routes
 from barograph.site.keys import KeyPages
+from barograph.site.liquidations import liquidation_routes
 from barograph.site.markets import market_page_routes
-from barograph.site.overviews import overview_routes
 from barograph.site.paths import (
     BRIEFS_FOLDER,
     CHART_FOLDER,
@@ -108,7 +110,9 @@ def page_routes(site: Site, parts: SiteParts) -> list[Router]:
         home_routes(site, charts, parts.recorded.logs),
         market_page_routes(site, charts),
         cross_page_routes(site),
-        overview_routes(site, charts),
+        heatmap_routes(site),
+        funding_routes(site),
+        liquidation_routes(site, charts),
         signal_page_routes(site),
         # Before the briefs, whose path template matches too.
         feed_file_routes(site, parts.source),

@@ -23,10 +23,10 @@ from barograph.markets.samples import (
     labels_of,
 )
 from barograph.markets.venues import VENUES, PriceKind
+from barograph.site.charts.axes import REGIME_OF, ChartEvent, Timeline, timeline
 from barograph.site.charts.columns import column_chart
-from barograph.site.charts.events import REGIME_OF, ChartEvent, Timeline, timeline
-from barograph.site.charts.gauge import REGIME_BANDS
 from barograph.site.charts.lines import every, line_chart
+from barograph.site.charts.small import REGIME_BANDS
 from barograph.site.charts.svg import NOTHING
 from barograph.site.paths import CHART_FOLDER, HOME_PATH, MARKETS_FOLDER
 from barograph.site.templating import date_and_time

@@ -16,7 +16,7 @@ from barograph.markets.view import LIQUIDATIONS, PERPETUALS
 from barograph.signals.judge import changes_since, last_changes
 from barograph.signals.methods import BY_KEY, DAILY, METHODS, NOT_AT_THIS_VENUE, Method
 from barograph.signals.records import NOT_KNOWN, SIGNALS, UNKNOWN, SignalChange, Signals
-from barograph.site.charts.strips import Lane, Span, lanes
+from barograph.site.charts.small import Lane, Span, lanes
 from barograph.site.paths import SIGNALS_FOLDER, SIGNALS_PAGE
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import RETRY_MS, Site

@@ -6,9 +6,8 @@ from markupsafe import Markup
 
 from barograph.kit.text import usd
 from barograph.markets.samples import LiquidationColumn, LiquidationSeries
-from barograph.site.charts.events import Timeline, draw_events, event_words
+from barograph.site.charts.axes import Timeline, draw_events, drawable, event_words, value_scale
 from barograph.site.charts.lines import PLOT, SIZE, Axes, draw_axes, empty_chart, every
-from barograph.site.charts.scale import drawable, value_scale
 from barograph.site.charts.svg import (
     NOTHING,
     Box,

@@ -12,8 +12,17 @@ from markupsafe import Markup
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.samples import Measure, Point, Series
-from barograph.site.charts.events import Timeline, draw_events, event_words
-from barograph.site.charts.scale import Band, Scale, drawable, edges_around, time_marks, value_scale
+from barograph.site.charts.axes import (
+    Band,
+    Scale,
+    Timeline,
+    draw_events,
+    drawable,
+    edges_around,
+    event_words,
+    time_marks,
+    value_scale,
+)
 from barograph.site.charts.svg import (
     NOTHING,
     Box,

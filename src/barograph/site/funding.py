@@ -1,21 +1,32 @@
-"""The content of `/funding` (pure): the funding of every coin, with one column per venue."""
+"""`/funding`: the funding of every coin, with one column per venue."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup, escape
+from starlette.requests import Request
+from starlette.responses import Response
 
+from barograph.errors import UpstreamUnavailable
 from barograph.markets.cross import FUNDING, CrossVenue
+from barograph.markets.cross_documents import CROSS_PATH
+from barograph.markets.symbols import MAX_LENGTH
 from barograph.markets.venues import VENUES
-from barograph.site.cross_pages import (
+from barograph.site.cross import (
     COMPARABLE,
+    NUMBERS,
+    CrossQuery,
     CrossRow,
     entries_at,
     line_start,
     result_cells,
+    select_rows,
 )
-from barograph.site.paths import CROSS_FOLDER
+from barograph.site.paths import CROSS_FOLDER, FUNDING_PAGE, MARKETS_PATH
+from barograph.site.responses import Page, PageRouter
+from barograph.site.site import INCOMPLETE_PAGE_MS, Site
 from barograph.site.table_query import Column
-from barograph.site.tints import funding_tint
+from barograph.site.templating import funding_tint
 
 _NOT_LISTED = '<span class="quiet" title="not listed">—</span>'
 
@@ -56,3 +67,51 @@ def _rate(entry: CrossVenue) -> tuple[str, str]:
     if state in COMPARABLE and FUNDING not in entry.disputed:
         return funding_tint(entry.funding_8h_pct), shown
     return "", f'{shown} <br><span class="quiet" title="{reason}">{state}</span>'
+
+
+ROWS_AT_ONCE = 200
+"""How many rows are written before cached reads may go in between."""
+
+
+def funding_routes(site: Site) -> PageRouter:
+    """The route of the page."""
+    router = PageRouter()
+
+    @router.get(FUNDING_PAGE)
+    async def read_funding(request: Request) -> Response:
+        query = CrossQuery.parse(request.query_params, VENUES)
+        cache_key = None if query.search else query.text.encode()
+        return await site.respond(request, lambda now: _funding(site, query, now), query=cache_key)
+
+    return router
+
+
+async def _funding(site: Site, query: CrossQuery, now: int) -> Page:
+    try:
+        market = site.cross.market(site.board)
+    except UpstreamUnavailable:
+        market = None
+    await asyncio.sleep(0)
+    venues = list(site.cross.facts(site.board) if market is None else market.facts)
+    rows = [] if market is None else select_rows(market, query, venues)
+    written: list[Markup] = []
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        part = rows[start : start + ROWS_AT_ONCE]
+        written.append(funding_rows(part, venues, site.templates.root))
+        await asyncio.sleep(0)
+    body = site.templates.render(
+        "funding.html",
+        here=MARKETS_PATH,
+        address=FUNDING_PAGE,
+        market=market,
+        venues=[VENUES[each].title for each in venues],
+        query=query,
+        columns=funding_columns(venues),
+        numbers=(*NUMBERS, *venues),
+        default=CrossQuery(),
+        max_search=MAX_LENGTH,
+        shown=len(rows),
+        rows=Markup("\n").join(written),
+        api_path=CROSS_PATH,
+    )
+    return Page(body, since=now, until=now + INCOMPLETE_PAGE_MS if market is None else market.until)

@@ -1,21 +1,81 @@
-"""The content of `/heatmap` (pure): the market as a treemap, and its legend."""
+"""`/heatmap`: the market as a treemap, and its legend."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, pairwise
+from math import inf
 from typing import Literal, NamedTuple
 
 from markupsafe import Markup, escape
+from starlette.requests import Request
+from starlette.responses import Response
 
 from barograph.kit.text import rate, usd
-from barograph.markets.perpetuals import day_change
+from barograph.markets.perpetuals import PERPETUALS_PATH, day_change
 from barograph.markets.records import Perpetual
 from barograph.markets.symbols import symbol_of
-from barograph.markets.view import MarketView
+from barograph.markets.view import PERPETUALS, MarketView
 from barograph.site.charts.svg import Box, number, text_of
-from barograph.site.charts.treemap import squarified
-from barograph.site.paths import MARKETS_FOLDER, MARKETS_PATH
-from barograph.site.tints import CHANGE_EDGES, FUNDING_EDGES, UNKNOWN, change_tint, funding_tint
+from barograph.site.paths import (
+    HEATMAP_PAGE,
+    MARKETS_FOLDER,
+    MARKETS_PATH,
+)
+from barograph.site.responses import Page, PageRouter
+from barograph.site.site import INCOMPLETE_PAGE_MS, Site
+from barograph.site.templating import (
+    CHANGE_EDGES,
+    FUNDING_EDGES,
+    UNKNOWN_TINT,
+    change_tint,
+    funding_tint,
+)
+
+
+def squarified(weights: Sequence[float], box: Box) -> list[Box]:
+    """Divide a box into one part per weight, each nearly square; weights must be positive.
+
+    Rows lie along the shorter side and grow while that makes their parts more square (Bruls,
+    Huizing and van Wijk, "Squarified Treemaps", 2000). Descending weights give the best shapes.
+    """
+    found: list[Box] = []
+    sums = [*accumulate(reversed(weights), initial=0.0)][::-1]
+    while len(found) < len(weights):
+        start, is_wide = len(found), box.width >= box.height
+        end = _row_end(weights, start, sums[start], box)
+        parts = (sum(weights[start:end]), sums[end])
+        row, box = _divided(box, parts, across=is_wide)
+        found += _divided(row, weights[start:end], across=not is_wide)
+    return found
+
+
+def _row_end(weights: Sequence[float], start: int, total: float, box: Box) -> int:
+    """Where the row that begins at `start` ends."""
+    side = min(box.width, box.height)
+    scale = box.width * box.height / total
+    area, smallest, largest, worst = 0.0, inf, 0.0, inf
+    for place in range(start, len(weights)):
+        part = weights[place] * scale
+        area, smallest, largest = area + part, min(smallest, part), max(largest, part)
+        depth = area / side
+        ratio = max(largest / depth**2, depth**2 / smallest)
+        if ratio > worst:
+            return place
+        worst = ratio
+    return len(weights)
+
+
+def _divided(box: Box, weights: Sequence[float], *, across: bool) -> list[Box]:
+    """The parts of a box, side by side, or below each other if not `across`."""
+    start, size = (box.left, box.width) if across else (box.top, box.height)
+    total = sum(weights)
+    edges = (start + size * each / total for each in accumulate(weights, initial=0.0))
+    if across:
+        return [box._replace(left=first, right=last) for first, last in pairwise(edges)]
+    return [box._replace(top=first, bottom=last) for first, last in pairwise(edges)]
+
 
 By = Literal["funding", "change"]
 COLOURS: dict[By, str] = {"funding": "Funding per 8 h", "change": "Price change in 24 h"}
@@ -243,4 +303,37 @@ def legend(by: By) -> list[tuple[str, str]]:
     above, below = FUNDING_EDGES if by == "funding" else CHANGE_EDGES
     down = [(f"tint-down-{place}", f"{-edge:g}") for place, edge in enumerate(below, 1)]
     up = [(f"tint-up-{place}", f"+{edge:g}") for place, edge in enumerate(above, 1)]
-    return [*reversed(down), ("tint-0", "0"), *up, (UNKNOWN, "unknown")]
+    return [*reversed(down), ("tint-0", "0"), *up, (UNKNOWN_TINT, "unknown")]
+
+
+def heatmap_routes(site: Site) -> PageRouter:
+    """The route of the page."""
+    router = PageRouter()
+
+    @router.get(HEATMAP_PAGE)
+    async def read_heatmap(request: Request) -> Response:
+        by: By = "change" if request.query_params.get("by") == "change" else "funding"
+        query = b"" if by == "funding" else f"by={by}".encode()
+        return await site.respond(request, lambda now: _heatmap(site, by, now), query=query)
+
+    return router
+
+
+async def _heatmap(site: Site, by: By, now: int) -> Page:
+    view = site.view(now)
+    found = None if view is None else heatmap(view)
+    await asyncio.sleep(0)  # several hundred contracts take a while: let cached reads go in between
+    layouts = [] if found is None else [fit(found.cells, size) for size in SIZES]
+    await asyncio.sleep(0)
+    body = site.templates.render(
+        "heatmap.html",
+        here=MARKETS_PATH,
+        map=found,
+        last=site.board.latest(PERPETUALS),
+        by=by,
+        colours=COLOURS,
+        legend=legend(by),
+        drawings=[draw_map(each, by, site.templates.root) for each in layouts],
+        api_path=PERPETUALS_PATH,
+    )
+    return Page(body, since=now, until=now + INCOMPLETE_PAGE_MS if view is None else view.until)
