@@ -13,7 +13,7 @@ from zipfile import ZipFile
 import pytest
 
 import barograph_client
-from barograph.guides.files import load_catalog
+from barograph.guides.catalog import load_catalog
 from barograph.kit.timestamps import iso_timestamp
 from barograph.signals.methods import METHODS
 from barograph.site.static_files import client_wheel, packaged_files, read_static_files

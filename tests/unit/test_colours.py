@@ -7,7 +7,7 @@ from itertools import combinations
 
 import pytest
 
-from barograph.badges import gauge, svg
+from barograph.badges import svg
 from barograph.site.templating import CHANGE_EDGES, UNKNOWN_TINT, change_tint
 
 CSS = (files("barograph.site") / "static" / "site.css").read_text("utf-8")
@@ -79,7 +79,7 @@ def test_badges_use_the_light_colours_of_the_same_meanings() -> None:
 
 
 def test_the_gauge_uses_the_colours_of_the_page() -> None:
-    drawn = gauge.render_gauge(gauge.GaugeContent("neutral", 0.01, "test venue"))
+    drawn = svg.render_gauge(svg.GaugeContent("neutral", 0.01, "test venue"))
 
     known = {colour for pair in COLOURS.values() for colour in pair}
     assert set(re.findall(r"#\w{6}\b", drawn)) <= known

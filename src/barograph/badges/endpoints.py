@@ -1,4 +1,4 @@
-"""`/badge/…`: live badges from memory; errors are badges too."""
+"""`/badge/…`: live badges from the data in memory; errors are badges too."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -8,36 +8,119 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.badges import contents
-from barograph.badges.contents import (
-    SINCE_PATTERN,
-    STYLES,
-    BadgeContent,
-    since_from_query,
-    style_from_query,
-)
+from barograph.accuracy.records import ACCURACY
+from barograph.badges import documents
 from barograph.badges.documents import (
     BADGE_FOLDER,
     FORMS,
     GAUGE_PATH,
     POLICY,
+    SINCE_PATTERN,
+    STYLES,
     SVG,
+    BadgeContent,
     EndpointBadge,
     Form,
+    TimedContent,
     badge_document,
     cache_control,
     gauge_document,
     hot_documents,
+    parse_since,
+    since_from_query,
+    style_from_query,
 )
-from barograph.badges.gauge import GaugeContent, render_gauge
-from barograph.badges.reader import BadgeReader
-from barograph.badges.svg import Style
+from barograph.badges.svg import GaugeContent, Style, render_gauge
 from barograph.board.board import Board
+from barograph.errors import UpstreamUnavailable
 from barograph.kit.documents import CORS, JSON, Document, HotKey
 from barograph.kit.http import ApiRouter, DocumentResponse
+from barograph.kit.timestamps import SECOND
 from barograph.kit.wire import Schema, json_content, operation, parameter
+from barograph.markets.reader import MarketReader
 from barograph.markets.symbols import PATTERN, normalized
-from barograph.signals.methods import BY_KEY
+from barograph.signals.methods import BY_KEY, METHODS
+from barograph.signals.reader import SignalsReader
+from barograph.status.reader import StatusReader
+
+STATUS_KEEP_MS = 2 * SECOND
+SIGNALS_KEEP_MS = 10 * SECOND
+
+
+class BadgeReader:
+    """The content of every badge at an instant."""
+
+    def __init__(
+        self,
+        markets: MarketReader,
+        signals: SignalsReader,
+        status: StatusReader,
+        *,
+        record_since: str,
+    ) -> None:
+        self._markets = markets
+        self._signals = signals
+        self._status = status
+        self._record_since = record_since
+
+    def record(self, now: int) -> TimedContent:
+        """The record since the configured start."""
+        if not self._record_since:
+            return documents.record_not_started()
+        return documents.record(parse_since(self._record_since), now)
+
+    def regime(self, board: Board, now: int) -> TimedContent:
+        """The regime; unavailable while the market feed is stale."""
+        try:
+            view = self._markets.view(board, now)
+        except UpstreamUnavailable:
+            return documents.unavailable("regime")
+        if view.regime is None:
+            return documents.regime("unknown", view.perpetuals.source, 0)
+        until = min(view.until, view.regime.as_of + view.limits.perpetuals)
+        return documents.regime(view.regime.label, view.perpetuals.source, until)
+
+    def gauge(self, board: Board, now: int) -> GaugeContent:
+        """The regime and its rate; without a label while the market feed is stale."""
+        try:
+            view = self._markets.view(board, now)
+        except UpstreamUnavailable:
+            return GaugeContent(None, None, "")
+        if view.regime is None:
+            return GaugeContent("unknown", None, view.perpetuals.source)
+        regime = view.regime
+        return GaugeContent(regime.label, regime.funding_8h_pct, view.perpetuals.source)
+
+    def funding(self, board: Board, symbol: str, now: int) -> TimedContent:
+        """The funding of a perpetual by its asset or full name, in upper case."""
+        try:
+            view = self._markets.view(board, now)
+        except UpstreamUnavailable:
+            return documents.unavailable(f"{symbol} funding")
+        perpetual = view.by_name.get(symbol)
+        return documents.funding(symbol, perpetual, view.perpetuals.source, view.until)
+
+    def signals(self, board: Board, now: int) -> dict[str, TimedContent]:
+        """Every signal by its key."""
+        labels = self._signals.labels(board, now)
+        later = self._signals.labels(board, now + SIGNALS_KEEP_MS)
+        shown = {}
+        for key, name in ((each.key, each.name) for each in METHODS):
+            # Certain for a while only if it won't expire by then.
+            until = now + SIGNALS_KEEP_MS if labels[key] == later[key] else 0
+            shown[key] = documents.signal(name, labels[key], self._signals.sources[key], until)
+        return shown
+
+    def accuracy(self, board: Board, now: int) -> dict[str, TimedContent]:
+        """The track record of every kind of stance."""
+        known = board.latest(ACCURACY)
+        return {kind: documents.accuracy(kind, known, now) for kind in documents.ACCURACY_OF}
+
+    def status(self, board: Board, now: int) -> TimedContent:
+        """The health of the feed and the API."""
+        condition = self._status.status(board, now).status
+        is_lasting = condition == self._status.status(board, now + STATUS_KEEP_MS).status
+        return documents.status(condition, now + STATUS_KEEP_MS if is_lasting else 0)
 
 
 class _Kind(NamedTuple):
@@ -87,7 +170,7 @@ def _kinds(board: Board, reader: BadgeReader) -> tuple[_Kind, ...]:
     def record(request: Request, now: int) -> BadgeContent:
         query = request.query_params
         if "sinceDate" in query:
-            return contents.record(since_from_query(query), now).content
+            return documents.record(since_from_query(query), now).content
         return reader.record(now).content
 
     def regime(_: Request, now: int) -> BadgeContent:
@@ -109,7 +192,7 @@ def _kinds(board: Board, reader: BadgeReader) -> tuple[_Kind, ...]:
         return reader.status(board, now).content
 
     key = parameter("path", "key", "The key of the signal.", enum=list(BY_KEY))
-    of_kind = parameter("path", "kind", "The kind of stance.", enum=list(contents.ACCURACY_OF))
+    of_kind = parameter("path", "kind", "The kind of stance.", enum=list(documents.ACCURACY_OF))
     return (
         _Kind("record", "getRecordBadge", record, (_SINCE,)),
         _Kind("regime", "getRegimeBadge", regime),
@@ -122,7 +205,7 @@ def _kinds(board: Board, reader: BadgeReader) -> tuple[_Kind, ...]:
 
 def refused_badge(path: str, status: int) -> Response:
     """The badge of a request that was refused before routing; its query is ignored."""
-    return _error_badge(_REFUSED.get(status, contents.ERROR), status, "flat", _form(path))
+    return _error_badge(_REFUSED.get(status, documents.ERROR), status, "flat", _form(path))
 
 
 def _endpoint(board: Board, kind: _Kind, form: Form) -> Callable[[Request], Awaitable[Response]]:
@@ -142,7 +225,7 @@ def _form(path: str) -> Form:
 
 
 def _not_found(request: Request, form: Form) -> Response:
-    return _error_badge(contents.NOT_FOUND, 404, style_from_query(request.query_params), form)
+    return _error_badge(documents.NOT_FOUND, 404, style_from_query(request.query_params), form)
 
 
 def _error_badge(content: BadgeContent, status: int, style: Style, form: Form) -> Response:
@@ -159,8 +242,8 @@ def _error_badge(content: BadgeContent, status: int, style: Style, form: Form) -
 
 
 _REFUSED: dict[int, BadgeContent] = {
-    HTTPStatus.NOT_FOUND: contents.NOT_FOUND,
-    HTTPStatus.REQUEST_URI_TOO_LONG: contents.QUERY_TOO_LONG,
+    HTTPStatus.NOT_FOUND: documents.NOT_FOUND,
+    HTTPStatus.REQUEST_URI_TOO_LONG: documents.QUERY_TOO_LONG,
 }
 _SVG = {"image/svg+xml": {"schema": {"type": "string", "format": "binary"}}}
 """Binary: generated clients refuse to decode a string whose media type isn't text or JSON."""
@@ -189,7 +272,7 @@ def _gauge_described() -> dict[str, Any]:
 
 
 def _too_long(form: Form) -> Schema:
-    body = badge_document(contents.QUERY_TOO_LONG, "flat", form).body
+    body = badge_document(documents.QUERY_TOO_LONG, "flat", form).body
     example = json.loads(body) if form == "json" else body.decode()
     return _answer(form, "The query is too long or has too many parameters.", example=example)
 

@@ -20,7 +20,7 @@ from barograph.cli.diagnosis import Check, Diagnosis, command, explained, failed
 from barograph.cli.doctor_postgresql import inspect_postgresql
 from barograph.collector.leader import LEASE
 from barograph.errors import ConfigurationError
-from barograph.guides.files import load_catalog
+from barograph.guides.catalog import load_catalog
 from barograph.history.checkpoint import public_bytes
 from barograph.history.documents import CHECKPOINT_PATH
 from barograph.history.guards import require_guards

@@ -32,8 +32,7 @@ def check(file: Path, as_json: bool) -> None:
     Example:
       barograph guides check guides.toml
     """
-    from barograph.guides.catalog import InvalidCatalog
-    from barograph.guides.files import read_catalog
+    from barograph.guides.catalog import InvalidCatalog, read_catalog
 
     try:
         catalog = read_catalog(file)

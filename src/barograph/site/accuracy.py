@@ -13,8 +13,7 @@ from starlette.responses import Response
 from barograph.accuracy.cases import is_tested
 from barograph.accuracy.documents import ACCURACY_PATH, EVENT_TEXTS
 from barograph.accuracy.records import ACCURACY, FEWEST, Accuracy, Measured
-from barograph.badges.contents import NO_LIVE_CAPITAL
-from barograph.badges.documents import BADGE_FOLDER
+from barograph.badges.documents import BADGE_FOLDER, NO_LIVE_CAPITAL
 from barograph.kit.text import NBSP
 from barograph.kit.timestamps import DAY, MINUTE
 from barograph.site.charts.svg import number

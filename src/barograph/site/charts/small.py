@@ -6,7 +6,7 @@ from typing import Final, Literal, NamedTuple
 
 from markupsafe import Markup
 
-from barograph.badges.gauge import LEFT, RIGHT, gauge_x, scale_of_bands
+from barograph.badges.svg import LEFT, RIGHT, gauge_x, scale_of_bands
 from barograph.kit.text import rate
 from barograph.kit.timestamps import HOUR
 from barograph.markets.regime import EDGES_PCT, LABELS, Label
