@@ -131,9 +131,8 @@ def _decimals(rows: Sequence[Measured]) -> int:
     return max(0, 2 - floor(log10(largest))) if largest else 2
 
 
-def accuracy_routes(site: Site) -> PageRouter:
+def accuracy_routes(router: PageRouter, site: Site) -> None:
     """The route of the page."""
-    router = PageRouter()
 
     async def render(now: int) -> Page:
         accuracy = site.board.latest(ACCURACY)
@@ -161,5 +160,3 @@ def accuracy_routes(site: Site) -> PageRouter:
     @router.get(ACCURACY_PAGE)
     async def read_accuracy(request: Request) -> Response:
         return await site.respond(request, render)
-
-    return router

@@ -197,12 +197,10 @@ class BriefInList(NamedTuple):
     """The briefs of the day that a daily wrap is about."""
 
 
-def brief_page_routes(site: Site, charts: ChartReader) -> PageRouter:
+def brief_page_routes(router: PageRouter, site: Site, charts: ChartReader) -> None:
     """The routes of the list and of every brief."""
-    router = PageRouter()
     _route_list(router, site)
     _route_brief(router, site, charts)
-    return router
 
 
 def brief_paths(newest: Sequence[ListedBrief]) -> dict[str, int | None]:

@@ -56,9 +56,8 @@ _VARIABLE = re.compile(r"--([\w-]+): ([^;]+);")
 _BOTH = re.compile(r"light-dark\(([^,]+), ([^)]+)\)")
 
 
-def chart_image_routes(site: Site, charts: ChartReader, source: str) -> PageRouter:
+def chart_image_routes(router: PageRouter, site: Site, charts: ChartReader, source: str) -> None:
     """The routes of all images and, last, a 404 image; `source` is that of the liquidations."""
-    router = PageRouter()
     images = RenderedReads(site.render_queue, site.board.clock, CACHED_IMAGES)
 
     async def respond(
@@ -88,8 +87,6 @@ def chart_image_routes(site: Site, charts: ChartReader, source: str) -> PageRout
     @router.get(f"{CHART_FOLDER}{{path:path}}")
     async def not_found(_: Request, **__: str) -> Response:
         raise NotFound(NO_SUCH_CHART)
-
-    return router
 
 
 def _always_drawn(read: PageEndpoint) -> PageEndpoint:

@@ -3,7 +3,6 @@
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 from urllib.parse import quote
 
@@ -45,8 +44,7 @@ SAME_RATE = 0.00005
 """Smaller spreads, in percent, are shown as “none”."""
 
 
-@dataclass(frozen=True)
-class CrossQuery(TableQuery):
+class CrossQuery(TableQuery, frozen=True):
     """Which coins to list, and in which order; on `/funding` also by the funding at a venue."""
 
     sort: str = "listed"
@@ -283,9 +281,8 @@ class VenueCard(NamedTuple):
         return "disputed" if is_disputed else self.entry.state
 
 
-def cross_page_routes(site: Site) -> PageRouter:
+def cross_page_routes(router: PageRouter, site: Site) -> None:
     """The routes of the comparison, of every coin and of the venues."""
-    router = PageRouter()
 
     @router.get(CROSS_PAGE)
     async def read_cross(request: Request) -> Response:
@@ -308,8 +305,6 @@ def cross_page_routes(site: Site) -> PageRouter:
     @router.get(VENUES_PAGE)
     async def read_venues(request: Request) -> Response:
         return await site.respond(request, lambda now: _venues(site, now))
-
-    return router
 
 
 def _market(site: Site) -> CrossMarket | None:

@@ -57,9 +57,9 @@ def event_item(event: Event, base_url: str) -> Item:
     }
 
 
-def feed_file_routes(site: Site, source: str) -> PageRouter:
+def feed_file_routes(router: PageRouter, site: Site, source: str) -> None:
     """The routes of the feeds. Each is rendered when its briefs or events have changed."""
-    router, base_url = PageRouter(), site.templates.base_url
+    base_url = site.templates.base_url
     made: dict[str, tuple[object, Page]] = {}
 
     async def page(path: str) -> Page:
@@ -82,7 +82,6 @@ def feed_file_routes(site: Site, source: str) -> PageRouter:
 
     for path in FEEDS:
         router.get(path)(read_feed)
-    return router
 
 
 def _updated(item: Item) -> str:

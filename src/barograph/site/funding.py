@@ -73,17 +73,14 @@ ROWS_AT_ONCE = 200
 """How many rows are written before cached reads may go in between."""
 
 
-def funding_routes(site: Site) -> PageRouter:
+def funding_routes(router: PageRouter, site: Site) -> None:
     """The route of the page."""
-    router = PageRouter()
 
     @router.get(FUNDING_PAGE)
     async def read_funding(request: Request) -> Response:
         query = CrossQuery.parse(request.query_params, VENUES)
         cache_key = None if query.search else query.text.encode()
         return await site.respond(request, lambda now: _funding(site, query, now), query=cache_key)
-
-    return router
 
 
 async def _funding(site: Site, query: CrossQuery, now: int) -> Page:

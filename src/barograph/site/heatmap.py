@@ -2,8 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate, pairwise
 from math import inf
 from typing import Literal, NamedTuple
@@ -18,11 +16,7 @@ from barograph.markets.records import Perpetual
 from barograph.markets.symbols import symbol_of
 from barograph.markets.view import PERPETUALS, MarketView
 from barograph.site.charts.svg import Box, number, text_of
-from barograph.site.paths import (
-    HEATMAP_PAGE,
-    MARKETS_FOLDER,
-    MARKETS_PATH,
-)
+from barograph.site.paths import HEATMAP_PAGE, MARKETS_FOLDER, MARKETS_PATH
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site
 from barograph.site.templating import (
@@ -117,8 +111,7 @@ SIZES = (
 )
 
 
-@dataclass(eq=False)
-class HeatCell:
+class HeatCell(NamedTuple):
     """One perpetual. Most are too small to draw, so the rest is found when it is needed."""
 
     view: MarketView
@@ -127,17 +120,17 @@ class HeatCell:
     share_pct: float
     """Of the open interest of all contracts."""
 
-    @cached_property
+    @property
     def symbol(self) -> str | None:
         """The name of its page; None if it has none."""
         return symbol_of(self.view.by_name, self.perpetual)
 
-    @cached_property
+    @property
     def change_pct(self) -> float | None:
         """The price change of 24 hours."""
         return day_change(self.view, self.perpetual).price_pct
 
-    @cached_property
+    @property
     def title(self) -> str:
         """All its numbers, as XML."""
         changed = "unknown" if self.change_pct is None else _change(self.change_pct)[0]
@@ -306,17 +299,14 @@ def legend(by: By) -> list[tuple[str, str]]:
     return [*reversed(down), ("tint-0", "0"), *up, (UNKNOWN_TINT, "unknown")]
 
 
-def heatmap_routes(site: Site) -> PageRouter:
+def heatmap_routes(router: PageRouter, site: Site) -> None:
     """The route of the page."""
-    router = PageRouter()
 
     @router.get(HEATMAP_PAGE)
     async def read_heatmap(request: Request) -> Response:
         by: By = "change" if request.query_params.get("by") == "change" else "funding"
         query = b"" if by == "funding" else f"by={by}".encode()
         return await site.respond(request, lambda now: _heatmap(site, by, now), query=query)
-
-    return router
 
 
 async def _heatmap(site: Site, by: By, now: int) -> Page:

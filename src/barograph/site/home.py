@@ -53,9 +53,8 @@ class Recorded(NamedTuple):
     hour: LiquidatedHour | None
 
 
-def home_routes(site: Site, charts: ChartReader, logs: PublicLogs) -> PageRouter:
+def home_routes(router: PageRouter, site: Site, charts: ChartReader, logs: PublicLogs) -> None:
     """The route of the home page."""
-    router = PageRouter()
 
     @router.get(HOME_PATH)
     async def read_home(request: Request) -> Response:
@@ -67,8 +66,6 @@ def home_routes(site: Site, charts: ChartReader, logs: PublicLogs) -> PageRouter
             return await _home(site, charts, logs, days, now)
 
         return await site.respond(request, render, query=days_query(days))
-
-    return router
 
 
 async def _home(site: Site, charts: ChartReader, logs: PublicLogs, days: int, at: int) -> Page:

@@ -143,9 +143,8 @@ def _gap_text(start: int, end: int) -> str:
     return f"{first[:16]} to {last[11:16]} UTC"
 
 
-def liquidation_routes(site: Site, charts: ChartReader) -> PageRouter:
+def liquidation_routes(router: PageRouter, site: Site, charts: ChartReader) -> None:
     """The route of the page."""
-    router = PageRouter()
 
     @router.get(LIQUIDATIONS_PAGE)
     async def read_liquidations(request: Request) -> Response:
@@ -156,8 +155,6 @@ def liquidation_routes(site: Site, charts: ChartReader) -> PageRouter:
         return await site.respond(
             request, lambda now: _liquidations(site, charts, day, now), query=query
         )
-
-    return router
 
 
 async def _liquidations(site: Site, charts: ChartReader, day: str, now: int) -> Page:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
@@ -54,8 +53,7 @@ NUMBERS = SORTS[1:]
 """The sortable numbers of a row, in this order."""
 
 
-@dataclass(frozen=True)
-class MarketsQuery(TableQuery):
+class MarketsQuery(TableQuery, frozen=True):
     """Which perpetuals to list, and in which order."""
 
     sort: str = "open-interest"

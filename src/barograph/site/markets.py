@@ -18,12 +18,7 @@ from barograph.markets.symbols import MAX_LENGTH, normalized
 from barograph.markets.venues import VENUES
 from barograph.markets.view import PERPETUALS, MarketView
 from barograph.site.chart_reader import ChartReader
-from barograph.site.market_facts import (
-    FoundPerpetual,
-    find_perpetual,
-    left_out_text,
-    market_facts,
-)
+from barograph.site.market_facts import FoundPerpetual, find_perpetual, left_out_text, market_facts
 from barograph.site.market_table import (
     FILTERS,
     NUMBERS,
@@ -36,10 +31,7 @@ from barograph.site.market_table import (
     table_rows,
 )
 from barograph.site.paths import MARKETS_FOLDER, MARKETS_PATH
-from barograph.site.responses import (
-    Page,
-    PageRouter,
-)
+from barograph.site.responses import Page, PageRouter
 from barograph.site.series_charts import Chart, chosen_days, days_query
 from barograph.site.site import INCOMPLETE_PAGE_MS, Site, redirect, unknown_name
 
@@ -49,9 +41,8 @@ R = TypeVar("R")
 ROWS_PER_STEP = 200
 
 
-def market_page_routes(site: Site, charts: ChartReader) -> PageRouter:
+def market_page_routes(router: PageRouter, site: Site, charts: ChartReader) -> None:
     """The routes of the table and of every perpetual."""
-    router = PageRouter()
 
     @router.get(MARKETS_PATH)
     async def read_markets(request: Request) -> Response:
@@ -82,8 +73,6 @@ def market_page_routes(site: Site, charts: ChartReader) -> PageRouter:
         return await site.respond(
             request, lambda now: _market(site, charts, found, days, now), query=query
         )
-
-    return router
 
 
 async def _weeks(site: Site, view: MarketView) -> Mapping[str, WeekOfPrices] | None:

@@ -104,43 +104,42 @@ class SiteParts(NamedTuple):
 
 def page_routes(site: Site, parts: SiteParts) -> list[Router]:
     """The routes of the whole site."""
-    catalog, terms = parts.catalog, parts.terms
+    router, catalog, terms = PageRouter(), parts.catalog, parts.terms
     charts = ChartReader(site.series, site.templates.root, site.board.clock)
-    return [
-        home_routes(site, charts, parts.recorded.logs),
-        market_page_routes(site, charts),
-        cross_page_routes(site),
-        heatmap_routes(site),
-        funding_routes(site),
-        liquidation_routes(site, charts),
-        signal_page_routes(site),
-        # Before the briefs, whose path template matches too.
-        feed_file_routes(site, parts.source),
-        brief_page_routes(site, charts),
-        guide_page_routes(site, catalog),
-        record_routes(site, parts.recorded),
-        accuracy_routes(site),
-        developers_routes(
-            site,
-            parts.described,
-            tools=parts.tools,
-            can_register=parts.registrations is not None,
-            terms=terms,
-        ),
-        docs_routes(site),
-        pricing_routes(site, terms),
-        status_page_routes(site),
-        _moved_routes(site),
-        chart_image_routes(site, charts, parts.source),
-        KeyPages(site.templates, parts.registrations, parts.limiter, site.board.clock).routes(),
-        _static_routes(site),
-        _sitemap_routes(site, catalog),
-        _slash_routes(site.templates.root),
-    ]
+    home_routes(router, site, charts, parts.recorded.logs)
+    market_page_routes(router, site, charts)
+    cross_page_routes(router, site)
+    heatmap_routes(router, site)
+    funding_routes(router, site)
+    liquidation_routes(router, site, charts)
+    signal_page_routes(router, site)
+    # Before the briefs, whose path template matches too.
+    feed_file_routes(router, site, parts.source)
+    brief_page_routes(router, site, charts)
+    guide_page_routes(router, site, catalog)
+    accuracy_routes(router, site)
+    developers_routes(
+        router,
+        site,
+        parts.described,
+        tools=parts.tools,
+        can_register=parts.registrations is not None,
+        terms=terms,
+    )
+    docs_routes(router, site)
+    pricing_routes(router, site, terms)
+    status_page_routes(router, site)
+    _moved_routes(router, site)
+    chart_image_routes(router, site, charts, parts.source)
+    keys = KeyPages(site.templates, parts.registrations, parts.limiter, site.board.clock)
+    keys.add_routes(router)
+    _static_routes(router, site)
+    _sitemap_routes(router, site, catalog)
+    _slash_routes(router, site.templates.root)
+    return [record_routes(site, parts.recorded), router]
 
 
-def _static_routes(site: Site) -> PageRouter:
-    router = PageRouter()
+def _static_routes(router: PageRouter, site: Site) -> None:
 
     def respond(request: Request, name: str, version: str | None) -> Response:
         file = site.templates.files.get(name)
@@ -157,11 +156,8 @@ def _static_routes(site: Site) -> PageRouter:
     async def read_icon(request: Request) -> Response:
         return respond(request, ICON_PATH.removeprefix("/"), None)
 
-    return router
 
-
-def _sitemap_routes(site: Site, catalog: Catalog) -> PageRouter:
-    router = PageRouter()
+def _sitemap_routes(router: PageRouter, site: Site, catalog: Catalog) -> None:
 
     async def render(_: int) -> Page:
         text = sitemap_text(site.templates.base_url, await _known_paths(site, catalog))
@@ -170,8 +166,6 @@ def _sitemap_routes(site: Site, catalog: Catalog) -> PageRouter:
     @router.get(SITEMAP_PATH)
     async def read_sitemap(request: Request) -> Response:
         return await site.respond(request, render)
-
-    return router
 
 
 def sitemap_text(base_url: str, paths: Mapping[str, int | None]) -> bytes:
@@ -212,9 +206,8 @@ async def _known_paths(site: Site, catalog: Catalog) -> dict[str, int | None]:
     }
 
 
-def _moved_routes(site: Site) -> PageRouter:
+def _moved_routes(router: PageRouter, site: Site) -> None:
     """Redirect former addresses of downloads to the API, which has the same data."""
-    router = PageRouter()
 
     def redirect(path: str) -> Response:
         response = RedirectResponse(site.templates.root + path, 308)
@@ -242,12 +235,9 @@ def _moved_routes(site: Site) -> PageRouter:
         name, symbol, _source = listed_contract(site, asked)
         return series(request, measure, days, venue=name.venue, symbol=symbol)
 
-    return router
 
-
-def _slash_routes(root: str) -> PageRouter:
+def _slash_routes(router: PageRouter, root: str) -> None:
     """Redirect page addresses with a trailing slash to those without."""
-    router = PageRouter()
 
     async def redirect(request: Request, **_: str) -> Response:
         query = request.scope["query_string"].decode("latin-1")
@@ -266,4 +256,3 @@ def _slash_routes(root: str) -> PageRouter:
     for path in (*PAGES, *(f"{folder}{{name}}" for folder in folders), versions):
         if path != HOME_PATH:
             router.add(f"{path}/", redirect, "GET", "HEAD")
-    return router

@@ -156,12 +156,11 @@ def signal_history(
     )
 
 
-def signal_page_routes(site: Site) -> PageRouter:
+def signal_page_routes(router: PageRouter, site: Site) -> None:
     """The routes of the list and of every signal.
 
     Current signals are in memory, so the pages work without the database.
     """
-    router = PageRouter()
 
     @router.get(SIGNALS_PAGE)
     async def read_signals(request: Request) -> Response:
@@ -172,8 +171,6 @@ def signal_page_routes(site: Site) -> PageRouter:
         if key not in BY_KEY:
             raise HTTPException(404)
         return await site.respond(request, lambda now: _signal_page(site, BY_KEY[key], now))
-
-    return router
 
 
 async def _list_page(site: Site, now: int) -> Page:

@@ -1,10 +1,9 @@
 """What all pages share: the data they read, the cache of rendered pages, and error pages."""
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -138,8 +137,7 @@ RenderPage = Callable[[int], Coroutine[Any, Any, Page]]
 """Renders a page for an instant."""
 
 
-@dataclass(frozen=True, eq=False)
-class Site:
+class Site(NamedTuple):
     """The data that pages are rendered from, and the cache of rendered pages."""
 
     templates: Templates

@@ -322,9 +322,8 @@ class StatusHistoryReader:
         return DrawnHistory(record, uptime_strips(record, names))
 
 
-def status_page_routes(site: Site) -> PageRouter:
+def status_page_routes(router: PageRouter, site: Site) -> None:
     """The route of the status page."""
-    router = PageRouter()
     reader = StatusHistoryReader(site.database)
 
     async def render(now: int) -> Page:
@@ -354,5 +353,3 @@ def status_page_routes(site: Site) -> PageRouter:
     @router.get(STATUS_PAGE)
     async def read_status(request: Request) -> Response:
         return await site.respond(request, render)
-
-    return router
