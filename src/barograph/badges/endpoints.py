@@ -39,6 +39,7 @@ from barograph.kit.timestamps import SECOND
 from barograph.kit.wire import Schema, json_content, operation, parameter
 from barograph.markets.reader import MarketReader
 from barograph.markets.symbols import PATTERN, normalized
+from barograph.markets.view import MarketView
 from barograph.signals.methods import BY_KEY, METHODS
 from barograph.signals.reader import SignalsReader
 from barograph.status.reader import StatusReader
@@ -47,33 +48,31 @@ STATUS_KEEP_MS = 2 * SECOND
 SIGNALS_KEEP_MS = 10 * SECOND
 
 
-class BadgeReader:
+class BadgeReader(NamedTuple):
     """The content of every badge at an instant."""
 
-    def __init__(
-        self,
-        markets: MarketReader,
-        signals: SignalsReader,
-        status: StatusReader,
-        *,
-        record_since: str,
-    ) -> None:
-        self._markets = markets
-        self._signals = signals
-        self._status = status
-        self._record_since = record_since
+    markets: MarketReader
+    signals_reader: SignalsReader
+    status_reader: StatusReader
+    record_since: str
+
+    def view(self, board: Board, now: int) -> MarketView | None:
+        """The fresh facts about the market; None while the market feed is stale."""
+        try:
+            return self.markets.view(board, now)
+        except UpstreamUnavailable:
+            return None
 
     def record(self, now: int) -> TimedContent:
         """The record since the configured start."""
-        if not self._record_since:
+        if not self.record_since:
             return documents.record_not_started()
-        return documents.record(parse_since(self._record_since), now)
+        return documents.record(parse_since(self.record_since), now)
 
     def regime(self, board: Board, now: int) -> TimedContent:
         """The regime; unavailable while the market feed is stale."""
-        try:
-            view = self._markets.view(board, now)
-        except UpstreamUnavailable:
+        view = self.view(board, now)
+        if view is None:
             return documents.unavailable("regime")
         if view.regime is None:
             return documents.regime("unknown", view.perpetuals.source, 0)
@@ -82,9 +81,8 @@ class BadgeReader:
 
     def gauge(self, board: Board, now: int) -> GaugeContent:
         """The regime and its rate; without a label while the market feed is stale."""
-        try:
-            view = self._markets.view(board, now)
-        except UpstreamUnavailable:
+        view = self.view(board, now)
+        if view is None:
             return GaugeContent(None, None, "")
         if view.regime is None:
             return GaugeContent("unknown", None, view.perpetuals.source)
@@ -93,22 +91,22 @@ class BadgeReader:
 
     def funding(self, board: Board, symbol: str, now: int) -> TimedContent:
         """The funding of a perpetual by its asset or full name, in upper case."""
-        try:
-            view = self._markets.view(board, now)
-        except UpstreamUnavailable:
+        view = self.view(board, now)
+        if view is None:
             return documents.unavailable(f"{symbol} funding")
         perpetual = view.by_name.get(symbol)
         return documents.funding(symbol, perpetual, view.perpetuals.source, view.until)
 
     def signals(self, board: Board, now: int) -> dict[str, TimedContent]:
         """Every signal by its key."""
-        labels = self._signals.labels(board, now)
-        later = self._signals.labels(board, now + SIGNALS_KEEP_MS)
-        shown = {}
-        for key, name in ((each.key, each.name) for each in METHODS):
+        labels = self.signals_reader.labels(board, now)
+        later = self.signals_reader.labels(board, now + SIGNALS_KEEP_MS)
+        sources, shown = self.signals_reader.sources, {}
+        for method in METHODS:
+            key, label = method.key, labels[method.key]
             # Certain for a while only if it won't expire by then.
-            until = now + SIGNALS_KEEP_MS if labels[key] == later[key] else 0
-            shown[key] = documents.signal(name, labels[key], self._signals.sources[key], until)
+            until = now + SIGNALS_KEEP_MS if label == later[key] else 0
+            shown[key] = documents.signal(method.name, label, sources[key], until)
         return shown
 
     def accuracy(self, board: Board, now: int) -> dict[str, TimedContent]:
@@ -118,8 +116,8 @@ class BadgeReader:
 
     def status(self, board: Board, now: int) -> TimedContent:
         """The health of the feed and the API."""
-        condition = self._status.status(board, now).status
-        is_lasting = condition == self._status.status(board, now + STATUS_KEEP_MS).status
+        condition = self.status_reader.status(board, now).status
+        is_lasting = condition == self.status_reader.status(board, now + STATUS_KEEP_MS).status
         return documents.status(condition, now + STATUS_KEEP_MS if is_lasting else 0)
 
 
@@ -128,7 +126,7 @@ class _Kind(NamedTuple):
 
     path: str
     operation_id: str
-    read: Callable[[Request, int], BadgeContent | None]
+    read: Callable[[Request, int], TimedContent | None]
     """Its current content; None if there is no such badge."""
 
     parameters: tuple[dict[str, Any], ...] = ()
@@ -167,39 +165,30 @@ def badge_routes(board: Board, reader: BadgeReader) -> ApiRouter:
 
 
 def _kinds(board: Board, reader: BadgeReader) -> tuple[_Kind, ...]:
-    def record(request: Request, now: int) -> BadgeContent:
-        query = request.query_params
-        if "sinceDate" in query:
-            return documents.record(since_from_query(query), now).content
-        return reader.record(now).content
+    def record(request: Request, now: int) -> TimedContent:
+        if "sinceDate" in request.query_params:
+            return documents.record(since_from_query(request.query_params), now)
+        return reader.record(now)
 
-    def regime(_: Request, now: int) -> BadgeContent:
-        return reader.regime(board, now).content
-
-    def funding(request: Request, now: int) -> BadgeContent | None:
+    def funding(request: Request, now: int) -> TimedContent | None:
         symbol = normalized(request.path_params["symbol"])
-        return None if symbol is None else reader.funding(board, symbol, now).content
+        return None if symbol is None else reader.funding(board, symbol, now)
 
-    def signal(request: Request, now: int) -> BadgeContent | None:
-        timed = reader.signals(board, now).get(request.path_params["key"])
-        return None if timed is None else timed.content
+    def signal(request: Request, now: int) -> TimedContent | None:
+        return reader.signals(board, now).get(request.path_params["key"])
 
-    def accuracy(request: Request, now: int) -> BadgeContent | None:
-        timed = reader.accuracy(board, now).get(request.path_params["kind"])
-        return None if timed is None else timed.content
-
-    def status(_: Request, now: int) -> BadgeContent:
-        return reader.status(board, now).content
+    def accuracy(request: Request, now: int) -> TimedContent | None:
+        return reader.accuracy(board, now).get(request.path_params["kind"])
 
     key = parameter("path", "key", "The key of the signal.", enum=list(BY_KEY))
     of_kind = parameter("path", "kind", "The kind of stance.", enum=list(documents.ACCURACY_OF))
     return (
         _Kind("record", "getRecordBadge", record, (_SINCE,)),
-        _Kind("regime", "getRegimeBadge", regime),
+        _Kind("regime", "getRegimeBadge", lambda _, now: reader.regime(board, now)),
         _Kind("funding/{symbol}", "getFundingBadge", funding, (_SYMBOL,)),
         _Kind("signal/{key}", "getSignalBadge", signal, (key,)),
         _Kind("accuracy/{kind}", "getAccuracyBadge", accuracy, (of_kind,)),
-        _Kind("status", "getStatusBadge", status),
+        _Kind("status", "getStatusBadge", lambda _, now: reader.status(board, now)),
     )
 
 
@@ -211,11 +200,11 @@ def refused_badge(path: str, status: int) -> Response:
 def _endpoint(board: Board, kind: _Kind, form: Form) -> Callable[[Request], Awaitable[Response]]:
     async def read(request: Request) -> Response:
         now = board.clock()
-        content = kind.read(request, now)
-        if content is None:
+        timed = kind.read(request, now)
+        if timed is None:
             return _not_found(request, form)
         style = style_from_query(request.query_params)
-        return DocumentResponse(badge_document(content, style, form), now)
+        return DocumentResponse(badge_document(timed.content, style, form), now)
 
     return read
 

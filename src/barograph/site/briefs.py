@@ -34,7 +34,7 @@ from barograph.briefs.store import (
     earlier_texts,
     texts_between,
 )
-from barograph.kit.database import DatabaseUnavailable, Transaction
+from barograph.kit.database import Transaction
 from barograph.markets.records import ContractName
 from barograph.markets.samples import DEFAULT_DAYS, Measure
 from barograph.markets.symbols import MAX_LENGTH, normalized
@@ -43,7 +43,7 @@ from barograph.site.chart_reader import ChartReader
 from barograph.site.paths import BRIEFS_FOLDER, BRIEFS_PAGE
 from barograph.site.responses import CACHE_ONE_HOUR, Page, PageRouter
 from barograph.site.series_charts import Chart
-from barograph.site.site import Site
+from barograph.site.site import Site, or_none
 from barograph.site.templating import Templates, article, date_and_time
 
 PAGE_SIZE = 20
@@ -252,7 +252,7 @@ def _route_brief(router: PageRouter, site: Site, charts: ChartReader) -> None:
             found = await _read_brief(site, slug, version)
             if found is None:
                 raise HTTPException(404)
-            return page(found, await _chart(site, charts, found.brief))
+            return page(found, await or_none(_chart(site, charts, found.brief)))
 
         is_cached = version is None and _is_new(site, slug)
         return await site.respond(request, render, query=b"" if is_cached else None)
@@ -266,20 +266,14 @@ async def _chart(site: Site, charts: ChartReader, brief: Brief) -> Chart | None:
     venue = next((each for each in others if source_of(each, source) == source), BYBIT)
     contracts = site.markets.contracts(site.board, venue) or {}
     symbol = next((coin for coin in brief.coins if coin in contracts), None)
-    try:
-        if measure == "liquidations" and venue == site.series.venue:
-            return _unless_empty(await charts.liquidations(1, moment=at))
-        if measure is None or measure == "liquidations" or symbol is None:
-            return None
+    if measure == "liquidations" and venue == site.series.venue:
+        chart = await charts.liquidations(1, moment=at)
+    elif measure is None or measure == "liquidations" or symbol is None:
+        return None
+    else:
         name = ContractName(venue, contracts[symbol].contract)
         chart = await charts.measure(name, symbol, measure, DEFAULT_DAYS, moment=at)
-        return _unless_empty(chart)
-    except DatabaseUnavailable:
-        return None
-
-
-def _unless_empty(chart: Chart) -> Chart | None:
-    """The record keeps hours for a limited time, and briefs for ever."""
+    # The record keeps hours for a limited time, and briefs for ever.
     return None if chart.is_empty else chart
 
 

@@ -11,7 +11,6 @@ from barograph.discovery.files import service_links
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
 from barograph.events.endpoints import EVENTS_PATH, recent_events
 from barograph.history.public_log import PublicLogs
-from barograph.kit.database import DatabaseUnavailable
 from barograph.markets.documents import MARKET_STATE_PATH
 from barograph.markets.records import MAJORS, ContractName
 from barograph.markets.samples import DAYS, LiquidatedHour, LiquidationSeries, Measure, PastRegime
@@ -34,7 +33,7 @@ from barograph.site.home_content import (
 from barograph.site.paths import HOME_PATH
 from barograph.site.responses import Page, PageRouter
 from barograph.site.series_charts import Chart, chosen_days, days_query
-from barograph.site.site import INCOMPLETE_PAGE_MS, Site
+from barograph.site.site import INCOMPLETE_PAGE_MS, Site, or_none
 from barograph.site.status import detail_html, headline
 from barograph.site.visits import REGIME, changes
 
@@ -71,7 +70,7 @@ def home_routes(router: PageRouter, site: Site, charts: ChartReader, logs: Publi
 async def _home(site: Site, charts: ChartReader, logs: PublicLogs, days: int, at: int) -> Page:
     view = site.view(at)
     now = None if view is None else _market_now(site, view)
-    recorded = await _read_record(site, charts, days)
+    recorded = await or_none(_read_record(site, charts, days))
     briefs, events = _briefs(site, at), recent_events(site.board)
     status = site.status.status(site.board, at)
     history = next(each for each in status.checks if each.name == "history")
@@ -143,27 +142,23 @@ def _briefs(site: Site, at: int) -> Sequence[ListedBrief] | None:
         return None
 
 
-async def _read_record(site: Site, charts: ChartReader, days: int) -> Recorded | None:
-    """None if the database is unavailable."""
+async def _read_record(site: Site, charts: ChartReader, days: int) -> Recorded:
     reading, series = site.board.latest(PERPETUALS), site.series
     venue = series.venue if reading is None else reading.venue
     name = ContractName(venue, bitcoin_contract(reading, venue))
     index = site.markets.contracts(site.board) or {}
     majors = {each: ContractName(venue, index[each].contract) for each in MAJORS if each in index}
     has_liquidations = VENUES[series.venue].liquidations != "none"
-    try:
-        drawn = [await charts.measure(name, _SYMBOL, each, days) for each in MEASURES_SHOWN]
-        if has_liquidations:
-            drawn.append(await _liquidations(charts, days, series.venue, venue))
-        return Recorded(
-            past=await series.regimes(name, tuple(DAYS_AGO.values())),
-            charts=drawn,
-            weeks={symbol: await series.week_of(each) for symbol, each in majors.items()},
-            day=await series.liquidations(1) if has_liquidations else None,
-            hour=await series.liquidated_hour() if has_liquidations else None,
-        )
-    except DatabaseUnavailable:
-        return None
+    drawn = [await charts.measure(name, _SYMBOL, each, days) for each in MEASURES_SHOWN]
+    if has_liquidations:
+        drawn.append(await _liquidations(charts, days, series.venue, venue))
+    return Recorded(
+        past=await series.regimes(name, tuple(DAYS_AGO.values())),
+        charts=drawn,
+        weeks={symbol: await series.week_of(each) for symbol, each in majors.items()},
+        day=await series.liquidations(1) if has_liquidations else None,
+        hour=await series.liquidated_hour() if has_liquidations else None,
+    )
 
 
 async def _liquidations(charts: ChartReader, days: int, primary: str, in_use: str) -> Chart:

@@ -1,19 +1,17 @@
 """`/markets`: the table of perpetuals, and a page for each."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.badges.documents import BADGE_FOLDER
-from barograph.kit.database import DatabaseUnavailable
 from barograph.markets.documents import DERIVATIVES_PATH
 from barograph.markets.perpetuals import PERPETUALS_PATH
 from barograph.markets.records import ContractName
 from barograph.markets.samples import DAYS, MEASURES
-from barograph.markets.series import WeekOfPrices
 from barograph.markets.symbols import MAX_LENGTH, normalized
 from barograph.markets.venues import VENUES
 from barograph.markets.view import PERPETUALS, MarketView
@@ -33,7 +31,7 @@ from barograph.site.market_table import (
 from barograph.site.paths import MARKETS_FOLDER, MARKETS_PATH
 from barograph.site.responses import Page, PageRouter
 from barograph.site.series_charts import Chart, chosen_days, days_query
-from barograph.site.site import INCOMPLETE_PAGE_MS, Site, redirect, unknown_name
+from barograph.site.site import INCOMPLETE_PAGE_MS, Site, or_none, redirect, unknown_name
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -75,15 +73,8 @@ def market_page_routes(router: PageRouter, site: Site, charts: ChartReader) -> N
         )
 
 
-async def _weeks(site: Site, view: MarketView) -> Mapping[str, WeekOfPrices] | None:
-    try:
-        return await site.series.week(view.perpetuals.venue)
-    except DatabaseUnavailable:
-        return None
-
-
 async def _table(site: Site, view: MarketView) -> MarketTable:
-    weeks = await _weeks(site, view)
+    weeks = await or_none(site.series.week(view.perpetuals.venue))
     rows = await _in_steps(view.perpetuals.contracts, lambda part: market_rows(view, part, weeks))
     return market_table(view, rows, has_weeks=weeks is not None)
 
@@ -143,9 +134,9 @@ async def _market(
         found = found._replace(perpetual=listed)
     market = None
     if view is not None and listed is not None:
-        weeks = await _weeks(site, view) or {}
+        weeks = await or_none(site.series.week(view.perpetuals.venue)) or {}
         market = market_facts(view, found, weeks.get(listed.contract, ()))
-    drawn = None if last is None else await _charts(charts, last.venue, found, days)
+    drawn = None if last is None else await or_none(_charts(charts, last.venue, found, days))
     body = site.templates.render(
         "market.html",
         here=MARKETS_PATH,
@@ -166,13 +157,8 @@ async def _market(
     return Page(body, since=now, until=until)
 
 
-async def _charts(
-    charts: ChartReader, venue: str, found: FoundPerpetual, days: int
-) -> list[Chart] | None:
+async def _charts(charts: ChartReader, venue: str, found: FoundPerpetual, days: int) -> list[Chart]:
     name = ContractName(venue, found.perpetual.contract)
     has_accounts = VENUES[venue].has_long_accounts
     measures = [each for each in MEASURES if has_accounts or each != "long-accounts"]
-    try:
-        return [await charts.measure(name, found.symbol, each, days) for each in measures]
-    except DatabaseUnavailable:
-        return None
+    return [await charts.measure(name, found.symbol, measure, days) for measure in measures]

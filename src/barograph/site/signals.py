@@ -9,7 +9,6 @@ from starlette.responses import Response
 
 from barograph.badges.documents import BADGE_FOLDER
 from barograph.board.board import Board
-from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.evidence import WEEK_OF_HOURS
 from barograph.markets.view import LIQUIDATIONS, PERPETUALS
@@ -19,7 +18,7 @@ from barograph.signals.records import NOT_KNOWN, SIGNALS, UNKNOWN, SignalChange,
 from barograph.site.charts.small import Lane, Span, lanes
 from barograph.site.paths import SIGNALS_FOLDER, SIGNALS_PAGE
 from barograph.site.responses import Page, PageRouter
-from barograph.site.site import RETRY_MS, Site
+from barograph.site.site import RETRY_MS, Site, or_none
 from barograph.site.templating import soon
 from barograph.stances.etf import KIND as ETF_STANCE
 from barograph.stances.reader import STANCES
@@ -174,7 +173,8 @@ def signal_page_routes(router: PageRouter, site: Site) -> None:
 
 
 async def _list_page(site: Site, now: int) -> Page:
-    last, current = await _last_changes(site), _current(site, now)
+    last = await or_none(site.database.read(lambda tx: last_changes(tx, BY_KEY)))
+    current = _current(site, now)
     changes = last or {}
     signals = [shown_signal(method, current, changes.get(method.key)) for method in METHODS]
     body = site.templates.render(
@@ -223,18 +223,10 @@ def _until(site: Site, now: int, *, is_read: bool) -> int:
     return until if is_read else min(until, now + RETRY_MS)
 
 
-async def _last_changes(site: Site) -> Mapping[str, SignalChange] | None:
-    try:
-        return await site.database.read(lambda tx: last_changes(tx, BY_KEY))
-    except DatabaseUnavailable:
-        return None
-
-
 async def _history(site: Site, method: Method, now: int) -> SignalHistory | None:
     since = now - HISTORY_DAYS * DAY
-    try:
-        changes = await site.database.read(lambda tx: changes_since(tx, method.key, since))
-    except DatabaseUnavailable:
+    changes = await or_none(site.database.read(lambda tx: changes_since(tx, method.key, since)))
+    if changes is None:
         return None
     return signal_history(method.key, changes, now, _held_until(site, method, now))
 

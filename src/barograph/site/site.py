@@ -1,9 +1,9 @@
 """What all pages share: the data they read, the cache of rendered pages, and error pages."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import lru_cache
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -98,6 +98,8 @@ def _rendered(templates: Templates, status: int) -> bytes:
         links=_LINKS.get(status, _OTHER_LINKS) | _HOME,
     )
 
+
+T = TypeVar("T")
 
 MAX_ECHO = 40
 """How much of an unknown name is repeated on its 404 page."""
@@ -228,6 +230,14 @@ class Site(NamedTuple):
     def unavailable(self, request: Request) -> Response:
         """503: the database can't be read."""
         return unavailable(self.templates, request)
+
+
+async def or_none(reading: Awaitable[T]) -> T | None:
+    """What is read from the database; None if it is unavailable."""
+    try:
+        return await reading
+    except DatabaseUnavailable:
+        return None
 
 
 def redirect(to: str) -> Response:
