@@ -143,7 +143,7 @@ def x402_catalog(offers: Sequence[bytes]) -> bytes:
     Catalogs read `version` and `resources`:
     https://github.com/Merit-Systems/x402scan/blob/main/docs/DISCOVERY.md
     """
-    sold: list[dict[str, Any]] = [msgspec.json.decode(each) for each in offers]
+    sold: list[dict[str, Any]] = [msgspec.json.decode(offer) for offer in offers]
     return msgspec.json.encode(
         {
             "version": 1,

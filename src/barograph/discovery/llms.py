@@ -116,7 +116,9 @@ def _entry(
     text = f"### {method} {path}\n\n{operation['summary']}. {operation['description']}\n"
     if operation["operationId"].endswith(TABLE):
         return [text, "- As above", ""]
-    needs_values = "{" in path or any("example" in each for each in operation["parameters"])
+    needs_values = "{" in path or any(
+        "example" in parameter for parameter in operation["parameters"]
+    )
     example = []
     # Not of comparisons: everyone has references of their own.
     if tag == STREAM or (needs_values and tag != ENTITLED):
@@ -174,15 +176,15 @@ def _link(path: str, method: str, operation: Schema, base_url: str) -> str:
 
 def _short_inputs(operation: Schema) -> Iterator[str]:
     names = [
-        f"`{each['name']}`{_choices(each)}"
-        for each in operation["parameters"]
-        if each["in"] != "path" or _choices(each)  # the address shows it
+        f"`{parameter['name']}`{_choices(parameter)}"
+        for parameter in operation["parameters"]
+        if parameter["in"] != "path" or _choices(parameter)  # the address shows it
     ]
     if names:
         yield f"Parameters: {', '.join(names)}."
     for line in _request_body(operation):
         yield f"{line.removeprefix('- ')}."
-    errors = [each for each in operation["responses"] if each in _ERRORS_IN_SHORT]
+    errors = [status for status in operation["responses"] if status in _ERRORS_IN_SHORT]
     if errors:
         yield f"Errors: {', '.join(errors)}."
 
@@ -220,8 +222,8 @@ def _twins(operation: Schema, found: Sequence[tuple[str, str, Schema]]) -> str:
 def _inputs(operation: Schema) -> list[str]:
     return [
         *(
-            f"- `{each['name']}` ({_parameter(each)}): {each['description']}"
-            for each in operation["parameters"]
+            f"- `{parameter['name']}` ({_parameter(parameter)}): {parameter['description']}"
+            for parameter in operation["parameters"]
         ),
         *_request_body(operation),
     ]
@@ -274,7 +276,7 @@ def example_target(path: str, operation: Schema) -> str:
 
 def _success(operation: Schema) -> tuple[str, Schema]:
     """The status of a success, and its JSON body; empty if it has none."""
-    status = next(each for each in operation["responses"] if each.startswith("2"))
+    status = next(code for code in operation["responses"] if code.startswith("2"))
     body: Schema = operation["responses"][status].get("content", {}).get(JSON_TYPE, {})
     return status, body
 

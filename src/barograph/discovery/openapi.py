@@ -72,9 +72,9 @@ def openapi_schema(
         version=INTERFACE_VERSION,
         description=_DESCRIPTION,
         routes=[
-            APIRoute(each.path, each.endpoint, methods=each.methods, **each.description)
-            for each in app.routes
-            if isinstance(each, ApiRoute) and each.description
+            APIRoute(route.path, route.endpoint, methods=route.methods, **route.description)
+            for route in app.routes
+            if isinstance(route, ApiRoute) and route.description
         ],
         tags=[{"name": name, "description": text} for name, text in TAGS.items()],
         servers=[{"url": base_url}],

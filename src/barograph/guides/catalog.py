@@ -80,7 +80,7 @@ def parse_catalog(text: str, form: Format) -> Catalog:
     problems = list(_catalog_problems(document))
     if problems:
         raise InvalidCatalog(problems)
-    return Catalog(document["source"], tuple(_guide(each) for each in document["guides"]))
+    return Catalog(document["source"], tuple(_guide(guide) for guide in document["guides"]))
 
 
 def _decode(text: str, form: Format) -> object:

@@ -172,7 +172,7 @@ def market_result(view: MarketView) -> bytes:
         UpstreamUnavailable: none of the three is known.
     """
     body = msgspec.json.decode(market_document(view).body)
-    assets = [{**each, **_funding(view, each["symbol"])} for each in body["assets"]]
+    assets = [{**asset, **_funding(view, asset["symbol"])} for asset in body["assets"]]
     return msgspec.json.encode(
         {**body, "assets": assets, "as_of": iso_timestamp(view.perpetuals.as_of)}
     )
@@ -202,7 +202,9 @@ def cross_result(body: bytes) -> bytes:
     """What a model needs of a coin at all venues, or of the venues."""
     page = msgspec.json.decode(body)
     head = {name: page[name] for name in CROSS_MEMBERS if name in page}
-    rows = [{name: each[name] for name in VENUE_MEMBERS if name in each} for each in page["venues"]]
+    rows = [
+        {name: venue[name] for name in VENUE_MEMBERS if name in venue} for venue in page["venues"]
+    ]
     return msgspec.json.encode({**head, "venues": rows})
 
 

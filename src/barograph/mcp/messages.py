@@ -192,11 +192,11 @@ _JSON_RANGES = (JSON, b"application/*", b"*/*")
 
 def header_values(scope: Scope) -> HeaderValues:
     """The fields that decide how a request is handled."""
-    found: dict[bytes, list[bytes]] = {name: [] for name in _USED}
+    values: dict[bytes, list[bytes]] = {name: [] for name in _USED}
     for name, value in scope["headers"]:
-        if name in found:
-            found[name].append(value)
-    return found
+        if name in values:
+            values[name].append(value)
+    return values
 
 
 class _Authority(NamedTuple):
@@ -221,19 +221,19 @@ class PublicHost:
 
     def _is_same(self, field: bytes) -> bool:
         # The scheme is that of the base address: a proxy may use another one.
-        found = _authority(field, self._scheme)
-        if found is None or found.port != self._port:
+        sent = _authority(field, self._scheme)
+        if sent is None or sent.port != self._port:
             return False
         # On loopback, any loopback name will do.
-        return found.host == self._host or (self._is_loopback and _is_loopback(found.host))
+        return sent.host == self._host or (self._is_loopback and _is_loopback(sent.host))
 
 
 def _authority(field: bytes, scheme: str) -> _Authority | None:
-    found = _HOST.fullmatch(field.decode("latin-1"))
-    if found is None:
+    match = _HOST.fullmatch(field.decode("latin-1"))
+    if match is None:
         return None
-    port = _DEFAULT_PORTS[scheme] if found[2] is None else int(found[2])
-    return _Authority(found[1].strip("[]").lower(), port)
+    port = _DEFAULT_PORTS[scheme] if match[2] is None else int(match[2])
+    return _Authority(match[1].strip("[]").lower(), port)
 
 
 def _is_loopback(host: str) -> bool:

@@ -59,7 +59,7 @@ class MetricTable(NamedTuple):
     @property
     def is_tested(self) -> bool:
         """Whether any row has a finding."""
-        return any(is_tested(each) for each in self.rows)
+        return any(is_tested(row) for row in self.rows)
 
     def signed(self, value: float) -> str:
         """A number with its sign, and with as many decimals as the others in the table."""
@@ -101,12 +101,12 @@ def finding_text(row: Measured) -> str:
 
 def drawing(row: Measured) -> Markup:
     """The ranges from 10 to 90 % and the medians on one scale; what followed is on top."""
-    shown = [each.quantiles for each in row.parts if each.quantiles is not None]
+    shown = [part.quantiles for part in row.parts if part.quantiles is not None]
     low, high = min(each[0] for each in shown), max(each[-1] for each in shown)
     scale = _WIDTH / (high - low or 1)
     bars = Markup()
     for at, quantiles in enumerate(shown):
-        first, _, median, _, last = ((each - low) * scale for each in quantiles)
+        first, _, median, _, last = ((quantile - low) * scale for quantile in quantiles)
         name, width = "middle" if at else "measured", number(last - first)
         bars += _SPAN.format(name, number(first), 8 * at + 2, width)
         bars += _MEDIAN.format(number(min(median, _WIDTH - 1)), 8 * at + 1)

@@ -63,7 +63,7 @@ def select_rows(
 ) -> list[CrossRow]:
     """The matching coins in order."""
     rows = [
-        CrossRow(coin, (*_numbers(coin, -rank), *(_rate_at(coin, each) for each in venues)))
+        CrossRow(coin, (*_numbers(coin, -rank), *(_rate_at(coin, venue) for venue in venues)))
         for rank, coin in enumerate(market.coins.values())
         if query.finds(coin.asset, _names(coin))
     ]
@@ -103,7 +103,7 @@ def result_cells(coin: CrossCoin) -> str:
 def line_start(row: CrossRow, folder: str) -> str:
     """The start of a coin's row, with its name and the data to sort and search by."""
     name, names = str(escape(row.coin.asset)), " ".join(dict.fromkeys(_names(row.coin)))
-    numbers = " ".join("" if each is None else repr(each) for each in row.numbers)
+    numbers = " ".join("" if number is None else repr(number) for number in row.numbers)
     more = f' data-names="{names}"' if names else ""
     has_page = re.fullmatch(NAME_PATTERN, row.coin.asset) is not None
     linked = f'<a href="{folder}{name}">{name}</a>' if has_page else name
@@ -112,12 +112,12 @@ def line_start(row: CrossRow, folder: str) -> str:
 
 def titles_of(venues: Iterable[str]) -> str:
     """The names of venues, each once."""
-    return ", ".join(dict.fromkeys(VENUES[each].title for each in venues))
+    return ", ".join(dict.fromkeys(VENUES[venue].title for venue in venues))
 
 
-def _venue_text(each: CrossVenue) -> str:
-    title = VENUES[each.venue].title
-    return title if each.state == "ok" else f"{title} ({each.state})"
+def _venue_text(entry: CrossVenue) -> str:
+    title = VENUES[entry.venue].title
+    return title if entry.state == "ok" else f"{title} ({entry.state})"
 
 
 def interest_text(coin: CrossCoin) -> str:
@@ -160,18 +160,18 @@ def _numbers(coin: CrossCoin, rank: int) -> tuple[float | None, ...]:
 
 def entries_at(coin: CrossCoin, venue: str) -> list[CrossVenue]:
     """The contracts of a coin at a venue, the largest open interest first."""
-    found = [each for each in coin.venues if each.venue == venue]
-    return sorted(found, key=lambda each: -(each.interest_usd or 0.0)) if found[1:] else found
+    entries = [entry for entry in coin.venues if entry.venue == venue]
+    return sorted(entries, key=lambda entry: -(entry.interest_usd or 0.0))
 
 
 def _rate_at(coin: CrossCoin, venue: str) -> float | None:
     """The funding of the largest contract, unless it is another asset's."""
-    rates = (each.funding_8h_pct for each in entries_at(coin, venue) if each.state in COMPARABLE)
-    return next((each for each in rates if each is not None), None)
+    rates = (entry.funding_8h_pct for entry in entries_at(coin, venue) if entry.state in COMPARABLE)
+    return next((known for known in rates if known is not None), None)
 
 
 def _names(coin: CrossCoin) -> Sequence[str]:
-    known = (each.contract for each in coin.venues if each.contract is not None)
+    known = (venue.contract for venue in coin.venues if venue.contract is not None)
     return [name for each in known for name in names_of(each)]
 
 
@@ -194,10 +194,10 @@ class VenueRow(NamedTuple):
     @property
     def interest_at(self) -> int | None:
         """When the open interest was counted."""
-        each, contract = self.entry, self.entry.contract
-        if contract is None or each.interest_usd is None:
+        entry, contract = self.entry, self.entry.contract
+        if contract is None or entry.interest_usd is None:
             return None
-        return each.as_of if contract.open_interest_at is None else contract.open_interest_at
+        return entry.as_of if contract.open_interest_at is None else contract.open_interest_at
 
     @property
     def liquidations(self) -> tuple[str, str]:
@@ -236,7 +236,7 @@ class CoinFacts(NamedTuple):
 
 def coin_facts(market: CrossMarket, coin: CrossCoin) -> CoinFacts:
     """Collect one coin, with a row for every configured venue."""
-    listed = {each.venue for each in coin.venues}
+    listed = {venue.venue for venue in coin.venues}
     absent = [
         CrossVenue(name, "not listed", "it does not list this coin")
         for name in market.facts
@@ -264,14 +264,14 @@ class VenueCard(NamedTuple):
     @property
     def gives(self) -> list[tuple[str, str]]:
         """What it publishes and what it does not, by name."""
-        each = self.entry
-        liquidations = COMPLETENESS[each.liquidations]
-        kind = each.liquidationPriceKind
+        entry = self.entry
+        liquidations = COMPLETENESS[entry.liquidations]
+        kind = entry.liquidationPriceKind
         return [
-            ("Price", f"{each.priceKind} price in {each.quote}"),
-            ("Open interest", f"counts {each.openInterestCounting}"),
+            ("Price", f"{entry.priceKind} price in {entry.quote}"),
+            ("Open interest", f"counts {entry.openInterestCounting}"),
             ("Liquidations", liquidations if kind is None else f"{liquidations}; {kind} price"),
-            ("Long accounts", "published" if each.longAccounts else "not published"),
+            ("Long accounts", "published" if entry.longAccounts else "not published"),
         ]
 
     @property

@@ -33,7 +33,7 @@ _NOT_LISTED = '<span class="quiet" title="not listed">—</span>'
 
 def funding_columns(venues: Iterable[str]) -> tuple[Column, ...]:
     """The headings, each with the name to sort by."""
-    by_venue = (Column(each, VENUES[each].title) for each in venues)
+    by_venue = (Column(venue, VENUES[venue].title) for venue in venues)
     results = (Column("funding", "Weighted"), Column("spread", "Widest spread"))
     return (Column("symbol", "Coin"), *by_venue, *results)
 
@@ -46,13 +46,13 @@ def funding_rows(rows: Iterable[CrossRow], venues: Sequence[str], root: str) -> 
 
 
 def _line(row: CrossRow, venues: Sequence[str], folder: str) -> str:
-    cells = "".join(_cell(VENUES[each].title, entries_at(row.coin, each)) for each in venues)
+    cells = "".join(_cell(VENUES[venue].title, entries_at(row.coin, venue)) for venue in venues)
     return f"{line_start(row, folder)}{cells}{result_cells(row.coin)}</tr>"
 
 
 def _cell(title: str, entries: Sequence[CrossVenue]) -> str:
     """The rates of a coin at one venue; the tint is that of its largest contract."""
-    rates = [_rate(each) for each in entries] or [("", _NOT_LISTED)]
+    rates = [_rate(entry) for entry in entries] or [("", _NOT_LISTED)]
     tint = f' class="{rates[0][0]}"' if rates[0][0] else ""
     return f'<td data-head="{title}"{tint}>{"<br>".join(shown for _, shown in rates)}</td>'
 
@@ -101,7 +101,7 @@ async def _funding(site: Site, query: CrossQuery, now: int) -> Page:
         here=MARKETS_PATH,
         address=FUNDING_PAGE,
         market=market,
-        venues=[VENUES[each].title for each in venues],
+        venues=[VENUES[venue].title for venue in venues],
         query=query,
         columns=funding_columns(venues),
         numbers=(*NUMBERS, *venues),

@@ -160,7 +160,7 @@ class Heatmap(NamedTuple):
 
     def sentence(self, by: By) -> str:
         """How much of the open interest is on either side of zero."""
-        known = [(each.number(by), each.share_pct) for each in self.cells]
+        known = [(cell.number(by), cell.share_pct) for cell in self.cells]
         up = sum(share for value, share in known if value is not None and value > 0)
         down = sum(share for value, share in known if value is not None and value < 0)
         unknown = sum(share for value, share in known if value is None)
@@ -178,7 +178,7 @@ class Heatmap(NamedTuple):
 
 def heatmap(view: MarketView) -> Heatmap:
     """Collect the fresh data."""
-    held = [(each.open_interest_usd or 0.0, each) for each in view.perpetuals.contracts]
+    held = [(contract.open_interest_usd or 0.0, contract) for contract in view.perpetuals.contracts]
     total = sum(interest for interest, _ in held)
     held_most = sorted((each for each in held if each[0] > 0), key=lambda each: -each[0])
     cells = [HeatCell(view, each, usd, 100 * usd / total) for usd, each in held_most]
@@ -197,9 +197,9 @@ class Layout(NamedTuple):
 def fit(cells: Sequence[HeatCell], size: MapSize) -> Layout:
     """Lay out cells that have an area, the largest first."""
     box = Box(0, 0, size.width, size.height)
-    weights = [each.interest_usd for each in cells]
+    weights = [cell.interest_usd for cell in cells]
     least = sum(weights) * size.least_area / (box.width * box.height)
-    count = sum(each >= least for each in weights)
+    count = sum(weight >= least for weight in weights)
     while True:
         rest = sum(weights[count:])
         boxes = squarified(weights[:count] + ([rest] if rest > 0 else []), box)
@@ -323,7 +323,7 @@ async def _heatmap(site: Site, by: By, now: int) -> Page:
         by=by,
         colours=COLOURS,
         legend=legend(by),
-        drawings=[draw_map(each, by, site.templates.root) for each in layouts],
+        drawings=[draw_map(layout, by, site.templates.root) for layout in layouts],
         api_path=PERPETUALS_PATH,
     )
     return Page(body, since=now, until=now + INCOMPLETE_PAGE_MS if view is None else view.until)

@@ -73,7 +73,7 @@ async def _home(site: Site, charts: ChartReader, logs: PublicLogs, days: int, at
     recorded = await or_none(_read_record(site, charts, days))
     briefs, events = _briefs(site, at), recent_events(site.board)
     status = site.status.status(site.board, at)
-    history = next(each for each in status.checks if each.name == "history")
+    history = next(check for check in status.checks if check.name == "history")
     label, rate = ("unknown", None) if now is None else (now.label, now.funding_8h_pct)
     body = site.templates.render(
         "home.html",
@@ -121,7 +121,7 @@ def _from_record(
     }
     if view is not None and now is not None:
         shown["rows"] = [
-            (each.symbol, figures_of(each, now.price_heading, weeks)) for each in now.assets
+            (asset.symbol, figures_of(asset, now.price_heading, weeks)) for asset in now.assets
         ]
         shown["movers"] = [*now.movers, hour_movers(view, hour)]
         shown["line"] = liquidation_line(None if view.lacks_liquidations else day)

@@ -64,9 +64,9 @@ class MoverList(NamedTuple):
 def day_movers(view: MarketView) -> tuple[MoverList, ...]:
     """The largest 24-hour changes of price, open interest and funding, in either direction."""
     moved = [
-        (each, day_change(view, each))
-        for each in view.perpetuals.contracts
-        if each.open_interest_usd is not None and each.open_interest_usd >= FLOOR_USD
+        (contract, day_change(view, contract))
+        for contract in view.perpetuals.contracts
+        if contract.open_interest_usd is not None and contract.open_interest_usd >= FLOOR_USD
     ]
     prices = [(day.price_pct, each, price(each.last_price)) for each, day in moved]
     interest = [
@@ -284,8 +284,8 @@ def liquidation_line(series: LiquidationSeries | None) -> Markup:
     columns = () if series is None else series.columns
     return sparkline(
         [
-            None if each.partial else (each.long_usd or 0.0) + (each.short_usd or 0.0)
-            for each in columns[:-1]
+            None if column.partial else (column.long_usd or 0.0) + (column.short_usd or 0.0)
+            for column in columns[:-1]
         ]
     )
 
@@ -313,7 +313,7 @@ def _lead(
         said.append(f"{pays} (regime: {regime.label}).")
     if liquidated is not None:
         sides = sorted(_sides(liquidated), key=lambda each: -each.share_pct)
-        most = "".join(f", {each.share_pct:.1f} % of it {each.name.lower()}" for each in sides[:1])
+        most = "".join(f", {side.share_pct:.1f} % of it {side.name.lower()}" for side in sides[:1])
         amount = usd(liquidated.total_usd) if liquidated.total_usd else "nothing"
         said.append(f"In 24 hours, {amount} was liquidated at {venue}{most}.")
     return " ".join(said)

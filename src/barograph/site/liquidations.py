@@ -111,8 +111,8 @@ class DayFacts(NamedTuple):
 
 
 def _together(name: str, coins: Sequence[LiquidatedCoin]) -> LiquidatedCoin:
-    longs = sum(each.long_usd for each in coins)
-    return LiquidatedCoin(name, longs, sum(each.short_usd for each in coins))
+    longs = sum(coin.long_usd for coin in coins)
+    return LiquidatedCoin(name, longs, sum(coin.short_usd for coin in coins))
 
 
 def in_use_text(venue: Venue, in_use: Venue) -> str:

@@ -48,7 +48,7 @@ def columns_of(venue: str) -> tuple[Column, ...]:
     return tuple(Column(sort, words.replace("_", NBSP), title) for sort, words, title in columns)
 
 
-SORTS = tuple(each.sort for each in columns_of("bybit"))
+SORTS = tuple(column.sort for column in columns_of("bybit"))
 NUMBERS = SORTS[1:]
 """The sortable numbers of a row, in this order."""
 
@@ -151,7 +151,7 @@ class MarketTable(NamedTuple):
 
     def select(self, query: MarketsQuery) -> list[MarketRow]:
         """The matching rows in order."""
-        on = [each for each in FILTERS if each.is_on(query)]
+        on = [limit for limit in FILTERS if limit.is_on(query)]
         return query.arrange(
             (row for row in self.rows if row.is_found(query) and all(f.passes(row) for f in on)),
             name=lambda row: (row.perpetual.base.upper(), row.perpetual.contract),
@@ -160,13 +160,13 @@ class MarketTable(NamedTuple):
 
     def unknown(self, query: MarketsQuery) -> int:
         """How many rows may match or not: a number that a filter needs is unknown."""
-        on = [each for each in FILTERS if each.is_on(query)]
+        on = [limit for limit in FILTERS if limit.is_on(query)]
         may = [
-            [each.passes(row) or row.number(each.measure) is None for each in on]
+            [limit.passes(row) or row.number(limit.measure) is None for limit in on]
             for row in self.rows
-            if row.is_found(query) and not all(each.passes(row) for each in on)
+            if row.is_found(query) and not all(limit.passes(row) for limit in on)
         ]
-        return sum(all(each) for each in may)
+        return sum(all(possible) for possible in may)
 
 
 def market_rows(
@@ -174,35 +174,36 @@ def market_rows(
 ) -> list[MarketRow]:
     """Collect the fresh data about some perpetuals; `weeks` is None if it can't be read."""
     known = weeks or {}
-    return [_row(view, each, known.get(each.contract, ())) for each in contracts]
+    return [_row(view, contract, known.get(contract.contract, ())) for contract in contracts]
 
 
 def market_table(view: MarketView, rows: Sequence[MarketRow], *, has_weeks: bool) -> MarketTable:
     """The table of all perpetuals."""
     sampled = (row.sampled_at for row in rows)
     until = view.until if view.liquidations is None else view.liquidations_until
-    oldest = min((each for each in sampled if each is not None), default=None)
+    oldest = min((at for at in sampled if at is not None), default=None)
     if oldest is not None:
         until = min(until, oldest + view.limits.long_accounts)
     notes = tuple(_notes(view, rows, has_weeks=has_weeks))
     return MarketTable(view, tuple(rows), until, notes, has_weeks)
 
 
-def _row(view: MarketView, each: Perpetual, week: Week) -> MarketRow:
-    share, change = view.share(each.contract), day_change(view, each)
-    liquidated = liquidated_day(view, each.contract)
+def _row(view: MarketView, perpetual: Perpetual, week: Week) -> MarketRow:
+    share, change = view.share(perpetual.contract), day_change(view, perpetual)
+    liquidated = liquidated_day(view, perpetual.contract)
     numbers = (
-        each.last_price,
+        perpetual.last_price,
         change.price_pct,
-        each.funding_8h_pct,
-        each.open_interest_usd,
+        perpetual.funding_8h_pct,
+        perpetual.open_interest_usd,
         change.open_interest_coins_pct,
-        week_change(each.last_price, week),
+        week_change(perpetual.last_price, week),
         None if liquidated is None else sum(liquidated),
         None if share is None else share.long_account_pct,
     )
     sampled_at = None if share is None else share.sampled_at
-    return MarketRow(each, symbol_of(view.by_name, each), numbers, liquidated, week, sampled_at)
+    symbol = symbol_of(view.by_name, perpetual)
+    return MarketRow(perpetual, symbol, numbers, liquidated, week, sampled_at)
 
 
 def _notes(view: MarketView, rows: Sequence[MarketRow], *, has_weeks: bool) -> Iterable[str]:
@@ -237,9 +238,9 @@ def ranks_of(rows: Sequence[MarketRow]) -> dict[str, str]:
 
 
 def _ranks(numbers: Sequence[float | None]) -> list[str]:
-    distinct = sorted({each for each in numbers if each is not None})
-    rank: dict[float | None, str] = {each: str(at) for at, each in enumerate(distinct)}
-    return [rank.get(each, "") for each in numbers]
+    distinct = sorted({number for number in numbers if number is not None})
+    rank: dict[float | None, str] = {number: str(at) for at, number in enumerate(distinct)}
+    return [rank.get(number, "") for number in numbers]
 
 
 def table_rows(
@@ -257,24 +258,24 @@ def table_rows(
 
 
 def _line(row: MarketRow, folder: str, suffix: str, ranks: str) -> str:
-    each, names = row.perpetual, spelled_names(row.perpetual)
+    perpetual, names = row.perpetual, spelled_names(row.perpetual)
     _, change, _, interest, interest_change, week, _, share = row.numbers
-    funding = each.funding_8h_pct
-    known = f' data-names="{" ".join(names_of(each))}"' if names else ""
-    if each.contract != each.base + suffix:
-        known += f' data-contract="{escape(each.contract)}"'
+    funding = perpetual.funding_8h_pct
+    known = f' data-names="{" ".join(names_of(perpetual))}"' if names else ""
+    if perpetual.contract != perpetual.base + suffix:
+        known += f' data-contract="{escape(perpetual.contract)}"'
     title = f' title="{names[0]}"' if names else ""
     # A name breaks only between its multiplier and the coin.
-    name = _MULTIPLIER.sub("<wbr>", str(escape(each.base)))
+    name = _MULTIPLIER.sub("<wbr>", str(escape(perpetual.base)))
     if row.symbol is not None:
         name = f'<a href="{folder}{row.symbol}"{title}>{name}</a>'
     held = _DASH if interest is None else f"<td>{usd(interest)}</td>"
     long = _DASH if share is None else f"<td>{share:.1f}</td>"
     return (
         f'<tr data-values="{ranks}"{known}><th scope="row">{name}</th>'
-        f"<td>{price(each.last_price)}</td>{_change(change, 2)}"
+        f"<td>{price(perpetual.last_price)}</td>{_change(change, 2)}"
         f'<td class="{funding_tint(funding)}">{funding:+z.4f}'
-        f"<i>{each.funding_interval_hours:g}h</i></td>"
+        f"<i>{perpetual.funding_interval_hours:g}h</i></td>"
         f"{held}{_change(interest_change, 1)}"
         f"<td>{'—' if week is None else f'{week:+z.1f}'}{_spark(row.week)}</td>"
         f"{_sides(row.liquidated)}{long}</tr>"

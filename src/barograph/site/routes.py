@@ -200,7 +200,7 @@ async def _known_paths(site: Site, catalog: Catalog) -> dict[str, int | None]:
             (MARKETS_FOLDER + each for each in sorted(filter(None, symbols))), market_at
         ),
         **dict.fromkeys(
-            (SIGNALS_PAGE, *(SIGNALS_FOLDER + each.key for each in METHODS)), signals_at
+            (SIGNALS_PAGE, *(SIGNALS_FOLDER + method.key for method in METHODS)), signals_at
         ),
         **brief_paths(briefs),
     }

@@ -43,7 +43,7 @@ _PRICES: Mapping[PriceKind, str] = {"last": "last trade", "mark": "mark price"}
 NOTES: Mapping[Measure, str] = {
     "funding": (
         "Percent per 8 hours; if positive, longs pay shorts. The horizontal lines are the "
-        f"edges of the BTC regime: {', '.join(f'{each:+g}' for each in EDGES_PCT)} %."
+        f"edges of the BTC regime: {', '.join(f'{edge:+g}' for edge in EDGES_PCT)} %."
     ),
     "open-interest": (
         "Value of all open positions in USD, one-sided: each long and its short count once."
@@ -201,7 +201,7 @@ def _note(series: Series) -> str:
 
 def _latest(series: Series) -> tuple[str, int | None]:
     """The newest recorded value, written as on the page, and its time."""
-    known = [(each.at, each.value) for each in series.points if each.value is not None]
+    known = [(point.at, point.value) for point in series.points if point.value is not None]
     if not known:
         return NOTHING.capitalize(), None
     at, value = known[-1]
@@ -245,7 +245,7 @@ def price_unit(venue: str) -> str:
 
 def _origin_note(series: Series) -> str:
     """Which values come from the exchange's own history; empty if we measured all of them."""
-    known = [each for each in series.points if each.value is not None]
+    known = [point for point in series.points if point.value is not None]
     backfilled = [each.at for each in known if each.is_backfilled]
     measured = [each.at for each in known if not each.is_backfilled]
     if not backfilled:
@@ -296,8 +296,8 @@ def liquidations_chart(
 
 def _recorded(series: LiquidationSeries) -> str:
     """The sums of what was recorded, which is less than all if the coverage has gaps."""
-    longs = [each.long_usd for each in series.columns if each.long_usd is not None]
-    shorts = [each.short_usd for each in series.columns if each.short_usd is not None]
+    longs = [column.long_usd for column in series.columns if column.long_usd is not None]
+    shorts = [column.short_usd for column in series.columns if column.short_usd is not None]
     if not longs:
         return NOTHING.capitalize()
     sums = f"longs {usd(sum(longs))}, shorts {usd(sum(shorts))}"

@@ -87,7 +87,7 @@ class SignalHistory(NamedTuple):
 def shown_signal(method: Method, current: CurrentSignals, last: SignalChange | None) -> ShownSignal:
     """A signal now; unknown if it is not fresh."""
     signals = () if current.signals is None else current.signals.signals
-    found = next((each for each in signals if each.key == method.key), None)
+    found = next((signal for signal in signals if signal.key == method.key), None)
     label, value = (UNKNOWN, NOT_KNOWN.value) if found is None else (found.label, found.value)
     basis, expected = None if found is None else found.basis, None
     # What the venue does not publish will not come.
@@ -128,7 +128,7 @@ def label_at(changes: Sequence[SignalChange], at: int, held_until: int) -> Signa
 
     None before the first change, and after `held_until`.
     """
-    found = next((each for each in reversed(changes) if each.at <= at), None)
+    found = next((change for change in reversed(changes) if change.at <= at), None)
     return None if found is not None and found is changes[-1] and at > held_until else found
 
 
@@ -140,7 +140,7 @@ def signal_history(
     The last label holds until `held_until`: now, or the last evaluation if that is not fresh.
     """
     start = now - HISTORY_DAYS * DAY
-    ends = [*(each.at for each in changes[1:]), held_until]
+    ends = [*(change.at for change in changes[1:]), held_until]
     spans = [
         Span(each.label, max(each.at, start), min(now, end))
         for each, end in zip(changes, ends, strict=False)
@@ -151,7 +151,7 @@ def signal_history(
         ago=[(words, label_at(changes, now - days * DAY, held_until)) for words, days in AGO],
         lanes=lanes(key, [span for span in spans if span.start < span.end], start, now),
         changes=changes[: -LISTED_CHANGES - 1 : -1],
-        total=sum(each.at > start for each in changes),
+        total=sum(change.at > start for change in changes),
     )
 
 
@@ -181,8 +181,8 @@ async def _list_page(site: Site, now: int) -> Page:
         "signals.html",
         here=SIGNALS_PAGE,
         signals=signals,
-        stale=sum(each.until is None for each in signals),
-        until=min((each.until for each in signals if each.until is not None), default=None),
+        stale=sum(signal.until is None for signal in signals),
+        until=min((signal.until for signal in signals if signal.until is not None), default=None),
         is_recorded=last is not None,
         backfill=site.backfill(now),
         source=None if current.signals is None else current.signals.source,
@@ -234,8 +234,8 @@ async def _history(site: Site, method: Method, now: int) -> SignalHistory | None
 def _held_until(site: Site, method: Method, now: int) -> int:
     """Until when the last recorded label holds: now, or the last evaluation."""
     fresh = site.signals.fresh(site.board, now)
-    if fresh is not None and any(each.key == method.key for each in fresh.signals):
+    if fresh is not None and any(signal.key == method.key for signal in fresh.signals):
         return now
     judged = site.board.latest(SIGNALS)
     signals = () if judged is None else judged.signals
-    return next((each.as_of for each in signals if each.key == method.key), 0)
+    return next((signal.as_of for signal in signals if signal.key == method.key), 0)

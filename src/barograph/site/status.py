@@ -107,8 +107,8 @@ class ShownIncident(NamedTuple):
 def components(status: ServiceStatus) -> list[Component]:
     """Every component as it is now."""
     checks = {
-        each.name: Component(each.name, title_of(each.name), each.status, each.detail)
-        for each in status.checks
+        check.name: Component(check.name, title_of(check.name), check.status, check.detail)
+        for check in status.checks
     }
     api, feed = status.api, checks["market-feed"]
     version, started_at = f"version {api.version}", _instant(api.started_at)
@@ -126,7 +126,7 @@ def components(status: ServiceStatus) -> list[Component]:
 def headline(status: ServiceStatus) -> str:
     """What fails, in one sentence; the home page and `/status` say the same."""
     parts = components(status)
-    failing = [each for each in parts if each.condition in ("degraded", "down")]
+    failing = [part for part in parts if part.condition in ("degraded", "down")]
     down = {each.name for each in failing if each.condition == "down"}
     said = [_stale_text(status)] if "market-feed" in down else []
     if "database" in down:
@@ -134,7 +134,7 @@ def headline(status: ServiceStatus) -> str:
     if said:
         return " ".join(said)
     if not failing:
-        starting = sum(each.condition == "warming_up" for each in parts)
+        starting = sum(part.condition == "warming_up" for part in parts)
         if not starting:
             return "All components are working."
         return f"No component is failing; {starting} {'is' if starting == 1 else 'are'} warming up."
@@ -171,15 +171,15 @@ def detail_html(detail: str, now: int) -> Markup:
 
 def has_failures(record: StatusHistory) -> bool:
     """Whether the strips show any failure."""
-    return any(each.degraded or each.down for each in record.counts)
+    return any(count.degraded or count.down for count in record.counts)
 
 
 def recorded_time(record: StatusHistory) -> str:
     """The recorded time in words; empty if nothing was recorded."""
     minutes: Counter[str] = Counter()
-    for each in record.counts:
-        if each.resolution == "day":
-            minutes[each.name] += each.recorded
+    for count in record.counts:
+        if count.resolution == "day":
+            minutes[count.name] += count.recorded
     longest = MINUTE * max(minutes.values(), default=0)
     if longest >= (DAYS_SHOWN - 1) * DAY:
         return f"in the last {DAYS_SHOWN} days"
@@ -192,7 +192,7 @@ def recorded_time(record: StatusHistory) -> str:
 
 def uptime_strips(record: StatusHistory, names: Iterable[str]) -> dict[str, list[UptimeStrip]]:
     """The history of each component by hours and, if they say more, by days."""
-    found = {(each.resolution, each.name, each.at): each for each in record.counts}
+    found = {(count.resolution, count.name, count.at): count for count in record.counts}
     strips = {}
     for name in names:
         hours, days = (_strip(each, name, found, record.now) for each in SPANS)
@@ -202,7 +202,9 @@ def uptime_strips(record: StatusHistory, names: Iterable[str]) -> dict[str, list
 
 def incidents(record: StatusHistory, now: int) -> list[ShownIncident]:
     """The recorded incidents, newest first."""
-    return [_shown(each, record.last_at.get(each.name), now) for each in record.incidents]
+    return [
+        _shown(incident, record.last_at.get(incident.name), now) for incident in record.incidents
+    ]
 
 
 def _strip(
@@ -220,12 +222,12 @@ def _strip(
     ]
     period = f"last {shown} {resolution}s"
     label = f"{title_of(name)}, {period}, oldest first: {_tally(counts, resolution)}"
-    drawing = strip([Cell(each.worst, _cell_text(each)) for each in counts], label)
+    drawing = strip([Cell(count.worst, _cell_text(count)) for count in counts], label)
     return UptimeStrip(period.capitalize(), drawing, _uptime(counts))
 
 
 def _tally(counts: Sequence[ConditionCount], resolution: Resolution) -> str:
-    numbers = Counter(each.worst or "not recorded" for each in counts)
+    numbers = Counter(count.worst or "not recorded" for count in counts)
     return ", ".join(
         f"{_plural(numbers[condition], resolution)} {condition}"
         for condition in ("ok", "degraded", "down", "not recorded")
@@ -246,10 +248,10 @@ def _cell_text(count: ConditionCount) -> str:
 
 
 def _uptime(counts: Sequence[ConditionCount]) -> str:
-    recorded = sum(each.recorded for each in counts)
+    recorded = sum(count.recorded for count in counts)
     if not recorded:
         return "nothing recorded"
-    ok = sum(each.ok for each in counts)
+    ok = sum(count.ok for count in counts)
     if recorded * MINUTE < HOUR:  # too little for a percentage
         return f"ok in {ok} of {_plural(recorded, 'recorded minute')}"
     return (

@@ -179,7 +179,7 @@ class Templates:
             "website": partial(website, base_url),
             "dataset": partial(dataset, base_url),
             # A sample catalog isn't for sale, so only the footer links to it.
-            "navigation": [each for each in pages if has_guides or each[0] != GUIDES_PAGE],
+            "navigation": [page for page in pages if has_guides or page[0] != GUIDES_PAGE],
             "has_venues": has_venues,
             "has_guides": has_guides,
             "places": PLACES,

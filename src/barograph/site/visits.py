@@ -95,7 +95,7 @@ def event_text(event: Event) -> EventText:
     known["category"] = in_words(known.get("category", "unknown"))
     members = defaultdict(lambda: "unknown", known, stance=STANCES.get(kind, kind))
     words = EVENT_TEXTS.get(event.type, (event.type, "", ""))
-    title, detail, path = (each.format_map(members) for each in words)
+    title, detail, path = (word.format_map(members) for word in words)
     subject = known.get("contract") or path or title
     if event.type.startswith(("feed.", "contract.")):
         subject += f" {members['venue']}"

@@ -187,7 +187,7 @@ def timeline(
     step = STEPS[days]
     newest = now // step * step
     start, end = newest - days * DAY, newest + step
-    shown = tuple(sorted(each for each in events if start <= each.at <= end))
+    shown = tuple(sorted(event for event in events if start <= event.at <= end))
     is_shown = moment is not None and start <= moment <= end
     return Timeline(start, end, shown, moment if is_shown else None)
 

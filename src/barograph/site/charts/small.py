@@ -28,7 +28,7 @@ def sparkline(
     screen readers skip it, because the number beside it says more. It is as short as it can be
     written: a table has hundreds.
     """
-    known = [each for each in values if each is not None]
+    known = [value for value in values if value is not None]
     if len(known) < 2:  # noqa: PLR2004 - a line has two ends
         return Markup("")
     drawn, (width, height) = values[::-every][::-1], size

@@ -58,7 +58,10 @@ class DocumentedEndpoint(NamedTuple):
     def opens(self) -> bool:
         """Whether `target` works without credentials, whatever this instance has recorded."""
         is_certain = (
-            all(each.place != "path" and not each.is_required for each in self.parameters)
+            all(
+                parameter.place != "path" and not parameter.is_required
+                for parameter in self.parameters
+            )
             and "404" not in self.responses
         )
         return self.method == "GET" and not self.credentials and is_certain
