@@ -34,15 +34,15 @@ def squarified(weights: Sequence[float], box: Box) -> list[Box]:
     Rows lie along the shorter side and grow while that makes their parts more square (Bruls,
     Huizing and van Wijk, "Squarified Treemaps", 2000). Descending weights give the best shapes.
     """
-    found: list[Box] = []
+    parts: list[Box] = []
     sums = [*accumulate(reversed(weights), initial=0.0)][::-1]
-    while len(found) < len(weights):
-        start, is_wide = len(found), box.width >= box.height
+    while len(parts) < len(weights):
+        start, is_wide = len(parts), box.width >= box.height
         end = _row_end(weights, start, sums[start], box)
-        parts = (sum(weights[start:end]), sums[end])
-        row, box = _divided(box, parts, across=is_wide)
-        found += _divided(row, weights[start:end], across=not is_wide)
-    return found
+        halves = (sum(weights[start:end]), sums[end])
+        row, box = _divided(box, halves, across=is_wide)
+        parts += _divided(row, weights[start:end], across=not is_wide)
+    return parts
 
 
 def _row_end(weights: Sequence[float], start: int, total: float, box: Box) -> int:
@@ -311,14 +311,14 @@ def heatmap_routes(router: PageRouter, site: Site) -> None:
 
 async def _heatmap(site: Site, by: By, now: int) -> Page:
     view = site.view(now)
-    found = None if view is None else heatmap(view)
+    market = None if view is None else heatmap(view)
     await asyncio.sleep(0)  # several hundred contracts take a while: let cached reads go in between
-    layouts = [] if found is None else [fit(found.cells, size) for size in SIZES]
+    layouts = [] if market is None else [fit(market.cells, size) for size in SIZES]
     await asyncio.sleep(0)
     body = site.templates.render(
         "heatmap.html",
         here=MARKETS_PATH,
-        map=found,
+        map=market,
         last=site.board.latest(PERPETUALS),
         by=by,
         colours=COLOURS,

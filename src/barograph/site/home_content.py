@@ -239,7 +239,7 @@ def market_now(view: MarketView, counted: LiquidationTotals | None) -> MarketNow
         assets=assets,
         long_accounts_note=UNAVAILABLE if view.lacks_long_accounts else _OF_ACCOUNTS,
         liquidated_usd=None if liquidated is None else liquidated.total_usd,
-        liquidated_in=_countdown(first_at, view.now),
+        liquidated_in="" if first_at is None else _countdown(first_at, view.now),
         liquidated_note=_liquidated_note(counted, first_at, view),
         sides=_sides(liquidated),
         movers=day_movers(view),
@@ -362,9 +362,7 @@ def _total_at(counted: LiquidationTotals, view: MarketView) -> int | None:
     return counted.covered_at
 
 
-def _countdown(first_at: int | None, now: int) -> str:
-    if first_at is None:
-        return ""
+def _countdown(first_at: int, now: int) -> str:
     return f"in {duration_text(max(MINUTE, first_at - now + MINUTE - 1))}"
 
 

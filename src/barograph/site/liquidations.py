@@ -164,18 +164,18 @@ async def _liquidations(site: Site, charts: ChartReader, day: str, now: int) -> 
             "liquidations.html", here=MARKETS_PATH, venue=venue, api_path=LIQUIDATIONS_PATH
         )
         return Page(body, since=now, until=now + MINUTE)
-    found = await site.series.liquidation_days()
+    days = await site.series.liquidation_days()
     reading, in_use = site.markets.reading(site.board, venue.name), site.board.latest(PERPETUALS)
-    heard_at, listed = _heard_at(site, found), site.markets.contracts(site.board) or {}
+    heard_at, listed = _heard_at(site, days), site.markets.contracts(site.board) or {}
     bound = _bound(site, heard_at, now)
-    chosen = found.yesterday if day == "yesterday" else found.latest
+    chosen = days.yesterday if day == "yesterday" else days.latest
     facts = DayFacts(day, chosen, venue, [] if reading is None else reading.unwatched)
     if day == "latest":
         chart: Chart | Markup = (await charts.liquidations(1))._replace(
             page=f"{LIQUIDATIONS_PAGE}#liquidations"
         )
     else:
-        chart = column_chart(found.hours, prefix="chart-yesterday", name="Liquidations yesterday")
+        chart = column_chart(days.hours, prefix="chart-yesterday", name="Liquidations yesterday")
     body = site.templates.render(
         "liquidations.html",
         here=MARKETS_PATH,
@@ -194,10 +194,10 @@ async def _liquidations(site: Site, charts: ChartReader, day: str, now: int) -> 
     return Page(body, since=now, until=minute if bound is None else min(minute, bound))
 
 
-def _heard_at(site: Site, found: LiquidationDays) -> int | None:
+def _heard_at(site: Site, days: LiquidationDays) -> int | None:
     """Up to when we watched: the record is read only once per minute, the board is newer."""
     counted = site.markets.liquidations(site.board, site.series.venue)
-    times = (found.heard_at, None if counted is None else counted.watched_until)
+    times = (days.heard_at, None if counted is None else counted.watched_until)
     return max((each for each in times if each is not None), default=None)
 
 

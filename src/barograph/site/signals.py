@@ -87,11 +87,11 @@ class SignalHistory(NamedTuple):
 def shown_signal(method: Method, current: CurrentSignals, last: SignalChange | None) -> ShownSignal:
     """A signal now; unknown if it is not fresh."""
     signals = () if current.signals is None else current.signals.signals
-    found = next((signal for signal in signals if signal.key == method.key), None)
-    label, value = (UNKNOWN, NOT_KNOWN.value) if found is None else (found.label, found.value)
-    basis, expected = None if found is None else found.basis, None
+    signal = next((signal for signal in signals if signal.key == method.key), None)
+    label, value = (UNKNOWN, NOT_KNOWN.value) if signal is None else (signal.label, signal.value)
+    basis, expected = None if signal is None else signal.basis, None
     # What the venue does not publish will not come.
-    if found is not None and label == UNKNOWN and basis != NOT_AT_THIS_VENUE.basis:
+    if signal is not None and label == UNKNOWN and basis != NOT_AT_THIS_VENUE.basis:
         expected = current.expected.get(method.key)
     reasons = (basis, expected)
     since = last.at if last is not None and last.label == label else None
@@ -128,8 +128,8 @@ def label_at(changes: Sequence[SignalChange], at: int, held_until: int) -> Signa
 
     None before the first change, and after `held_until`.
     """
-    found = next((change for change in reversed(changes) if change.at <= at), None)
-    return None if found is not None and found is changes[-1] and at > held_until else found
+    last = next((change for change in reversed(changes) if change.at <= at), None)
+    return None if last is not None and last is changes[-1] and at > held_until else last
 
 
 def signal_history(

@@ -161,11 +161,11 @@ def title_of(name: str) -> str:
 def detail_html(detail: str, now: int) -> Markup:
     """A detail with readable times, and with the date if it is not today."""
     html, end = Markup(), 0
-    for found in _TIMESTAMP.finditer(detail):
-        at = _instant(found[0])
-        html += escape(unbroken(detail[end : found.start()]))
+    for match in _TIMESTAMP.finditer(detail):
+        at = _instant(match[0])
+        html += escape(unbroken(detail[end : match.start()]))
         html += clock_time(at, with_day=at // DAY != now // DAY)
-        end = found.end()
+        end = match.end()
     return html + escape(unbroken(detail[end:]))
 
 
@@ -192,10 +192,10 @@ def recorded_time(record: StatusHistory) -> str:
 
 def uptime_strips(record: StatusHistory, names: Iterable[str]) -> dict[str, list[UptimeStrip]]:
     """The history of each component by hours and, if they say more, by days."""
-    found = {(count.resolution, count.name, count.at): count for count in record.counts}
+    counts = {(count.resolution, count.name, count.at): count for count in record.counts}
     strips = {}
     for name in names:
-        hours, days = (_strip(each, name, found, record.now) for each in SPANS)
+        hours, days = (_strip(each, name, counts, record.now) for each in SPANS)
         strips[name] = [hours] if hours.uptime == days.uptime else [hours, days]
     return strips
 
@@ -210,14 +210,14 @@ def incidents(record: StatusHistory, now: int) -> list[ShownIncident]:
 def _strip(
     resolution: Resolution,
     name: str,
-    found: Mapping[tuple[Resolution, str, int], ConditionCount],
+    recorded: Mapping[tuple[Resolution, str, int], ConditionCount],
     now: int,
 ) -> UptimeStrip:
     span, shown = SPANS[resolution], _SHOWN[resolution]
     first = now // span * span - (shown - 1) * span
     starts = range(first, first + shown * span, span)
     counts = [
-        found.get((resolution, name, at), ConditionCount(resolution, name, at, 0, 0, 0))
+        recorded.get((resolution, name, at), ConditionCount(resolution, name, at, 0, 0, 0))
         for at in starts
     ]
     period = f"last {shown} {resolution}s"
@@ -243,7 +243,9 @@ def _cell_text(count: ConditionCount) -> str:
     if count.worst is None:
         return f"{when}: nothing recorded"
     minutes = {"ok": count.ok, "degraded": count.degraded, "down": count.down}
-    parts = [f"{duration_text(found * MINUTE)} {word}" for word, found in minutes.items() if found]
+    parts = [
+        f"{duration_text(number * MINUTE)} {word}" for word, number in minutes.items() if number
+    ]
     return f"{when}: {', '.join(parts)}"
 
 

@@ -107,10 +107,10 @@ def changes(events: Sequence[Event]) -> list[tuple[Event, EventText]]:
 
     A signal near an edge changes back and forth, so only its last label is of interest.
     """
-    found: dict[str, tuple[Event, EventText]] = {}
+    newest: dict[str, tuple[Event, EventText]] = {}
     for event in reversed(events):
         text = event_text(event)
-        found.setdefault(text.subject, (event, text))
-        if len(found) == KEPT:
+        newest.setdefault(text.subject, (event, text))
+        if len(newest) == KEPT:
             break
-    return list(found.values())
+    return list(newest.values())

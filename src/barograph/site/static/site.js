@@ -226,13 +226,17 @@ function drawn({ points, interval_seconds: seconds, as_of: end }, step, start) {
   const columns = new Map();
   for (const { at, long_usd: long, short_usd: short, watched } of points.filter((each) => "long_usd" in each)) {
     const begin = Math.floor(Date.parse(at) / step) * step;
-    const column = columns.get(begin) ?? { at: new Date(begin).toISOString(), long_usd: null, short_usd: null, watched_pct: 0 };
+    const column = columns.get(begin) ?? { long_usd: null, short_usd: null, watched: 0 };
     if (long !== null) [column.long_usd, column.short_usd] = [column.long_usd + long, column.short_usd + short];
-    column.watched_pct += (watched * seconds * 100_000) / (Math.min(begin + step, Date.parse(end)) - begin);
+    column.watched += watched * seconds * 1_000;
     if (begin + step > start) columns.set(begin, column);
   }
-  const samples = points.filter(({ at }) => Date.parse(at) >= start && Date.parse(at) % step === 0);
-  return columns.size > 0 ? [...columns.values()] : samples;
+  if (columns.size === 0) return points.filter(({ at }) => Date.parse(at) >= start && Date.parse(at) % step === 0);
+  return [...columns].map(([begin, { watched, ...sums }]) => {
+    const over = Math.min(begin + step, Date.parse(end)) - begin;
+    const isWhole = watched + seconds / 10 >= over; // the API rounds to a ten-thousandth of an interval
+    return { at: new Date(begin).toISOString(), ...sums, watched_pct: isWhole ? 100 : (100 * watched) / over };
+  });
 }
 
 function show(chart, at) {
