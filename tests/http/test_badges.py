@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from barograph import NOTICE
-from barograph.badges.gauge import GaugeContent, render_gauge
+from barograph.badges.svg import GaugeContent, render_gauge
 from barograph.kit.documents import FOREVER, Document, HotKey
 from barograph.kit.timestamps import DAY
 from barograph.signals.methods import METHODS

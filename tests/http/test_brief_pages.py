@@ -222,7 +222,7 @@ def test_a_chart_shows_the_venue_of_its_brief_whichever_is_in_use(
 
     assert not nothing, "hours of that time are not recorded"
     assert len(found) == (0 if venue is None else 2)
-    assert all(f"funding?venue={venue}&symbol=BTC&" in each for each in found)
+    assert all(f"?venue={venue}&symbol=BTC&" in each for each in found)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from barograph.markets.disputes import DISPUTES, Dispute, Disputes
 from barograph.markets.failover import VENUE_IN_USE, VenueInUse
 from barograph.markets.records import ExchangeHealth, Perpetual, Perpetuals
 from barograph.markets.view import EXCHANGE_HEALTH, PERPETUALS
-from barograph.site.cross_pages import SORTS, CrossQuery
+from barograph.site.cross import SORTS, CrossQuery
 from support.clock import START
 from support.markets import BTC, ETH, PEPE, SOL, SOURCE, changed
 from support.node import run_script

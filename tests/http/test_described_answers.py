@@ -35,7 +35,7 @@ EVERYWHERE = {
 CROSS_ORIGIN = "access-control-"
 """Fields of every free read, described once in the text of the document."""
 
-RENDERED = {"data", "series"}
+RENDERED = {"series"}
 FILE = DailyFile("2026-11-05", 0, 1, "ab" * 32, [])
 MARKET_READS = ("/api/agent/derivatives", "/api/agent/market", "/api/agent/market-state")
 DATED = {
@@ -149,7 +149,7 @@ def test_free_reads_send_exactly_the_header_fields_that_are_declared(
             found[path] = sent(answer)
             is_public = answer.headers["cache-control"].startswith("public")
             assert not (is_public and "ratelimit" in answer.headers), path
-    assert len(found) == 67
+    assert len(found) == 63
     assert {path for path, fields in found.items() if "last-modified" in fields} == DATED
     assert {path for path, fields in found.items() if "link" in fields} == {
         "/api/agent",
@@ -216,7 +216,7 @@ def test_a_wrong_method_on_a_free_path_is_the_declared_405(
             assert sent(answer) == declared(operation, 405) == {"allow", "cache-control"}
             require_described(description, operation, answer)
             looked_at += 1
-    assert looked_at == 67
+    assert looked_at == 63
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from barograph import NOTICE
-from barograph.guides.files import load_catalog
+from barograph.guides.catalog import load_catalog
 from barograph.web.app import create_app
 from support.service import BASE_URL, Answer, Service, ask, fresh_service
 

@@ -8,7 +8,7 @@ import pytest
 
 from barograph.board.board import publish
 from barograph.board.feeds import Publication
-from barograph.kit.timestamps import DAY, HOUR
+from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.markets.records import BackfillProgress, Liquidation
 from barograph.markets.store import ReadingRow, record_rows
 from barograph.markets.view import BACKFILL
@@ -235,11 +235,12 @@ def test_pages_show_the_progress_of_the_backfill(
 def test_charts_go_over_the_days_that_are_chosen(service: Service, days: int) -> None:
     page = look(service, f"/?days={days}")
 
-    for path in ("/data/BTC/funding", "/data/BTC/open-interest", "/data/liquidations"):
-        for form in ("csv", "json"):
-            shown = [each for each in page.targets if each.startswith(f"{path}.{form}")]
-            assert len(shown) == 1
-            assert shown[0].endswith(f"days={days}")
+    for measure in ("funding", "open-interest", "liquidations"):
+        for end in ("?", ".csv?"):
+            folder = f"/api/v1/series/{measure}{end}"
+            (shown,) = (each for each in page.targets if each.startswith(folder))
+            assert f"from={iso_timestamp(START - days * DAY)[:10]}" in shown
+            assert service.ask(shown).status == 200
     assert (
         f'href="/?days={days}#recorded" aria-current="true"' in service.get(f"/?days={days}").text
     )

@@ -43,10 +43,6 @@ HISTORY = {
     "/api/v1/stances/{kind}": {"400", "404", "429", "503"},
 }
 DATA = {
-    "/data/{symbol}/{measure}.json": {"400", "404", "502", "503"},
-    "/data/{symbol}/{measure}.csv": {"400", "404", "502", "503"},
-    "/data/liquidations.json": {"400", "503"},
-    "/data/liquidations.csv": {"400", "503"},
     "/data/liquidations/{venue}/manifest.json": {"404", "503"},
     "/data/liquidations/{venue}/{day}.csv.gz": {"400", "404", "503"},
     "/api/v1/liquidations": {"400", "404", "503"},

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from barograph import NOTICE
-from barograph.guides.files import load_catalog
+from barograph.guides.catalog import load_catalog
 from barograph.signals.methods import METHODS
 from support.markets import reading, shares
 from support.node import run_script

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import QueryParams
 
-from barograph.badges.contents import (
+from barograph.badges.documents import (
     parse_since,
     since_from_query,
     style_from_query,

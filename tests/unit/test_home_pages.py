@@ -15,7 +15,7 @@ from barograph.markets.samples import (
     Measure,
 )
 from barograph.markets.view import FreshnessLimits, MarketView
-from barograph.site.home_pages import (
+from barograph.site.home_content import (
     Asset,
     LiquidatedSide,
     MarketNow,

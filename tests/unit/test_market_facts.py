@@ -24,14 +24,13 @@ from barograph.markets.records import (
 )
 from barograph.markets.symbols import index_of
 from barograph.markets.view import FreshnessLimits, MarketView
-from barograph.site.market_pages import (
+from barograph.site.market_facts import (
     MEANINGS,
     NAMES,
     find_perpetual,
     left_out_text,
     market_facts,
 )
-from barograph.site.market_rows import CSV_COLUMNS, csv_rows, ranks_of, short_usd, table_rows
 from barograph.site.market_table import (
     FILTERS,
     NUMBERS,
@@ -40,6 +39,9 @@ from barograph.site.market_table import (
     Week,
     market_rows,
     market_table,
+    ranks_of,
+    short_usd,
+    table_rows,
 )
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading, shares
@@ -280,18 +282,6 @@ def test_the_line_of_a_week_has_a_gap_where_nothing_is_recorded(week: Week, path
     markup = markup_of(table_of(view_of((BTC,)), {"BTCUSDT": week}))
 
     assert f'<path d="{path}"/>' in markup
-
-
-def test_the_table_as_csv_has_the_exact_numbers_in_the_shown_order() -> None:
-    found = full_table()
-    lines = csv_rows(found.select(MarketsQuery.parse({"sort": "symbol"})), START)
-
-    assert [line.partition(",")[0] for line in lines] == ["1000PEPE", "BTC", "ETH", "SOL"]
-    btc = dict(zip(CSV_COLUMNS.split(","), lines[1].split(","), strict=True))
-    assert btc["openInterestUsd"] == "5000000000.0"
-    assert (btc["priceChange24hPct"], btc["priceChange7dPct"]) == ("11.6675", "11.6675")
-    assert btc["liquidations24h_longUsd"] == "1234567.0"
-    assert lines[0].split(",")[-2] == ""
 
 
 def test_contracts_that_are_not_crypto_are_counted_by_class() -> None:

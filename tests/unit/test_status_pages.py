@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.site.charts.strips import Cell, strip
-from barograph.site.status_pages import (
+from barograph.site.charts.small import Cell, strip
+from barograph.site.status import (
     TITLES,
     components,
     detail_html,

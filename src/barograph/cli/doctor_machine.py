@@ -24,7 +24,7 @@ from barograph.cli.diagnosis import (
     ok,
 )
 from barograph.errors import ConfigurationError
-from barograph.guides.files import load_catalog
+from barograph.guides.catalog import load_catalog
 from barograph.history.checkpoint import public_bytes
 from barograph.history.documents import CHECKPOINT_PATH
 from barograph.history.signing import existing_key

@@ -11,17 +11,16 @@ from starlette.routing import Router
 from barograph.accuracy.documents import ACCURACY_PATH
 from barograph.accuracy.endpoints import AccuracyReader, accuracy_routes
 from barograph.accuracy.records import ACCURACY
-from barograph.badges.endpoints import badge_routes, hot_badges
-from barograph.badges.reader import BadgeReader
+from barograph.badges.endpoints import BadgeReader, badge_routes, hot_badges
 from barograph.board.board import Board
 from barograph.board.front_door import front_door
 from barograph.briefs.endpoints import brief_routes, brief_text_routes
 from barograph.briefs.reader import BriefsReader
 from barograph.briefs.store import BRIEFS
+from barograph.discovery.catalogs import index_document
 from barograph.discovery.deprecation import Deprecations, announce_deprecations
 from barograph.discovery.endpoints import Descriptions, descriptions, discovery_routes
 from barograph.discovery.files import FEEDS, INDEX_PATH
-from barograph.discovery.index import index_document
 from barograph.entitlements.feed_access import FeedAccess, WalletIdentity
 from barograph.entitlements.purchases import (
     FeedGrants,
@@ -37,9 +36,9 @@ from barograph.events.endpoints import EVENTS_PATH, EventsAnswer, event_routes, 
 from barograph.events.records import EVENTS
 from barograph.events.stream import STREAM_PATH, EventStreams, stream_routes
 from barograph.feed.endpoints import FeedParts, buying_routes, feed_routes
+from barograph.guides.catalog import load_catalog
 from barograph.guides.documents import GUIDES_PATH, guides_document
 from barograph.guides.endpoints import guide_routes
-from barograph.guides.files import load_catalog
 from barograph.history.cosigning import CosignedCheckpoints, load_policy
 from barograph.history.documents import CHECKPOINT_PATH
 from barograph.history.endpoints import history_routes

@@ -30,9 +30,9 @@ from barograph.payments.offers import payment_required_field
 from barograph.payments.refusals import PaymentRequired
 from barograph.signals.documents import SIGNALS_PATH
 from barograph.site.chart_images import refused_image
-from barograph.site.error_pages import RETRY, error_page
 from barograph.site.paths import CHART_FOLDER
 from barograph.site.routes import PAGE_FOLDERS, PAGE_PATHS
+from barograph.site.site import RETRY, error_page
 from barograph.site.templating import Templates
 from barograph.stances.documents import STANCE_PATHS
 from barograph.status.endpoints import STATUS_PATH

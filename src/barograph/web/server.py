@@ -18,7 +18,7 @@ from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server import Server
 
-from barograph.guides.files import load_catalog
+from barograph.guides.catalog import load_catalog
 from barograph.history.signing import load_history_key
 from barograph.keys.api_keys import load_pepper
 from barograph.kit.clock import system_clock

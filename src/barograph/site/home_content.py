@@ -1,25 +1,140 @@
-"""The content of the home page (pure): the market at a glance."""
+"""The content of the home page (pure): the market at a glance, and what moved most."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from heapq import nlargest
 from typing import NamedTuple
 
 from markupsafe import Markup
 
 from barograph.kit.text import coverage, price, rate, usd
-from barograph.kit.timestamps import DAY, MINUTE
+from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.documents import citation, market_state_document
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.perpetuals import DayChange, day_change
 from barograph.markets.records import MAJORS, Perpetual
 from barograph.markets.regime import Label, Regime
-from barograph.markets.samples import LiquidationSeries, Measure
+from barograph.markets.samples import LiquidatedHour, LiquidationSeries, Measure
+from barograph.markets.symbols import symbol_of
 from barograph.markets.venues import VENUES
 from barograph.markets.view import UNAVAILABLE, MarketView, is_fresh
-from barograph.site.charts.sparkline import sparkline
-from barograph.site.market_pages import price_heading
-from barograph.site.movers import MoverList, change_text, day_movers
-from barograph.site.templating import date_and_time, duration_text, shown, soon
-from barograph.site.tints import change_tint, funding_tint
+from barograph.site.charts.small import sparkline
+from barograph.site.market_facts import price_heading
+from barograph.site.templating import (
+    change_tint,
+    date_and_time,
+    duration_text,
+    funding_tint,
+    shown,
+    soon,
+    utc_text,
+)
+
+FLOOR_USD = 10_000_000
+"""Smaller open interest doesn't count: a few trades move it."""
+
+SHOWN = 5
+_HOUR = "Liquidated, last hour"
+
+
+class Mover(NamedTuple):
+    """One line of a list."""
+
+    name: str
+    symbol: str | None
+    """The symbol of its page; None if it has none."""
+
+    chip: str
+    """The number that it is listed for."""
+
+    tint: str
+    rest: str
+
+
+class MoverList(NamedTuple):
+    """The largest movers by one measure, the largest first."""
+
+    title: str
+    movers: Sequence[Mover]
+    otherwise: str = "The record has no hour to compare with yet."
+    """What is shown without movers."""
+
+    note: str = ""
+
+
+def day_movers(view: MarketView) -> tuple[MoverList, ...]:
+    """The largest 24-hour changes of price, open interest and funding, in either direction."""
+    moved = [
+        (contract, day_change(view, contract))
+        for contract in view.perpetuals.contracts
+        if contract.open_interest_usd is not None and contract.open_interest_usd >= FLOOR_USD
+    ]
+    prices = [(day.price_pct, each, price(each.last_price)) for each, day in moved]
+    interest = [
+        (day.open_interest_coins_pct, each, usd(each.open_interest_usd or 0.0))
+        for each, day in moved
+    ]
+    funding = [(_basis_points(each, day), each, rate(each.funding_8h_pct)) for each, day in moved]
+    return (
+        MoverList("Price", _largest(view, prices, change_text)),
+        MoverList("Open interest", _largest(view, interest, change_text)),
+        MoverList("Funding per 8 h", _largest(view, funding, _points_text)),
+    )
+
+
+def hour_movers(view: MarketView, hour: LiquidatedHour | None) -> MoverList:
+    """The symbols with the largest liquidations of the last hour; `hour` is None if unreadable."""
+    if view.lacks_liquidations:
+        return MoverList(_HOUR, (), f"Liquidations are {UNAVAILABLE}.")
+    if hour is None:
+        return MoverList(_HOUR, (), "Recorded data is temporarily unavailable.")
+    since, until = (utc_text(at)[11:16] for at in (hour.until - HOUR, hour.until))
+    note = f"{since}\N{EN DASH}{until} UTC, {coverage(hour.watched_pct)} covered"
+    if not hour.watched_pct:
+        return MoverList(_HOUR, (), "Unknown: we did not cover this hour.", note)
+    sums: dict[str, tuple[float, float]] = {}
+    for contract, (longs, shorts) in hour.by_contract.items():
+        listed = view.by_name.get(contract.upper())
+        name = contract if listed is None else listed.base
+        before = sums.get(name, (0.0, 0.0))
+        sums[name] = before[0] + longs, before[1] + shorts
+    largest = nlargest(SHOWN, sums.items(), key=lambda each: sum(each[1]))
+    movers = [_liquidated(view, name, *sides) for name, sides in largest]
+    return MoverList(_HOUR, movers, "Nothing was liquidated.", note)
+
+
+def change_text(percent: float) -> str:
+    """A change with its sign, such as `+1.3 %`."""
+    return f"{percent:+.1f} %" if round(percent, 1) else "0.0 %"
+
+
+def _largest(
+    view: MarketView,
+    rows: Iterable[tuple[float | None, Perpetual, str]],
+    write: Callable[[float], str],
+) -> list[Mover]:
+    known = [(by, each, level) for by, each, level in rows if by is not None and by != 0]
+    return [
+        Mover(each.base, symbol_of(view.by_name, each), write(by), change_tint(by), level)
+        for by, each, level in nlargest(SHOWN, known, key=lambda row: abs(row[0]))
+    ]
+
+
+def _basis_points(each: Perpetual, day: DayChange) -> float | None:
+    """The change of the rate; one basis point is tinted like one percent."""
+    before = day.funding_8h_before_pct
+    return None if before is None else round(100 * (each.funding_8h_pct - before), 2)
+
+
+def _points_text(basis_points: float) -> str:
+    return f"{basis_points / 100:+.4f} pp"
+
+
+def _liquidated(view: MarketView, name: str, longs: float, shorts: float) -> Mover:
+    listed = view.by_name.get(name.upper())
+    symbol = None if listed is None else symbol_of(view.by_name, listed)
+    share = f"{100 * longs / (longs + shorts):.0f} % longs" if longs + shorts else ""
+    return Mover(name, symbol, usd(longs + shorts), "", share)
+
 
 DAYS_AGO = {"Yesterday": 1, "7 days ago": 7, "30 days ago": 30}
 """The past instants whose regimes are shown."""
@@ -124,7 +239,7 @@ def market_now(view: MarketView, counted: LiquidationTotals | None) -> MarketNow
         assets=assets,
         long_accounts_note=UNAVAILABLE if view.lacks_long_accounts else _OF_ACCOUNTS,
         liquidated_usd=None if liquidated is None else liquidated.total_usd,
-        liquidated_in=_countdown(first_at, view.now),
+        liquidated_in="" if first_at is None else _countdown(first_at, view.now),
         liquidated_note=_liquidated_note(counted, first_at, view),
         sides=_sides(liquidated),
         movers=day_movers(view),
@@ -169,8 +284,8 @@ def liquidation_line(series: LiquidationSeries | None) -> Markup:
     columns = () if series is None else series.columns
     return sparkline(
         [
-            None if each.partial else (each.long_usd or 0.0) + (each.short_usd or 0.0)
-            for each in columns[:-1]
+            None if column.partial else (column.long_usd or 0.0) + (column.short_usd or 0.0)
+            for column in columns[:-1]
         ]
     )
 
@@ -198,7 +313,7 @@ def _lead(
         said.append(f"{pays} (regime: {regime.label}).")
     if liquidated is not None:
         sides = sorted(_sides(liquidated), key=lambda each: -each.share_pct)
-        most = "".join(f", {each.share_pct:.1f} % of it {each.name.lower()}" for each in sides[:1])
+        most = "".join(f", {side.share_pct:.1f} % of it {side.name.lower()}" for side in sides[:1])
         amount = usd(liquidated.total_usd) if liquidated.total_usd else "nothing"
         said.append(f"In 24 hours, {amount} was liquidated at {venue}{most}.")
     return " ".join(said)
@@ -247,9 +362,7 @@ def _total_at(counted: LiquidationTotals, view: MarketView) -> int | None:
     return counted.covered_at
 
 
-def _countdown(first_at: int | None, now: int) -> str:
-    if first_at is None:
-        return ""
+def _countdown(first_at: int, now: int) -> str:
     return f"in {duration_text(max(MINUTE, first_at - now + MINUTE - 1))}"
 
 

@@ -1,14 +1,84 @@
-"""Uptime strips, one cell per hour or day, and lanes, one per label of a signal (pure)."""
+"""Small drawings without axes: sparklines, the regime gauge, uptime strips and lanes (pure)."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
 from markupsafe import Markup
 
+from barograph.badges.svg import LEFT, RIGHT, gauge_x, scale_of_bands
+from barograph.kit.text import rate
 from barograph.kit.timestamps import HOUR
+from barograph.markets.regime import EDGES_PCT, LABELS, Label
 from barograph.signals.records import UNKNOWN
-from barograph.site.charts.svg import number
+from barograph.site.charts.axes import Band, drawable
+from barograph.site.charts.svg import Frame, drawing, number, text
 from barograph.status.rules import Condition
+
+SPARK_SIZE = (86, 20)
+"""Its width and height, without the pixel that the stroke needs around it."""
+
+
+def sparkline(
+    values: Sequence[float | None], size: tuple[int, int] = SPARK_SIZE, every: int = 1
+) -> Markup:
+    """Draw a line through every nth value, oldest first, with gaps where they are None.
+
+    Its class is `up`, `down` or `flat`, from the first to the last known value. CSS sizes it and
+    screen readers skip it, because the number beside it says more. It is as short as it can be
+    written: a table has hundreds.
+    """
+    known = [value for value in values if value is not None]
+    if len(known) < 2:  # noqa: PLR2004 - a line has two ends
+        return Markup("")
+    drawn, (width, height) = values[::-every][::-1], size
+    across, high, span = width / max(1, len(drawn) - 1), max(known), max(known) - min(known)
+    scale = height / span if span else 0.0
+    points = [
+        (at, 1 + round(at * across), 1 + round((high - each) * scale))
+        for at, each in enumerate(drawn)
+        if each is not None
+    ]
+    way = "flat" if known[-1] == known[0] else "up" if known[-1] > known[0] else "down"
+    # Safe: it holds only numbers.
+    return Markup(f'<svg class="spark {way}"><path d="{_path(points)}"/></svg>')  # noqa: S704
+
+
+def _path(points: Sequence[tuple[int, int, int]]) -> str:
+    """Relative moves, with `m` across a gap."""
+    moves, pen = ["M{} {}".format(*points[0][1:]) if points else "M0 0"], ""
+    for (before, left, above), (at, x, y) in pairwise(points):
+        # After `l`, further pairs mean the same without the letter.
+        letter = "m" if at - before > 1 else " " if pen == "l" else "l"
+        pen = "m" if letter == "m" else "l"
+        moves.append(f"{letter}{x - left}{y - above:+d}")
+    return "".join(moves)
+
+
+REGIME_BANDS = tuple(
+    Band(label, low, high)
+    for label, low, high in zip(LABELS, (None, *EDGES_PCT), (*EDGES_PCT, None), strict=True)
+)
+"""The bands of BTC's funding rate in percent per eight hours."""
+
+GAUGE_SIZE = (320, 72)
+HALF_VALUE = 56
+"""Half the width of the rate."""
+
+
+def gauge(label: Label, rate_pct: float | None, *, prefix: str) -> Markup:
+    """Draw the current label, and the rate in percent per eight hours if it is known."""
+    known = drawable(rate_pct)
+    written = "unknown" if known is None else f"{rate(known)} per 8 h"
+    description = (
+        f"BTC perpetual funding rate: {written}. Five bands from short-crowded to "
+        f"long-crowded, with edges at {', '.join(f'{edge:+g}' for edge in EDGES_PCT)} percent."
+    )
+    x = (LEFT + RIGHT) / 2 if known is None else gauge_x(known)
+    value = text(min(max(x, LEFT + HALF_VALUE), RIGHT - HALF_VALUE), 12, written, "value", "middle")
+    frame = Frame(prefix, f"Regime: {label}", description, GAUGE_SIZE)
+    return drawing(frame, scale_of_bands(label, known), value, kind="gauge")
+
 
 STEP: Final = 5
 WIDTH: Final = 4

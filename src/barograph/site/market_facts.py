@@ -98,7 +98,7 @@ def market_facts(
     view: MarketView, found: FoundPerpetual, week: Sequence[float | None] = ()
 ) -> MarketFacts:
     """Collect the fresh data about one perpetual; `week` has its prices of 7 days."""
-    each, share = found.perpetual, view.share(found.perpetual.contract)
+    perpetual, share = found.perpetual, view.share(found.perpetual.contract)
     until = view.until if view.liquidations is None else view.liquidations_until
     if share is not None:
         until = min(until, share.sampled_at + view.limits.long_accounts)
@@ -106,15 +106,15 @@ def market_facts(
     citation = (
         f"{SITE_NAME}, {found.symbol} perpetual as of {utc_text(as_of)}. Source: {source}. {NOTICE}"
     )
-    change = day_change(view, each)
+    change = day_change(view, perpetual)
     facts = (
-        _price(each, change, week, as_of),
-        _funding(each, as_of),
-        _interest(each, change, as_of),
+        _price(perpetual, change, week, as_of),
+        _funding(perpetual, as_of),
+        _interest(perpetual, change, as_of),
         _long_accounts(share, missing_shares(view)),
-        _liquidations(view, each),
+        _liquidations(view, perpetual),
     )
-    return MarketFacts(each, as_of, source, until, view.until, facts, citation)
+    return MarketFacts(perpetual, as_of, source, until, view.until, facts, citation)
 
 
 def week_change(now: float, week: Sequence[float | None]) -> float | None:
@@ -141,38 +141,38 @@ def _fact(field: str, value: str, note: str, read_at: int | None) -> MarketFact:
 
 
 def _price(
-    each: Perpetual, change: DayChange, week: Sequence[float | None], as_of: int
+    perpetual: Perpetual, change: DayChange, week: Sequence[float | None], as_of: int
 ) -> MarketFact:
-    weekly = week_change(each.last_price, week)
+    weekly = week_change(perpetual.last_price, week)
     changes = [
         f"{percent:+.2f} % in {period}"
         for percent, period in ((change.price_pct, "24 h"), (weekly, "7 days"))
         if percent is not None
     ]
-    note = ", ".join([each.quote, *changes])
-    fact = _fact("last_price", price(each.last_price), note, as_of)
-    if each.price_kind == "mark":
+    note = ", ".join([perpetual.quote, *changes])
+    fact = _fact("last_price", price(perpetual.last_price), note, as_of)
+    if perpetual.price_kind == "mark":
         return fact._replace(name="Mark price", meaning=MARK_PRICE)
     return fact
 
 
-def _funding(each: Perpetual, as_of: int) -> MarketFact:
+def _funding(perpetual: Perpetual, as_of: int) -> MarketFact:
     note = Markup(
         '{} per {:g} h as stated, next settlement {} <span data-until="{}"></span>'
     ).format(
-        exact_rate(each.funding_rate_pct),
-        each.funding_interval_hours,
-        moment(each.next_funding_time),
-        each.next_funding_time,
+        exact_rate(perpetual.funding_rate_pct),
+        perpetual.funding_interval_hours,
+        moment(perpetual.next_funding_time),
+        perpetual.next_funding_time,
     )
-    return _fact("funding_8h_pct", rate(each.funding_8h_pct), note, as_of)
+    return _fact("funding_8h_pct", rate(perpetual.funding_8h_pct), note, as_of)
 
 
-def _interest(each: Perpetual, change: DayChange, as_of: int) -> MarketFact:
-    dollars = each.open_interest_usd
+def _interest(perpetual: Perpetual, change: DayChange, as_of: int) -> MarketFact:
+    dollars = perpetual.open_interest_usd
     value = UNKNOWN if dollars is None else usd(dollars)
-    counted = as_of if each.open_interest_at is None else each.open_interest_at
-    note = "; ".join([*_interest_changes(change), _coins_text(each)])
+    counted = as_of if perpetual.open_interest_at is None else perpetual.open_interest_at
+    note = "; ".join([*_interest_changes(change), _coins_text(perpetual)])
     return _fact("open_interest_usd", value, note, None if dollars is None else counted)
 
 
@@ -190,8 +190,8 @@ def _long_accounts(share: LongAccounts | None, missing: str) -> MarketFact:
     return _fact("long_account_pct", value, "of accounts with a position", share.sampled_at)
 
 
-def _liquidations(view: MarketView, each: Perpetual) -> MarketFact:
-    sides, totals = liquidated_day(view, each.contract), view.liquidations
+def _liquidations(view: MarketView, perpetual: Perpetual) -> MarketFact:
+    sides, totals = liquidated_day(view, perpetual.contract), view.liquidations
     if totals is None:
         return _fact("notional_usd", UNKNOWN, missing_liquidations(view), None)
     if sides is None:
@@ -202,14 +202,16 @@ def _liquidations(view: MarketView, each: Perpetual) -> MarketFact:
     return _fact("notional_usd", usd(longs + shorts), note, totals.as_of)
 
 
-def _coins_text(each: Perpetual) -> str:
+def _coins_text(perpetual: Perpetual) -> str:
     """Open interest in coins, if the exchange gave them."""
-    if each.open_interest_coins is None:
-        known = each.open_interest_usd is not None
+    if perpetual.open_interest_coins is None:
+        known = perpetual.open_interest_usd is not None
         return "in USD" if known else "not published by the exchange"
     # A multiplier contract such as 1000PEPE begins with a digit.
-    is_multiple = each.multiplier != 1 or each.base[:1].isdigit()
-    return f"{each.open_interest_coins:,.0f} {'units of ' if is_multiple else ''}{each.base}"
+    is_multiple = perpetual.multiplier != 1 or perpetual.base[:1].isdigit()
+    return (
+        f"{perpetual.open_interest_coins:,.0f} {'units of ' if is_multiple else ''}{perpetual.base}"
+    )
 
 
 def exact_rate(percent: float) -> str:

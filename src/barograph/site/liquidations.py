@@ -1,12 +1,26 @@
-"""The content of `/liquidations` (pure): what was liquidated, and how complete that number is."""
+"""`/liquidations`: what was liquidated, and how complete that number is."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from markupsafe import Markup
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
 from barograph.kit.text import coverage, usd
 from barograph.kit.timestamps import MINUTE, SECOND
-from barograph.markets.samples import LiquidatedCoin, LiquidationDay
-from barograph.markets.venues import Venue
+from barograph.markets.liquidation_endpoints import LIQUIDATIONS_PATH
+from barograph.markets.samples import LiquidatedCoin, LiquidationDay, LiquidationDays
+from barograph.markets.symbols import is_normalized
+from barograph.markets.venues import VENUES, Venue
+from barograph.markets.view import PERPETUALS, is_fresh
+from barograph.site.chart_reader import ChartReader
+from barograph.site.charts.columns import column_chart
+from barograph.site.paths import LIQUIDATIONS_PAGE, MARKETS_PATH
+from barograph.site.responses import Page, PageRouter
+from barograph.site.series_charts import Chart
+from barograph.site.site import Site
 from barograph.site.templating import duration_text, utc_text
 
 PERIODS = {"latest": "Last 24 hours", "yesterday": "Yesterday"}
@@ -97,8 +111,8 @@ class DayFacts(NamedTuple):
 
 
 def _together(name: str, coins: Sequence[LiquidatedCoin]) -> LiquidatedCoin:
-    longs = sum(each.long_usd for each in coins)
-    return LiquidatedCoin(name, longs, sum(each.short_usd for each in coins))
+    longs = sum(coin.long_usd for coin in coins)
+    return LiquidatedCoin(name, longs, sum(coin.short_usd for coin in coins))
 
 
 def in_use_text(venue: Venue, in_use: Venue) -> str:
@@ -127,3 +141,67 @@ def _gap_text(start: int, end: int) -> str:
     if end - start < MINUTE:
         return f"{_lasting(end - start)} at {first[:16]} UTC"
     return f"{first[:16]} to {last[11:16]} UTC"
+
+
+def liquidation_routes(router: PageRouter, site: Site, charts: ChartReader) -> None:
+    """The route of the page."""
+
+    @router.get(LIQUIDATIONS_PAGE)
+    async def read_liquidations(request: Request) -> Response:
+        day = request.query_params.get("day") or "latest"
+        if day not in PERIODS:  # a dated link must not show other data
+            raise HTTPException(404)
+        query = b"" if day == "latest" else f"day={day}".encode()
+        return await site.respond(
+            request, lambda now: _liquidations(site, charts, day, now), query=query
+        )
+
+
+async def _liquidations(site: Site, charts: ChartReader, day: str, now: int) -> Page:
+    venue = VENUES[site.series.venue]
+    if venue.liquidations == "none":
+        body = site.templates.render(
+            "liquidations.html", here=MARKETS_PATH, venue=venue, api_path=LIQUIDATIONS_PATH
+        )
+        return Page(body, since=now, until=now + MINUTE)
+    days = await site.series.liquidation_days()
+    reading, in_use = site.markets.reading(site.board, venue.name), site.board.latest(PERPETUALS)
+    heard_at, listed = _heard_at(site, days), site.markets.contracts(site.board) or {}
+    bound = _bound(site, heard_at, now)
+    chosen = days.yesterday if day == "yesterday" else days.latest
+    facts = DayFacts(day, chosen, venue, [] if reading is None else reading.unwatched)
+    if day == "latest":
+        chart: Chart | Markup = (await charts.liquidations(1))._replace(
+            page=f"{LIQUIDATIONS_PAGE}#liquidations"
+        )
+    else:
+        chart = column_chart(days.hours, prefix="chart-yesterday", name="Liquidations yesterday")
+    body = site.templates.render(
+        "liquidations.html",
+        here=MARKETS_PATH,
+        venue=venue,
+        periods=PERIODS,
+        chosen=facts,
+        chart=chart,
+        min_coverage_pct=site.series.min_watched_pct,
+        symbols={symbol for symbol in listed if is_normalized(symbol)},
+        bound=bound,
+        heard_at=heard_at,
+        other="" if in_use is None else in_use_text(venue, VENUES[in_use.venue]),
+        api_path=LIQUIDATIONS_PATH,
+    )
+    minute = now // MINUTE * MINUTE + MINUTE  # then the record is read again
+    return Page(body, since=now, until=minute if bound is None else min(minute, bound))
+
+
+def _heard_at(site: Site, days: LiquidationDays) -> int | None:
+    """Up to when we watched: the record is read only once per minute, the board is newer."""
+    counted = site.markets.liquidations(site.board, site.series.venue)
+    times = (days.heard_at, None if counted is None else counted.watched_until)
+    return max((each for each in times if each is not None), default=None)
+
+
+def _bound(site: Site, heard_at: int | None, now: int) -> int | None:
+    """When the last 24 hours stop being current; None if they are not."""
+    limit = site.cross.limits.liquidations
+    return None if heard_at is None or not is_fresh(heard_at, limit, now) else heard_at + limit

@@ -1,21 +1,75 @@
-"""The content of `/heatmap` (pure): the market as a treemap, and its legend."""
+"""`/heatmap`: the market as a treemap, and its legend."""
 
+import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from itertools import accumulate, pairwise
+from math import inf
 from typing import Literal, NamedTuple
 
 from markupsafe import Markup, escape
+from starlette.requests import Request
+from starlette.responses import Response
 
 from barograph.kit.text import rate, usd
-from barograph.markets.perpetuals import day_change
+from barograph.markets.perpetuals import PERPETUALS_PATH, day_change
 from barograph.markets.records import Perpetual
 from barograph.markets.symbols import symbol_of
-from barograph.markets.view import MarketView
+from barograph.markets.view import PERPETUALS, MarketView
 from barograph.site.charts.svg import Box, number, text_of
-from barograph.site.charts.treemap import squarified
-from barograph.site.paths import MARKETS_FOLDER, MARKETS_PATH
-from barograph.site.tints import CHANGE_EDGES, FUNDING_EDGES, UNKNOWN, change_tint, funding_tint
+from barograph.site.paths import HEATMAP_PAGE, MARKETS_FOLDER, MARKETS_PATH
+from barograph.site.responses import Page, PageRouter
+from barograph.site.site import INCOMPLETE_PAGE_MS, Site
+from barograph.site.templating import (
+    CHANGE_EDGES,
+    FUNDING_EDGES,
+    UNKNOWN_TINT,
+    change_tint,
+    funding_tint,
+)
+
+
+def squarified(weights: Sequence[float], box: Box) -> list[Box]:
+    """Divide a box into one part per weight, each nearly square; weights must be positive.
+
+    Rows lie along the shorter side and grow while that makes their parts more square (Bruls,
+    Huizing and van Wijk, "Squarified Treemaps", 2000). Descending weights give the best shapes.
+    """
+    parts: list[Box] = []
+    sums = [*accumulate(reversed(weights), initial=0.0)][::-1]
+    while len(parts) < len(weights):
+        start, is_wide = len(parts), box.width >= box.height
+        end = _row_end(weights, start, sums[start], box)
+        halves = (sum(weights[start:end]), sums[end])
+        row, box = _divided(box, halves, across=is_wide)
+        parts += _divided(row, weights[start:end], across=not is_wide)
+    return parts
+
+
+def _row_end(weights: Sequence[float], start: int, total: float, box: Box) -> int:
+    """Where the row that begins at `start` ends."""
+    side = min(box.width, box.height)
+    scale = box.width * box.height / total
+    area, smallest, largest, worst = 0.0, inf, 0.0, inf
+    for place in range(start, len(weights)):
+        part = weights[place] * scale
+        area, smallest, largest = area + part, min(smallest, part), max(largest, part)
+        depth = area / side
+        ratio = max(largest / depth**2, depth**2 / smallest)
+        if ratio > worst:
+            return place
+        worst = ratio
+    return len(weights)
+
+
+def _divided(box: Box, weights: Sequence[float], *, across: bool) -> list[Box]:
+    """The parts of a box, side by side, or below each other if not `across`."""
+    start, size = (box.left, box.width) if across else (box.top, box.height)
+    total = sum(weights)
+    edges = (start + size * each / total for each in accumulate(weights, initial=0.0))
+    if across:
+        return [box._replace(left=first, right=last) for first, last in pairwise(edges)]
+    return [box._replace(top=first, bottom=last) for first, last in pairwise(edges)]
+
 
 By = Literal["funding", "change"]
 COLOURS: dict[By, str] = {"funding": "Funding per 8 h", "change": "Price change in 24 h"}
@@ -57,8 +111,7 @@ SIZES = (
 )
 
 
-@dataclass(eq=False)
-class HeatCell:
+class HeatCell(NamedTuple):
     """One perpetual. Most are too small to draw, so the rest is found when it is needed."""
 
     view: MarketView
@@ -67,17 +120,17 @@ class HeatCell:
     share_pct: float
     """Of the open interest of all contracts."""
 
-    @cached_property
+    @property
     def symbol(self) -> str | None:
         """The name of its page; None if it has none."""
         return symbol_of(self.view.by_name, self.perpetual)
 
-    @cached_property
+    @property
     def change_pct(self) -> float | None:
         """The price change of 24 hours."""
         return day_change(self.view, self.perpetual).price_pct
 
-    @cached_property
+    @property
     def title(self) -> str:
         """All its numbers, as XML."""
         changed = "unknown" if self.change_pct is None else _change(self.change_pct)[0]
@@ -107,7 +160,7 @@ class Heatmap(NamedTuple):
 
     def sentence(self, by: By) -> str:
         """How much of the open interest is on either side of zero."""
-        known = [(each.number(by), each.share_pct) for each in self.cells]
+        known = [(cell.number(by), cell.share_pct) for cell in self.cells]
         up = sum(share for value, share in known if value is not None and value > 0)
         down = sum(share for value, share in known if value is not None and value < 0)
         unknown = sum(share for value, share in known if value is None)
@@ -125,7 +178,7 @@ class Heatmap(NamedTuple):
 
 def heatmap(view: MarketView) -> Heatmap:
     """Collect the fresh data."""
-    held = [(each.open_interest_usd or 0.0, each) for each in view.perpetuals.contracts]
+    held = [(contract.open_interest_usd or 0.0, contract) for contract in view.perpetuals.contracts]
     total = sum(interest for interest, _ in held)
     held_most = sorted((each for each in held if each[0] > 0), key=lambda each: -each[0])
     cells = [HeatCell(view, each, usd, 100 * usd / total) for usd, each in held_most]
@@ -144,9 +197,9 @@ class Layout(NamedTuple):
 def fit(cells: Sequence[HeatCell], size: MapSize) -> Layout:
     """Lay out cells that have an area, the largest first."""
     box = Box(0, 0, size.width, size.height)
-    weights = [each.interest_usd for each in cells]
+    weights = [cell.interest_usd for cell in cells]
     least = sum(weights) * size.least_area / (box.width * box.height)
-    count = sum(each >= least for each in weights)
+    count = sum(weight >= least for weight in weights)
     while True:
         rest = sum(weights[count:])
         boxes = squarified(weights[:count] + ([rest] if rest > 0 else []), box)
@@ -243,4 +296,34 @@ def legend(by: By) -> list[tuple[str, str]]:
     above, below = FUNDING_EDGES if by == "funding" else CHANGE_EDGES
     down = [(f"tint-down-{place}", f"{-edge:g}") for place, edge in enumerate(below, 1)]
     up = [(f"tint-up-{place}", f"+{edge:g}") for place, edge in enumerate(above, 1)]
-    return [*reversed(down), ("tint-0", "0"), *up, (UNKNOWN, "unknown")]
+    return [*reversed(down), ("tint-0", "0"), *up, (UNKNOWN_TINT, "unknown")]
+
+
+def heatmap_routes(router: PageRouter, site: Site) -> None:
+    """The route of the page."""
+
+    @router.get(HEATMAP_PAGE)
+    async def read_heatmap(request: Request) -> Response:
+        by: By = "change" if request.query_params.get("by") == "change" else "funding"
+        query = b"" if by == "funding" else f"by={by}".encode()
+        return await site.respond(request, lambda now: _heatmap(site, by, now), query=query)
+
+
+async def _heatmap(site: Site, by: By, now: int) -> Page:
+    view = site.view(now)
+    market = None if view is None else heatmap(view)
+    await asyncio.sleep(0)  # several hundred contracts take a while: let cached reads go in between
+    layouts = [] if market is None else [fit(market.cells, size) for size in SIZES]
+    await asyncio.sleep(0)
+    body = site.templates.render(
+        "heatmap.html",
+        here=MARKETS_PATH,
+        map=market,
+        last=site.board.latest(PERPETUALS),
+        by=by,
+        colours=COLOURS,
+        legend=legend(by),
+        drawings=[draw_map(layout, by, site.templates.root) for layout in layouts],
+        api_path=PERPETUALS_PATH,
+    )
+    return Page(body, since=now, until=now + INCOMPLETE_PAGE_MS if view is None else view.until)
