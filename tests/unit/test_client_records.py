@@ -26,7 +26,7 @@ from barograph.markets.liquidation_endpoints import (
     LiquidationFiles,
     LiquidationList,
 )
-from barograph.markets.liquidation_records import LiquidationRecord
+from barograph.markets.liquidation_files import LiquidationRecord
 from barograph.markets.perpetuals import PerpetualBody, PerpetualList
 from barograph.material_change.documents import Comparison as ComparisonBody
 from barograph.series.endpoints import MeasureSeries

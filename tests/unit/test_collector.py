@@ -30,7 +30,7 @@ from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY
 from barograph.markets.exchange import Exchange, LiquidationWatcher
-from barograph.markets.listings import LISTINGS, MAX_NEW
+from barograph.markets.market_events import LISTINGS, MAX_NEW
 from barograph.markets.records import (
     ExchangeHealth,
     Liquidation,

@@ -23,13 +23,12 @@ from barograph.macro.evidence import NO_FIGURES, MacroEvidence
 from barograph.macro.records import US3M, US10Y
 from barograph.macro.store import as_known_at, etf_series
 from barograph.markets.disputes import DISPUTES, Disputes, DisputeTracker, Measure
-from barograph.markets.evidence import FundingSpread
+from barograph.markets.evidence import FundingSpread, SpreadRecord, funding_spreads
 from barograph.markets.failover import VENUE_IN_USE, Failover, Switch, VenueInUse
 from barograph.markets.judge import MarketConclusion, MarketJudge, record_market
 from barograph.markets.market_events import switch_event
 from barograph.markets.records import MAJORS, BackfillProgress, Perpetuals, without_open_interest
 from barograph.markets.regime import DWELL
-from barograph.markets.spreads import SpreadRecord, funding_spreads
 from barograph.markets.store import spread_hours
 from barograph.markets.venues import VENUES, source_of
 from barograph.markets.view import BACKFILL, is_fresh

@@ -15,7 +15,6 @@ from barograph.kit.lists import (
     wants_csv,
 )
 from barograph.kit.wire import operation, parameter
-from barograph.markets.aliases import NAME_PATTERN
 from barograph.markets.cross import CrossMarket
 from barograph.markets.cross_documents import (
     COLUMNS,
@@ -32,6 +31,7 @@ from barograph.markets.cross_documents import (
 )
 from barograph.markets.cross_reader import CrossReader
 from barograph.markets.endpoints import LIMIT_PARAMETER, STALE
+from barograph.markets.symbols import NAME_PATTERN
 
 
 class CrossAnswer:

@@ -9,14 +9,13 @@ from barograph.board.board import Board
 from barograph.board.feeds import Feed
 from barograph.errors import NotFound, UpstreamUnavailable
 from barograph.kit.timestamps import SECOND
-from barograph.markets.aliases import find_contract, require_name
 from barograph.markets.cross import CrossCoin, CrossMarket, VenueFacts, cross_market
 from barograph.markets.cross_documents import CROSS_PATH, VenueRoles
 from barograph.markets.disputes import DISPUTES, Disputes
 from barograph.markets.failover import VENUE_IN_USE
 from barograph.markets.reader import freshness_limits
 from barograph.markets.records import Perpetual
-from barograph.markets.symbols import ContractIndex, index_of
+from barograph.markets.symbols import ContractIndex, find_contract, index_of, require_name
 from barograph.markets.venues import VENUES, source_of
 from barograph.markets.view import EXCHANGE_HEALTH, LIQUIDATIONS, PERPETUALS
 from barograph.settings import Settings

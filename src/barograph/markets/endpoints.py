@@ -18,7 +18,6 @@ from barograph.kit.lists import (
     wants_csv,
 )
 from barograph.kit.wire import Schema, operation, parameter
-from barograph.markets.aliases import NAME_PATTERN, require_contract
 from barograph.markets.documents import (
     DERIVATIVES_PATH,
     MARKET_PATH,
@@ -41,7 +40,14 @@ from barograph.markets.perpetuals import (
 )
 from barograph.markets.reader import MarketReader
 from barograph.markets.records import majors_first
-from barograph.markets.symbols import DEFAULT_SYMBOL, PATTERN, symbol_from_query, symbol_of
+from barograph.markets.symbols import (
+    DEFAULT_SYMBOL,
+    NAME_PATTERN,
+    PATTERN,
+    require_contract,
+    symbol_from_query,
+    symbol_of,
+)
 
 
 def market_routes(board: Board, reader: MarketReader) -> ApiRouter:

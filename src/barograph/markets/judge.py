@@ -31,8 +31,15 @@ from barograph.markets.liquidations import (
     LiquidationTracker,
     Span,
 )
-from barograph.markets.listings import LISTINGS, Listings, check_listings, next_listings
-from barograph.markets.market_events import outage_event, recovery_event, regime_event
+from barograph.markets.market_events import (
+    LISTINGS,
+    Listings,
+    check_listings,
+    next_listings,
+    outage_event,
+    recovery_event,
+    regime_event,
+)
 from barograph.markets.records import (
     MAJORS,
     DayAgo,
@@ -44,9 +51,9 @@ from barograph.markets.records import (
     Perpetuals,
     majors_of,
 )
-from barograph.markets.regime import DWELL, Regime, next_regime
+from barograph.markets.regime import DWELL, Regime, RegimeChange, next_regime
 from barograph.markets.settlements import SettlementDetector
-from barograph.markets.store import ReadingRow, RegimeChange, Resolution
+from barograph.markets.store import ReadingRow, Resolution
 from barograph.markets.venues import (
     BYBIT,
     VENUES,

@@ -9,11 +9,10 @@ from barograph.board.feeds import Feed
 from barograph.errors import UpstreamUnavailable
 from barograph.events.records import NewEvent
 from barograph.kit.timestamps import SECOND
-from barograph.markets.aliases import find_contract
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.market_events import outage_event
 from barograph.markets.records import Perpetuals
-from barograph.markets.symbols import ContractIndex, index_of
+from barograph.markets.symbols import ContractIndex, find_contract, index_of
 from barograph.markets.view import (
     DAY_AGO,
     LIQUIDATIONS,

@@ -10,7 +10,13 @@ from barograph.board.board import latest_snapshot
 from barograph.board.feeds import Feed
 from barograph.kit.database import Queryable, Row, Transaction
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.evidence import TRAILING, FundingSettlement, Hour, TrailingRecord
+from barograph.markets.evidence import (
+    TRAILING,
+    FundingSettlement,
+    Hour,
+    SpreadRecord,
+    TrailingRecord,
+)
 from barograph.markets.failover import VENUE_IN_USE
 from barograph.markets.liquidations import LiquidationHour, Span
 from barograph.markets.records import (
@@ -21,7 +27,7 @@ from barograph.markets.records import (
     PastValues,
     Perpetuals,
 )
-from barograph.markets.regime import eight_hour_rate
+from barograph.markets.regime import RegimeChange, eight_hour_rate
 from barograph.markets.settlements import (
     LATE_REPORT,
     MAX_REVISIONS,
@@ -29,7 +35,6 @@ from barograph.markets.settlements import (
     SettledRate,
     SettlementReport,
 )
-from barograph.markets.spreads import SpreadRecord
 from barograph.markets.venues import VENUES
 from barograph.markets.view import PERPETUALS
 from barograph.settings import Settings
@@ -64,14 +69,6 @@ def _funding_8h(rate_pct: float | None, interval_hours: float | None) -> float |
     if rate_pct is None or interval_hours is None:
         return None
     return eight_hour_rate(rate_pct, interval_hours)
-
-
-class RegimeChange(NamedTuple):
-    """A new label and the rate that caused it."""
-
-    at: int
-    label: str
-    funding_8h_pct: float | None
 
 
 async def newest_of(queryable: Queryable, feed: Feed[R], venue: str) -> R | None:

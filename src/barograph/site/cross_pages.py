@@ -9,9 +9,9 @@ from markupsafe import Markup, escape
 
 from barograph import NOTICE, SITE_NAME
 from barograph.kit.text import NBSP, rate, usd
-from barograph.markets.aliases import NAME_PATTERN, names_of
 from barograph.markets.cross import CrossCoin, CrossMarket, CrossVenue, Missing, State, VenueFacts
 from barograph.markets.cross_documents import VenueEntry
+from barograph.markets.symbols import NAME_PATTERN, names_of
 from barograph.markets.venues import VENUES
 from barograph.site.paths import CROSS_FOLDER
 from barograph.site.table_query import Column, TableQuery

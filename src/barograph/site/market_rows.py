@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 from barograph.kit.csv_table import cells
 from barograph.kit.text import HUNDRED, price, usd
 from barograph.kit.timestamps import iso_timestamp
-from barograph.markets.aliases import names_of, spelled_names
+from barograph.markets.symbols import names_of, spelled_names
 from barograph.site.charts.sparkline import sparkline
 from barograph.site.market_table import MarketRow, Week
 from barograph.site.paths import MARKETS_FOLDER

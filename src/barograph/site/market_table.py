@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from barograph.kit.text import NBSP, coverage
-from barograph.markets.aliases import names_of
 from barograph.markets.perpetuals import day_change, liquidated_day
 from barograph.markets.records import Perpetual
 from barograph.markets.regime import EDGES_PCT
-from barograph.markets.symbols import symbol_of
+from barograph.markets.symbols import names_of, symbol_of
 from barograph.markets.view import MarketView
 from barograph.site.market_pages import (
     missing_liquidations,

@@ -16,11 +16,10 @@ from barograph.kit.http import ApiRouter
 from barograph.kit.timestamps import DAY
 from barograph.kit.wire import Schema, WireModel, operation, parameter
 from barograph.limits.rendered_reads import RenderedReads
-from barograph.markets.aliases import find_contract
 from barograph.markets.records import ContractName
 from barograph.markets.samples import DAYS, DEFAULT_DAYS, MEASURES, Measure
 from barograph.markets.series import SeriesReader
-from barograph.markets.symbols import PATTERN, RULE, normalized, symbol_of
+from barograph.markets.symbols import PATTERN, RULE, find_contract, normalized, symbol_of
 from barograph.site.chart_events import RecordedEvents, recorded_events
 from barograph.site.charts.events import timeline
 from barograph.site.paths import DATA_FOLDER
