@@ -32,8 +32,7 @@ from barograph.limits.render_queue import (
     RenderQueue,
     RenderQueueFull,
 )
-from barograph.markets.cross_reader import CrossReader
-from barograph.markets.reader import MarketReader, freshness_limits
+from barograph.markets.reader import CrossReader, MarketReader, freshness_limits
 from barograph.markets.records import ContractName
 from barograph.markets.series import SeriesReader
 from barograph.markets.view import PERPETUALS

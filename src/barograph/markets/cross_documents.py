@@ -219,7 +219,7 @@ def cross_document(market: CrossMarket, coins: Sequence[bytes], *, compress: boo
 def cross_table(market: CrossMarket) -> Document:
     """All coins as CSV."""
     rows = (cells(row) for coin in market.coins.values() for row in _table_rows(coin))
-    return _document(market, table(",".join(COLUMNS), rows, _head(market).source), CSV)
+    return _document(market, table(",".join(CROSS_COLUMNS), rows, _head(market).source), CSV)
 
 
 def coin_document(market: CrossMarket, coin: CrossCoin) -> Document:
@@ -393,7 +393,7 @@ def _text(at: int | None) -> str | None:
     return None if at is None else iso_timestamp(at)
 
 
-COLUMNS = (*_CrossTotals.model_fields, *CrossVenueEntry.model_fields)
+CROSS_COLUMNS = (*_CrossTotals.model_fields, *CrossVenueEntry.model_fields)
 
 _OWN = {
     "multiplier": "multiplier",

@@ -17,8 +17,8 @@ from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import Document
 from barograph.kit.http import DocumentResponse, Scope
 from barograph.limits.rate_limits import TOOL_CALLS, RateLimiter, Usage, retry_seconds
-from barograph.markets.cross_endpoints import CrossAnswer
 from barograph.markets.documents import MARKET_STATE_PATH, market_state_document
+from barograph.markets.endpoints import CrossAnswer
 from barograph.markets.reader import MarketReader
 from barograph.mcp import tools
 from barograph.mcp.results import (

@@ -15,9 +15,8 @@ from barograph.kit.documents import HotKey
 from barograph.kit.http import DocumentResponse
 from barograph.kit.timestamps import SECOND
 from barograph.limits.render_queue import RenderQueue
-from barograph.markets.cross_reader import CrossReader
 from barograph.markets.failover import VENUE_IN_USE
-from barograph.markets.reader import MarketReader
+from barograph.markets.reader import CrossReader, MarketReader
 from barograph.markets.records import BackfillProgress
 from barograph.markets.series import SeriesReader
 from barograph.markets.venues import VENUES

@@ -69,13 +69,17 @@ from barograph.limits.rate_limits import RateLimiter
 from barograph.limits.render_queue import RenderQueue
 from barograph.limits.rendered_reads import RenderedReads
 from barograph.macro.records import MACRO_HEALTH
-from barograph.markets.cross_endpoints import CrossAnswer, cross_routes
-from barograph.markets.cross_reader import CrossReader
 from barograph.markets.disputes import DISPUTES
 from barograph.markets.documents import hot_documents
-from barograph.markets.endpoints import PerpetualsAnswer, market_routes, perpetual_routes
+from barograph.markets.endpoints import (
+    CrossAnswer,
+    PerpetualsAnswer,
+    cross_routes,
+    market_routes,
+    perpetual_routes,
+)
 from barograph.markets.liquidation_endpoints import LiquidationReads, liquidation_routes
-from barograph.markets.reader import MarketReader, freshness_limits
+from barograph.markets.reader import CrossReader, MarketReader, freshness_limits
 from barograph.markets.samples import SERIES_FOLDER
 from barograph.markets.series import SeriesReader
 from barograph.markets.venues import source_of
