@@ -14,7 +14,7 @@ from starlette.requests import Request
 
 from barograph.board.board import publish
 from barograph.board.feeds import Publication
-from barograph.briefs.reader import BriefsReader
+from barograph.briefs.endpoints import BriefsReader
 from barograph.history.guards import SignedHeads
 from barograph.kit.database import LOST_SECONDS, DatabaseUnavailable, Transaction
 from barograph.kit.http import Scope

@@ -33,7 +33,7 @@ from barograph.series.endpoints import MeasureSeries
 from barograph.series.query import MARKET_SERIES, macro_series
 from barograph.settings import Settings
 from barograph.stances.documents import RevealedStance, RevealedStances
-from barograph.status.incident_endpoint import IncidentBody, IncidentList
+from barograph.status.endpoints import IncidentBody, IncidentList
 from barograph.status.rules import ServiceStatus as StatusBody
 from barograph_client import __version__, records, to_frame
 from barograph_client.decode import decode_json

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from barograph.briefs.records import write_brief
 from barograph.briefs.rules import MARKET_RULES, funding_spread
+from barograph.briefs.texts import write_brief
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.macro.evidence import NO_FIGURES
 from barograph.markets.evidence import FundingSpread, MarketEvidence, SpreadRecord, funding_spreads

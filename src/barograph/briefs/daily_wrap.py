@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from barograph.briefs.records import LINE_END, Draft, Rule
-from barograph.briefs.tables import UNKNOWN
+from barograph.briefs.texts import UNKNOWN
 from barograph.kit.json import Json
 from barograph.kit.text import coverage, price, rate, usd
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, day_text, iso_timestamp, span_text

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.board.board import Board
-from barograph.briefs.reader import BriefsReader
+from barograph.briefs.endpoints import BriefsReader
 from barograph.errors import RequestError
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import Document

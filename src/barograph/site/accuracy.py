@@ -3,7 +3,7 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.accuracy.documents import ACCURACY_PATH, EVENT_TEXTS
+from barograph.accuracy.endpoints import ACCURACY_PATH, EVENT_TEXTS
 from barograph.accuracy.records import ACCURACY, FEWEST
 from barograph.badges.contents import NO_LIVE_CAPITAL
 from barograph.badges.documents import BADGE_FOLDER

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.board.board import Board
-from barograph.briefs.reader import BriefsReader
+from barograph.briefs.endpoints import BriefsReader
 from barograph.errors import UpstreamUnavailable
 from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.documents import HotKey

@@ -22,8 +22,7 @@ from barograph.site.status_pages import (
     recorded_time,
     uptime_strips,
 )
-from barograph.status.endpoints import STATUS_PATH
-from barograph.status.incident_endpoint import INCIDENTS_PATH
+from barograph.status.endpoints import INCIDENTS_PATH, STATUS_PATH
 from barograph.status.incidents import INCIDENT_RULE, INCIDENTS_SHOWN, StatusHistory
 from barograph.status.recorder import read_status_history
 

@@ -8,15 +8,13 @@ from typing import NamedTuple
 from starlette.applications import Starlette
 from starlette.routing import Router
 
-from barograph.accuracy.documents import ACCURACY_PATH
-from barograph.accuracy.endpoints import AccuracyReader, accuracy_routes
+from barograph.accuracy.endpoints import ACCURACY_PATH, AccuracyReader, accuracy_routes
 from barograph.accuracy.records import ACCURACY
 from barograph.badges.endpoints import badge_routes, hot_badges
 from barograph.badges.reader import BadgeReader
 from barograph.board.board import Board
 from barograph.board.front_door import front_door
-from barograph.briefs.endpoints import brief_routes, brief_text_routes
-from barograph.briefs.reader import BriefsReader
+from barograph.briefs.endpoints import BriefsReader, brief_routes, brief_text_routes
 from barograph.briefs.store import BRIEFS
 from barograph.discovery.deprecation import Deprecations, announce_deprecations
 from barograph.discovery.endpoints import Descriptions, descriptions, discovery_routes
@@ -106,8 +104,7 @@ from barograph.stances.endpoints import StanceReads, stance_offer, stance_routes
 from barograph.stances.reader import STANCES, StanceReader
 from barograph.stances.reveal_endpoints import RevealedReads, revealed_routes
 from barograph.stances.reveals import NOT_ANNOUNCED, REVEALS
-from barograph.status.endpoints import status_routes
-from barograph.status.incident_endpoint import incident_routes
+from barograph.status.endpoints import incident_routes, status_routes
 from barograph.status.reader import StatusReader
 from barograph.status.recorder import StatusRecorder
 from barograph.terms.sources import TERMS
