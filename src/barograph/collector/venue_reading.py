@@ -1,8 +1,8 @@
 """Reads one venue for as long as the collector leads: readings, account shares, liquidations.
 
-When the list of contracts changes, old and new connections to the liquidations overlap. The old ones
-are closed once they have proved that they were alive until the new ones subscribed, so that no
-second is unwatched.
+When the list of contracts changes, old and new connections for liquidations overlap. We close the
+old ones once they have proved that they were alive until the new ones subscribed, so that no second
+is unwatched.
 """
 
 import asyncio

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from barograph import NOTICE
 from barograph.board.board import Board
 from barograph.briefs.documents import DEFAULT_BRIEFS, brief_bodies
-from barograph.briefs.reader import BriefsReader
+from barograph.briefs.endpoints import BriefsReader
 from barograph.entitlements.feed_access import FeedAccess, bounded
 from barograph.entitlements.purchases import (
     IDEMPOTENCY_KEY,
