@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from barograph.collector.jobs import LiquidationFilesJob
+from barograph.collector.jobs.market_data import LiquidationFilesJob
 from barograph.collector.judge import Conclusion, write_conclusions
 from barograph.errors import Forbidden
 from barograph.events.store import append_events

@@ -13,7 +13,8 @@ import pytest
 
 from barograph.board.board import read_payload, read_versions
 from barograph.board.feeds import Feed
-from barograph.collector.jobs import Job, MailJob
+from barograph.collector.jobs.deliveries import MailJob
+from barograph.collector.jobs.job import Job
 from barograph.collector.leader import HOUSEKEEPING_SECONDS, Collector, collector_lease
 from barograph.errors import (
     InvalidReply,

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from barograph.board.board import latest_snapshot, publish
 from barograph.board.feeds import Feed, Publication
-from barograph.collector.jobs.job import Job, Sleep, logged
+from barograph.collector.jobs.job import FencedDatabase, Job, Sleep, logged
 from barograph.errors import LeaseLost, Throttled, UnknownToUpstream, UpstreamError
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
@@ -279,14 +279,13 @@ class BackfillJob(Job):
         state = self._state.filled(perpetual, len(rows), now, missing)
 
         async def work(tx: Transaction) -> None:
-            await lease.fence(tx)
             span = asked if missing is None else None
             await record_backfill(tx, ContractName(self._venue, contract), rows, span, now)
             if perpetual.base in MAJORS:
                 await record_settlement_reports(tx, self._venue, past.settlements, now)
             await publish(tx, [Publication.of(self._feed, state.progress(now))])
 
-        await self._database.write(work)
+        await FencedDatabase(self._database, lease).write(work)
         self._state = state
         if missing is not None:
             if not self._in_part:
@@ -327,11 +326,8 @@ class BackfillJob(Job):
         return past, missing[0] if missing else None
 
     async def _publish(self, progress: BackfillProgress, lease: Lease) -> None:
-        async def work(tx: Transaction) -> None:
-            await lease.fence(tx)
-            await publish(tx, [Publication.of(self._feed, progress)])
-
-        await self._database.write(work)
+        publications = [Publication.of(self._feed, progress)]
+        await FencedDatabase(self._database, lease).write(lambda tx: publish(tx, publications))
 
 
 async def _known(
