@@ -49,7 +49,7 @@ class _Mean(Measure):
     def after(self, at: int) -> Outcome | None:
         end = at + self.horizon
         within = slice(bisect_right(self.times, at), bisect_right(self.times, end))
-        values = [each.value for each in self.points[within]]
+        values = [point.value for point in self.points[within]]
         if not values or end + SETTLED > self.as_of:
             return None
         return Outcome(at, end, fsum(values) / len(values))
@@ -97,7 +97,7 @@ def distribution(values: Iterable[float]) -> Distribution:
     ordered = sorted(values)
     if len(ordered) < FEWEST:
         return Distribution(len(ordered))
-    p10, p25, p50, p75, p90 = (_quantile(ordered, each) for each in QUANTILES)
+    p10, p25, p50, p75, p90 = (_quantile(ordered, quantile) for quantile in QUANTILES)
     k = interval_rank(len(ordered))
     interval = (round(ordered[k - 1], PLACES), round(ordered[-k], PLACES))
     return Distribution(len(ordered), (p10, p25, p50, p75, p90), interval)
@@ -162,11 +162,11 @@ def kind_accuracy(
         versions=len(cases),
         first=cases[0].version.sequence if cases else 0,
         last=cases[-1].version.sequence if cases else 0,
-        abstained=sum(each.label == ABSTAINED for each in cases),
-        expired=sum(each.version.expires_at <= each.until for each in cases),
-        revised=sum(each.version.leg.decision.by != BY for each in cases),
-        withdrawn=sum(each.is_withdrawn for each in cases),
-        late=sum(each.is_late for each in cases),
+        abstained=sum(case.label == ABSTAINED for case in cases),
+        expired=sum(case.version.expires_at <= case.until for case in cases),
+        revised=sum(case.version.leg.decision.by != BY for case in cases),
+        withdrawn=sum(case.is_withdrawn for case in cases),
+        late=sum(case.is_late for case in cases),
         headline=headline(measured, len(cases)),
         measured=measured,
         private=private,
@@ -177,11 +177,11 @@ def _by_label(
     cases: Sequence[Case], metric: str, horizon: str, points: Points, as_of: int
 ) -> Iterator[Measured]:
     measure = measure_of(metric, horizon, points, as_of)
-    starts = [each.version.issued_at for each in cases]
+    starts = [case.version.issued_at for case in cases]
     regular = range(starts[0], starts[-1] + 1, measure.horizon) if starts else ()
     unconditional = _distribution(independent((at, measure.after(at)) for at in regular))
     for label in LABELS:
-        issued = [each.version.issued_at for each in cases if each.label == label]
+        issued = [case.version.issued_at for case in cases if case.label == label]
         outcomes = [(at, measure.after(at)) for at in issued]
         taken = independent(outcomes)
         followed = _distribution(taken)
@@ -189,7 +189,7 @@ def _by_label(
         parts = [followed, unconditional, persistence]
         finding = _finding(metric, label, *parts)
         if finding == "too-few":
-            parts = [Distribution(each.count) for each in parts]
+            parts = [Distribution(part.count) for part in parts]
         yield Measured(
             label=label,
             horizon=horizon,
@@ -209,7 +209,7 @@ def _distribution(outcomes: Iterable[tuple[int, Outcome]]) -> Distribution:
 
 
 def _finding(metric: str, label: str, followed: Distribution, *baselines: Distribution) -> Finding:
-    intervals = [each.interval for each in baselines if each.interval is not None]
+    intervals = [baseline.interval for baseline in baselines if baseline.interval is not None]
     if followed.interval is None or len(intervals) < len(baselines):
         return "too-few"
     claim = CLAIMS.get(label) if metric == BTC_RETURN else None
@@ -224,12 +224,12 @@ def _finding(metric: str, label: str, followed: Distribution, *baselines: Distri
 def headline(measured: Iterable[Measured], versions: int) -> str:
     """What the figures of a kind show, in one or two sentences."""
     tests = [each for each in measured if is_tested(each)]
-    enough = [each for each in tests if each.finding != "too-few"]
+    enough = [test for test in tests if test.finding != "too-few"]
     found = [each for each in enough if each.finding != "none"]
     if not versions:
         return "Nothing is measured yet: no version since the definition has become public."
     if not enough:
-        most = max(each.fewest for each in tests)
+        most = max(test.fewest for test in tests)
         return (
             f"Too few cases to say anything: “constructive” and “cautious” have at most {most} of "
             f"the {FEWEST} needed."

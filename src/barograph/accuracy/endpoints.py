@@ -129,7 +129,7 @@ def accuracy_document(
         definition_url=digest and f"{base_url}{EVENT_TEXTS}{digest}",
         definitions=known.definitions,
         series={metric: base_url + path for metric, path in known.series.items()},
-        kinds=[KindBody.model_validate(to_builtins(each)) for each in known.kinds],
+        kinds=[KindBody.model_validate(to_builtins(kind)) for kind in known.kinds],
     )
     return Document(body.encode(), modified=None if found is None else found.as_of, compress=True)
 

@@ -55,7 +55,7 @@ class _Day(NamedTuple):
     @property
     def recorded(self) -> int:
         """How many of its hours were recorded, without the hour after midnight."""
-        return sum(each.at < self.start + DAY for each in self.hours["BTC"])
+        return sum(hour.at < self.start + DAY for hour in self.hours["BTC"])
 
     @property
     def part(self) -> str:
@@ -113,10 +113,10 @@ def _hours(evidence: MarketEvidence, base: str, start: int) -> list[Hour]:
 def _liquidated(evidence: MarketEvidence, start: int) -> _Liquidated:
     known = evidence.trailing.liquidation_hours(0.0)
     hours = [each for each in known if start <= each.at < start + DAY]
-    watched = sum(each.watched_pct for each in hours) / HOURS_PER_DAY
+    watched = sum(hour.watched_pct for hour in hours) / HOURS_PER_DAY
     if evidence.lacks_liquidations or watched < evidence.min_watched_pct:
         return _Liquidated(None, None, watched)
-    longs, shorts = sum(each.long_usd for each in hours), sum(each.short_usd for each in hours)
+    longs, shorts = sum(hour.long_usd for hour in hours), sum(hour.short_usd for hour in hours)
     return _Liquidated(longs, shorts, watched)
 
 

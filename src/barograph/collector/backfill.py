@@ -201,7 +201,7 @@ class BackfillJob(Job):
     async def _fill(self, reading: Perpetuals, lease: Lease) -> bool:
         """Try every contract that lacks hours; return whether nothing is left to fill."""
         contracts = majors_first(reading)
-        lacking = [each for each in contracts if await self._missing(each.contract)]
+        lacking = [perpetual for perpetual in contracts if await self._missing(perpetual.contract)]
         # Contracts that failed before must not keep the others waiting.
         again = frozenset(self._in_part)
         lacking.sort(key=lambda each: each.base not in MAJORS and each.contract in self._failing)
@@ -352,7 +352,7 @@ def past_rows(contract: str, hours: Sequence[int], past: PastHours) -> list[Read
     """The rows of the hours that have a price; None for what the history lacks (pure)."""
     prices = {each.at: each.value for each in past.prices}
     interest = {each.at: each.value for each in past.open_interest}
-    shares = {each.at: each.value for each in past.long_accounts}
+    shares = {account.at: account.value for account in past.long_accounts}
     rates = _SettledRates(past.settlements)
     rows = []
     for at in hours:
@@ -368,7 +368,7 @@ class _SettledRates:
     """The settled rate that was known at an hour, with its interval."""
 
     def __init__(self, settlements: Sequence[SettledRate]) -> None:
-        self._rates = {each.at: each.funding_rate_pct for each in settlements}
+        self._rates = {settlement.at: settlement.funding_rate_pct for settlement in settlements}
         self._times = sorted(self._rates)
         self._intervals = interval_hours(self._times)
 

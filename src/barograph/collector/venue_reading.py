@@ -84,7 +84,7 @@ class Listening:
 
     async def _poll(self, *subscriptions: "_Subscription") -> None:
         """Wait a little, or until a subscription fails."""
-        tasks = [each.task for each in subscriptions]
+        tasks = [subscription.task for subscription in subscriptions]
         done, _ = await asyncio.wait(
             tasks, timeout=self._poll_seconds, return_when=asyncio.FIRST_COMPLETED
         )

@@ -66,7 +66,7 @@ async def import_figures(
         _following(each, known.get((each.series, day)), at) for day in new for each in days[day]
     ]
     if not dry_run:
-        await tx.execute_many(_INSERT, [astuple(each) for each in rows])
+        await tx.execute_many(_INSERT, [astuple(row) for row in rows])
     return new
 
 

@@ -328,7 +328,7 @@ def venues_document(
     """The configured venues."""
     entries = venue_entries(facts, roles, limits, now)
     head = ListHead(now, roles.in_use, facts[roles.in_use].venue.source)
-    body = head.encode("venues", [each.encode() for each in entries], None)
+    body = head.encode("venues", [entry.encode() for entry in entries], None)
     return Document(body, until=now + KEEP_MS, modified=now)
 
 
@@ -336,7 +336,7 @@ def venue_entries(
     facts: Mapping[str, VenueFacts], roles: VenueRoles, limits: FreshnessLimits, now: int
 ) -> list[VenueEntry]:
     """What each configured venue publishes, and its health."""
-    return [_venue(each, roles, limits, now) for each in facts.values()]
+    return [_venue(fact, roles, limits, now) for fact in facts.values()]
 
 
 def _venue(facts: VenueFacts, roles: VenueRoles, limits: FreshnessLimits, now: int) -> VenueEntry:
@@ -360,7 +360,7 @@ def _venue(facts: VenueFacts, roles: VenueRoles, limits: FreshnessLimits, now: i
         contracts=None if contracts is None else len(contracts),
         openInterestContracts=None
         if contracts is None
-        else sum(each.open_interest_usd is not None for each in contracts),
+        else sum(perpetual.open_interest_usd is not None for perpetual in contracts),
         watchedPct=None if totals is None else totals.watched_pct,
         as_of=None if reading is None else _text(reading.as_of),
         ageSeconds=None if reading is None else (now - reading.as_of) / SECOND,

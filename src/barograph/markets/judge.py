@@ -374,7 +374,7 @@ class MarketJudge:
             Publication.of(self._feed(LISTINGS), listings),
             Publication.of(self._feed(DAY_AGO), self._day_ago),
         ]
-        return [each for each in feeds if self._published.get(each.feed) != each.payload]
+        return [feed for feed in feeds if self._published.get(feed.feed) != feed.payload]
 
     def _add_to_trailing(self, row: ReadingRow) -> None:
         base = self._bases.get(row.contract)
@@ -428,9 +428,11 @@ class MarketJudge:
         # Not "later than": a clock that was set back must not stop the record.
         if self._recorded.get("minute") != minute:
             majors = majors_of(reading).values()
-            due += [self._row("minute", minute, each, reading.as_of) for each in majors]
+            due += [self._row("minute", minute, major, reading.as_of) for major in majors]
         if self._recorded.get("hour") != hour:
-            due += [self._row("hour", hour, each, reading.as_of) for each in reading.contracts]
+            due += [
+                self._row("hour", hour, perpetual, reading.as_of) for perpetual in reading.contracts
+            ]
         return due
 
     def _row(self, resolution: Resolution, at: int, each: Perpetual, read_at: int) -> ReadingRow:
@@ -461,7 +463,11 @@ async def record_market(tx: Transaction, conclusions: Sequence[MarketConclusion]
         liquidation_hours=[row for each in conclusions for row in each.liquidation_hours],
         settlements=[row for each in conclusions for row in each.settlements],
     )
-    newest = {each.feed: each for conclusion in conclusions for each in conclusion.publications}
+    newest = {
+        publication.feed: publication
+        for conclusion in conclusions
+        for publication in conclusion.publications
+    }
     await publish(tx, list(newest.values()))
 
 

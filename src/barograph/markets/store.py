@@ -99,7 +99,7 @@ async def record_rows(
     """
     for sql, rows in (
         (_READING, readings),
-        (_LIQUIDATION, [astuple(each) for each in liquidations]),
+        (_LIQUIDATION, [astuple(liquidation) for liquidation in liquidations]),
         (_SPAN, watched),
         (_REGIME_CHANGE, regime_changes),
         (_LIQUIDATION_HOUR, liquidation_hours),

@@ -97,7 +97,7 @@ def _reasons(before: RetainedVersion, after: RetainedVersion) -> tuple[Reason, .
     found = {*_unreadable(before), *_unreadable(after), *_incompatible(before, after)}
     if not found and _change(before, after) is None:
         return ("change_unclassified",)
-    return tuple(each for each in REASONS if each in found)
+    return tuple(reason for reason in REASONS if reason in found)
 
 
 def _unreadable(version: RetainedVersion) -> Iterator[Reason]:
@@ -157,11 +157,11 @@ def _numeric_changes(
 def _conditions(before: RetainedVersion, after: RetainedVersion) -> list[ConditionBody]:
     return [
         ConditionBody(
-            text=each.text,
-            met_before=is_met(each.given, before.levels or {}),
-            met_after=is_met(each.given, after.levels or {}),
+            text=condition.text,
+            met_before=is_met(condition.given, before.levels or {}),
+            met_after=is_met(condition.given, after.levels or {}),
         )
-        for each in after.conditions or ()
+        for condition in after.conditions or ()
     ]
 
 

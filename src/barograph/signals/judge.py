@@ -76,14 +76,20 @@ class SignalJudge:
 
     @property
     def _labels(self) -> dict[str, str]:
-        return {} if self._last is None else {each.key: each.label for each in self._last.signals}
+        return (
+            {}
+            if self._last is None
+            else {signal.key: signal.label for signal in self._last.signals}
+        )
 
     def _changes(self, signals: Signals) -> list[SignalChange]:
         labels = self._labels
         return [
-            SignalChange(each.key, each.as_of, each.label, each.value, labels.get(each.key))
-            for each in signals.signals
-            if each.label != labels.get(each.key)
+            SignalChange(
+                signal.key, signal.as_of, signal.label, signal.value, labels.get(signal.key)
+            )
+            for signal in signals.signals
+            if signal.label != labels.get(signal.key)
         ]
 
 
@@ -93,15 +99,17 @@ def _is_same_minute(one: int | None, other: int) -> bool:
 
 async def record_signals(tx: Transaction, conclusions: Sequence[SignalConclusion]) -> None:
     """Record the changes and publish the newest signals."""
-    changes = [change for each in conclusions for change in each.changes]
+    changes = [change for conclusion in conclusions for change in conclusion.changes]
     rows = [(change.key, change.at, change.label, change.value) for change in changes]
     await tx.execute_many(_CHANGE, rows)
-    await publish(tx, [Publication.of(SIGNALS, each.signals) for each in conclusions[-1:]])
+    await publish(
+        tx, [Publication.of(SIGNALS, conclusion.signals) for conclusion in conclusions[-1:]]
+    )
 
 
 def signal_event(change: SignalChange) -> NewEvent:
     """A new label of a signal."""
-    name = next(each.name for each in METHODS if each.key == change.key)
+    name = next(method.name for method in METHODS if method.key == change.key)
     members = {"key": change.key, "name": name, "label": change.label, "value": change.value}
     cause = f"{change.key}/{change.at}"
     return NewEvent("signal.changed", change.at, cause, {**members, "previous": change.previous})

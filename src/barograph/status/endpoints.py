@@ -133,7 +133,7 @@ def incident_routes(
             notice=NOTICE,
             count=len(shown),
             incidents=[_incident(each) for each in shown],
-            checks=_checks([each for each in found.counts if check in {"", each.name}]),
+            checks=_checks([count for count in found.counts if check in {"", count.name}]),
             next=following,
         )
         return Document(body.encode(), modified=as_of, compress=True)
@@ -159,7 +159,9 @@ def _incident(incident: Incident) -> IncidentBody:
 
 
 def _checks(counts: Sequence[ConditionCount]) -> list[CheckHistory]:
-    found = {each.name: CheckHistory(name=each.name, hours=[], days=[]) for each in sorted(counts)}
+    found = {
+        count.name: CheckHistory(name=count.name, hours=[], days=[]) for count in sorted(counts)
+    }
     for resolution, name, at, ok, degraded, down in sorted(counts):
         body = CountBody(at=iso_timestamp(at), ok=ok, degraded=degraded, down=down)
         (found[name].hours if resolution == "hour" else found[name].days).append(body)

@@ -94,7 +94,9 @@ class StatusReader:
     def _witness_states(self, board: Board) -> dict[str, list[WitnessState]]:
         found = board.latest(WITNESSES)
         states = () if found is None else found.states
-        return {name: [each for each in states if each.witness == name] for name in self._witnesses}
+        return {
+            name: [state for state in states if state.witness == name] for name in self._witnesses
+        }
 
     def _others(self, board: Board) -> dict[str, StandbyVenue]:
         """The venues that are not in use."""

@@ -244,7 +244,7 @@ def _market_feed(inputs: StatusInputs) -> Verdict:
     shown_limit = f"{_seconds(limit):g} s"
     if not is_fresh(newest.as_of, limit, inputs.now):
         return "down", f"{age}, older than its limit of {shown_limit}"
-    listed = {each.base for each in newest.contracts}
+    listed = {perpetual.base for perpetual in newest.contracts}
     missing = [asset for asset in MAJORS if asset not in listed]
     if missing:
         status: Condition = "down" if len(missing) == len(MAJORS) else "degraded"
@@ -341,12 +341,12 @@ def _long_accounts(inputs: StatusInputs) -> Verdict:
     contracts = () if inputs.perpetuals is None else inputs.perpetuals.contracts
     shares = {} if inputs.shares is None else inputs.shares.shares
     fresh = {
-        each.base
-        for each in contracts
-        if each.contract in shares
-        and is_fresh(shares[each.contract].sampled_at, inputs.limits.long_accounts, inputs.now)
+        perpetual.base
+        for perpetual in contracts
+        if perpetual.contract in shares
+        and is_fresh(shares[perpetual.contract].sampled_at, inputs.limits.long_accounts, inputs.now)
     }
-    listed = [each.base for each in contracts if each.base in MAJORS]
+    listed = [perpetual.base for perpetual in contracts if perpetual.base in MAJORS]
     missing = [asset for asset in listed if asset not in fresh]
     if missing or not listed:
         detail = f"no fresh share for {', '.join(missing or MAJORS)}"
@@ -494,8 +494,8 @@ def _stances(inputs: StatusInputs) -> Verdict:
     if inputs.stances is None:
         return "ok", "none has been issued yet"
     stances = inputs.stances.stances
-    lost = [each.kind for each in stances if not each.history_durable]
-    expired = [each.kind for each in stances if each.expires_at <= inputs.now]
+    lost = [stance.kind for stance in stances if not stance.history_durable]
+    expired = [stance.kind for stance in stances if stance.expires_at <= inputs.now]
     problems = [f"not recorded: {', '.join(lost)}"] if lost else []
     problems += [f"expired: {', '.join(expired)}"] if expired else []
     silent = [
@@ -513,12 +513,12 @@ def _stances(inputs: StatusInputs) -> Verdict:
 
 def _witness(now: int, states: Sequence[WitnessState]) -> Verdict:
     """Whether a witness cosigns every log."""
-    forks = [each.origin for each in states if each.is_fork]
+    forks = [state.origin for state in states if state.is_fork]
     if forks:
         return "down", f"refuses our log {', '.join(forks)}: {_FORK}"
-    failing = [(each.failing_since, each) for each in states if each.failing_since is not None]
+    failing = [(state.failing_since, state) for state in states if state.failing_since is not None]
     problems = [f"{each.origin}: {each.failure} since {iso_timestamp(at)}" for at, each in failing]
-    times = [each.cosigned_at for each in states if each.cosigned_at is not None]
+    times = [state.cosigned_at for state in states if state.cosigned_at is not None]
     done = "has not cosigned yet"
     if times:
         age = f"{_seconds(now - max(times)):g} s ago"
