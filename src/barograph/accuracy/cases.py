@@ -71,7 +71,6 @@ class _DailyChange(Measure):
         return found[0] if found and found[0].at >= at - MAX_GAP else None
 
     def _start(self, at: int) -> SeriesPoint | None:
-        """The last close before an instant."""
         return self.last((at - CLOSE) // DAY * DAY)
 
     def _end(self, start: SeriesPoint) -> SeriesPoint | None:

@@ -121,7 +121,6 @@ def _liquidated(evidence: MarketEvidence, start: int) -> _Liquidated:
 
 
 def _numbers(evidence: MarketEvidence, day: _Day) -> list[tuple[str, str, str]]:
-    """The five numbers, each with its unit and its change."""
     first, last = day.hours["BTC"][0], day.hours["BTC"][-1]
     funding, accounts, total = last.funding_8h_pct, last.long_account_pct, day.liquidated.total_usd
     return [
@@ -187,7 +186,6 @@ def _ends(hour: Hour) -> dict[str, Json]:
 
 
 def _price(evidence: MarketEvidence, base: str, day: _Day) -> tuple[str, str]:
-    """The price at the end of the day, and its change."""
     first, last = (day.hours[base][each].last_price for each in (0, -1))
     quote = evidence.majors[base].quote if base in evidence.majors else "USD"
     return f"{price(last)} {quote}", _change(first, last)

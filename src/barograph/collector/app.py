@@ -167,7 +167,6 @@ def _public_logs(
 def _venue_jobs(
     settings: Settings, exchanges: Sequence[Adapter], database: Database, clock: Clock
 ) -> Iterator[Job]:
-    """What is read of each venue besides its readings."""
     for exchange in exchanges:
         name = exchange.venue.name
         feed = backfill_feed(settings, name)

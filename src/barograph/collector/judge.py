@@ -281,7 +281,6 @@ class Judge:
         return "funding" in self._disputes.of(venue)
 
     def _complete(self, found: MarketConclusion) -> Conclusion:
-        """Add the signals and briefs of a reading of the venue in use."""
         assert found.evidence is not None
         switches, known, at = self._switches, self._known_in_use, found.evidence.reading.as_of
         evidence = found.evidence._replace(

@@ -83,7 +83,6 @@ class Listening:
         return old if closing is new else new
 
     async def _poll(self, *subscriptions: "_Subscription") -> None:
-        """Wait a little, or until a subscription fails."""
         tasks = [subscription.task for subscription in subscriptions]
         done, _ = await asyncio.wait(
             tasks, timeout=self._poll_seconds, return_when=asyncio.FIRST_COMPLETED
@@ -179,7 +178,6 @@ class VenueReading:
             await self._sleep(self._settings.poll_seconds)
 
     async def _poll(self) -> None:
-        """Read all perpetuals every few seconds."""
         while True:
             started = self._clock()
             try:

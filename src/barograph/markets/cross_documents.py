@@ -304,7 +304,6 @@ def _details(market: CrossMarket, each: CrossVenue) -> dict[str, Any]:
 
 
 def _table_rows(coin: CrossCoin) -> Iterator[list[Any]]:
-    """One row per venue, each after the totals of the coin."""
     totals = _totals(coin)
     totals["openInterestMissing"] = " ".join(each.venue for each in coin.open_interest_missing)
     totals["fundingMissing"] = " ".join(each.venue for each in coin.funding_missing)

@@ -272,7 +272,6 @@ def _others(venue: str, values: ByVenue) -> ByAsset:
 
 
 def _moves(venue: str, values: ByVenue, levels: ByVenue) -> ByAsset:
-    """How far each value is from its level."""
     known = levels.get(venue, {})
     return {name: own - known[name] for name, own in values[venue].items() if name in known}
 

@@ -418,7 +418,6 @@ class MarketJudge:
         self._published.clear()
 
     def _drop_shares(self, live: Container[str]) -> None:
-        """Drop the shares of delisted contracts."""
         self._shares = {name: share for name, share in self._shares.items() if name in live}
 
     def _due_rows(self, reading: Perpetuals) -> list[ReadingRow]:

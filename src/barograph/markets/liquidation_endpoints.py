@@ -170,7 +170,6 @@ class LiquidationReads(NamedTuple):
         end: int,
         limit: int,
     ) -> ListPart[LiquidationRow]:
-        """A page, and the watched spans of its time range."""
         contract, venue = None, self.venue(given)
         if "symbol" in given:
             contract = await recorded_contract(tx, venue, listed, given["symbol"])

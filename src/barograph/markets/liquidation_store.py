@@ -225,7 +225,6 @@ async def watched_shares(tx: Transaction, venue: str, grid: range, now: int) -> 
 
 
 async def _summed_until(tx: Transaction, venue: str, now: int) -> int | None:
-    """The end of the newest hour that is summed up."""
     for (at,) in await tx.fetch(_NEWEST_HOUR, venue, now):
         return int(at) + HOUR
     return None

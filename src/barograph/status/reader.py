@@ -99,7 +99,6 @@ class StatusReader:
         }
 
     def _others(self, board: Board) -> dict[str, StandbyVenue]:
-        """The venues that are not in use."""
         in_use = board.latest(VENUE_IN_USE)
         used = self._venues[0] if in_use is None else in_use.venue
         return {

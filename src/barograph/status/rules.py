@@ -253,7 +253,6 @@ def _market_feed(inputs: StatusInputs) -> Verdict:
 
 
 def _venue(inputs: StatusInputs) -> Verdict:
-    """The venue in use, and why it is another one than the primary."""
     in_use, primary = inputs.in_use, inputs.limits.primary
     if in_use is None or in_use.venue == primary:
         return "ok", f"{primary} is in use"
@@ -263,7 +262,6 @@ def _venue(inputs: StatusInputs) -> Verdict:
 
 
 def _standby(inputs: StatusInputs, venue: StandbyVenue) -> Verdict:
-    """A venue that is read, but not in use."""
     health, reading = venue.health, venue.perpetuals
     if health is None:
         return "warming_up", "not called yet"
@@ -395,7 +393,6 @@ def _warming_up(ready_at: int, why: str) -> Verdict:
 
 
 def _backfill(inputs: StatusInputs) -> Verdict:
-    """The hours that the collector fills from the exchange's own history."""
     progress = inputs.backfill
     if progress is None:
         return "warming_up", "it starts after the first reading"
@@ -419,7 +416,6 @@ def _filled(progress: BackfillProgress, now: int) -> tuple[str, bool]:
 
 
 def _cross_venue(inputs: StatusInputs) -> Verdict:
-    """Whether the venues' values fit one another."""
     compared = inputs.disputes
     if inputs.venues <= 1:
         return "not_configured", "only one venue is read"
@@ -490,7 +486,6 @@ def _etf_flows(inputs: StatusInputs) -> Verdict:
 
 
 def _stances(inputs: StatusInputs) -> Verdict:
-    """Whether every stance was issued and recorded."""
     if inputs.stances is None:
         return "ok", "none has been issued yet"
     stances = inputs.stances.stances
