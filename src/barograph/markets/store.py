@@ -158,19 +158,11 @@ async def recent_watched(tx: Transaction, venue: str, now: int) -> list[Span]:
 async def day_before(tx: Transaction, venue: str, now: int) -> DayAgo:
     """The recorded hour that is nearest to 24 hours ago."""
     at = (now - DAY + HOUR // 2) // HOUR * HOUR
-    readings = await _ONE_HOUR.fetch(tx, venue, at)
-    return DayAgo(
-        {
-            reading.contract: PastValues(
-                at,
-                reading.last_price,
-                reading.open_interest_usd,
-                reading.open_interest_coins,
-                reading.funding_8h_pct,
-            )
-            for reading in readings
-        }
-    )
+    past = {}
+    for hour in await _ONE_HOUR.fetch(tx, venue, at):
+        interest = (hour.open_interest_usd, hour.open_interest_coins)
+        past[hour.contract] = PastValues(at, hour.last_price, *interest, hour.funding_8h_pct)
+    return DayAgo(past)
 
 
 async def forget_old(tx: Transaction, settings: Settings, now: int) -> None:
