@@ -12,10 +12,11 @@ from barograph.kit.database import Database, Transaction
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import HOUR
+from barograph.markets.liquidation_store import liquidation_series
 from barograph.markets.liquidations import LiquidationHour
 from barograph.markets.records import ContractName
 from barograph.markets.samples import LiquidationSeries, Series
-from barograph.markets.series import liquidation_series, reading_series
+from barograph.markets.series import reading_series
 from barograph.markets.store import ReadingRow, record_rows
 from barograph.site.charts.columns import column_chart
 from barograph.site.charts.lines import line_chart

@@ -12,7 +12,7 @@ from barograph.events.documents import EventList
 from barograph.events.records import RECENT, NewEvent
 from barograph.history.ledger import Ledger
 from barograph.kit.timestamps import DAY, MINUTE, SECOND, iso_timestamp
-from barograph.markets.listings import DELISTED_AFTER
+from barograph.markets.market_events import DELISTED_AFTER
 from barograph.markets.reader import MarketReader, freshness_limits
 from barograph.stances.version_events import VersionEvents
 from support.clock import START

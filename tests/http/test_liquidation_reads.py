@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pytest
 
-from barograph.collector.jobs import LiquidationFilesJob
+from barograph.collector.jobs.market_data import LiquidationFilesJob
 from barograph.errors import LeaseLost
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp

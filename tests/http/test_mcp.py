@@ -15,7 +15,8 @@ from barograph.briefs.records import Brief
 from barograph.events.records import EVENT_TYPES, NewEvent
 from barograph.events.store import append_events
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
-from barograph.markets.store import RegimeChange, record_rows
+from barograph.markets.regime import RegimeChange
+from barograph.markets.store import record_rows
 from barograph.mcp.tools import BY_NAME
 from barograph.series.query import INTERVALS, MARKET_SERIES
 from support.clock import START

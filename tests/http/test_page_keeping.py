@@ -14,7 +14,7 @@ from starlette.requests import Request
 
 from barograph.board.board import publish
 from barograph.board.feeds import Publication
-from barograph.briefs.reader import BriefsReader
+from barograph.briefs.endpoints import BriefsReader
 from barograph.history.guards import SignedHeads
 from barograph.kit.database import LOST_SECONDS, DatabaseUnavailable, Transaction
 from barograph.kit.http import Scope
@@ -32,8 +32,7 @@ from barograph.limits.render_queue import (
     RenderQueue,
     RenderQueueFull,
 )
-from barograph.markets.cross_reader import CrossReader
-from barograph.markets.reader import MarketReader, freshness_limits
+from barograph.markets.reader import CrossReader, MarketReader, freshness_limits
 from barograph.markets.records import ContractName
 from barograph.markets.series import SeriesReader
 from barograph.markets.view import PERPETUALS

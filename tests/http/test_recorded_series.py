@@ -28,13 +28,9 @@ from barograph.macro.store import record_figures
 from barograph.markets.evidence import FundingSettlement
 from barograph.markets.liquidations import LiquidationHour
 from barograph.markets.records import Liquidation
+from barograph.markets.regime import RegimeChange
 from barograph.markets.settlements import SettledRate
-from barograph.markets.store import (
-    ReadingRow,
-    RegimeChange,
-    record_rows,
-    record_settlement_reports,
-)
+from barograph.markets.store import ReadingRow, record_rows, record_settlement_reports
 from support.clock import START
 from support.databases import take_away
 from support.lists import pages, table

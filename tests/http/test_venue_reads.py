@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from barograph.collector.jobs import LiquidationFilesJob
+from barograph.collector.jobs.market_data import LiquidationFilesJob
 from barograph.collector.judge import Conclusion, write_conclusions
 from barograph.errors import Forbidden
 from barograph.events.store import append_events
@@ -17,7 +17,8 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.markets.liquidation_files import day_name
 from barograph.markets.market_events import regime_event
 from barograph.markets.records import Liquidation, LongAccounts, Perpetual, Perpetuals
-from barograph.markets.store import ReadingRow, RegimeChange, record_rows
+from barograph.markets.regime import RegimeChange
+from barograph.markets.store import ReadingRow, record_rows
 from support.clock import START
 from support.markets import NEXT_FUNDING, changed
 from support.service import Service, fresh_service

@@ -9,7 +9,7 @@ import pytest
 
 from barograph import NOTICE
 from barograph.board.board import Board
-from barograph.briefs.reader import BriefsReader
+from barograph.briefs.endpoints import BriefsReader
 from barograph.briefs.records import Brief, BriefText, Written
 from barograph.briefs.store import (
     BRIEFS,

@@ -13,7 +13,8 @@ import pytest
 
 from barograph.board.board import read_payload, read_versions
 from barograph.board.feeds import Feed
-from barograph.collector.jobs import Job, MailJob
+from barograph.collector.jobs.deliveries import MailJob
+from barograph.collector.jobs.job import Job
 from barograph.collector.leader import HOUSEKEEPING_SECONDS, Collector, collector_lease
 from barograph.errors import (
     InvalidReply,
@@ -30,7 +31,7 @@ from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY
 from barograph.markets.exchange import Exchange, LiquidationWatcher
-from barograph.markets.listings import LISTINGS, MAX_NEW
+from barograph.markets.market_events import LISTINGS, MAX_NEW
 from barograph.markets.records import (
     ExchangeHealth,
     Liquidation,

@@ -7,9 +7,9 @@ from msgspec import structs
 
 from barograph.kit.timestamps import MINUTE
 from barograph.markets.cross import CrossCoin, CrossMarket, VenueFacts, cross_market
-from barograph.markets.cross_reader import CrossReader
 from barograph.markets.disputes import Dispute, Measure
 from barograph.markets.liquidations import LiquidationTotals
+from barograph.markets.reader import CrossReader
 from barograph.markets.records import Perpetual, Perpetuals
 from barograph.markets.venues import BINANCE, BYBIT, HYPERLIQUID, VENUES, coin_of
 from barograph.markets.view import FreshnessLimits

@@ -13,7 +13,7 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.evidence import FundingSettlement, Outage
 from barograph.markets.judge import MarketConclusion, MarketJudge
 from barograph.markets.liquidations import LiquidationHour
-from barograph.markets.listings import LISTINGS
+from barograph.markets.market_events import LISTINGS
 from barograph.markets.records import (
     ExchangeHealth,
     Liquidation,
@@ -21,7 +21,7 @@ from barograph.markets.records import (
     Perpetual,
     Perpetuals,
 )
-from barograph.markets.store import RegimeChange
+from barograph.markets.regime import RegimeChange
 from barograph.markets.view import (
     BACKFILL,
     EXCHANGE_HEALTH,

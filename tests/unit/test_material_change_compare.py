@@ -13,9 +13,8 @@ from barograph.history.records import Proposal
 from barograph.kit.json import Json
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.macro.records import SOFR, US2Y, US10Y
-from barograph.material_change.compare import NUMERIC, compare
+from barograph.material_change.compare import NUMERIC, compare, read_retained
 from barograph.material_change.documents import Comparison, NumericChangeBody, PresenceBody
-from barograph.material_change.retained import read_retained
 from barograph.stances import etf, rates
 from support.clock import START
 from support.comparisons import (

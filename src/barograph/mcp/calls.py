@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.board.board import Board
-from barograph.briefs.reader import BriefsReader
+from barograph.briefs.endpoints import BriefsReader
 from barograph.errors import RequestError
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import Document
@@ -19,13 +19,13 @@ from barograph.kit.http import DocumentResponse, Scope
 from barograph.kit.lists import position_in
 from barograph.kit.timestamps import iso_timestamp
 from barograph.limits.rate_limits import TOOL_CALLS, RateLimiter, Usage, retry_seconds
-from barograph.markets.cross_endpoints import CrossAnswer
 from barograph.markets.documents import (
     MARKET_STATE_PATH,
     derivatives_document,
     market_document,
     market_state_document,
 )
+from barograph.markets.endpoints import CrossAnswer
 from barograph.markets.reader import MarketReader
 from barograph.markets.view import MarketView
 from barograph.mcp import tools

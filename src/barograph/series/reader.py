@@ -9,22 +9,20 @@ from barograph.kit.lists import instant
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.macro.records import source_with_notice
 from barograph.macro.store import figures_between
-from barograph.markets.recorded_contracts import recorded_contract, symbol_from
-from barograph.markets.records import MAJORS, ContractName
-from barograph.markets.regime import eight_hour_rate
-from barograph.markets.samples import GRACE, MEASURES, LiquidationColumn, Measure, Point
-from barograph.markets.series import (
+from barograph.markets.liquidation_store import (
     contract_liquidations,
-    first_reading,
     known_liquidations,
     liquidation_columns,
-    recorded_points,
     watched_shares,
     watched_since,
 )
+from barograph.markets.records import MAJORS, ContractName
+from barograph.markets.regime import eight_hour_rate
+from barograph.markets.samples import GRACE, MEASURES, LiquidationColumn, Measure, Point
+from barograph.markets.series import first_reading, recorded_contract, recorded_points
 from barograph.markets.settlements import LATE_REPORT, SettledFunding, known_settlements
 from barograph.markets.store import Resolution, settlements_between
-from barograph.markets.symbols import ContractIndex
+from barograph.markets.symbols import ContractIndex, symbol_from
 from barograph.markets.venues import VENUES
 from barograph.series.query import SeriesQuery
 

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.accuracy.cases import is_tested
-from barograph.accuracy.documents import ACCURACY_PATH, EVENT_TEXTS
+from barograph.accuracy.endpoints import ACCURACY_PATH, EVENT_TEXTS
 from barograph.accuracy.records import ACCURACY, FEWEST, Accuracy, Measured
 from barograph.badges.documents import BADGE_FOLDER, NO_LIVE_CAPITAL
 from barograph.kit.text import NBSP

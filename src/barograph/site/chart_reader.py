@@ -13,11 +13,10 @@ from barograph.kit.caches import MinuteCache
 from barograph.kit.clock import Clock
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import DAY
-from barograph.markets.aliases import find_contract
 from barograph.markets.records import ContractName
 from barograph.markets.samples import DAYS, MEASURES, Measure
 from barograph.markets.series import SeriesReader
-from barograph.markets.symbols import RULE, normalized, symbol_of
+from barograph.markets.symbols import RULE, find_contract, normalized, symbol_of
 from barograph.site.charts.axes import REGIME_OF, ChartEvent, timeline
 from barograph.site.paths import BRIEFS_FOLDER, SIGNALS_FOLDER
 from barograph.site.series_charts import (

@@ -13,9 +13,9 @@ from starlette.responses import Response
 from barograph import NOTICE, SITE_NAME
 from barograph.errors import InvalidRequest, NotFound, UpstreamUnavailable
 from barograph.kit.text import NBSP, rate, usd
-from barograph.markets.aliases import NAME_PATTERN, names_of
 from barograph.markets.cross import CrossCoin, CrossMarket, CrossVenue, Missing, State, VenueFacts
 from barograph.markets.cross_documents import CROSS_PATH, VENUES_PATH, VenueEntry, venue_entries
+from barograph.markets.symbols import NAME_PATTERN, names_of
 from barograph.markets.venues import VENUES
 from barograph.site.market_facts import exact_rate
 from barograph.site.paths import CROSS_FOLDER, CROSS_PAGE, VENUES_PAGE

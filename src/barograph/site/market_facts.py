@@ -7,10 +7,9 @@ from markupsafe import Markup
 
 from barograph import NOTICE, SITE_NAME
 from barograph.kit.text import coverage, price, rate, usd
-from barograph.markets.aliases import find_contract
 from barograph.markets.perpetuals import DayChange, day_change, liquidated_day, percent_change
 from barograph.markets.records import LongAccounts, Perpetual, Perpetuals, classes_left_out
-from barograph.markets.symbols import ContractIndex, symbol_of
+from barograph.markets.symbols import ContractIndex, find_contract, symbol_of
 from barograph.markets.venues import VENUES
 from barograph.markets.view import UNAVAILABLE, MarketView
 from barograph.site.series_charts import NOTES

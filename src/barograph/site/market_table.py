@@ -8,11 +8,10 @@ from typing import ClassVar, NamedTuple
 from markupsafe import Markup, escape
 
 from barograph.kit.text import HUNDRED, NBSP, coverage, price, usd
-from barograph.markets.aliases import names_of, spelled_names
 from barograph.markets.perpetuals import day_change, liquidated_day
 from barograph.markets.records import Perpetual
 from barograph.markets.regime import EDGES_PCT
-from barograph.markets.symbols import symbol_of
+from barograph.markets.symbols import names_of, spelled_names, symbol_of
 from barograph.markets.view import MarketView
 from barograph.site.charts.small import sparkline
 from barograph.site.market_facts import (

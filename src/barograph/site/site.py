@@ -11,16 +11,15 @@ from starlette.responses import Response
 
 from barograph.badges.documents import BADGE_FOLDER
 from barograph.board.board import Board
-from barograph.briefs.reader import BriefsReader
+from barograph.briefs.endpoints import BriefsReader
 from barograph.errors import UpstreamUnavailable
 from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.documents import HotKey
 from barograph.kit.http import DocumentResponse, error_response
 from barograph.kit.timestamps import SECOND
 from barograph.limits.render_queue import RenderQueue
-from barograph.markets.cross_reader import CrossReader
 from barograph.markets.failover import VENUE_IN_USE
-from barograph.markets.reader import MarketReader
+from barograph.markets.reader import CrossReader, MarketReader
 from barograph.markets.records import BackfillProgress
 from barograph.markets.series import SeriesReader
 from barograph.markets.venues import VENUES

@@ -19,8 +19,7 @@ from barograph.site.paths import STATUS_PAGE
 from barograph.site.responses import Page, PageRouter
 from barograph.site.site import RETRY_MS, Site
 from barograph.site.templating import clock_time, date_and_time, duration_text, unbroken
-from barograph.status.endpoints import STATUS_PATH
-from barograph.status.incident_endpoint import INCIDENTS_PATH
+from barograph.status.endpoints import INCIDENTS_PATH, STATUS_PATH
 from barograph.status.incidents import (
     API,
     DAYS_SHOWN,

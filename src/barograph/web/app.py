@@ -8,14 +8,12 @@ from typing import NamedTuple
 from starlette.applications import Starlette
 from starlette.routing import Router
 
-from barograph.accuracy.documents import ACCURACY_PATH
-from barograph.accuracy.endpoints import AccuracyReader, accuracy_routes
+from barograph.accuracy.endpoints import ACCURACY_PATH, AccuracyReader, accuracy_routes
 from barograph.accuracy.records import ACCURACY
 from barograph.badges.endpoints import BadgeReader, badge_routes, hot_badges
 from barograph.board.board import Board
 from barograph.board.front_door import front_door
-from barograph.briefs.endpoints import brief_routes, brief_text_routes
-from barograph.briefs.reader import BriefsReader
+from barograph.briefs.endpoints import BriefsReader, brief_routes, brief_text_routes
 from barograph.briefs.store import BRIEFS
 from barograph.discovery.catalogs import index_document
 from barograph.discovery.deprecation import Deprecations, announce_deprecations
@@ -68,13 +66,17 @@ from barograph.limits.rate_limits import RateLimiter
 from barograph.limits.render_queue import RenderQueue
 from barograph.limits.rendered_reads import RenderedReads
 from barograph.macro.records import MACRO_HEALTH
-from barograph.markets.cross_endpoints import CrossAnswer, cross_routes
-from barograph.markets.cross_reader import CrossReader
 from barograph.markets.disputes import DISPUTES
 from barograph.markets.documents import hot_documents
-from barograph.markets.endpoints import PerpetualsAnswer, market_routes, perpetual_routes
+from barograph.markets.endpoints import (
+    CrossAnswer,
+    PerpetualsAnswer,
+    cross_routes,
+    market_routes,
+    perpetual_routes,
+)
 from barograph.markets.liquidation_endpoints import LiquidationReads, liquidation_routes
-from barograph.markets.reader import MarketReader, freshness_limits
+from barograph.markets.reader import CrossReader, MarketReader, freshness_limits
 from barograph.markets.samples import SERIES_FOLDER
 from barograph.markets.series import SeriesReader
 from barograph.markets.venues import source_of
@@ -101,8 +103,7 @@ from barograph.stances.endpoints import StanceReads, stance_offer, stance_routes
 from barograph.stances.reader import STANCES, StanceReader
 from barograph.stances.reveal_endpoints import RevealedReads, revealed_routes
 from barograph.stances.reveals import NOT_ANNOUNCED, REVEALS
-from barograph.status.endpoints import status_routes
-from barograph.status.incident_endpoint import incident_routes
+from barograph.status.endpoints import incident_routes, status_routes
 from barograph.status.reader import StatusReader
 from barograph.status.recorder import StatusRecorder
 from barograph.terms.sources import TERMS

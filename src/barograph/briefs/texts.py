@@ -1,13 +1,124 @@
-"""What a rule measured, as a table for people: names, units and times (pure)."""
+"""Writes the text of a brief: its sentences, its table, and what followed earlier cases (pure)."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from math import floor
+from statistics import median
+from typing import NamedTuple
 
-from barograph.kit.json import Json
+from barograph.briefs.records import LINE_END, Brief, Draft, E, Rule, cooldown_key
+from barograph.kit.json import Json, canonical, digest
 from barograph.kit.text import coverage, price, rate, usd
-from barograph.kit.timestamps import SECOND, day_text, time_text
+from barograph.kit.timestamps import (
+    DAY,
+    HOUR,
+    SECOND,
+    dated_text,
+    day_text,
+    iso_timestamp,
+    time_text,
+)
+from barograph.markets.evidence import MarketEvidence
+from barograph.markets.outcomes import FEWEST, Return, SeriesPoint, independent
+from barograph.markets.records import MAJORS
+
+DECIMALS = 2
+
+
+class Followed(NamedTuple):
+    """The price changes after earlier cases; recorded in the inputs of a brief."""
+
+    symbol: str
+    horizon_hours: int
+    cases: int
+    median_pct: float
+    lowest_pct: float
+    highest_pct: float
+
+    @property
+    def text(self) -> str:
+        """The changes in words."""
+        return (
+            f"In the {self.horizon_hours} hours after {self.cases} earlier cases of this rule and "
+            f"subject, the {self.symbol} price changed by {self.median_pct:+z.1f} % (median), and "
+            f"by {self.lowest_pct:+z.1f} % to {self.highest_pct:+z.1f} % (lowest to highest). "
+            "Cases that overlap in time are left out. This is no forecast."
+        )
+
+
+def what_followed(subject: str, starts: Sequence[int], evidence: MarketEvidence) -> Followed | None:
+    """The changes in the day after each start; None for too few that don't overlap.
+
+    They are of the major that the subject names, otherwise of BTC.
+    """
+    if len(starts) < FEWEST:
+        return None
+    named = subject.partition("-")[0].upper()
+    symbol = named if named in MAJORS else "BTC"
+    points = [SeriesPoint(*each) for each in evidence.trailing.prices(symbol)]
+    change = Return(points, DAY, evidence.reading.as_of)
+    taken = independent((at, change.after(at)) for at in starts)
+    changes = [found.value for _, found in taken]
+    if len(changes) < FEWEST:
+        return None
+    shown = (round(each, DECIMALS) for each in (median(changes), min(changes), max(changes)))
+    return Followed(symbol, DAY // HOUR, len(changes), *shown)
+
+
+def write_brief(
+    rule: Rule[E],
+    draft: Draft,
+    evidence: MarketEvidence,
+    times: int = 1,
+    followed: Followed | None = None,
+) -> Brief:
+    """Write the brief of a draft.
+
+    `times` is how often the rule found this in the last 7 days; `followed` is what followed before.
+    """
+    at = evidence.reading.as_of
+    cited = draft.cited
+    source, as_of, figures = draft.source or evidence.reading.source, at, ""
+    if cited is not None:
+        source, as_of, figures = cited.source, cited.as_of, f" figures of {cited.day},"
+    again = f" This has happened {times} times in 7 days." if times > 1 else ""
+    origin = f"Source: {source},{figures} as of {dated_text(as_of)}."
+    counted = {"times_in_7_days": times} if times > 1 else {}
+    measured: dict[str, Json] = {**draft.inputs, **counted}
+    past: dict[str, Json] = {} if followed is None else {"followed": followed._asdict()}
+    inputs = canonical({"source": source, "as_of": iso_timestamp(as_of), **measured, **past})
+    written = f"{datetime.fromtimestamp(at // SECOND, UTC):%Y-%m-%d-%H%M}"
+    return Brief(
+        slug=draft.slug or f"{written}-{rule.id}-{draft.subject}",
+        published_at=at,
+        category=rule.category,
+        headline=draft.headline,
+        coins=tuple(draft.coins),
+        summary=f"{draft.sentence.replace(LINE_END, ' ')}{again} {origin}",
+        body=_body(rule, draft._replace(inputs=measured), again, origin, followed),
+        source=source,
+        rule=rule.id,
+        window_start=draft.window[0],
+        window_end=draft.window[1],
+        inputs=inputs,
+        inputs_digest=digest(inputs),
+        cooldown_key=cooldown_key(rule.id, draft),
+    )
+
+
+def _body(rule: Rule[E], draft: Draft, again: str, origin: str, followed: Followed | None) -> str:
+    lines = draft.sentence.split(LINE_END)
+    lead = f"{draft.sentence}{again} {origin}"
+    if len(lines) > 1:
+        lead = "\n".join(f"- {line}" for line in lines) + f"\n\n{origin}"
+    table = markdown_table(draft.table or [("Measure", "Value"), *labelled(draft.inputs)])
+    earlier = f"## What followed earlier cases\n\n{followed.text}\n\n" if followed else ""
+    return (
+        f"{lead}\n\n## What was measured\n\n{table}\n\n{earlier}"
+        f"## How it was found\n\n{rule.explanation}\n"
+    )
+
 
 LABELS = {
     "after": "Venue after",
