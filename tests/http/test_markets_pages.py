@@ -356,14 +356,6 @@ def test_before_the_first_reading_there_is_no_number_and_no_perpetual(
     assert (answer.status, answer.headers["retry-after"]) == (503, "5")
 
 
-def test_no_cache_keeps_a_number_past_its_bound(service: Service) -> None:
-    service.clock.pass_seconds(28)
-
-    for path in (LIST, PAGE):
-        kept = service.ask(path).headers["cache-control"]
-        assert kept.startswith("public, max-age=1, stale-while-revalidate=0,")
-
-
 def test_a_perpetual_is_shown_with_unit_venue_interval_time_and_meaning(fresh: Service) -> None:
     page = read(fresh, "/markets/1000PEPE")
     facts = {cells[0]: cells[1:] for cells in page.tables[0][1:]}

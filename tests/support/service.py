@@ -11,6 +11,8 @@ from urllib.parse import unquote
 
 import httpx2
 
+from barograph.board.board import publish
+from barograph.board.feeds import Publication
 from barograph.briefs.records import Brief
 from barograph.briefs.store import record_briefs
 from barograph.collector.judge import Conclusion, Judge, write_conclusions
@@ -203,6 +205,11 @@ class Service:
 
     def publish_failure(self, error: UpstreamError) -> None:
         self._store(self.judge.conclude_failure("bybit", error, self.clock()))
+
+    def put(self, *publications: Publication) -> None:
+        """Publish what no collector would publish by itself."""
+        asyncio.run(self.database.write(lambda tx: publish(tx, publications)))
+        self.refresh()
 
     def watch_day(self, liquidations: Sequence[Liquidation] = ()) -> None:
         """Cover the whole last day, with these liquidations."""

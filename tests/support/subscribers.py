@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
-from barograph.board.board import publish
 from barograph.board.feeds import Publication
 from barograph.entitlements.store import Entitlements, Holder, HolderKind, Tier
 from barograph.history.ledger import HISTORY, Ledger
 from barograph.history.records import ChainEnd, Proposal, Stances, Version
 from barograph.identity.provider import Identity, IdentityRefused, IdentityUnavailable
-from barograph.kit.database import Database, Transaction, Work
+from barograph.kit.database import Database, Work
 from barograph.kit.migrations import SERVICE
 from barograph.kit.opening import list_tables
 from barograph.kit.timestamps import DAY
@@ -169,11 +168,7 @@ def publish_stances(
     """Publish stances as the collector does."""
     published = Stances(service.clock(), stances, {}, recorded or {})
 
-    async def work(tx: Transaction) -> None:
-        await publish(tx, [Publication.of(STANCES, published)])
-
-    asyncio.run(service.database.write(work))
-    service.refresh()
+    service.put(Publication.of(STANCES, published))
 
 
 def parameters_of(before: Version, after: Version) -> dict[str, str]:

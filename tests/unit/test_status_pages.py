@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.site.charts.strips import Cell, strip
 from barograph.site.status_pages import (
-    TITLES,
     components,
     detail_html,
     headline,
@@ -235,17 +234,6 @@ def test_every_condition_has_another_height_so_that_nobody_needs_colours() -> No
     root = ET.fromstring(strip([Cell(each, "") for each in ("ok", "degraded", "down", None)], "x"))
 
     assert len({each.get("height") for each in root}) == 4
-
-
-def test_every_part_that_people_know_comes_before_the_other_checks() -> None:
-    assert list(TITLES)[:6] == [
-        "market-feed",
-        "api",
-        "database",
-        "identity",
-        "payments",
-        "limits",
-    ]
 
 
 @pytest.mark.parametrize(
