@@ -192,24 +192,3 @@ def test_after_a_change_of_venue_the_plain_feeds_belong_to_the_other_one(two: Se
     assert two.ask(f"{CROSS}/BTC").json()["totalOpenInterestUsd"] == 6e9
     for page in ("/", "/markets"):
         assert b"We have used Hyperliquid since 2026-11-06 21:20 UTC" in two.ask(page).body
-
-
-@pytest.mark.parametrize(
-    ("target", "status", "advice"),
-    [
-        (f"{CROSS}/NOSUCH", 404, CROSS),
-        (f"{CROSS}/a%20b", 400, "coin must be"),
-        (f"{CROSS}/BTC?venue=okx", 400, "none"),
-        (f"{CROSS}?venue=okx", 400, "limit"),
-        (f"{CROSS}?limit=0", 400, "limit"),
-        (f"{CROSS}.csv?limit=1", 400, "no pages"),
-        (f"{VENUES}?limit=1", 400, "none"),
-    ],
-)
-def test_a_wrong_request_is_told_what_would_be_right(
-    two: Service, target: str, status: int, advice: str
-) -> None:
-    answer = two.ask(target)
-
-    assert (answer.status, list(answer.json())) == (status, ["error"])
-    assert advice in answer.json()["error"]

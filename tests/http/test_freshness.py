@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from barograph.kit.database import DatabaseUnavailable, Transaction
+from barograph.kit.database import DatabaseUnavailable
 from support.clock import START
 from support.markets import reading, shares
 from support.service import MARKET_PATHS, Service
@@ -57,36 +57,26 @@ def test_a_new_reading_ends_the_502(service: Service, path: str) -> None:
 
 @pytest.mark.contract("derivatives.502", "market.502", "market-state.502")
 @EVERY_MARKET_PATH
-def test_a_reading_that_was_old_when_it_came_is_not_shown(service: Service, path: str) -> None:
-    service.publish(reading(START - BOUND_MS))
-
-    assert service.ask(path).status == 502
-
-
-@pytest.mark.contract("derivatives.502", "market.502", "market-state.502")
-@EVERY_MARKET_PATH
-def test_a_reading_from_far_in_the_future_is_not_fresh(service: Service, path: str) -> None:
-    service.publish(reading(START + 86_400_000))
-
-    assert service.ask(path).status == 502
-
-
-@EVERY_MARKET_PATH
-def test_an_exchange_clock_that_is_a_little_ahead_does_no_harm(service: Service, path: str) -> None:
-    service.publish(reading(START + 2_000))
-
-    assert service.ask(path).status == 200
-
-
-@EVERY_MARKET_PATH
+@pytest.mark.parametrize(
+    ("read_at", "now", "status"),
+    [
+        pytest.param(START - BOUND_MS, START, 502, id="old when it came"),
+        pytest.param(START + 86_400_000, START, 502, id="far in the future"),
+        pytest.param(START + 2_000, START, 200, id="a little ahead"),
+        pytest.param(START, START - 86_400_000, 502, id="clock set back"),
+    ],
+)
 @pytest.mark.outcome(
     "The clock is set back, or a reading is dated in the future",
     "502, because the age of the data is unknown.",
 )
-def test_data_is_502_when_the_clock_is_far_behind_the_reading(service: Service, path: str) -> None:
-    service.clock.now = START - 86_400_000
+def test_only_a_reading_of_now_is_shown(
+    service: Service, path: str, read_at: int, now: int, status: int
+) -> None:
+    service.publish(reading(read_at))
+    service.clock.now = now
 
-    assert service.ask(path).status == 502
+    assert service.ask(path).status == status
 
 
 @pytest.mark.contract("derivatives.400", "errors.400")
@@ -151,11 +141,14 @@ def test_each_share_reaches_its_bound_alone(empty_service: Service) -> None:
 def test_a_snapshot_that_cannot_be_read_leaves_what_is_known_and_the_next_one_is_taken(
     service: Service,
 ) -> None:
-    async def spoil(tx: Transaction) -> None:
-        await tx.execute('UPDATE snapshots SET version = version + 1, payload = \'{"as_of": "x"}\'')
-
     known = [service.ask(path) for path in MARKET_PATHS]
-    asyncio.run(service.database.write(spoil))
+    asyncio.run(
+        service.database.write(
+            lambda tx: tx.execute(
+                'UPDATE snapshots SET version = version + 1, payload = \'{"as_of": "x"}\''
+            )
+        )
+    )
 
     with suppress(DatabaseUnavailable):  # the one failure after which a worker goes on following
         service.refresh()

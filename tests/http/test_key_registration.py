@@ -18,7 +18,7 @@ from barograph.keys.api_keys import ApiKeys
 from barograph.keys.email_address import INVALID
 from barograph.keys.endpoints import INVALID_BODY, NO_MAIL, NOT_JSON, OTHER_SITE, key_routes
 from barograph.keys.registration import Registrations
-from barograph.kit.database import Row, Transaction
+from barograph.kit.database import Row
 from barograph.kit.http import error_response
 from barograph.limits.callers import Network
 from barograph.limits.memory_store import MemoryStore
@@ -66,10 +66,11 @@ class Desk:
         return self.post({"email": email}, **options)
 
     def mails(self) -> list[Row]:
-        async def work(tx: Transaction) -> list[Row]:
-            return await tx.fetch("SELECT recipient, body FROM outbox ORDER BY created_at")
-
-        return asyncio.run(self.database.read(work))
+        return asyncio.run(
+            self.database.read(
+                lambda tx: tx.fetch("SELECT recipient, body FROM outbox ORDER BY created_at")
+            )
+        )
 
 
 async def _answer_error(_: Request, error: Exception) -> Response:

@@ -373,14 +373,6 @@ def test_a_symbol_is_understood_in_any_case(peer: Peer, symbol: str) -> None:
     assert _without(ADDED, result["structuredContent"]) == endpoint.json()
 
 
-def test_zero_stays_zero_and_null_stays_null(peer: Peer) -> None:
-    zero = peer.call("get_derivatives", {"symbol": "SOL"})["structuredContent"]
-    unknown = peer.call("get_derivatives", {"symbol": "NOSUCH"})["structuredContent"]
-
-    assert (zero["fundingRatePct"], zero["longAccountPct"]) == (0.0, 0.0)
-    assert (unknown["available"], unknown["lastPrice"]) == (False, None)
-
-
 @pytest.mark.parametrize(
     ("tool", "arguments", "sentence"),
     [

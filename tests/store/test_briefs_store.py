@@ -20,7 +20,7 @@ from barograph.briefs.store import (
     written_by_key,
 )
 from barograph.errors import RecordUnavailable
-from barograph.kit.database import ConstraintViolated, Database, Row, Transaction
+from barograph.kit.database import ConstraintViolated, Database, Row
 from barograph.kit.documents import Document
 from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings
@@ -64,40 +64,25 @@ class Archive:
         self.reader = BriefsReader(SETTINGS)
 
     def record(self, *briefs: Brief) -> None:
-        async def work(tx: Transaction) -> None:
-            await record_briefs(tx, briefs)
-
-        self._runner.run(self._database.write(work))
+        self._runner.run(self._database.write(lambda tx: record_briefs(tx, briefs)))
 
     def newest(self, count: int = 50) -> list[Brief]:
-        async def work(tx: Transaction) -> list[Brief]:
-            return await newest_briefs(tx, count)
-
-        return self._runner.run(self._database.read(work))
+        return self._runner.run(self._database.read(lambda tx: newest_briefs(tx, count)))
 
     def by_slug(self, slug: str) -> Brief | None:
-        async def work(tx: Transaction) -> Brief | None:
-            return await brief_by_slug(tx, slug)
-
-        return self._runner.run(self._database.read(work))
+        return self._runner.run(self._database.read(lambda tx: brief_by_slug(tx, slug)))
 
     def written(self) -> dict[str, list[Written]]:
         return self._runner.run(self._database.read(written_by_key))
 
     def execute(self, sql: str) -> None:
-        async def work(tx: Transaction) -> None:
-            await tx.execute(sql)
-
-        self._runner.run(self._database.write(work))
+        self._runner.run(self._database.write(lambda tx: tx.execute(sql)))
 
     def earlier(self, slug: str) -> list[BriefText]:
         return self._runner.run(self._database.read(lambda tx: earlier_texts(tx, slug)))
 
     def rows(self, sql: str) -> list[Row]:
-        async def work(tx: Transaction) -> list[Row]:
-            return await tx.fetch(sql)
-
-        return self._runner.run(self._database.read(work))
+        return self._runner.run(self._database.read(lambda tx: tx.fetch(sql)))
 
     def refresh(self) -> None:
         self._runner.run(self.board.refresh())

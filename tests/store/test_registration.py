@@ -71,16 +71,10 @@ class Desk:
         return str(found[0])
 
     def forget(self) -> None:
-        async def work(tx: Transaction) -> None:
-            await forget_registrations(tx, self.clock())
-
-        self.runner.run(self._database.write(work))
+        self.runner.run(self._database.write(lambda tx: forget_registrations(tx, self.clock())))
 
     def rows(self, sql: str) -> list[Row]:
-        async def work(tx: Transaction) -> list[Row]:
-            return await tx.fetch(sql)
-
-        return self.runner.run(self._database.read(work))
+        return self.runner.run(self._database.read(lambda tx: tx.fetch(sql)))
 
 
 @pytest.fixture

@@ -92,22 +92,21 @@ class Record:
     def series(
         self, measure: Measure = "price", days: int = 7, now: int = NOW, contract: str = "BTCUSDT"
     ) -> Series:
-        async def work(tx: Transaction) -> Series:
-            return await reading_series(tx, ContractName("bybit", contract), measure, days, now)
-
-        return self.runner.run(self.database.read(work))
+        return self.runner.run(
+            self.database.read(
+                lambda tx: reading_series(tx, ContractName("bybit", contract), measure, days, now)
+            )
+        )
 
     def liquidations(self, days: int = 1, now: int = NOW) -> LiquidationSeries:
-        async def work(tx: Transaction) -> LiquidationSeries:
-            return await liquidation_series(tx, "bybit", days, now, MIN_WATCHED)
-
-        return self.runner.run(self.database.read(work))
+        return self.runner.run(
+            self.database.read(lambda tx: liquidation_series(tx, "bybit", days, now, MIN_WATCHED))
+        )
 
     def regimes(self, *instants: int, contract: str = "BTCUSDT") -> list[PastRegime]:
-        async def work(tx: Transaction) -> list[PastRegime]:
-            return await regimes_at(tx, "bybit", contract, instants)
-
-        return self.runner.run(self.database.read(work))
+        return self.runner.run(
+            self.database.read(lambda tx: regimes_at(tx, "bybit", contract, instants))
+        )
 
     def plan(self, sql: str, *values: str | int) -> str:
         async def work(tx: Transaction) -> str:

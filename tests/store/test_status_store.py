@@ -8,7 +8,7 @@ from typing import TypeVar
 import pytest
 
 from barograph import NOTICE
-from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Work
+from barograph.kit.database import Database, DatabaseUnavailable, Row, Work
 from barograph.kit.dependency_health import DependencyHealth
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.status.incidents import (
@@ -64,22 +64,13 @@ class Book:
     def write(self, at: int, *found: tuple[str, Condition]) -> None:
         seen = [CheckResult(name, condition, f"{name} so") for name, condition in found]
 
-        async def work(tx: Transaction) -> None:
-            await record_results(tx, seen, at)
-
-        self.run(self.database.write(work))
+        self.run(self.database.write(lambda tx: record_results(tx, seen, at)))
 
     def read(self, now: int) -> StatusHistory:
-        async def work(tx: Transaction) -> StatusHistory:
-            return await read_status_history(tx, now)
-
-        return self.run(self.database.read(work))
+        return self.run(self.database.read(lambda tx: read_status_history(tx, now)))
 
     def rows(self, sql: str) -> list[Row]:
-        async def work(tx: Transaction) -> list[Row]:
-            return await tx.fetch(sql)
-
-        return self.run(self.database.read(work))
+        return self.run(self.database.read(lambda tx: tx.fetch(sql)))
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from barograph.errors import UpstreamError
 from barograph.history.ledger import HISTORY
 from barograph.identity.provider import IdentityProvider
 from barograph.keys.api_keys import ApiKeys, NewKey, load_pepper
-from barograph.kit.database import Database, Row, Transaction, Value
+from barograph.kit.database import Database, Row, Value
 from barograph.kit.http import ASGIApp
 from barograph.kit.lease import Lease
 from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
@@ -242,10 +242,7 @@ class Service:
     def keep_briefs(self, *briefs: Brief) -> None:
         """Store briefs as the collector and the operator do."""
 
-        async def work(tx: Transaction) -> None:
-            await record_briefs(tx, briefs)
-
-        asyncio.run(self.database.write(work))
+        asyncio.run(self.database.write(lambda tx: record_briefs(tx, briefs)))
         self.refresh()
 
     @property
@@ -258,16 +255,10 @@ class Service:
     def execute(self, sql: str, *values: Value) -> None:
         """Run SQL that no part of the service runs."""
 
-        async def work(tx: Transaction) -> None:
-            await tx.execute(sql, *values)
-
-        asyncio.run(self.database.write(work))
+        asyncio.run(self.database.write(lambda tx: tx.execute(sql, *values)))
 
     def rows(self, sql: str, *values: Value) -> list[Row]:
-        async def work(tx: Transaction) -> list[Row]:
-            return await tx.fetch(sql, *values)
-
-        return asyncio.run(self.database.read(work))
+        return asyncio.run(self.database.read(lambda tx: tx.fetch(sql, *values)))
 
     def lose_history(self) -> None:
         """Make the record unreadable."""

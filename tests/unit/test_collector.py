@@ -25,7 +25,7 @@ from barograph.errors import (
 )
 from barograph.events.records import EVENTS
 from barograph.keys.outbox import Mail, MailSender, put_mail
-from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Work
+from barograph.kit.database import Database, DatabaseUnavailable, Row, Work
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY
@@ -244,26 +244,19 @@ class World:
     async def put_mail(self, subject: str) -> None:
         now = self.clock()
 
-        async def work(tx: Transaction) -> None:
-            await put_mail(tx, "a@b.example", subject, "text", now=now, give_up_at=now + DAY)
-
-        await self.database.write(work)
+        await self.database.write(
+            lambda tx: put_mail(tx, "a@b.example", subject, "text", now=now, give_up_at=now + DAY)
+        )
 
     async def versions(self) -> dict[str, int]:
         return await self.database.read(read_versions)
 
     async def published(self, feed: Feed[R]) -> R | None:
-        async def load(tx: Transaction) -> tuple[int, str] | None:
-            return await read_payload(tx, feed.name)
-
-        found = await self.database.read(load)
+        found = await self.database.read(lambda tx: read_payload(tx, feed.name))
         return None if found is None else feed.decode(found[1])
 
     async def fetch(self, sql: str) -> list[Row]:
-        async def work(tx: Transaction) -> list[Row]:
-            return await tx.fetch(sql)
-
-        return await self.database.read(work)
+        return await self.database.read(lambda tx: tx.fetch(sql))
 
 
 class ScriptedServer:

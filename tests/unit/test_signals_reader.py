@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from barograph.board.board import Board, publish
 from barograph.board.feeds import Publication
-from barograph.kit.database import Transaction
 from barograph.kit.documents import Document
 from barograph.kit.timestamps import DAY, SECOND
 from barograph.markets.view import PERPETUALS
@@ -64,10 +63,7 @@ class Shown:
         self._publish(Publication.of(PERPETUALS, reading(as_of)))
 
     def _publish(self, *publications: Publication) -> None:
-        async def work(tx: Transaction) -> None:
-            await publish(tx, publications)
-
-        asyncio.run(self._database.write(work))
+        asyncio.run(self._database.write(lambda tx: publish(tx, publications)))
         asyncio.run(self._board.refresh())
 
     def known(self, now: int) -> tuple[Signals | None, int]:
