@@ -379,14 +379,11 @@ def test_who_leaves_while_the_body_is_made_is_not_charged(counter: Counter) -> N
 class Hindered(DatabaseDouble):
     """A database whose writes can be held up or made to fail, counted from now."""
 
-    def __init__(self, inner: Database) -> None:
-        self.inner = inner
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
         self.before_write: Callable[[], Awaitable[None]] | None = None
         self.failing: set[int] = set()
         self.writes = 0
-
-    async def read(self, work: Any) -> Any:
-        return await self.inner.read(work)
 
     async def write(self, work: Any) -> Any:
         self.writes += 1
@@ -394,10 +391,7 @@ class Hindered(DatabaseDouble):
             await self.before_write()
         if self.writes in self.failing:
             raise DatabaseUnavailable("full")
-        return await self.inner.write(work)
-
-    async def close(self) -> None:
-        await self.inner.close()
+        return await super().write(work)
 
 
 @pytest.fixture

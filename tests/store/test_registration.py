@@ -24,17 +24,8 @@ T = TypeVar("T")
 class ReadOnly(DatabaseDouble):
     """A database in which nothing may be written."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def read(self, work: Work[T]) -> T:
-        return await self._database.read(work)
-
     async def write(self, work: Work[T]) -> T:
         raise AssertionError("a write transaction was begun")
-
-    async def close(self) -> None:
-        """It belongs to somebody else."""
 
 
 class Desk:

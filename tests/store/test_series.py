@@ -513,7 +513,7 @@ class Counted(DatabaseDouble):
     """A database that counts its reads and can be away."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        super().__init__(database)
         self.reads = 0
         self.away = False
 
@@ -522,12 +522,6 @@ class Counted(DatabaseDouble):
         if self.away:
             raise DatabaseUnavailable("away")
         return await self._database.read(work)
-
-    async def write(self, work: Work[T]) -> T:
-        return await self._database.write(work)
-
-    async def close(self) -> None:
-        await self._database.close()
 
 
 @pytest.fixture

@@ -297,19 +297,13 @@ class Away(DatabaseDouble):
     """A database that is out of reach until told otherwise."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        super().__init__(database)
         self.is_away = True
-
-    async def read(self, work: Work[T]) -> T:
-        return await self._database.read(work)
 
     async def write(self, work: Work[T]) -> T:
         if self.is_away:
             raise DatabaseUnavailable("the database cannot be used (IOError)")
         return await self._database.write(work)
-
-    async def close(self) -> None:
-        await self._database.close()
 
 
 @pytest.mark.outcome(

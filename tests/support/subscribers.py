@@ -67,22 +67,16 @@ class WatchedHistory(DatabaseDouble):
     """The record, with an action after its first read."""
 
     def __init__(self, history: Database) -> None:
-        self._history = history
+        super().__init__(history)
         self.looks = 0
         self.after_first: Meanwhile | None = None
 
     async def read(self, work: Work[T]) -> T:
-        found = await self._history.read(work)
+        found = await super().read(work)
         self.looks += 1
         if self.looks == 1 and self.after_first is not None:
             await self.after_first()
         return found
-
-    async def write(self, work: Work[T]) -> T:
-        return await self._history.write(work)
-
-    async def close(self) -> None:
-        await self._history.close()
 
 
 class SubscriberService(Service):

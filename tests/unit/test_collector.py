@@ -142,7 +142,7 @@ class PluggedDatabase(DatabaseDouble):
     """The real database, whose plug can be pulled, and which knows when nobody uses it."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        super().__init__(database)
         self.pulled = False
         self.at_work: set[asyncio.Future[Any]] = set()
 
@@ -151,9 +151,6 @@ class PluggedDatabase(DatabaseDouble):
 
     async def write(self, work: Work[T]) -> T:
         return await self._use(self._database.write, work)
-
-    async def close(self) -> None:
-        await self._database.close()
 
     async def _use(self, verb: Callable[[Work[T]], Awaitable[T]], work: Work[T]) -> T:
         if self.pulled:
