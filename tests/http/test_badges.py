@@ -158,7 +158,11 @@ def test_flat_square_is_another_drawing_and_any_other_style_is_flat(
     flat, square = (badges.ask(f"/badge/{name}.{form}?style={s}") for s in ("flat", "flat-square"))
 
     assert flat.body != square.body
-    for query in ("", "?", "?style=", "?style=social", "?style=flat-square&style=flat", "?x=1"):
+    assert badges.ask(f"/badge/{name}.{form}?style=flat%2Dsquare&x") == square
+    for query in (
+        *("", "?", "?style", "?style=", "?style=social", "?style=flat-square&style=flat", "?x=1"),
+        *("?style=FLAT-SQUARE", "?style=flat-square%0A", "?Style=flat-square"),
+    ):
         assert badges.ask(f"/badge/{name}.{form}{query}") == flat
 
 

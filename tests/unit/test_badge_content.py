@@ -119,11 +119,6 @@ def test_a_rate_has_four_decimals_and_zero_has_no_sign(rate: float, message: str
     assert not shown.content.is_error
 
 
-def test_market_badges_name_their_source() -> None:
-    for name in ("funding", "funding-unknown", "regime-neutral", "regime-unknown"):
-        assert f"Source: {SOURCE}." in CONTENTS[name].description
-
-
 if __name__ == "__main__":
     for name, body in DRAWINGS.items():
         (GOLDEN / name).write_bytes(body)

@@ -104,13 +104,6 @@ def test_parts_come_as_people_look_for_them_and_an_unknown_one_last() -> None:
     ]
 
 
-def test_the_feed_shows_its_time_and_bound_and_no_age_that_would_be_wrong_soon() -> None:
-    feed, api = components(status())[:2]
-
-    assert (feed.detail, feed.event, feed.at) == ("freshness limit 30 s", "last reading", START - 1)
-    assert (api.detail, api.at) == ("version 1.2.3", START - 20 * MINUTE + 1)
-
-
 def test_what_is_wrong_with_the_feed_is_said_as_the_check_says_it() -> None:
     (feed, *_) = components(status(market_feed="down"))
     assert (feed.condition, feed.detail) == ("down", "market_feed detail")
