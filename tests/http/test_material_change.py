@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from barograph.history.records import Version
-from barograph.kit.timestamps import DAY, HOUR
+from barograph.kit.timestamps import DAY
 from support.history import tamper
 from support.service import BASE_URL, Answer, ask
 from support.stances import FUNDING, PERIOD, RATES, proposal
@@ -202,14 +202,6 @@ def test_a_token_that_does_not_verify_is_401(subscribed: SubscriberService, path
     assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
-def test_two_authorization_headers_are_401(
-    subscribed: SubscriberService, pair: tuple[Version, Version]
-) -> None:
-    fields = [("authorization", f"Bearer {FEED_TOKEN}")] * 2
-    answer = ask(subscribed.app, comparison_of(*pair), fields=fields)
-    assert refused(answer, 401, "verified_feed_identity_required")
-
-
 def test_a_bearer_decides_alone_whatever_proof_comes_with_it(
     subscribed: SubscriberService, pair: tuple[Version, Version]
 ) -> None:
@@ -325,15 +317,6 @@ def test_only_the_newest_and_the_one_immediately_before_it_are_compared(
 def test_a_kind_with_fewer_than_two_versions_has_no_pair(subscribed: SubscriberService) -> None:
     (only,) = subscribed.record(proposal())
     assert unavailable(subscribed.compare(only, only))
-
-
-@pytest.mark.contract("material-change.pair.newest-and-preceding")
-def test_newest_goes_by_recording_order_not_by_time(subscribed: SubscriberService) -> None:
-    now = subscribed.clock()
-    first, second = subscribed.record(
-        proposal(0, issued_at=now), proposal(1, issued_at=now - 3 * HOUR)
-    )
-    assert subscribed.compare(first, second).status == 200
 
 
 @pytest.mark.contract("material-change.expired-or-terminal-unavailable")

@@ -238,18 +238,6 @@ def test_a_single_venue_says_that_it_is_alone_and_that_it_publishes_none(tmp_pat
     assert "This instance reads one venue, Hyperliquid, so there is nothing to compare" in alone
 
 
-@pytest.mark.parametrize("path", ["/heatmap", "/liquidations"])
-def test_every_live_part_is_there_whatever_is_missing(two: SiteService, path: str) -> None:
-    def parts() -> set[str]:
-        return set(re.findall(r'id="([\w-]+)" data-part', two.ask(path).text))
-
-    live = parts()
-    two.clock.now += HOUR
-
-    assert {"pill", "as-of"} < live
-    assert parts() == live
-
-
 def test_recorded_liquidations_that_cannot_be_read_are_a_503(two: SiteService) -> None:
     two.service.execute("ALTER TABLE liquidations RENAME TO away")
 

@@ -14,7 +14,7 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.limits.listings import (
     MAX_PER_CALLER,
     PART_ROWS,
-    WHOLE_BYTES,
+    SHORT_BYTES,
     Listing,
     Listings,
     ListPart,
@@ -262,7 +262,7 @@ def test_a_table_that_cannot_be_completed_never_ends(service: Service) -> None:
     async def read(at: int, _: int) -> ListPart[int]:
         if at == 3:
             raise DatabaseUnavailable("away")
-        return ListPart(ListHead(START, None, "test venue"), [("x" * WHOLE_BYTES,)], at + 1)
+        return ListPart(ListHead(START, None, "test venue"), [("x" * SHORT_BYTES,)], at + 1)
 
     async def send(message: Any) -> None:
         sent.append(message)
@@ -293,7 +293,7 @@ async def send_table(listings: Listings, read: Any, send: Any, peer: str = PEER)
 )
 def test_slow_readers_of_one_network_leave_places_for_others(service: Service) -> None:
     async def read(_: int, __: int) -> ListPart[int]:
-        return ListPart(ListHead(START, None, "test venue"), [("x" * WHOLE_BYTES,)])
+        return ListPart(ListHead(START, None, "test venue"), [("x" * SHORT_BYTES,)])
 
     async def work() -> None:
         listings, stalled = listings_of(service), Event()
