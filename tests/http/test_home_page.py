@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from barograph.board.board import publish
 from barograph.board.feeds import Publication
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.markets.records import BackfillProgress, Liquidation
@@ -222,8 +221,7 @@ def test_pages_show_the_progress_of_the_backfill(
     service: Service, progress: BackfillProgress | None, told: str | None
 ) -> None:
     notes = [] if progress is None else [Publication.of(BACKFILL, progress)]
-    asyncio.run(service.database.write(lambda tx: publish(tx, notes)))
-    service.refresh()
+    service.put(*notes)
 
     for path in ("/", "/markets/BTC", "/signals"):
         text = look(service, path).text
@@ -399,14 +397,6 @@ def test_what_changed_is_there_for_those_who_come_back(service: Service) -> None
     assert f'data-last="{last}" data-events="/api/v1/events" hidden>' in page
     row = rf'<li data-id="{last}">.* <a href="/markets/NEW">NEW perpetual listed on Bybit</a></li>'
     assert re.search(row, page)
-
-
-def test_no_cache_keeps_a_number_past_its_bound(service: Service) -> None:
-    first = kept_seconds(service)
-    service.clock.pass_seconds(28)
-
-    assert first <= 30
-    assert kept_seconds(service) <= 2
 
 
 def test_the_citation_and_a_first_call_can_be_copied(service: Service) -> None:

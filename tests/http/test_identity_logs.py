@@ -14,7 +14,6 @@ import pytest
 from joserfc.jwk import ECKey
 
 from barograph.entitlements.store import Entitlements, Holder
-from barograph.kit.database import Transaction
 from barograph.kit.logs import EventFormatter
 from barograph.kit.timestamps import DAY
 from barograph.settings import Settings
@@ -67,10 +66,9 @@ class Readers:
     async def lose_entitlements(self) -> None:
         """Let looking them up fail."""
 
-        async def work(tx: Transaction) -> None:
-            await tx.execute("ALTER TABLE entitlements RENAME TO elsewhere")
-
-        await self.service.database.write(work)
+        await self.service.database.write(
+            lambda tx: tx.execute("ALTER TABLE entitlements RENAME TO elsewhere")
+        )
 
 
 class Log:

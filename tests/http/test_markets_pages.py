@@ -298,21 +298,6 @@ def test_a_script_is_told_when_the_reading_reaches_its_bound(service: Service, p
     assert bounds == {str(START + 29_000)}
 
 
-@pytest.mark.parametrize("path", [LIST, PAGE])
-def test_every_part_that_a_script_renews_is_there_whatever_is_missing(
-    service: Service, path: str
-) -> None:
-    def parts() -> list[str]:
-        return re.findall(r'id="([\w-]+)"[^>]* data-part', service.ask(path, **HTML).body.decode())
-
-    live = parts()
-    service.execute("ALTER TABLE readings RENAME TO away")
-    service.clock.pass_seconds(60)
-
-    assert {"pill", "as-of"} <= set(live)
-    assert parts() == live
-
-
 def test_before_the_first_reading_there_is_no_number_and_no_perpetual(
     empty_service: Service,
 ) -> None:
@@ -323,14 +308,6 @@ def test_before_the_first_reading_there_is_no_number_and_no_perpetual(
     assert "Source: test venue" in text
     answer = empty_service.ask(PAGE, **HTML)
     assert (answer.status, answer.headers["retry-after"]) == (503, "5")
-
-
-def test_no_cache_keeps_a_number_past_its_bound(service: Service) -> None:
-    service.clock.pass_seconds(28)
-
-    for path in (LIST, PAGE):
-        kept = service.ask(path).headers["cache-control"]
-        assert kept.startswith("public, max-age=1, stale-while-revalidate=0,")
 
 
 def test_a_perpetual_is_shown_with_unit_venue_interval_time_and_meaning(fresh: Service) -> None:

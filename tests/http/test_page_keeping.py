@@ -16,7 +16,7 @@ from barograph.board.board import publish
 from barograph.board.feeds import Publication
 from barograph.briefs.endpoints import BriefsReader
 from barograph.history.guards import SignedHeads
-from barograph.kit.database import LOST_SECONDS, DatabaseUnavailable, Transaction
+from barograph.kit.database import LOST_SECONDS, DatabaseUnavailable
 from barograph.kit.http import Scope
 from barograph.kit.timestamps import SECOND
 from barograph.limits.memory_store import MemoryStore
@@ -132,10 +132,9 @@ class Shelf:
         return Answer(sent[0]["status"], list(sent[0]["headers"]), sent[1]["body"])
 
     async def change_the_data(self) -> None:
-        async def work(tx: Transaction) -> None:
-            await publish(tx, [Publication.of(PERPETUALS, reading(self.clock()))])
-
-        await self.service.database.write(work)
+        await self.service.database.write(
+            lambda tx: publish(tx, [Publication.of(PERPETUALS, reading(self.clock()))])
+        )
         assert await self.board.refresh()
 
 

@@ -195,27 +195,6 @@ def test_twelve_requests_with_one_proof_are_one_body_and_one_charge(
     assert counter.run(counter.entitlements.find())[0].ends_at == START + 30 * DAY
 
 
-def test_a_proof_that_is_charged_while_it_is_verified_again_is_not_called_invalid(
-    counter: Counter,
-) -> None:
-    other = Cashier(counter.journal, counter.facilitator, counter.clock)
-
-    async def meanwhile() -> None:
-        await show(other, proof(), DOOR, counter.make)
-
-    with pytest.raises(InProgress):
-        counter.take(before_verify=meanwhile)
-    assert counter.facilitator.asked == [proof().nonce]
-
-
-def test_a_proof_that_was_used_at_one_door_opens_no_other(counter: Counter) -> None:
-    counter.take()
-    for other, door in ((proof(), "/elsewhere"), (proof(signature=OTHER_SIGNATURE), DOOR)):
-        with pytest.raises(AlreadyUsed):
-            counter.take(other, door)
-    assert counter.made == 1
-
-
 def test_delivered_body_is_delivered_again_if_the_endpoint_allows_it(counter: Counter) -> None:
     first = counter.take(key=KEY)
     counter.clock.now = first.payment.valid_before + DAY
@@ -228,27 +207,14 @@ def test_delivered_body_is_delivered_again_if_the_endpoint_allows_it(counter: Co
     assert counter.steps()[-1] == "delivered"
 
 
-def test_a_proof_that_the_facilitator_refuses_leaves_nothing(counter: Counter) -> None:
-    counter.facilitator.refuse()
-    with pytest.raises(InvalidProof):
+@pytest.mark.parametrize("fails", [HandFacilitator.refuse, HandFacilitator.go_away])
+def test_a_facilitator_that_refuses_or_is_away_leaves_nothing(
+    counter: Counter, fails: Callable[[HandFacilitator], None]
+) -> None:
+    fails(counter.facilitator)
+    with pytest.raises((InvalidProof, FacilitatorUnavailable)):
         counter.take()
     assert (counter.state(), counter.made, counter.facilitator.asked) == (None, 0, [])
-
-
-def test_a_facilitator_out_of_reach_leaves_nothing(counter: Counter) -> None:
-    counter.facilitator.go_away()
-    with pytest.raises(FacilitatorUnavailable):
-        counter.take()
-    assert (counter.state(), counter.made, counter.facilitator.asked) == (None, 0, [])
-
-
-def test_who_is_over_the_limit_costs_the_facilitator_nothing(counter: Counter) -> None:
-    async def limit() -> None:
-        raise PermissionError
-
-    with pytest.raises(PermissionError):
-        counter.take(before_verify=limit)
-    assert counter.facilitator.verified == []
 
 
 def test_a_proof_that_is_over_is_not_even_verified(counter: Counter) -> None:
@@ -279,26 +245,6 @@ def test_nothing_is_charged_if_the_body_cannot_be_produced(counter: Counter) -> 
         "settled",
         "delivered",
     ]
-
-
-def test_a_settlement_that_is_refused_gives_nothing_away(counter: Counter) -> None:
-    counter.facilitator.on_settle = NotSettled("insufficient_funds")
-    for _ in range(2):
-        with pytest.raises(PaymentRefused) as caught:
-            counter.take(grant=counter.grant)
-        assert caught.value.payment.reason == "insufficient_funds"
-    assert counter.state() == "failed"
-    assert counter.facilitator.asked == [proof().nonce]
-    assert counter.run(counter.entitlements.find()) == []
-
-
-def test_a_settlement_that_was_never_sent_lets_the_proof_go(counter: Counter) -> None:
-    counter.facilitator.on_settle = FacilitatorUnavailable("connection refused")
-    with pytest.raises(FacilitatorUnavailable):
-        counter.take()
-    assert (counter.state(), counter.facilitator.charged) == ("released", [])
-    counter.facilitator.on_settle = None
-    assert counter.take().payment.state == "settled"
 
 
 @pytest.mark.parametrize("after_charging", [True, False])
@@ -433,14 +379,11 @@ def test_who_leaves_while_the_body_is_made_is_not_charged(counter: Counter) -> N
 class Hindered(DatabaseDouble):
     """A database whose writes can be held up or made to fail, counted from now."""
 
-    def __init__(self, inner: Database) -> None:
-        self.inner = inner
+    def __init__(self, database: Database) -> None:
+        super().__init__(database)
         self.before_write: Callable[[], Awaitable[None]] | None = None
         self.failing: set[int] = set()
         self.writes = 0
-
-    async def read(self, work: Any) -> Any:
-        return await self.inner.read(work)
 
     async def write(self, work: Any) -> Any:
         self.writes += 1
@@ -448,10 +391,7 @@ class Hindered(DatabaseDouble):
             await self.before_write()
         if self.writes in self.failing:
             raise DatabaseUnavailable("full")
-        return await self.inner.write(work)
-
-    async def close(self) -> None:
-        await self.inner.close()
+        return await super().write(work)
 
 
 @pytest.fixture

@@ -73,10 +73,7 @@ class Desk:
         return self.run(journal.mark_unknown(own, "why"))
 
     def sql(self, text: str) -> None:
-        async def work(tx: Transaction) -> None:
-            await tx.execute(text)
-
-        self.runner.run(self.database.write(work))
+        self.runner.run(self.database.write(lambda tx: tx.execute(text)))
 
 
 @pytest.fixture

@@ -193,18 +193,12 @@ class Late(DatabaseDouble):
     """A journal's database on which somebody else always comes first."""
 
     def __init__(self, database: Database, first: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-        self._database = database
+        super().__init__(database)
         self._first = first
-
-    async def read(self, work: Work[T]) -> T:
-        return await self._database.read(work)
 
     async def write(self, work: Work[T]) -> T:
         await self._first()
         return await self._database.write(work)
-
-    async def close(self) -> None:
-        await self._database.close()
 
 
 def test_payment_that_advances_during_reconciling_is_left_alone(desk: Desk) -> None:

@@ -87,22 +87,21 @@ class Record:
     def series(
         self, measure: Measure = "price", days: int = 7, now: int = NOW, contract: str = "BTCUSDT"
     ) -> Series:
-        async def work(tx: Transaction) -> Series:
-            return await reading_series(tx, ContractName("bybit", contract), measure, days, now)
-
-        return self.runner.run(self.database.read(work))
+        return self.runner.run(
+            self.database.read(
+                lambda tx: reading_series(tx, ContractName("bybit", contract), measure, days, now)
+            )
+        )
 
     def liquidations(self, days: int = 1, now: int = NOW) -> LiquidationSeries:
-        async def work(tx: Transaction) -> LiquidationSeries:
-            return await liquidation_series(tx, "bybit", days, now, MIN_WATCHED)
-
-        return self.runner.run(self.database.read(work))
+        return self.runner.run(
+            self.database.read(lambda tx: liquidation_series(tx, "bybit", days, now, MIN_WATCHED))
+        )
 
     def regimes(self, *instants: int, contract: str = "BTCUSDT") -> list[PastRegime]:
-        async def work(tx: Transaction) -> list[PastRegime]:
-            return await regimes_at(tx, "bybit", contract, instants)
-
-        return self.runner.run(self.database.read(work))
+        return self.runner.run(
+            self.database.read(lambda tx: regimes_at(tx, "bybit", contract, instants))
+        )
 
     def plan(self, sql: str, *values: str | int) -> str:
         async def work(tx: Transaction) -> str:
@@ -510,7 +509,7 @@ class Counted(DatabaseDouble):
     """A database that counts its reads and can be away."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        super().__init__(database)
         self.reads = 0
         self.away = False
 
@@ -519,12 +518,6 @@ class Counted(DatabaseDouble):
         if self.away:
             raise DatabaseUnavailable("away")
         return await self._database.read(work)
-
-    async def write(self, work: Work[T]) -> T:
-        return await self._database.write(work)
-
-    async def close(self) -> None:
-        await self._database.close()
 
 
 @pytest.fixture
