@@ -12,12 +12,8 @@ from barograph.identity.token_verifier import Token
 from barograph.kit.clock import Clock
 from barograph.kit.json import strict_object
 from barograph.settings import Settings, is_safe_address
-from barograph.upstream.identity_http import (
-    IdentityHttp,
-    ProviderRefusal,
-    ProviderReply,
-    TokenIdentity,
-)
+from barograph.upstream.http import HttpReply
+from barograph.upstream.identity_http import IdentityHttp, ProviderRefusal, TokenIdentity
 
 DISCOVERY = "/.well-known/openid-configuration"
 
@@ -119,14 +115,14 @@ def _is_public(address: str) -> bool:
     return (parsed if mapped is None else mapped).is_global
 
 
-def read_refusal(reply: ProviderReply) -> ProviderRefusal:
+def read_refusal(reply: HttpReply) -> ProviderRefusal:
     """Read an error of userinfo: https://www.rfc-editor.org/rfc/rfc6750#section-3 .
 
     401 is about the token, the only credential there. A gateway may answer 403 too, without naming
     an error of the token.
     """
-    found = _ERROR.search(reply.challenge)
-    code = None if found is None else found[1]
+    named = _ERROR.search(reply.headers.get("www-authenticate", ""))
+    code = None if named is None else named[1]
     is_of_token = reply.status == _UNAUTHORIZED or (
         reply.status == _FORBIDDEN and code in {"invalid_token", "insufficient_scope"}
     )

@@ -12,12 +12,8 @@ from barograph.kit.clock import Clock
 from barograph.kit.json import strict_object
 from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings
-from barograph.upstream.identity_http import (
-    IdentityHttp,
-    ProviderRefusal,
-    ProviderReply,
-    TokenIdentity,
-)
+from barograph.upstream.http import HttpReply
+from barograph.upstream.identity_http import IdentityHttp, ProviderRefusal, TokenIdentity
 
 NO_PUBLIC_KEY: Final = (
     "this project signs tokens with the legacy HS256 secret, so it publishes no public key; switch "
@@ -75,7 +71,7 @@ class SupabaseIdentity(TokenIdentity):
         return read_user(body, subject, self._clock())
 
 
-def read_refusal(reply: ProviderReply) -> ProviderRefusal:
+def read_refusal(reply: HttpReply) -> ProviderRefusal:
     """Read an error: https://supabase.com/docs/guides/auth/debugging/error-codes .
 
     The gateway refuses a missing or withdrawn API key with other members; that is not the user's
