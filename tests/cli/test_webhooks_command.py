@@ -21,7 +21,7 @@ from barograph.errors import BarographError, ConfigurationError
 from barograph.events.query import EventFilter
 from barograph.kit.clock import system_clock
 from barograph.kit.database import POSTGRESQL, SQLITE, Engine, Work
-from barograph.kit.fingerprints import fingerprint
+from barograph.kit.operating_system import fingerprint
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.settings import Settings
 from barograph.webhooks.keys import FILE_NAME, load_webhook_keys, take_stored_key

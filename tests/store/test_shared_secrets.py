@@ -14,9 +14,9 @@ from barograph.cli.doctor_local import CHECKS
 from barograph.errors import ConfigurationError
 from barograph.keys.api_keys import PEPPER_FILE, load_pepper
 from barograph.kit.database import Database
-from barograph.kit.fingerprints import replace_fingerprint
 from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
 from barograph.kit.opening import open_database
+from barograph.kit.operating_system import replace_fingerprint
 from barograph.settings import Settings
 from barograph.web.shared_secrets import forget_secrets, require_shared_secrets, web_secrets
 from barograph.webhooks.keys import shared_webhook_keys

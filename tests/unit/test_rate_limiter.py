@@ -6,7 +6,6 @@ from ipaddress import ip_network
 
 import pytest
 
-from barograph.limits.memory_store import MemoryStore
 from barograph.limits.rate_limits import (
     ANONYMOUS,
     BAD_KEYS,
@@ -16,6 +15,7 @@ from barograph.limits.rate_limits import (
     TooManyRequests,
     Usage,
 )
+from barograph.limits.stores import MemoryStore
 from support.clock import HandClock
 
 KEYS = {"good": "id-1", "also good": "id-2"}

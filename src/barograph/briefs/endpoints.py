@@ -26,7 +26,7 @@ from barograph.kit.documents import Document
 from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.lists import READ_ERRORS, given_parameters
 from barograph.kit.wire import Schema, operation, parameter
-from barograph.limits.rendered_reads import RenderedReads
+from barograph.limits.render_queue import RenderedReads
 
 SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,199}", re.ASCII)
 VERSION = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)

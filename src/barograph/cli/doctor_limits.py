@@ -22,8 +22,8 @@ from barograph.cli.diagnosis import (
     note,
     ok,
 )
-from barograph.limits.fallback_store import PROBE
 from barograph.limits.rate_limits import LimitsUnavailable
+from barograph.limits.stores import PROBE
 from barograph.limits.valkey_store import ValkeyStore, open_client
 from barograph.settings import Settings
 

@@ -34,11 +34,15 @@ from barograph.keys.api_keys import PEPPER_FILE as PEPPER
 from barograph.keys.api_keys import load_pepper
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Database, DatabaseUnavailable, Row
-from barograph.kit.fingerprints import fingerprint
-from barograph.kit.lease import is_free, postgresql_time
+from barograph.kit.lease import StoredLease, is_free, postgresql_time
 from barograph.kit.migrations import SERVICE, Migration, missing_migrations, packaged_migrations
 from barograph.kit.opening import list_tables
-from barograph.kit.operating_system import is_exposed, is_world_writable, require_free_port
+from barograph.kit.operating_system import (
+    fingerprint,
+    is_exposed,
+    is_world_writable,
+    require_free_port,
+)
 from barograph.kit.sqlite import SAFE_WAL, SQLiteDatabase, sqlite_version
 from barograph.kit.timestamps import iso_timestamp
 from barograph.settings import Settings, reachable
@@ -189,16 +193,16 @@ async def _collector(settings: Settings) -> Diagnosis:
     rows = await _stored(settings, "leases", columns, f"WHERE name = '{LEASE}'")
     if not rows:
         return ok("none has started yet")
-    holder, _, expires_at = rows[0]
+    lease = StoredLease(*rows[0])
     address, now = settings.database_address, system_clock()
     if not isinstance(address, Path):
         now = await asyncio.to_thread(run_once, address, postgresql_time, create=False)
-    if not is_free(rows, now):
-        return ok(f"one leads, on {holder.partition(':')[0]}")
+    if lease.holder is not None and not is_free(lease, now):
+        return ok(f"one leads, on {lease.holder.partition(':')[0]}")
     start = "start one: `systemctl start barograph-collector` or `barograph collect`"
-    if holder is None:
+    if lease.holder is None:
         return note("none leads, because the last one was stopped", start)
-    return failed(f"none leads since {iso_timestamp(expires_at)}", start)
+    return failed(f"none leads since {iso_timestamp(lease.expires_at)}", start)
 
 
 async def _stored(settings: Settings, table: str, columns: str, which: str = "") -> list[Row]:

@@ -33,10 +33,8 @@ from barograph.upstream.chain import JsonRpcChain
 from barograph.upstream.facilitator import HttpFacilitator
 from barograph.upstream.files import FileClient
 from barograph.upstream.identity_http import TokenIdentity
-from barograph.upstream.identity_provider import identity_provider
+from barograph.upstream.identity_providers import DISCOVERY, KEYS_PATH, identity_provider
 from barograph.upstream.mail import SmtpSender, parse_smtp_url
-from barograph.upstream.oidc import DISCOVERY
-from barograph.upstream.supabase import KEYS_PATH
 
 MAX_BLOCK_AGE = 120 * SECOND
 """Blocks of the supported chains are 2 to 12 seconds apart."""

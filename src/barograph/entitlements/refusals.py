@@ -11,10 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from barograph.errors import PrivateError
-from barograph.payments.listings import Listing
-from barograph.payments.offers import payment_required
-from barograph.payments.records import Requirements
-from barograph.payments.refusals import PaymentRequired
+from barograph.payments.offers import PaymentRequired, payment_required
+from barograph.payments.records import Listing, Requirements
 
 ENTITLEMENT_REQUIRED = "Active verified Feed entitlement required"
 RESERVE_PRICE_USD = 149

@@ -44,7 +44,7 @@ from barograph.history.reader import HistoryReader
 from barograph.history.signing import FILE_NAME
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, Transaction
-from barograph.kit.fingerprints import replace_fingerprint
+from barograph.kit.operating_system import replace_fingerprint
 
 NAME_DIGITS = 8
 """How many hex digits of its key's hash name a new origin. A counter could repeat a name, because a

@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import fcntl
+import hmac
 import logging
 import os
 import resource
@@ -16,6 +17,7 @@ from secrets import randbelow, token_bytes
 from typing import IO
 
 from barograph.errors import ConfigurationError
+from barograph.kit.database import Transaction
 
 log = logging.getLogger(__name__)
 
@@ -224,3 +226,17 @@ def close_stalled_connections(seconds: int) -> bool:
                         found.setsockopt(socket.SOL_TCP, socket.TCP_USER_TIMEOUT, seconds * 1_000)
                         is_listening = True
     return is_listening
+
+
+_PURPOSE = b"barograph: fingerprint of a secret"
+
+
+def fingerprint(secret: bytes) -> str:
+    """A keyed hash, from which nobody can learn the secret."""
+    return hmac.digest(secret, _PURPOSE, "sha256").hex()
+
+
+async def replace_fingerprint(tx: Transaction, name: str, secret: bytes) -> None:
+    """Expect another secret from now on; SQLite has no row, because it serves one host."""
+    replacement = "UPDATE secret_fingerprints SET fingerprint = $1 WHERE name = $2"
+    await tx.execute(replacement, fingerprint(secret), name)

@@ -26,8 +26,7 @@ from barograph.kit.http import NO_BODY, DelegatedResponse, Receive, Scope, Send
 from barograph.kit.lists import Cursors, ListHead, page_limit, wants_csv
 from barograph.limits.callers import caller_network
 from barograph.limits.rate_limits import RateLimiter, TooManyRequests
-from barograph.limits.render_queue import RenderQueue, RenderQueueFull
-from barograph.limits.rendered_reads import RenderedReads
+from barograph.limits.render_queue import RenderedReads, RenderQueue, RenderQueueFull
 
 P = TypeVar("P")
 

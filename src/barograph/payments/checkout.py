@@ -274,7 +274,7 @@ class Cashier:
             raise SettlementPending("the outcome of the payment is unknown", payment) from error
         if payment.state != "settled":
             raise conflict_error(payment)
-        log.info("payment settled", extra={"payment": payment.id, "path": payment.door})
+        log.info("payment settled", extra={"payment": payment.id, "path": payment.path})
         return payment
 
     async def _mark_settling(self, payment: Payment) -> None:

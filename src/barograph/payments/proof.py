@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+from barograph.errors import PrivateError
 from barograph.kit.json import strict_object
 from barograph.kit.keccak import keccak256
 from barograph.kit.timestamps import SECOND
@@ -22,7 +23,6 @@ from barograph.payments.records import (
     Proof,
     Requirements,
 )
-from barograph.payments.refusals import InvalidIdempotencyKey
 
 MAX_PROOF = 8 * 1024
 """The longest proof in characters. A stock client repeats the whole offer in it."""
@@ -60,6 +60,19 @@ _ACCEPTED = {"scheme", "network", "amount", "asset", "payTo", "maxTimeoutSeconds
 _AUTHORIZATION = {"from", "to", "value", "validAfter", "validBefore", "nonce"}
 _RECOVERY = {0: "1b", 1: "1c", 27: "1b", 28: "1c"}
 """Both ways to write the last byte of a signature, mapped to the one that tokens accept."""
+
+
+class InvalidIdempotencyKey(PrivateError):
+    """Not 402, because signing again would not help."""
+
+    status = 400
+    code = "invalid_idempotency_key"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the Idempotency-Key or payment identifier must be 16 to 128 letters, digits, - and _; "
+            "nothing was charged"
+        )
 
 
 def proof_header(headers: list[tuple[bytes, bytes]]) -> str | None:

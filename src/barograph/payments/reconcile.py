@@ -95,7 +95,7 @@ class Reconciler:
             await self._journal.abandon(payment, ABANDONED)
         except WrongTransition:
             return False  # its request continued
-        log.info("payment released", extra={"payment": payment.id, "path": payment.door})
+        log.info("payment released", extra={"payment": payment.id, "path": payment.path})
         return True
 
     async def _mark_unknown(self, payment: Payment) -> bool:
@@ -150,7 +150,7 @@ class Reconciler:
     async def _settle(self, payment: Payment, transaction: str | None) -> str:
         grant = self._grant_for(payment)
         await self._journal.mark_settled(payment.id, transaction, grant, reason=FOUND)
-        log.info("payment found on the chain", extra={"payment": payment.id, "path": payment.door})
+        log.info("payment found on the chain", extra={"payment": payment.id, "path": payment.path})
         return SETTLED
 
     async def _fail(self, payment: Payment, reason: str) -> str:

@@ -13,7 +13,7 @@ from barograph import NOTICE, SITE_NAME
 from barograph.badges.documents import SVG
 from barograph.errors import NotFound, TemporarilyUnavailable, UpstreamUnavailable
 from barograph.kit.documents import CORS, NO_STORE, NOSNIFF, Document, Headers
-from barograph.limits.rendered_reads import RenderedReads
+from barograph.limits.render_queue import RenderedReads
 from barograph.site.charts.image import ImageText, image, image_style
 from barograph.site.charts.lines import empty_chart
 from barograph.site.paths import CHART_FOLDER

@@ -15,7 +15,7 @@ from barograph.kit.documents import Document
 from barograph.kit.http import ApiRouter
 from barograph.kit.timestamps import DAY
 from barograph.kit.wire import Schema, WireModel, operation, parameter
-from barograph.limits.rendered_reads import RenderedReads
+from barograph.limits.render_queue import RenderedReads
 from barograph.markets.aliases import find_contract
 from barograph.markets.records import ContractName
 from barograph.markets.samples import DAYS, DEFAULT_DAYS, MEASURES, Measure

@@ -13,8 +13,7 @@ from barograph.accuracy.endpoints import AccuracyReader, accuracy_routes
 from barograph.accuracy.records import ACCURACY
 from barograph.badges.endpoints import badge_routes, hot_badges
 from barograph.badges.reader import BadgeReader
-from barograph.board.board import Board
-from barograph.board.front_door import front_door
+from barograph.board.board import Board, front_door
 from barograph.briefs.endpoints import brief_routes, brief_text_routes
 from barograph.briefs.reader import BriefsReader
 from barograph.briefs.store import BRIEFS
@@ -63,11 +62,10 @@ from barograph.kit.lists import Cursors
 from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.request_limits import RequestLimits, limited
 from barograph.kit.request_times import RequestTimes, measured
-from barograph.limits.fallback_store import FallbackStore, open_limit_store
 from barograph.limits.listings import Listings
 from barograph.limits.rate_limits import RateLimiter
-from barograph.limits.render_queue import RenderQueue
-from barograph.limits.rendered_reads import RenderedReads
+from barograph.limits.render_queue import RenderedReads, RenderQueue
+from barograph.limits.stores import FallbackStore, open_limit_store
 from barograph.macro.records import MACRO_HEALTH
 from barograph.markets.cross_endpoints import CrossAnswer, cross_routes
 from barograph.markets.cross_reader import CrossReader
@@ -108,11 +106,10 @@ from barograph.status.reader import StatusReader
 from barograph.status.recorder import StatusRecorder
 from barograph.terms.sources import TERMS
 from barograph.upstream.facilitator import HttpFacilitator
-from barograph.upstream.identity_provider import identity_provider
+from barograph.upstream.identity_providers import identity_provider
 from barograph.web.errors import PRIVATE_PATHS, allowed_methods, error_handlers, refusal
-from barograph.web.health import health_routes
 from barograph.web.lifespan import Closing, Task, lifespan
-from barograph.web.metrics import route_finder, web_gauges
+from barograph.web.monitoring import health_routes, route_finder, web_gauges
 from barograph.webhooks.endpoints import webhook_routes
 from barograph.webhooks.keys import load_webhook_keys
 from barograph_client.audit.notes import Policy

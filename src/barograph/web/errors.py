@@ -26,8 +26,7 @@ from barograph.kit.wire import CodedErrorBody
 from barograph.limits.rate_limits import KEYS_PATH, CallerRefused
 from barograph.material_change.endpoints import MATERIAL_CHANGE_PATH
 from barograph.mcp.endpoints import MCP_PATHS
-from barograph.payments.offers import payment_required_field
-from barograph.payments.refusals import PaymentRequired
+from barograph.payments.offers import PaymentRequired, payment_required_field
 from barograph.signals.documents import SIGNALS_PATH
 from barograph.site.chart_images import refused_image
 from barograph.site.error_pages import RETRY, error_page
@@ -36,7 +35,7 @@ from barograph.site.routes import PAGE_FOLDERS, PAGE_PATHS
 from barograph.site.templating import Templates
 from barograph.stances.documents import STANCE_PATHS
 from barograph.status.endpoints import STATUS_PATH
-from barograph.web.health import HEALTH_PATHS
+from barograph.web.monitoring import HEALTH_PATHS
 from barograph.webhooks.endpoints import WEBHOOK_KEY_PATH
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from barograph.history.signing import FILE_NAME as HISTORY_KEY_FILE
 from barograph.history.signing import load_history_key
 from barograph.keys.api_keys import PEPPER_FILE, load_pepper
 from barograph.kit.database import POSTGRESQL, Database, Transaction
-from barograph.kit.fingerprints import fingerprint
+from barograph.kit.operating_system import fingerprint
 from barograph.settings import Settings
 from barograph.webhooks.keys import FILE_NAME as WEBHOOK_KEY_FILE
 from barograph.webhooks.keys import load_webhook_secret

@@ -8,8 +8,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from barograph.errors import ConfigurationError
 from barograph.kit.database import SQLITE, Database, Transaction
-from barograph.kit.fingerprints import fingerprint, replace_fingerprint
-from barograph.kit.operating_system import load_or_create_secret, make_secret, replace_file
+from barograph.kit.operating_system import (
+    fingerprint,
+    load_or_create_secret,
+    make_secret,
+    replace_file,
+    replace_fingerprint,
+)
 from barograph.settings import Settings
 
 FILE_NAME, SETTING = "webhook-key", "BAROGRAPH_WEBHOOK_KEY"
@@ -59,9 +64,9 @@ async def shared_webhook_keys(database: Database, settings: Settings) -> Keys:
         ConfigurationError: this host has none yet, or others.
     """
     await take_stored_key(database, settings)
-    rows = await database.fetch(_FINGERPRINT, FILE_NAME)
+    published = [shared for (shared,) in await database.fetch(_FINGERPRINT, FILE_NAME)]
     is_here = database.engine == SQLITE or is_on_this_host(settings)
-    if not is_here or any(row[0] != fingerprint(load_webhook_secret(settings)) for row in rows):
+    if not is_here or published not in ([], [fingerprint(load_webhook_secret(settings))]):
         raise ConfigurationError(f"copy {FILE_NAME} from the data folder of a web host")
     return load_webhook_keys(settings)
 
@@ -97,12 +102,13 @@ async def take_stored_key(database: Database, settings: Settings) -> None:
     PostgreSQL also keeps it until it is rotated, for the hosts that are upgraded later. SQLite
     keeps it only if the setting names other keys.
     """
-    rows = await database.fetch("SELECT private_key FROM webhook_keys")
-    if rows and not is_on_this_host(settings):
-        make_secret(settings.data / FILE_NAME, b64decode(rows[0][0]))
     is_sqlite = database.engine == SQLITE
-    if rows and is_sqlite and b64decode(rows[0][0]) in load_webhook_secret(settings):
-        await database.write(lambda tx: tx.execute(_FORGET))
+    for (stored,) in await database.fetch("SELECT private_key FROM webhook_keys LIMIT 1"):
+        key = b64decode(stored)
+        if not is_on_this_host(settings):
+            make_secret(settings.data / FILE_NAME, key)
+        if is_sqlite and key in load_webhook_secret(settings):
+            await database.write(lambda tx: tx.execute(_FORGET))
 
 
 async def expect_webhook_key(tx: Transaction, secret: bytes) -> None:
