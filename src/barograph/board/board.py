@@ -34,8 +34,7 @@ from barograph.kit.http import (
     send_body,
     send_document,
 )
-from barograph.kit.metrics import add
-from barograph.kit.request_times import RequestTimes
+from barograph.kit.metrics import RequestTimes, add
 
 log = logging.getLogger(__name__)
 
@@ -148,8 +147,8 @@ class Board:
 
     async def _load_changes(self, tx: Transaction) -> dict[str, tuple[int, str]]:
         changed = self._changed(await read_versions(tx))
-        found = {name: await read_payload(tx, name) for name in changed}
-        return {name: snapshot for name, snapshot in found.items() if snapshot is not None}
+        snapshots = {name: await read_payload(tx, name) for name in changed}
+        return {name: snapshot for name, snapshot in snapshots.items() if snapshot is not None}
 
     def _changed(self, versions: Mapping[str, int]) -> list[str]:
         return [

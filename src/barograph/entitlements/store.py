@@ -215,11 +215,7 @@ class Entitlements:
         return await self._database.write(work)
 
     async def get(self, entitlement_id: str) -> Entitlement:
-        """One entitlement.
-
-        Raises:
-            UnknownEntitlement: there is none with that id.
-        """
+        """One entitlement; raises `UnknownEntitlement` if there is none with that id."""
         return await _one(self._database, entitlement_id)
 
     async def find(

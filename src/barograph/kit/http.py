@@ -309,11 +309,11 @@ def is_cross_site(headers: Headers, base_url: str) -> bool:
     either comes from a program. `Sec-Fetch-Site` decides if it is there: `Origin` is `null` for
     some requests of our own pages. Browsers leave `Sec-Fetch-Site` out over plain HTTP.
     """
-    found = {name: value for name, value in headers if name in _ORIGIN_FIELDS}
-    site, origin = found.get(b"sec-fetch-site"), found.get(b"origin")
+    fields = {name: value for name, value in headers if name in _ORIGIN_FIELDS}
+    site, origin = fields.get(b"sec-fetch-site"), fields.get(b"origin")
     if site is not None or origin is None:
         return site not in {None, b"same-origin", b"none"}
-    own, host = urlsplit(base_url), found.get(b"host", b"")
+    own, host = urlsplit(base_url), fields.get(b"host", b"")
     if origin == f"{own.scheme}://{own.netloc}".encode():
         return False
     # Another name of this machine, such as localhost, is fine; our name with another scheme is not.

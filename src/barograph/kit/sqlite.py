@@ -260,10 +260,10 @@ def copy_sqlite_file(source: Path, target: Path, progress: Callable[[int, int], 
 
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return stat.st_dev, stat.st_ino
 
 
 def _connect(how: _Opening, busy_ms: int) -> apsw.Connection:

@@ -152,11 +152,7 @@ class RateLimiter:
         return owner
 
     async def count(self, limit: RateLimit, caller: str) -> Usage:
-        """Count one request of a caller.
-
-        Raises:
-            TooManyRequests: the limit is used up.
-        """
+        """Count one request of a caller; raises `TooManyRequests` if the limit is used up."""
         usage = await self._store.count(limit, caller)
         if not usage.accepted:
             raise TooManyRequests(usage)

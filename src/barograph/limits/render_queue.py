@@ -102,13 +102,13 @@ class RenderQueue:
         while True:
             is_first = key not in self._flights
             start = partial(self._counted, caller, work, is_shared=is_shared)
-            found = await self._flights.do(key, start)
-            if not isinstance(found, _RefusedRender):
-                rendered, fields = found
+            outcome = await self._flights.do(key, start)
+            if not isinstance(outcome, _RefusedRender):
+                rendered, fields = outcome
                 return rendered, fields if is_first else []
-            if found.caller == caller:
+            if outcome.caller == caller:
                 await self._delay_refusal()
-                raise found.error
+                raise outcome.error
             # Another caller was refused; this one has its own limit, so try again.
 
     async def read(self, scope: Scope, key: Hashable, work: Work[T]) -> tuple[T, Headers]:
@@ -133,12 +133,12 @@ class RenderQueue:
         self._pending[caller] += 1  # before counting, which may take a while
         try:
             usage = await self._limiter.count(RENDERS, caller)
-            found = await self._in_turn(work, is_shared)
-            size = len(found.body) if isinstance(found, Document) and not is_shared else 0
+            rendered = await self._in_turn(work, is_shared)
+            size = len(rendered.body) if isinstance(rendered, Document) and not is_shared else 0
             with suppress(TooManyRequests):  # then nothing is left, but this one was accepted
                 for _ in range(size // RENDER_BYTES):
                     usage = await self._limiter.count(RENDERS, caller)
-            return found, rate_limit_fields(usage, self._clock())
+            return rendered, rate_limit_fields(usage, self._clock())
         except TooManyRequests as error:
             return _RefusedRender(caller, error)
         finally:
@@ -186,15 +186,15 @@ class RenderedReads:
         minute = self.cache.minute
         if (kept := self.kept(key)) is not None:
             return kept
-        found, fields = await self._queue.read(request.scope, (minute, key), render)
-        return self.keep(key, minute, found, fields)
+        document, fields = await self._queue.read(request.scope, (minute, key), render)
+        return self.keep(key, minute, document, fields)
 
     def kept(self, key: Hashable) -> Response | None:
         """A response with the document of this key, if there is one."""
         cached = self.cache.get(key)
         return None if cached is None else DocumentResponse(cached, self._clock())
 
-    def keep(self, key: Hashable, minute: int, found: Document, fields: Headers) -> Response:
+    def keep(self, key: Hashable, minute: int, document: Document, fields: Headers) -> Response:
         """Keep a document that was rendered in this minute, and respond with it."""
-        self.cache.put(key, minute, found)
-        return DocumentResponse(found, self._clock(), fields)
+        self.cache.put(key, minute, document)
+        return DocumentResponse(document, self._clock(), fields)

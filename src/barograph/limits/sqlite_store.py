@@ -115,8 +115,8 @@ class SQLiteStore:
 
     def _steady_now(self, cursor: apsw.Cursor) -> int:
         """The clock without its backward steps, which the file records once per second."""
-        found: list[Any] = cursor.execute("SELECT seen_at, lag FROM clock").fetchall()
-        seen_at, lag = found[0] if found else (0, 0)
+        rows: list[Any] = cursor.execute("SELECT seen_at, lag FROM clock").fetchall()
+        seen_at, lag = rows[0] if rows else (0, 0)
         now = self._clock()
         if not 0 <= now - seen_at < SECOND:
             lag += max(0, seen_at - now)
@@ -150,9 +150,9 @@ class SQLiteStore:
             return
         if is_broken and _inodes(self._path)[0] == self._inodes[0]:
             # The database goes last: workers with any of the old files open see that it is gone.
-            for each in (f"{self._path}-wal", f"{self._path}-shm", self._path):
+            for file in (f"{self._path}-wal", f"{self._path}-shm", self._path):
                 with suppress(OSError):
-                    Path(each).unlink()
+                    Path(file).unlink()
         self._cursor.connection.close()
         self._cursor = None
 
@@ -175,10 +175,10 @@ def _inodes(path: Path) -> tuple[_Inode, _Inode]:
 
 def _inode(path: Path) -> _Inode:
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return stat.st_dev, stat.st_ino
 
 
 _TABLES = """

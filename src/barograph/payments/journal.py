@@ -14,6 +14,7 @@ to the payment's trail, and the database refuses to change that trail.
 
 from base64 import b32encode
 from collections.abc import Awaitable, Callable
+from functools import partial
 from hashlib import sha256
 from secrets import token_bytes
 
@@ -78,11 +79,7 @@ class Journal:
         return await _BY_KEY.first(self._database, *key)
 
     async def get(self, payment_id: str) -> Payment:
-        """One payment.
-
-        Raises:
-            UnknownPayment: there is none with that id.
-        """
+        """One payment; raises `UnknownPayment` if there is none with that id."""
         return await _one(self._database, payment_id)
 
     async def search(
@@ -176,10 +173,7 @@ class Journal:
         self, payment_id: str, reason: str, transaction: str | None = None
     ) -> Payment:
         """Record that we don't know whether the money moved, perhaps in this transaction."""
-        step = TrailStep("unknown", self._clock(), reason)
-        return await self._counted(
-            self._database.write(lambda tx: _move(tx, payment_id, step, transaction=transaction))
-        )
+        return await self._step(payment_id, "unknown", reason, transaction=transaction)
 
     async def release(
         self, payment_id: str, reason: str, *, claimed_at: int | None = None
@@ -213,12 +207,16 @@ class Journal:
         return payment
 
     async def _step(
-        self, payment_id: str, to: State, reason: str | None, claimed_at: int | None = None
+        self,
+        payment_id: str,
+        to: State,
+        reason: str | None,
+        claimed_at: int | None = None,
+        transaction: str | None = None,
     ) -> Payment:
         step = TrailStep(to, self._clock(), reason)
-        return await self._counted(
-            self._database.write(lambda tx: _move(tx, payment_id, step, claimed_at=claimed_at))
-        )
+        move = partial(_move, claimed_at=claimed_at, transaction=transaction)
+        return await self._counted(self._database.write(lambda tx: move(tx, payment_id, step)))
 
     async def _update(
         self,

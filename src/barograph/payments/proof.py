@@ -84,11 +84,11 @@ def proof_header(headers: list[tuple[bytes, bytes]]) -> str | None:
         InvalidProof: the header is repeated or empty.
     """
     for wanted in _HEADERS:
-        found = [value for name, value in headers if name.lower() == wanted]
-        if len(found) > 1:
+        values = [value for name, value in headers if name.lower() == wanted]
+        if len(values) > 1:
             raise InvalidProof("repeated_header")
-        if found:
-            value = found[0].strip(b" \t")
+        if values:
+            value = values[0].strip(b" \t")
             if not value:
                 raise InvalidProof("empty_header")
             return value.decode("latin-1")
@@ -112,12 +112,12 @@ def decode_proof(header: str) -> DecodedProof:
     Raises:
         InvalidProof: it is malformed; the message is one word that says why.
     """
-    found = _object(header)
-    version = found.get("x402Version")
+    document = _object(header)
+    version = document.get("x402Version")
     if type(version) is not int or version != X402_VERSION:
         raise InvalidProof("wrong_version")
-    accepted, network, asset = _terms(found.get("accepted"))
-    payload = _members(found.get("payload"), {"signature", "authorization"}, "malformed_payload")
+    accepted, network, asset = _terms(document.get("accepted"))
+    payload = _members(document.get("payload"), {"signature", "authorization"}, "malformed_payload")
     signed = _members(payload["authorization"], _AUTHORIZATION, "malformed_authorization")
     decoded = DecodedProof(
         accepted=accepted,
@@ -130,7 +130,7 @@ def decode_proof(header: str) -> DecodedProof:
         valid_before=int(_text(_NUMBER, signed["validBefore"])),
         nonce=_text(_NONCE, signed["nonce"]).lower(),
         signature=_signature(payload["signature"]),
-        identifier=_identifier(found.get("extensions")),
+        identifier=_identifier(document.get("extensions")),
     )
     if decoded.payer == _ZERO_ADDRESS:
         raise InvalidProof("malformed_authorization")

@@ -79,13 +79,13 @@ class Reconciler:
             DatabaseUnavailable: the journal is unavailable; payments finished before stay so.
         """
         stale = await self._journal.open_payments(self._clock() - STALE_MS, MAX_PAYMENTS)
-        released = sum([await self._abandon(each) for each in stale])
-        lost = sum([await self._mark_unknown(each) for each in stale])
+        released = sum([await self._abandon(payment) for payment in stale])
+        lost = sum([await self._mark_unknown(payment) for payment in stale])
         unknown = await self._journal.search(state="unknown", limit=MAX_PAYMENTS)
         ended = await self._ask_chain(unknown)
         waiting = len(unknown) - ended[SETTLED] - ended[FAILED]
         still_open = await self._journal.open_payments(self._clock() + 1, MAX_PAYMENTS)
-        busy = sum(each.state in {"claimed", "settling"} for each in still_open)
+        busy = sum(payment.state in {"claimed", "settling"} for payment in still_open)
         return Reconciled(released, lost, ended[SETTLED], ended[FAILED], waiting, busy)
 
     async def _abandon(self, payment: Payment) -> bool:
@@ -117,21 +117,21 @@ class Reconciler:
             if self._chain is None or failures == MAX_FAILURES:
                 break
             try:
-                found = await self._chain.authorization(payment)
+                finding = await self._chain.authorization(payment)
             except ChainUnavailable as error:
                 fields = {"payment": payment.id, "reason": str(error)}
                 log.warning("payment waits for the chain", extra=fields)
                 failures += 1
             else:
                 failures = 0
-                ended[await self._conclude(payment, found)] += 1
+                ended[await self._conclude(payment, finding)] += 1
         return ended
 
-    async def _conclude(self, payment: Payment, found: ChainFinding) -> str:
+    async def _conclude(self, payment: Payment, finding: ChainFinding) -> str:
         try:
-            match found.word:
+            match finding.word:
                 case "used":
-                    return await self._settle(payment, found.transaction)
+                    return await self._settle(payment, finding.transaction)
                 case "expired":
                     return await self._fail(payment, EXPIRED)
                 case "spent":

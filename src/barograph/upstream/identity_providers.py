@@ -77,8 +77,8 @@ class OidcIdentity(TokenIdentity):
 
     async def _publicness(self, address: str) -> set[bool]:
         """Whether each IP address of a host is public; empty if the host has none."""
-        found = await self._resolve(urlsplit(address).hostname or "")
-        return {_is_public(each) for each in found}
+        addresses = await self._resolve(urlsplit(address).hostname or "")
+        return {_is_public(ip) for ip in addresses}
 
     async def _judge(self, token: str, verified: Token) -> Identity:
         if not self._asks_userinfo:
@@ -114,10 +114,10 @@ Resolve = Callable[[str], Awaitable[Sequence[str]]]
 async def resolve(host: str) -> Sequence[str]:
     """Find every IP address of a host, as the connection will."""
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, None)
+        places = await asyncio.get_running_loop().getaddrinfo(host, None)
     except (OSError, UnicodeError):
         return []
-    return [str(each[4][0]) for each in found]
+    return [str(place[4][0]) for place in places]
 
 
 def _is_public(address: str) -> bool:

@@ -65,7 +65,7 @@ class TreasuryYields:
     def kept(self, figures: Sequence[Figure]) -> None:
         """Note which past years are stored, so that we don't read them again."""
         year = today(self._clock).year
-        self._stored_years |= {int(each.day[:4]) for each in figures} - {year}
+        self._stored_years |= {int(figure.day[:4]) for figure in figures} - {year}
 
     async def _year(self, year: int, *, may_be_empty: bool) -> list[Figure]:
         try:
@@ -202,7 +202,7 @@ def decode_sofr(body: bytes, source: str) -> list[Figure]:
     """Read the Secured Overnight Financing Rate, oldest day first; raises `InvalidReply`."""
     rows = _rows(body, "SOFR")
     return plausible(
-        [each for row in rows for each in _figure(SOFR, row, row.percent_rate, source)]
+        [figure for row in rows for figure in _figure(SOFR, row, row.percent_rate, source)]
     )
 
 

@@ -43,8 +43,8 @@ log = logging.getLogger(__name__)
 Handler = Callable[[Request, Exception], Coroutine[Any, Any, Response]]
 
 VERSION_1 = tuple(
-    f"/api/v1/{each}"
-    for each in (
+    f"/api/v1/{name}"
+    for name in (
         *("perpetuals", "cross", "venues", "series/", "liquidations", "events", "incidents"),
         *("stances/", "briefs/", "accuracy"),
     )
@@ -125,8 +125,10 @@ def _method_not_allowed(pages: Templates, request: Request) -> Response:
     is_open = allow is not None
     if allow is None:
         # Starlette's error names the methods of the first route alone.
-        matched = (each for each in request.app.routes if each.matches(request.scope)[0].value)
-        allow = ", ".join(sorted({each for route in matched for each in route.methods})).encode()
+        matched = (route for route in request.app.routes if route.matches(request.scope)[0].value)
+        allow = ", ".join(
+            sorted({method for route in matched for method in route.methods})
+        ).encode()
     page = error_page(pages, request, 405, (b"allow", allow))
     return page or error_response(405, "method not allowed", (b"allow", allow), is_free=is_open)
 

@@ -32,7 +32,7 @@ def load_webhook_keys(settings: Settings, *, create: bool = True) -> Keys:
     """
     secret = load_webhook_secret(settings, create=create)
     parts = (secret[start : start + SIZE] for start in range(0, len(secret), SIZE))
-    return [Ed25519PrivateKey.from_private_bytes(each) for each in parts]
+    return [Ed25519PrivateKey.from_private_bytes(part) for part in parts]
 
 
 def load_webhook_secret(settings: Settings, *, create: bool = True) -> bytes:
@@ -42,10 +42,10 @@ def load_webhook_secret(settings: Settings, *, create: bool = True) -> bytes:
         loss = "makes receivers refuse `v1a` signatures until they read the new public key"
         return load_or_create_secret(file, SIZE, setting=SETTING, loss=loss, create=create, most=2)
     try:
-        keys = [b64decode(each.strip(), validate=True) for each in given.split(",")]
+        keys = [b64decode(text.strip(), validate=True) for text in given.split(",")]
     except ValueError:
         keys = []
-    if [len(each) for each in keys] not in ([SIZE], [SIZE, SIZE]):
+    if [len(key) for key in keys] not in ([SIZE], [SIZE, SIZE]):
         raise ConfigurationError(
             f"{SETTING} must be {SIZE} bytes in base64, or two such keys separated by a comma"
         ) from None

@@ -42,11 +42,7 @@ async def webhooks_of(queryable: Queryable, mailbox: str) -> list[Webhook]:
 
 
 async def find_webhook(queryable: Queryable, public_id: str, mailbox: str | None = None) -> Webhook:
-    """An endpoint of a mailbox, or of any for the operator.
-
-    Raises:
-        NotFound: there is none.
-    """
+    """An endpoint of a mailbox, or of any for the operator; raises `NotFound` if there is none."""
     # No database stores a NUL character.
     webhook = await _BY_ID.first(queryable, public_id) if public_id.isprintable() else None
     if webhook is not None and mailbox in {None, webhook.mailbox}:
