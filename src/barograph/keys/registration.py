@@ -49,11 +49,7 @@ class LinkNotUsable(RequestError):
     """The link is unknown, too old or was used; the response does not reveal which."""
 
     status = 410
-
-    def __init__(self) -> None:
-        super().__init__(
-            "this link was already used, is older than a day or never existed; ask for a new one"
-        )
+    text = "this link was already used, is older than a day or never existed; ask for a new one"
 
 
 class Registrations:

@@ -1,7 +1,8 @@
 """Rate limits: how many requests each caller may make, and how others are refused (pure).
 
-A store counts the requests in a sliding window: see `memory_store`, `sqlite_store`, `valkey_store`
-and `fallback_store`. Errors:
+A store counts the requests in a sliding window: see `stores`, `sqlite_store` and `valkey_store`.
+
+Errors:
 
 RequestError
 └── CallerRefused        carries the usage, for the rate-limit header fields

@@ -52,9 +52,7 @@ class RenderQueueFull(RequestError):
     """Too many renders are waiting; this request does not count against a limit."""
 
     status = 503
-
-    def __init__(self) -> None:
-        super().__init__("the server is busy rendering; try again in a few seconds")
+    text = "the server is busy rendering; try again in a few seconds"
 
 
 class _RefusedRender(NamedTuple):

@@ -140,18 +140,16 @@ class PaymentUsed(PrivateError):
 
     status = 409
     code = "payment_used"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "this payment was already used. Send the same proof to the address that charged it; a "
-            "purchase of Feed also needs the Idempotency-Key or payment identifier of the first "
-            "request"
-        )
+    text = (
+        "this payment was already used. Send the same proof to the address that charged it; a "
+        "purchase of Feed also needs the Idempotency-Key or payment identifier of the first "
+        "request"
+    )
 
 
 class _TryLater(PrivateError):
-    def __init__(self, message: str, seconds: int = RETRY_SECONDS) -> None:
-        super().__init__(message)
+    def __init__(self, seconds: int = RETRY_SECONDS) -> None:
+        super().__init__()
         self._seconds = seconds
 
     def fields(self) -> Sequence[tuple[bytes, bytes]]:
@@ -164,9 +162,7 @@ class TooManyProofs(_TryLater):
 
     status = 429
     code = "too_many_requests"
-
-    def __init__(self, seconds: int) -> None:
-        super().__init__("too many payment proofs from this address; nothing was charged", seconds)
+    text = "too many payment proofs from this address; nothing was charged"
 
 
 class PaymentPending(_TryLater):
@@ -174,36 +170,32 @@ class PaymentPending(_TryLater):
 
     status = 503
     code = "payment_pending"
-
-    def __init__(
-        self,
-        message: str = "we don't know yet whether this payment was charged: do not pay again, "
-        "send the same proof again later",
-        seconds: int = RETRY_SECONDS,
-    ) -> None:
-        super().__init__(message, seconds)
+    text = (
+        "we don't know yet whether this payment was charged: do not pay again, send the same proof "
+        "again later"
+    )
 
 
 class PaymentCharged(PaymentPending):
     """What the payment bought is unavailable now."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "this payment was charged, but we can't deliver what it bought at the moment: do not "
-            "pay again, send the same proof again later"
-        )
+    text = (
+        "this payment was charged, but we can't deliver what it bought at the moment: do not "
+        "pay again, send the same proof again later"
+    )
 
 
 class PurchasePending(PaymentPending):
     """The wallet was already buying Feed with another proof."""
 
+    text = (
+        "this wallet was already buying Feed with another proof, so this proof was not charged "
+        "and never will be: don't send it again, send the first one instead"
+    )
+
     def __init__(self, seconds_left: int) -> None:
         """The refused proof expires in `seconds_left`."""
-        super().__init__(
-            "this wallet was already buying Feed with another proof, so this proof was not charged "
-            "and never will be: don't send it again, send the first one instead",
-            max(seconds_left, RETRY_SECONDS),
-        )
+        super().__init__(max(seconds_left, RETRY_SECONDS))
 
 
 class PaymentUnavailable(_TryLater):
@@ -211,6 +203,4 @@ class PaymentUnavailable(_TryLater):
 
     status = 503
     code = "payment_unavailable"
-
-    def __init__(self) -> None:
-        super().__init__("payments are unavailable at the moment; nothing was charged")
+    text = "payments are unavailable at the moment; nothing was charged"

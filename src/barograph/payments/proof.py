@@ -67,12 +67,10 @@ class InvalidIdempotencyKey(PrivateError):
 
     status = 400
     code = "invalid_idempotency_key"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "the Idempotency-Key or payment identifier must be 16 to 128 letters, digits, - and _; "
-            "nothing was charged"
-        )
+    text = (
+        "the Idempotency-Key or payment identifier must be 16 to 128 letters, digits, - and _; "
+        "nothing was charged"
+    )
 
 
 def proof_header(headers: list[tuple[bytes, bytes]]) -> str | None:

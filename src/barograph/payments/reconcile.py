@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final, NamedTuple
 
-from barograph.errors import BarographError, LeaseLost
+from barograph.errors import LeaseLost
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.timestamps import MINUTE, iso_timestamp
@@ -159,10 +159,6 @@ class Reconciler:
         return FAILED
 
 
-class TooEarly(BarographError):
-    """The payment may still finish by itself; the message says when to try again."""
-
-
 class ManualReconciler:
     """Finishes payments by an operator's decision; the trail names the operator."""
 
@@ -176,8 +172,7 @@ class ManualReconciler:
 
         Raises:
             UnknownPayment: there is no such payment.
-            TooEarly: a request is settling it.
-            WrongTransition: it is neither `settling` nor `unknown`.
+            WrongTransition: it is neither `settling` nor `unknown`, or a request is settling it.
         """
         payment = await self._journal.get(payment_id)
         self._require_stale(payment)
@@ -191,19 +186,19 @@ class ManualReconciler:
 
         Raises:
             UnknownPayment: there is no such payment.
-            TooEarly: a request is settling it, or the proof can still be used.
-            WrongTransition: it is neither `settling` nor `unknown`.
+            WrongTransition: it is neither `settling` nor `unknown`, a request is settling it, or
+                the proof can still be used.
         """
         payment = await self._journal.get(payment_id)
         self._require_stale(payment)
         # A block may arrive a little after its time.
         last = payment.valid_before + STALE_MS
         if payment.state in {"settling", "unknown"} and self._clock() <= last:
-            raise TooEarly(f"the proof can still move the money until {iso_timestamp(last)}")
+            raise WrongTransition(f"the proof can still move the money until {iso_timestamp(last)}")
         return await self._journal.mark_failed(payment_id, f"by {by}: {why}")
 
     def _require_stale(self, payment: Payment) -> None:
         """Refuse a payment whose request may still record the outcome."""
         free_at = payment.updated_at + STALE_MS
         if payment.state == "settling" and self._clock() < free_at:
-            raise TooEarly(f"it is being settled; try again after {iso_timestamp(free_at)}")
+            raise WrongTransition(f"it is being settled; try again after {iso_timestamp(free_at)}")

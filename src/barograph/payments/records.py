@@ -282,20 +282,12 @@ class AlreadyUsed(PaymentError):
     """It was settled, and the body was delivered or is for another endpoint."""
 
 
-class InProgress(PaymentError):
-    """Another request is using the same proof."""
+class PaymentUnfinished(PaymentError):
+    """Nothing is delivered now: don't pay again, the same proof gets the body later.
 
-
-class ClientDisconnected(PaymentError):
-    """The client disconnected before the delivery; the same proof gets the body later."""
-
-
-class NotDelivered(PaymentError):
-    """It was settled, and the body is unavailable now; the same proof gets the body later."""
-
-
-class SettlementPending(PaymentError):
-    """The facilitator was asked to settle, and we don't know yet whether it did."""
+    Another request is using the proof, the client disconnected, what was bought is unavailable, or
+    we don't know yet whether the facilitator settled.
+    """
 
 
 class PurchaseOpen(PaymentError):
@@ -316,9 +308,9 @@ def conflict_error(payment: Payment) -> PaymentError:
         case "failed":
             return PaymentRefused("the facilitator refused to settle the payment", payment)
         case "unknown":
-            return SettlementPending("the outcome of the payment is unknown", payment)
+            return PaymentUnfinished("the outcome of the payment is unknown", payment)
         case _:
-            return InProgress("another request is using the payment", payment)
+            return PaymentUnfinished("another request is using the payment", payment)
 
 
 class ProofVerifier(Protocol):

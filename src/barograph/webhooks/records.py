@@ -123,9 +123,7 @@ class TooManyWebhooks(RequestError):
     """The mailbox has as many webhooks as it may."""
 
     status = 409
-
-    def __init__(self) -> None:
-        super().__init__(f"you can have {MAX_WEBHOOKS} webhooks, in any state; delete one first")
+    text = f"you can have {MAX_WEBHOOKS} webhooks, in any state; delete one first"
 
 
 def words(text: str) -> list[str]:
