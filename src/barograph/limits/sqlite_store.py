@@ -16,6 +16,7 @@ from typing import Any
 import apsw
 
 from barograph.kit.clock import Clock
+from barograph.kit.sqlite import file_identity
 from barograph.kit.timestamps import SECOND
 from barograph.limits.rate_limits import CallerHash, LimitsUnavailable, RateLimit, Usage
 
@@ -170,15 +171,7 @@ def _prepare(connection: apsw.Connection) -> None:
 
 def _inodes(path: Path) -> tuple[_Inode, _Inode]:
     """The inodes that the paths of the database and of its log have now."""
-    return _inode(path), _inode(Path(f"{path}-wal"))
-
-
-def _inode(path: Path) -> _Inode:
-    try:
-        stat = path.stat()
-    except OSError:
-        return None
-    return stat.st_dev, stat.st_ino
+    return file_identity(path), file_identity(Path(f"{path}-wal"))
 
 
 _TABLES = """

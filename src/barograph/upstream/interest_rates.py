@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Annotated, Literal
 
-import msgspec
 from msgspec import Meta, Struct
 
 from barograph.errors import InvalidReply, UnknownToUpstream
 from barograph.kit.clock import Clock
 from barograph.macro.records import EFFR, EFFR_HIGH, EFFR_LOW, SOFR, US2Y, US3M, US10Y, Figure
+from barograph.upstream.cells import parse
 from barograph.upstream.files import (
     FileClient,
     column,
@@ -21,9 +21,9 @@ from barograph.upstream.files import (
     today,
 )
 
-PATH = "/resource-center/data-chart-center/interest-rates/daily-treasury-rates.csv"
+TREASURY_PATH = "/resource-center/data-chart-center/interest-rates/daily-treasury-rates.csv"
 
-SECONDS = 45.0
+TREASURY_SECONDS = 45.0
 """Timeout of one file. We have seen the Treasury take 19 seconds, so a retry would only add to its
 load."""
 
@@ -70,14 +70,14 @@ class TreasuryYields:
     async def _year(self, year: int, *, may_be_empty: bool) -> list[Figure]:
         try:
             body = await self._files.get(
-                f"{self._base_url}{PATH}/{year}/all",
+                f"{self._base_url}{TREASURY_PATH}/{year}/all",
                 {
                     "type": "daily_treasury_yield_curve",
                     "field_tdr_date_value": str(year),
                     "page": "",
                     "_format": "csv",
                 },
-                only_attempt=SECONDS,
+                only_attempt=TREASURY_SECONDS,
             )
         except UnknownToUpstream:
             if may_be_empty:
@@ -164,9 +164,6 @@ class _RatesReply(Struct, rename="camel"):
     ref_rates: list[_RateRow]
 
 
-_REPLY = msgspec.json.Decoder(_RatesReply)
-
-
 class ReferenceRate:
     """One reference rate: https://markets.newyorkfed.org/static/docs/markets-api.html ."""
 
@@ -228,10 +225,7 @@ def _figure(series: str, row: _RateRow, value: MaybePercent, source: str) -> lis
 
 
 def _rows(body: bytes, kind: str) -> Sequence[_RateRow]:
-    try:
-        rows = _REPLY.decode(body).ref_rates
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise InvalidReply(f"the {kind} rates cannot be read: {error}") from error
+    rows = parse(body, _RatesReply, f"the {kind} rates").ref_rates
     if not any(isinstance(row.percent_rate, float) for row in rows):
         raise InvalidReply(f"the reply has no {kind} rate")
     by_day: dict[str, _RateRow] = {}
