@@ -22,7 +22,7 @@ from barograph.payments.journal import (
     Grant,
     Journal,
     WrongTransition,
-    is_paid_with,
+    signature_digest,
 )
 from barograph.payments.proof import require_timely
 from barograph.payments.records import (
@@ -75,6 +75,11 @@ class Delivery(NamedTuple, Generic[T]):
 def never_disconnected() -> bool:
     """An `IsDisconnected` for a client that always waits."""
     return False
+
+
+def is_paid_with(payment: Payment, proof: Proof | DecodedProof, path: str) -> bool:
+    """Whether this proof made the payment, at this endpoint."""
+    return (payment.path, payment.signature_digest) == (path, signature_digest(proof))
 
 
 class ProofChecker:

@@ -13,7 +13,7 @@ to the payment's trail, and the database refuses to change that trail.
 """
 
 from base64 import b32encode
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from hashlib import sha256
 from secrets import token_bytes
@@ -86,8 +86,7 @@ class Journal:
         self, *, state: State | None = None, payer: str | None = None, limit: int = 100
     ) -> list[Payment]:
         """The payments that match, newest first."""
-        wallet = None if payer is None else payer.lower()
-        return await _SEARCH.fetch(self._database, state, wallet, limit)
+        return await _SEARCH.fetch(self._database, state, payer and payer.lower(), limit)
 
     async def open_payments(self, before: int, limit: int) -> list[Payment]:
         """Unfinished payments whose last step is older than `before`.
@@ -120,7 +119,11 @@ class Journal:
         new = _new_payment(proof, path, now, order)
 
         async def work(tx: Transaction) -> Payment:
-            await _require_new_key(tx, new)
+            buyer = new.network, new.asset, new.payer, new.path
+            # One request with its key must not charge a wallet twice.
+            earlier = await _SAME_KEY.first(tx, *buyer, new.nonce, new.key_digest)
+            if earlier is not None:
+                raise AlreadyClaimed(earlier)
             first = await _is_first(tx, new, order)
             entry = new if first else new._replace(state="failed", reason=ANOTHER_PURCHASE)
             claimed = await _CLAIM.first(tx, *entry)
@@ -189,17 +192,25 @@ class Journal:
         """
         step = TrailStep("released", self._clock(), reason)
         values = (step.at, reason, payment.id, payment.claimed_at)
-        return await self._counted(self._update(_ABANDON, values, payment.id, step))
+        return await self._counted(
+            self._database.write(lambda tx: _update(tx, _ABANDON, values, payment.id, step))
+        )
 
     async def mark_delivered(self, payment_id: str) -> Payment:
         """Record the delivery of the body; if two requests try, one may deliver it."""
         step = TrailStep("delivered", self._clock(), None)
-        return await self._update(_DELIVER, (step.at, payment_id), payment_id, step)
+        values = (step.at, payment_id)
+        return await self._database.write(
+            lambda tx: _update(tx, _DELIVER, values, payment_id, step)
+        )
 
     async def mark_undelivered(self, payment: Payment) -> Payment:
         """Record that the body was not delivered after all: the same proof gets it later."""
         step = TrailStep("undelivered", self._clock(), None)
-        return await self._update(_UNDELIVER, (payment.id, payment.released_at), payment.id, step)
+        values = (payment.id, payment.released_at)
+        return await self._database.write(
+            lambda tx: _update(tx, _UNDELIVER, values, payment.id, step)
+        )
 
     async def _counted(self, stepping: Awaitable[Payment]) -> Payment:
         payment = await stepping
@@ -217,17 +228,6 @@ class Journal:
         step = TrailStep(to, self._clock(), reason)
         move = partial(_move, claimed_at=claimed_at, transaction=transaction)
         return await self._counted(self._database.write(lambda tx: move(tx, payment_id, step)))
-
-    async def _update(
-        self,
-        statement: Statement[Payment],
-        values: tuple[Value, ...],
-        payment_id: str,
-        step: TrailStep,
-    ) -> Payment:
-        return await self._database.write(
-            lambda tx: _update(tx, statement, values, payment_id, step)
-        )
 
 
 def _new_payment(proof: Proof, path: str, now: int, order: Order) -> Payment:
@@ -256,11 +256,6 @@ def signature_digest(proof: Proof | DecodedProof) -> str:
     return sha256(proof.signature.encode()).hexdigest()
 
 
-def is_paid_with(payment: Payment, proof: Proof | DecodedProof, path: str) -> bool:
-    """Whether this proof made the payment, at this endpoint."""
-    return (payment.path, payment.signature_digest) == (path, signature_digest(proof))
-
-
 def is_by_payer(payment: Payment, key: str | None) -> bool:
     """Whether a repeat is the payer's: by the key of the first request, or not delivered yet."""
     if payment.key_digest is None:
@@ -270,14 +265,6 @@ def is_by_payer(payment: Payment, key: str | None) -> bool:
 
 def _key_digest(key: str | None) -> str | None:
     return None if key is None else sha256(key.encode()).hexdigest()
-
-
-async def _require_new_key(tx: Transaction, new: Payment) -> None:
-    """Refuse a claim that would charge a wallet twice for one request."""
-    buyer = new.network, new.asset, new.payer, new.path
-    earlier = await _SAME_KEY.first(tx, *buyer, new.nonce, new.key_digest)
-    if earlier is not None:
-        raise AlreadyClaimed(earlier)
 
 
 async def _is_first(tx: Transaction, new: Payment, order: Order) -> bool:
@@ -309,12 +296,12 @@ async def _move(
 
 async def _update(
     tx: Transaction,
-    statement: Statement[Payment],
-    values: tuple[Value, ...],
+    sql: Statement[Payment],
+    values: Sequence[Value],
     payment_id: str,
     step: TrailStep,
 ) -> Payment:
-    updated = await statement.first(tx, *values)
+    updated = await sql.first(tx, *values)
     if updated is None:
         payment = await _one(tx, payment_id)
         raise WrongTransition(f"a payment that is {payment.state} cannot become {step.step}")
