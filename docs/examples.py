@@ -45,12 +45,12 @@ from barograph.kit.timestamps import MINUTE, SECOND
 from barograph.kit.wire import JSON_TYPE
 from barograph.limits.rate_limits import MCP_POSTS, PERSONAL, RENDERS, TooManyRequests, Usage
 from barograph.material_change.query import ComparisonUnavailable
-from barograph.payments.refusals import (
-    InvalidIdempotencyKey,
+from barograph.payments.offers import (
     PaymentPending,
     PaymentUsed,
     TooManyProofs,
 )
+from barograph.payments.proof import InvalidIdempotencyKey
 from barograph.signals.endpoints import KEY_NOT_CHECKED
 from barograph.site.site import UNREADABLE
 from barograph.stances.documents import StanceNotActive, StanceUnavailable

@@ -14,10 +14,10 @@ from barograph.kit.http import ALLOW
 from barograph.kit.request_limits import MAX_BODY_BYTES, QUERY_TOO_LONG
 from barograph.kit.wire import CodedErrorBody
 from barograph.material_change.query import ComparisonUnavailable
-from barograph.payments.refusals import PaymentPending, PaymentUnavailable
+from barograph.payments.offers import PaymentPending, PaymentUnavailable
 from barograph.site.paths import PAGES
 from barograph.stances.documents import StanceUnavailable
-from barograph.web.health import HEALTH_PATHS
+from barograph.web.monitoring import HEALTH_PATHS
 from support.nginx import CONFIGURATION
 
 TEXT = CONFIGURATION.read_text().replace("\\'", "'")

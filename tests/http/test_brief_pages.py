@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from barograph.board.board import front_door
 from barograph.board.feeds import Publication
-from barograph.board.front_door import front_door
 from barograph.briefs.records import Brief
 from barograph.kit.http import Receive, Scope, Send
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from barograph.board.front_door import front_door
+from barograph.board.board import front_door
 from barograph.collector.judge import Judge
 from barograph.history.records import KINDS
 from barograph.kit.documents import HotKey, Message

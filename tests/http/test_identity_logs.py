@@ -17,7 +17,7 @@ from barograph.entitlements.store import Entitlements, Holder
 from barograph.kit.logs import EventFormatter
 from barograph.kit.timestamps import DAY
 from barograph.settings import Settings
-from barograph.upstream.identity_provider import identity_provider
+from barograph.upstream.identity_providers import identity_provider
 from barograph_demo.servers.faults import IdentityFault, IdentityFaults
 from barograph_demo.servers.identity import API_KEY, USERS, DemoUser, running_identity, sign_token
 from support.clock import START, HandClock

@@ -21,8 +21,8 @@ from barograph.keys.registration import Registrations
 from barograph.kit.database import Row
 from barograph.kit.http import error_response
 from barograph.limits.callers import Network
-from barograph.limits.memory_store import MemoryStore
 from barograph.limits.rate_limits import KEYS_PATH, REGISTRATIONS, RateLimiter
+from barograph.limits.stores import MemoryStore
 from support.clock import HandClock
 from support.databases import take_away, upgraded_database, write_lock_held
 

@@ -19,7 +19,6 @@ from barograph.history.guards import SignedHeads
 from barograph.kit.database import LOST_SECONDS, DatabaseUnavailable
 from barograph.kit.http import Scope
 from barograph.kit.timestamps import SECOND
-from barograph.limits.memory_store import MemoryStore
 from barograph.limits.rate_limits import RENDERS, RateLimit, RateLimiter, TooManyRequests, Usage
 from barograph.limits.render_queue import (
     AT_ONCE,
@@ -32,6 +31,7 @@ from barograph.limits.render_queue import (
     RenderQueue,
     RenderQueueFull,
 )
+from barograph.limits.stores import MemoryStore
 from barograph.markets.reader import CrossReader, MarketReader, freshness_limits
 from barograph.markets.records import ContractName
 from barograph.markets.series import SeriesReader

@@ -19,10 +19,9 @@ from barograph.limits.listings import (
     Listings,
     ListPart,
 )
-from barograph.limits.memory_store import MemoryStore
 from barograph.limits.rate_limits import RateLimiter
-from barograph.limits.render_queue import RenderQueue, RenderQueueFull
-from barograph.limits.rendered_reads import RenderedReads
+from barograph.limits.render_queue import RenderedReads, RenderQueue, RenderQueueFull
+from barograph.limits.stores import MemoryStore
 from barograph.macro.records import NYFED, NYFED_NOTICE, SOFR, US10Y, Figure
 from barograph.macro.store import record_figures
 from barograph.markets.evidence import FundingSettlement

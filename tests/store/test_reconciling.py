@@ -30,8 +30,8 @@ from barograph.payments.records import (
     ChainFinding,
     ChainUnavailable,
     Payment,
+    PaymentUnfinished,
     Proof,
-    SettlementPending,
     State,
     TrailStep,
 )
@@ -460,7 +460,7 @@ def test_payer_of_an_unreported_settlement_gets_the_body_with_same_proof(desk: D
         return taken.body
 
     for _ in range(2):
-        with pytest.raises(SettlementPending):
+        with pytest.raises(PaymentUnfinished, match="outcome"):
             desk.run(take())
     desk.chain.otherwise = ChainFinding("used", TRANSACTION)
     assert desk.reconcile() == Reconciled(settled=1)

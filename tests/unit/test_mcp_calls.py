@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from barograph.limits.memory_store import MemoryStore
 from barograph.limits.rate_limits import RateLimiter
+from barograph.limits.stores import MemoryStore
 from barograph.mcp.calls import INTERNAL, CallOutcome, ToolCalls, ToolReads
 from barograph.mcp.tools import BY_NAME, TOOLS
 from support.clock import HandClock

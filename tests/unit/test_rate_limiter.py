@@ -5,12 +5,12 @@ from collections.abc import Iterable
 
 import pytest
 
-from barograph.limits.memory_store import MemoryStore
 from barograph.limits.rate_limits import (
     InvalidApiKey,
     RateLimiter,
     Usage,
 )
+from barograph.limits.stores import MemoryStore
 from support.clock import HandClock
 
 

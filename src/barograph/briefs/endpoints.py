@@ -29,7 +29,7 @@ from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.lists import READ_ERRORS, given_parameters
 from barograph.kit.timestamps import SECOND
 from barograph.kit.wire import Schema, operation, parameter
-from barograph.limits.rendered_reads import RenderedReads
+from barograph.limits.render_queue import RenderedReads
 from barograph.markets.venues import source_of
 from barograph.markets.view import is_fresh
 from barograph.settings import Settings

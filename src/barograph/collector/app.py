@@ -47,9 +47,8 @@ from barograph.upstream.chain import JsonRpcChain
 from barograph.upstream.etf import IssuerHoldings, OperatorFlows
 from barograph.upstream.files import FileClient
 from barograph.upstream.hyperliquid import HyperliquidExchange
+from barograph.upstream.interest_rates import Rate, ReferenceRate, TreasuryYields
 from barograph.upstream.mail import SmtpSender
-from barograph.upstream.nyfed import Rate, ReferenceRate
-from barograph.upstream.treasury import TreasuryYields
 from barograph.upstream.webhooks import HttpWebhookSender
 from barograph.upstream.witness import HttpWitnesses
 from barograph.webhooks.delivery import Deliveries

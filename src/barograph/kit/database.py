@@ -107,7 +107,7 @@ class Statement(Generic[T]):
         if "{columns}" not in sql or not expressions.keys() <= {*names}:
             raise ValueError(f"this statement does not name the fields of {record.__name__}")
         columns = {name: name for name in names}
-        columns |= {name: f"{value} AS {name}" for name, value in expressions.items()}
+        columns |= {name: f'{value} AS "{name}"' for name, value in expressions.items()}
         self.sql = sql.replace("{columns}", ", ".join(columns.values()))
         self._record = record
 

@@ -208,9 +208,9 @@ def make_secret(file: Path, secret: bytes) -> bytes:
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY)
     with os.fdopen(descriptor, "r+b") as out:
         fcntl.flock(out, fcntl.LOCK_EX)
-        found = out.read()
-        if found:
-            return found
+        content = out.read()
+        if content:
+            return content
         os.fchmod(descriptor, OWNER_ONLY)  # an empty file may have been left with another mode
         out.write(secret)
         out.flush()
@@ -242,8 +242,10 @@ def close_stalled_connections(seconds: int) -> bool:
     for file in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):  # closed meanwhile
             if str(file.readlink()).startswith("socket:"):
-                with socket.socket(fileno=os.dup(int(file.name))) as found:
-                    if found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-                        found.setsockopt(socket.SOL_TCP, socket.TCP_USER_TIMEOUT, seconds * 1_000)
+                with socket.socket(fileno=os.dup(int(file.name))) as listener:
+                    if listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                        listener.setsockopt(
+                            socket.SOL_TCP, socket.TCP_USER_TIMEOUT, seconds * 1_000
+                        )
                         is_listening = True
     return is_listening

@@ -11,9 +11,16 @@ from starlette.responses import Response
 
 from barograph.board.board import Board
 from barograph.errors import InvalidRequest, NotFound
-from barograph.kit.conditions import is_unchanged, ranged, requested_range
 from barograph.kit.database import Database, Transaction
-from barograph.kit.documents import ACCEPT_RANGES, CORS, NOSNIFF, Document
+from barograph.kit.documents import (
+    ACCEPT_RANGES,
+    CORS,
+    NOSNIFF,
+    Document,
+    is_unchanged,
+    ranged,
+    requested_range,
+)
 from barograph.kit.http import ApiRouter, DelegatedResponse, Receive, Scope, Send, out_of_range
 from barograph.kit.lists import (
     CURSOR_PARAMETER,

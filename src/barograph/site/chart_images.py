@@ -15,7 +15,7 @@ from barograph import NOTICE, SITE_NAME
 from barograph.badges.documents import SVG
 from barograph.errors import NotFound, TemporarilyUnavailable, UpstreamUnavailable
 from barograph.kit.documents import CORS, NO_STORE, NOSNIFF, Document, Headers
-from barograph.limits.rendered_reads import RenderedReads
+from barograph.limits.render_queue import RenderedReads
 from barograph.site.chart_reader import ChartReader, asked_series, listed_contract
 from barograph.site.charts.lines import SIZE, empty_chart
 from barograph.site.charts.svg import text, text_of

@@ -29,7 +29,7 @@ from barograph.kit.lists import (
 )
 from barograph.kit.timestamps import DAY, SECOND, iso_timestamp
 from barograph.kit.wire import WireModel, operation, parameter
-from barograph.limits.rendered_reads import RenderedReads
+from barograph.limits.render_queue import RenderedReads
 from barograph.status.incidents import API, KEPT_FOR, ConditionCount, Incident
 from barograph.status.reader import StatusReader
 from barograph.status.recorder import read_status_history

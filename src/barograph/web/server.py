@@ -83,11 +83,7 @@ def check_configuration(settings: Settings) -> None:
 
 
 def run_server(settings: Settings) -> None:
-    """Run the web workers until stopped.
-
-    Raises:
-        ConfigurationError: the port is in use.
-    """
+    """Run the web workers until stopped; raises `ConfigurationError` if the port is in use."""
     require_free_port(settings.host, settings.port)
     if settings.database_url.get_secret_value() and not settings.limits_url.get_secret_value():
         advice = "set BAROGRAPH_LIMITS_URL if there are several web hosts"
