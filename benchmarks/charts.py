@@ -12,15 +12,15 @@ from barograph.kit.database import Database, Transaction
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import HOUR
+from barograph.markets.liquidation_store import liquidation_series
 from barograph.markets.liquidations import LiquidationHour
 from barograph.markets.records import ContractName
 from barograph.markets.samples import LiquidationSeries, Series
-from barograph.markets.series import liquidation_series, reading_series
+from barograph.markets.series import reading_series
 from barograph.markets.store import ReadingRow, record_rows
 from barograph.site.charts.columns import column_chart
-from barograph.site.charts.gauge import REGIME_BANDS
 from barograph.site.charts.lines import line_chart
-from barograph.site.series_documents import series_document
+from barograph.site.charts.small import REGIME_BANDS
 from benchmarks.plan import Plan
 from benchmarks.table import Figure, Section
 
@@ -74,7 +74,6 @@ async def _figures(database: SQLiteDatabase, now: int) -> list[Figure]:
         Figure("  its bytes", f"{size}", f"<= {BOUND_BYTES}", size <= BOUND_BYTES),
         Figure(f"read {len(liquidated.columns)} columns of liquidations", _ms(column_reads)),
         Figure("draw them", _ms(_times(lambda: _columns(liquidated)))),
-        Figure("write the line as JSON", _ms(_times(lambda: _json(series)))),
     ]
 
 
@@ -86,10 +85,6 @@ def _line(series: Series) -> str:
 
 def _columns(series: LiquidationSeries) -> str:
     return column_chart(series, prefix="liquidations", name="Liquidations")
-
-
-def _json(series: Series) -> bytes:
-    return series_document(series, "C1", "benchmark", "json").body
 
 
 def _times(work: Callable[[], object]) -> list[float]:

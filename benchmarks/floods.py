@@ -96,7 +96,7 @@ def _flood(port: int, script: Path) -> Iterator[None]:
 def _targets() -> list[str]:
     return [
         *(f"/markets/{coin}?days={days}" for coin in COINS for days in DAYS),
-        *(f"/data/{coin}/{each}.json?days=60" for coin in COINS for each in MEASURES),
+        *(f"/api/v1/series/{each}?symbol={coin}" for coin in COINS for each in MEASURES),
     ]
 
 

@@ -14,11 +14,15 @@ from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.records import LongAccounts, Perpetuals
 from barograph.settings import Settings
-from barograph.upstream.bybit.contract_cache import ContractList
-from barograph.upstream.bybit.decode import Instrument, decode_instruments, decode_tickers
+from barograph.upstream.bybit.decode import (
+    ContractList,
+    Instrument,
+    decode_instruments,
+    decode_tickers,
+)
 from barograph.upstream.bybit.messages import Batch, decode_message
-from barograph.upstream.bybit.wire import open_envelope
-from barograph.upstream.venue_client import VenueReply
+from barograph.upstream.bybit.rest import open_envelope
+from barograph.upstream.http import HttpReply
 from barograph_demo.servers.rest import answer
 from barograph_demo.servers.stream import liquidation_messages
 from barograph_demo.world.contracts import LIVE_SYMBOLS
@@ -43,7 +47,7 @@ class Market:
 
     def read(self, body: bytes, at: int) -> Perpetuals:
         """Decode such an answer the way the adapter does."""
-        envelope = open_envelope(VenueReply(200, "application/json", {}, body), at)
+        envelope = open_envelope(HttpReply(200, {}, body), at)
         tickers = decode_tickers(envelope.result, self.kept)
         return Perpetuals(envelope.time, "benchmark", tickers.perpetuals)
 
@@ -62,7 +66,7 @@ class Market:
     def _kept(self, now: int) -> Mapping[str, Instrument]:
         query = {"category": "linear", "limit": "1000"}
         body = answer(self.world, "/v5/market/instruments-info", query, now)[1]
-        envelope = open_envelope(VenueReply(200, "application/json", {}, body), now)
+        envelope = open_envelope(HttpReply(200, {}, body), now)
         return ContractList.of([decode_instruments(envelope.result)]).kept
 
 

@@ -11,7 +11,7 @@ from barograph.kit.timestamps import DAY
 from barograph.markets.records import DayAgo, PastValues
 from barograph.markets.symbols import index_of
 from barograph.markets.view import FreshnessLimits, MarketView
-from barograph.site.heatmap_pages import SIZES, draw_map, fit, heatmap
+from barograph.site.heatmap import SIZES, draw_map, fit, heatmap
 from benchmarks.hot_reads import Contender, alternate, answer_of, ratios
 from benchmarks.market import CONTRACTS, Market, benchmark_settings, publish_market
 from benchmarks.peers import python_peer, store

@@ -10,7 +10,6 @@ import psutil
 
 from barograph.kit.clock import system_clock
 from barograph.kit.timestamps import HOUR
-from barograph.limits.memory_store import MemoryStore
 from barograph.limits.rate_limits import (
     ANONYMOUS,
     LimitStore,
@@ -19,6 +18,7 @@ from barograph.limits.rate_limits import (
     rate_limit_fields,
 )
 from barograph.limits.sqlite_store import SQLiteStore
+from barograph.limits.stores import MemoryStore
 from barograph.limits.valkey_store import ValkeyStore
 from benchmarks.plan import Plan
 from benchmarks.table import Figure, Section

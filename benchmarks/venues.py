@@ -23,7 +23,7 @@ from barograph.upstream.binance.decode import (
     decode_rows,
     reading_of,
 )
-from barograph.upstream.hyperliquid.decode import decode_contexts
+from barograph.upstream.hyperliquid import decode_contexts
 from barograph_demo.servers.binance_rest import ENDPOINTS, LIMITS, WEIGHT, answer
 from barograph_demo.servers.binance_stream import COMBINED
 from barograph_demo.servers.control import send_command

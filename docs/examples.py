@@ -45,14 +45,14 @@ from barograph.kit.timestamps import MINUTE, SECOND
 from barograph.kit.wire import JSON_TYPE
 from barograph.limits.rate_limits import MCP_POSTS, PERSONAL, RENDERS, TooManyRequests, Usage
 from barograph.material_change.query import ComparisonUnavailable
-from barograph.payments.refusals import (
-    InvalidIdempotencyKey,
+from barograph.payments.offers import (
     PaymentPending,
     PaymentUsed,
     TooManyProofs,
 )
+from barograph.payments.proof import InvalidIdempotencyKey
 from barograph.signals.endpoints import KEY_NOT_CHECKED
-from barograph.site.error_pages import UNREADABLE
+from barograph.site.site import UNREADABLE
 from barograph.stances.documents import StanceNotActive, StanceUnavailable
 from barograph.webhooks.records import MAX_WEBHOOKS
 
@@ -98,24 +98,6 @@ FREE = {
     "getGuides": {"200": "/api/agent/guides"},
     "getSignals": {"200": "/api/v1/signals"},
     "getStatus": {"200": "/api/status"},
-    "getSeries": {
-        "200": "/data/BTC/funding.json?days=1",
-        "400": "/data/BTC/funding.json?days=2",
-        "404": "/data/NOSUCH/funding.json",
-    },
-    "getSeriesTable": {
-        "200": "/data/BTC/funding.csv?days=1",
-        "400": "/data/BTC/funding.csv?days=2",
-        "404": "/data/NOSUCH/funding.csv",
-    },
-    "getLiquidations": {
-        "200": "/data/liquidations.json?days=1",
-        "400": "/data/liquidations.json?days=2",
-    },
-    "getLiquidationsTable": {
-        "200": "/data/liquidations.csv?days=1",
-        "400": "/data/liquidations.csv?days=2",
-    },
     "getPerpetuals": {
         "200": "/api/v1/perpetuals?limit=1",
         "400": "/api/v1/perpetuals?limit=0",
@@ -191,7 +173,7 @@ FREE = {
         "404": "/api/v1/stances/no-such",
     },
 }
-LISTS = ("getSeries", "getLiquidations", "listLiquidationFiles", "getIncidents")
+LISTS = ("listLiquidationFiles", "getIncidents")
 """Bodies whose lists are cut, because no parameter does it."""
 
 RENDERED = (
@@ -437,8 +419,6 @@ def simulated_errors() -> Answers:
         **{name: {"502": upstream} for name in ("getDerivatives", "getMarket", "getMarketState")},
         **{name: {"429": unreadable["429"], "503": history} for name in FREE if "History" in name},
         **dict.fromkeys(READS, reads),
-        **{name: {"502": upstream, **unreadable} for name in ("getSeries", "getSeriesTable")},
-        **dict.fromkeys(("getLiquidations", "getLiquidationsTable"), unreadable),
         **{name: {"502": upstream} for name in MARKETS},
         **{name: {"429": unreadable["429"], **away} for name in RENDERED},
         **dict.fromkeys(("createWebhook", "getWebhooks"), busy),

@@ -42,10 +42,12 @@ class RequestError(BarographError):
     """A request that ends in something other than success."""
 
     status: ClassVar[int] = 500
+    text: ClassVar[str] = ""
+    """The message of an error that always has the same one."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
+    def __init__(self, message: str | None = None) -> None:
+        self.message = self.text if message is None else message
+        super().__init__(self.message)
 
 
 class InvalidRequest(RequestError):
@@ -64,9 +66,7 @@ class BodyTimeout(RequestError):
     """The body did not arrive in time."""
 
     status = 408
-
-    def __init__(self) -> None:
-        super().__init__("the request body did not arrive in time")
+    text = "the request body did not arrive in time"
 
 
 class BodyTooLong(RequestError):
@@ -82,27 +82,21 @@ class RecordUnavailable(RequestError):
     """The database can't be read, and the copy in memory is too old."""
 
     status = 500
-
-    def __init__(self) -> None:
-        super().__init__("the record cannot be read at the moment; try again shortly")
+    text = "the record cannot be read at the moment; try again shortly"
 
 
 class UpstreamUnavailable(RequestError):
     """Fresh data from the exchange is unavailable, and stale data is never shown."""
 
     status = 502
-
-    def __init__(self) -> None:
-        super().__init__("upstream market data is unavailable or too old; try again shortly")
+    text = "upstream market data is unavailable or too old; try again shortly"
 
 
 class TemporarilyUnavailable(RequestError):
     """A database can't be read; the same request may succeed in a few seconds."""
 
     status = 503
-
-    def __init__(self) -> None:
-        super().__init__("this data is temporarily unavailable; try again in a few seconds")
+    text = "this data is temporarily unavailable; try again in a few seconds"
 
 
 class PrivateError(RequestError):

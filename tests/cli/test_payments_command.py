@@ -15,7 +15,6 @@ from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import HOUR
 from barograph.payments.journal import Journal, WrongTransition
-from barograph.payments.reconcile import TooEarly
 from barograph.payments.records import Payment, TrailStep
 from support.clock import HandClock
 from support.payments import FEED, PAYER, proof
@@ -197,14 +196,17 @@ def test_what_is_being_settled_right_now_is_left_alone(
     folder.clock.now += HOUR
     paid = folder.pay("settling")
     answer = run(folder.path, command[0], paid, *command[1:], *WHY, "--yes")
-    assert isinstance(answer.exception, TooEarly)
+    assert isinstance(answer.exception, WrongTransition)
+    assert "try again after" in str(answer.exception)
     assert folder.get(paid).state == "settling"
 
 
 def test_what_can_still_be_paid_is_not_failed(folder: Folder) -> None:
     folder.clock.now += HOUR
     paid = folder.pay("unknown")
-    assert isinstance(run(folder.path, "fail", paid, *WHY, "--yes").exception, TooEarly)
+    refused = run(folder.path, "fail", paid, *WHY, "--yes")
+    assert isinstance(refused.exception, WrongTransition)
+    assert "can still move the money" in str(refused.exception)
     assert folder.get(paid).state == "unknown"
     answer = run(folder.path, "settle", paid, "--transaction", TRANSACTION, *WHY, "--yes")
     assert answer.exit_code == 0, answer.output

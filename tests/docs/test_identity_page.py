@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from barograph.settings import Settings
-from barograph.upstream.identity_provider import identity_provider
+from barograph.upstream.identity_providers import identity_provider
 from support.clock import HandClock
 from support.identities import outcome, resolve_example
 from support.tokens import SUBJECT, claims, key, key_set, token

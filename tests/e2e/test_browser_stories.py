@@ -136,9 +136,7 @@ def test_markets_are_searched_and_sorted_where_they_stand(demo: Demo, browser: B
         assert look.page.locator("tbody tr:visible").count() < everything
 
 
-def test_a_watchlist_is_kept_in_the_browser_and_its_csv_has_the_same_rows(
-    demo: Demo, browser: Browser
-) -> None:
+def test_a_watchlist_is_kept_in_the_browser(demo: Demo, browser: Browser) -> None:
     with looking(browser, demo.base_url) as look:
         look.page.goto("/markets?sort=symbol&order=asc")
         for symbol in ("SOL", "BTC"):
@@ -149,9 +147,6 @@ def test_a_watchlist_is_kept_in_the_browser_and_its_csv_has_the_same_rows(
         look.page.reload()
         expect(shown).to_have_count(2)
         assert look.page.url.endswith("?sort=symbol&order=asc&watch=1")
-        address = str(look.page.locator("[data-csv]").get_attribute("href"))
-        lines = httpx2.get(urljoin(demo.base_url, address)).text.splitlines()[1:]
-        assert [line.partition(",")[0] for line in lines] == ["BTC", "SOL"]
         assert look.violations() == []
         assert look.problems == []
 
@@ -315,7 +310,7 @@ def _expect_readable(chart: Locator) -> None:
 def test_values_that_did_not_come_are_asked_for_again(demo: Demo, browser: Browser) -> None:
     with looking(browser, demo.base_url) as look:
         look.page.goto("/")
-        look.page.route("**/data/**", lambda route: route.abort(), times=1)
+        look.page.route("**/api/v1/series/**", lambda route: route.abort(), times=1)
         chart = look.page.locator("svg[data-series]").first
         with look.page.expect_event("requestfailed"):
             chart.hover(position={"x": 90, "y": 60})
@@ -370,7 +365,7 @@ def _is_one_of_many(target: str) -> bool:
 
     Some stand for all, because one address may cause only 600 renders per minute.
     """
-    filtered = re.match(r".*/(?:markets(?:\.csv)?\?.*&.*&|briefs/coin/.*\?)", target)
+    filtered = re.match(r".*/(?:markets\?.*&.*&|briefs/coin/.*\?)", target)
     if filtered or re.match(r".*/briefs/(?:daily-wrap-)?\d{4}-\d\d-\d[1-9]", target):
         return True
     found = re.match(r".*/(?:markets|data|cross|chart)/([A-Z0-9]+)", target)

@@ -15,8 +15,7 @@ from typing import NamedTuple
 import httpx2
 import pytest
 
-from barograph.badges.contents import ERROR, record_not_started
-from barograph.badges.documents import KEEP_SECONDS, badge_document
+from barograph.badges.documents import ERROR, KEEP_SECONDS, badge_document, record_not_started
 from barograph.badges.endpoints import refused_badge
 from barograph.kit.clock import system_clock
 from barograph.kit.documents import Document

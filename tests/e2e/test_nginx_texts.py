@@ -14,10 +14,10 @@ from barograph.kit.http import ALLOW
 from barograph.kit.request_limits import MAX_BODY_BYTES, QUERY_TOO_LONG
 from barograph.kit.wire import CodedErrorBody
 from barograph.material_change.query import ComparisonUnavailable
-from barograph.payments.refusals import PaymentPending, PaymentUnavailable
-from barograph.site.paths import MARKETS_CSV, PAGES
+from barograph.payments.offers import PaymentPending, PaymentUnavailable
+from barograph.site.paths import PAGES
 from barograph.stances.documents import StanceUnavailable
-from barograph.web.health import HEALTH_PATHS
+from barograph.web.monitoring import HEALTH_PATHS
 from support.nginx import CONFIGURATION
 
 TEXT = CONFIGURATION.read_text().replace("\\'", "'")
@@ -58,7 +58,7 @@ def test_nginx_uses_the_limits_and_header_fields_of_the_service() -> None:
     assert f"client_max_body_size {MAX_BODY_BYTES // 1024}k;" in TEXT
 
 
-@pytest.mark.parametrize("path", [*PAGES[1:], MARKETS_CSV, *FEEDS, *DISCOVERY_PATHS, *HEALTH_PATHS])
+@pytest.mark.parametrize("path", [*PAGES[1:], *FEEDS, *DISCOVERY_PATHS, *HEALTH_PATHS])
 def test_nginx_logs_the_paths_of_the_service(path: str) -> None:
     known = re.findall(r'"~(\^\(\?<barograph_(?:plain|file)>.+?)"  \$', TEXT)
     found = [re.match(each.replace("?<b", "?P<b"), path) for each in known]

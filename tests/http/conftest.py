@@ -14,7 +14,7 @@ from support.history import PublicHistory
 from support.loops import OneLoopPolicy
 from support.markets import reading, shares
 from support.pages import FOUND, NOTE, SiteService
-from support.service import Service
+from support.service import Service, fresh_service
 from support.subscribers import SubscriberService
 
 
@@ -51,6 +51,13 @@ def service(empty_service: Service) -> Service:
     empty_service.watch_day()
     empty_service.publish(reading(), shares())
     return empty_service
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """The same, which the tests of a module only read."""
+    with fresh_service(tmp_path_factory.mktemp("market")) as service:
+        yield service
 
 
 @pytest.fixture(params=["whole", "routes"])

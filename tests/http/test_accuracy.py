@@ -15,7 +15,7 @@ from barograph.accuracy.assess import publish_accuracy, record_definition
 from barograph.accuracy.definition import DEFINITION_DIGEST
 from barograph.accuracy.records import ACCURACY, Accuracy
 from barograph.board.board import latest_snapshot
-from barograph.collector.jobs import AccuracyJob
+from barograph.collector.jobs.stances import AccuracyJob
 from barograph.errors import LeaseLost
 from barograph.events.records import NewEvent
 from barograph.events.store import append_events, events_of_type, remove_text

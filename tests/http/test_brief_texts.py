@@ -5,7 +5,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import pytest
 from click.testing import CliRunner
 
 from barograph.cli.briefs import briefs
@@ -69,20 +68,3 @@ def test_the_digest_of_an_operators_brief_is_in_its_event(service: Service, tmp_
     assert recomputed(document) == event["text_sha256"]
     assert document["text"]["headline"] == event["headline"] == "Wartung — “Sonntag”"
     assert (document["text"]["rule"], document["venue"]) == ("operator", None)
-
-
-@pytest.mark.parametrize(
-    ("target", "status"),
-    [
-        *(("no-such", 404), ("a%00b", 404), ("-", 404), ("x" * 201, 404)),
-        *(("no-such?version=1", 404), ("no-such?version=0", 400), ("no-such?version=x", 400)),
-        *(("no-such?version=1&version=1", 400), ("no-such?limit=1", 400)),
-    ],
-)
-def test_unknown_texts_are_not_found_and_other_parameters_refused(
-    service: Service, target: str, status: int
-) -> None:
-    answer = service.ask(f"/api/v1/briefs/{target}")
-
-    assert answer.status == status
-    assert list(answer.json()) == ["error"]

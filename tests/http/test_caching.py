@@ -1,7 +1,6 @@
 """ETags, conditional requests, and caches that never outlive the data."""
 
 import re
-from collections.abc import Iterator
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 
@@ -10,8 +9,6 @@ import pytest
 from support.clock import START
 from support.markets import BTC, ETH, changed, reading, shares
 from support.service import (
-    FREE_PATHS,
-    JSON_PATHS,
     MARKET_PATHS,
     Answer,
     Service,
@@ -20,15 +17,7 @@ from support.service import (
 )
 
 BOUND_MS = 30_000
-EVERY_FREE_PATH = pytest.mark.parametrize("path", FREE_PATHS)
 EVERY_MARKET_PATH = pytest.mark.parametrize("path", MARKET_PATHS)
-
-
-@pytest.fixture(scope="module")
-def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A fresh market that the tests here only read."""
-    with fresh_service(tmp_path_factory.mktemp("market")) as service:
-        yield service
 
 
 def seconds_kept(answer: Answer) -> int:
@@ -43,24 +32,6 @@ def seconds_kept(answer: Answer) -> int:
 
 def last_modified(answer: Answer) -> int:
     return int(parsedate_to_datetime(answer.headers["last-modified"]).timestamp()) * 1000
-
-
-@EVERY_FREE_PATH
-def test_every_free_read_has_a_strong_etag_that_equal_bytes_share(
-    market: Service, path: str
-) -> None:
-    first, second = market.ask(path), market.ask(path)
-
-    assert re.fullmatch(r'"[\x21\x23-\x7e]+"', first.headers["etag"])
-    assert first == second
-
-
-def test_other_bytes_have_another_etag(market: Service) -> None:
-    targets = [*FREE_PATHS, "/api/agent/derivatives?symbol=ETH", "/api/agent/derivatives?symbol=X"]
-
-    tags = {market.ask(target).headers["etag"] for target in targets}
-
-    assert len(tags) == len(targets)
 
 
 @EVERY_MARKET_PATH
@@ -91,53 +62,12 @@ def test_the_same_values_read_again_keep_their_etag_and_get_a_new_time(
     assert last_modified(new) == last_modified(old) + 5_000
 
 
-@EVERY_FREE_PATH
-@pytest.mark.parametrize(
-    "form", ["{0}", "W/{0}", '"x", {0}', '{0} , "x"', '"x,y",W/{0},"y"', "*", " {0} ", " * "]
-)
-def test_who_has_the_bytes_already_gets_304(market: Service, path: str, form: str) -> None:
-    whole = market.ask(path)
-
-    answer = market.ask(path, if_none_match=form.format(whole.headers["etag"]))
-
-    assert answer.status == 304
-    assert answer.body == b""
-    described = ("content-type", "content-length")
-    assert answer.headers == {
-        name: value for name, value in whole.headers.items() if name not in described
-    }
-    assert {"etag", "cache-control", "access-control-allow-origin"} <= answer.headers.keys()
-
-
-@EVERY_FREE_PATH
-@pytest.mark.parametrize(
-    "form",
-    [*('"x"', 'W/"x"', '"x", "y"', "{1}", '"{0}"', "", '""', "w/{0}"), '"x*"', "{2}", "{3}"],
-)
-def test_who_has_other_bytes_gets_all_of_them(market: Service, path: str, form: str) -> None:
-    whole = market.ask(path)
-    etag = whole.headers["etag"]
-    named = form.format(etag, etag.strip('"'), etag.swapcase(), etag[:-2] + '"')
-
-    assert market.ask(path, if_none_match=named) == whole
-
-
 def test_an_if_none_match_on_several_lines_is_one_list(market: Service) -> None:
     etag = market.ask("/api/agent/market").headers["etag"]
     lines = [("If-None-Match", '"x"'), ("If-None-Match", etag)]
 
     assert ask(market.app, "/api/agent/market", fields=lines).status == 304
     assert ask(market.routes, "/api/agent/market", fields=lines).status == 304
-
-
-@EVERY_FREE_PATH
-def test_head_with_a_matching_etag_gets_304_too(market: Service, path: str) -> None:
-    etag = market.ask(path).headers["etag"]
-
-    head = market.ask(path, "HEAD", if_none_match=etag)
-
-    assert head == market.ask(path, if_none_match=etag)
-    assert head.status == 304
 
 
 @EVERY_MARKET_PATH
@@ -216,37 +146,3 @@ def test_last_modified_is_the_time_of_the_data_and_not_of_the_answer(
 
     assert last_modified(service.ask(path)) == START - 4_000
     assert last_modified(service.ask(path + "?x")) == START - 4_000
-
-
-@pytest.mark.parametrize(
-    ("target", "method", "status"),
-    [
-        ("/api/agent/derivatives?symbol=", "GET", 400),
-        ("/api/agent/derivatives?symbol=", "HEAD", 400),
-        ("/api/agent/nope", "GET", 404),
-        ("/api/nope", "GET", 404),
-        *((path, "POST", 405) for path in FREE_PATHS),
-    ],
-)
-def test_errors_are_never_kept(market: Service, target: str, method: str, status: int) -> None:
-    answer = market.ask(target, method, if_none_match="*")
-
-    assert answer.status == status
-    assert answer.headers["cache-control"] == "no-store"
-    assert not answer.headers.keys() & {"etag", "last-modified"}
-
-
-@EVERY_MARKET_PATH
-def test_a_502_is_never_kept(empty_service: Service, path: str) -> None:
-    answer = empty_service.ask(path)
-
-    assert answer.status == 502
-    assert answer.headers["cache-control"] == "no-store"
-    assert not answer.headers.keys() & {"etag", "last-modified"}
-
-
-@pytest.mark.parametrize("path", JSON_PATHS)
-def test_the_content_length_is_that_of_the_body(market: Service, path: str) -> None:
-    answer = market.ask(path)
-
-    assert int(answer.headers["content-length"]) == len(answer.body) > 0

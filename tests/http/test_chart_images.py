@@ -13,7 +13,7 @@ from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.markets.records import ContractName
 from barograph.markets.samples import DAYS, MEASURES
 from barograph.markets.series import SeriesReader
-from barograph.site.series import ChartReader
+from barograph.site.chart_reader import ChartReader
 from support.clock import START
 from support.databases import take_away
 from support.markets import reading, shares

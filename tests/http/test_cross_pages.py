@@ -1,19 +1,17 @@
 """`/cross`, the page of each coin, and `/venues`: what they show, and what they leave out."""
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from barograph.board.board import publish
 from barograph.board.feeds import Publication
 from barograph.markets.disputes import DISPUTES, Dispute, Disputes
 from barograph.markets.failover import VENUE_IN_USE, VenueInUse
 from barograph.markets.records import ExchangeHealth, Perpetual, Perpetuals
 from barograph.markets.view import EXCHANGE_HEALTH, PERPETUALS
-from barograph.site.cross_pages import SORTS, CrossQuery
+from barograph.site.cross import SORTS, CrossQuery
 from support.clock import START
 from support.markets import BTC, ETH, PEPE, SOL, SOURCE, changed
 from support.node import run_script
@@ -29,11 +27,6 @@ FRESH_MS = 30_000
 PATHS = ("/cross", "/cross/BTC", "/cross/ETH", "/venues")
 
 
-def put(site: SiteService, *publications: Publication) -> None:
-    asyncio.run(site.service.database.write(lambda tx: publish(tx, publications)))
-    site.service.refresh()
-
-
 def other(as_of: int = START, contracts: tuple[Perpetual, ...] = OTHER) -> Publication:
     reading = Perpetuals(as_of, "other source", contracts, venue="hyperliquid")
     return Publication.of(PERPETUALS.of("hyperliquid"), reading)
@@ -43,8 +36,7 @@ def other(as_of: int = START, contracts: tuple[Perpetual, ...] = OTHER) -> Publi
 def two(tmp_path: Path) -> Iterator[SiteService]:
     """Bybit in use, and Hyperliquid on standby."""
     site = SiteService(tmp_path, venues="bybit,hyperliquid")
-    put(
-        site,
+    site.service.put(
         Publication.of(PERPETUALS, Perpetuals(START, SOURCE, MARKET)),
         other(),
         Publication.of(VENUE_IN_USE, VenueInUse("bybit", START)),
@@ -120,7 +112,7 @@ def test_a_coin_says_what_is_left_out_and_why(two: SiteService) -> None:
         "Hyperliquid (different asset): its mark of 9999 per coin is more than 5 %" in other_asset
     )
     assert "Hyperliquid (not listed): it does not list this coin." in absent
-    put(two, other(contracts=(changed(OTHER[0], open_interest_usd=None),)))
+    two.service.put(other(contracts=(changed(OTHER[0], open_interest_usd=None),)))
     two.clock.now += 5_000
     unknown = two.look("/cross/BTC").text
     assert "Hyperliquid (not in the total): it has no current open interest." in unknown
@@ -128,7 +120,7 @@ def test_a_coin_says_what_is_left_out_and_why(two: SiteService) -> None:
 
 def test_a_missing_venue_is_named_instead_of_a_total(two: SiteService) -> None:
     two.clock.now += FRESH_MS
-    put(two, Publication.of(PERPETUALS, Perpetuals(two.clock.now, SOURCE, MARKET)))
+    two.service.put(Publication.of(PERPETUALS, Perpetuals(two.clock.now, SOURCE, MARKET)))
     page = two.look("/cross/BTC").text
 
     assert listed(two)[0][2] == "unavailable: Hyperliquid is missing"
@@ -141,10 +133,10 @@ def test_the_same_rate_is_said_of_the_venues_that_we_compared(tmp_path: Path) ->
     site = SiteService(tmp_path, venues="bybit,hyperliquid,binance")
     for venue in ("hyperliquid", "binance"):
         same = Perpetuals(START, "other source", (BTC,), venue=venue)
-        put(site, Publication.of(PERPETUALS.of(venue), same))
-    put(site, Publication.of(PERPETUALS, Perpetuals(START, SOURCE, MARKET)))
+        site.service.put(Publication.of(PERPETUALS.of(venue), same))
+    site.service.put(Publication.of(PERPETUALS, Perpetuals(START, SOURCE, MARKET)))
     assert "all its venues have the same rate" in site.look("/cross/BTC").text
-    put(site, other(START - FRESH_MS, (BTC,)))
+    site.service.put(other(START - FRESH_MS, (BTC,)))
     site.clock.now += 5_000
     assert "the same rate at Binance, Bybit" in site.look("/cross/BTC").text
     site.close()
@@ -152,8 +144,7 @@ def test_the_same_rate_is_said_of_the_venues_that_we_compared(tmp_path: Path) ->
 
 def test_a_dispute_and_a_failure_are_shown_plainly(two: SiteService) -> None:
     dispute = Dispute("hyperliquid", "open-interest", START, "it doubled while bybit's did not")
-    put(
-        two,
+    two.service.put(
         Publication.of(DISPUTES, Disputes(START, (dispute,))),
         Publication.of(EXCHANGE_HEALTH, ExchangeHealth(START, "refused", START)),
     )
@@ -181,7 +172,7 @@ def test_without_a_fresh_venue_the_pages_show_no_number(two: SiteService) -> Non
         page = two.look(path)
         assert "We have no current reading of any venue." in page.text
         assert page.tables == []
-    put(two, other(two.clock.now))
+    two.service.put(other(two.clock.now))
     assert "unavailable: Bybit is missing" in two.look("/cross/BTC").text
 
 
@@ -198,7 +189,7 @@ def test_names_lead_to_the_coin_and_an_unknown_one_to_the_list(two: SiteService)
 def test_links_lead_to_the_other_venues_if_there_are_any(two: SiteService, tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     one = SiteService(tmp_path / "one")
-    put(one, Publication.of(PERPETUALS, Perpetuals(START, SOURCE, MARKET)))
+    one.service.put(Publication.of(PERPETUALS, Perpetuals(START, SOURCE, MARKET)))
     pages = [one.look(each) for each in ("/", "/markets", "/markets/BTC")]
     single = listed(one)[0], one.look("/venues").text
     one.close()

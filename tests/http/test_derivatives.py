@@ -57,21 +57,6 @@ def test_a_perpetual_is_the_contracts_record_byte_for_byte(service: Service) -> 
     )
 
 
-@pytest.mark.contract("timestamps.next-funding-time", "derivatives.next-funding-time")
-def test_the_next_funding_time_is_whole_milliseconds(service: Service) -> None:
-    service.publish(reading(contracts=(changed(BTC, next_funding_time=NEXT_FUNDING + 1),)))
-
-    funding_time = record(service)["nextFundingTime"]
-
-    assert type(funding_time) is int
-    assert funding_time == NEXT_FUNDING + 1
-
-
-@pytest.mark.contract("derivatives.funding-rate-pct")
-def test_a_negative_funding_rate_keeps_its_sign(service: Service) -> None:
-    assert record(service, "?symbol=ETH")["fundingRatePct"] == -0.0125
-
-
 @pytest.mark.contract(
     "derivatives.funding-rate-pct", "derivatives.open-interest-usd", "derivatives.long-account-pct"
 )

@@ -11,17 +11,16 @@ import pytest
 from openapi_schema_validator import OAS31Validator
 from starlette.routing import compile_path
 
-from barograph.briefs.records import Brief
 from barograph.discovery.mcp_description import PROTOCOLS
 from barograph.discovery.openapi import RATE_LIMIT
-from barograph.kit.timestamps import HOUR
 from barograph.markets.liquidation_files import DailyFile, store_file
 from barograph.web.app import OWN_ROUTES
 from support.clock import START
 from support.descriptions import closed, operations, shop
 from support.events import STREAM, add_events, change
 from support.mcp_peer import FIELDS, MODERN, PATH, Peer
-from support.service import Answer, Service, ask, fresh_service
+from support.pages import NOTE
+from support.service import Answer, Service, fresh_service
 from support.stances import proposal
 from support.subscribers import SubscriberService
 
@@ -35,7 +34,7 @@ EVERYWHERE = {
 CROSS_ORIGIN = "access-control-"
 """Fields of every free read, described once in the text of the document."""
 
-RENDERED = {"data", "series"}
+RENDERED = {"series"}
 FILE = DailyFile("2026-11-05", 0, 1, "ab" * 32, [])
 MARKET_READS = ("/api/agent/derivatives", "/api/agent/market", "/api/agent/market-state")
 DATED = {
@@ -56,22 +55,6 @@ TOLD = ("clamped", "count as", "counts as", "means", "says so", "would not fit")
 
 TRIED = ("", " ", "x", "é", "x" * 40, "0", "-1", "1.5", "99999999999999999999")
 TEXTS = {"/llms.txt", "/llms-full.txt", "/robots.txt", "/.well-known/security.txt"}
-BRIEF = Brief(
-    slug="a-brief",
-    published_at=START - HOUR,
-    category="note",
-    headline="A headline",
-    coins=("BTC",),
-    summary="A summary.",
-    body="The text.",
-    source="test venue",
-    rule="operator",
-    window_start=START - HOUR,
-    window_end=START,
-    inputs="{}",
-    inputs_digest="0" * 64,
-    cooldown_key="operator:1",
-)
 METHODS = {
     "registerKey": "POST",
     "createWebhook": "POST",
@@ -85,7 +68,7 @@ def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service with data for every free endpoint."""
     folder = tmp_path_factory.mktemp("described")
     with fresh_service(folder, security_contact=CONTACT) as service:
-        service.keep_briefs(BRIEF)
+        service.keep_briefs(NOTE)
         asyncio.run(service.database.write(lambda tx: store_file(tx, "bybit", FILE, b"a", START)))
         asyncio.run(add_events(service.database, [change(1)]))
         ((NAMES["digest"],),) = service.rows("SELECT digest FROM events ORDER BY id DESC LIMIT 1")
@@ -99,7 +82,7 @@ def description(market: Service) -> dict[str, Any]:
 
 def target(path: str) -> str:
     names = {"digest": "0"} | NAMES
-    return path.format(**names, venue="bybit", day=FILE.day, coin="BTC", slug=BRIEF.slug)
+    return path.format(**names, venue="bybit", day=FILE.day, coin="BTC", slug=NOTE.slug)
 
 
 def sent(answer: Answer) -> set[str]:
@@ -149,7 +132,7 @@ def test_free_reads_send_exactly_the_header_fields_that_are_declared(
             found[path] = sent(answer)
             is_public = answer.headers["cache-control"].startswith("public")
             assert not (is_public and "ratelimit" in answer.headers), path
-    assert len(found) == 67
+    assert len(found) == 63
     assert {path for path, fields in found.items() if "last-modified" in fields} == DATED
     assert {path for path, fields in found.items() if "link" in fields} == {
         "/api/agent",
@@ -216,7 +199,7 @@ def test_a_wrong_method_on_a_free_path_is_the_declared_405(
             assert sent(answer) == declared(operation, 405) == {"allow", "cache-control"}
             require_described(description, operation, answer)
             looked_at += 1
-    assert looked_at == 67
+    assert looked_at == 63
 
 
 @pytest.mark.parametrize(
@@ -265,6 +248,8 @@ def test_mcp_answers_as_described(
     answer = market.ask(PATH, "POST", body=body, **(FIELDS | fields))
 
     assert answer.status == status
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["access-control-allow-origin"] == "*"
     assert sent(answer) == declared(operation, status) == {"cache-control"}
     require_described(description, operation, answer)
 
@@ -287,6 +272,8 @@ def test_the_newest_revision_is_answered_as_described_and_its_fields_are_declare
     answer = Peer(market, MODERN).send(method, {"name": "get_market"}, **fields)
 
     assert answer.status == status
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["access-control-allow-origin"] == "*"
     assert sent(answer) == declared(operation, status) == {"cache-control"}
     require_described(description, operation, answer)
     assert names == ["MCP-Protocol-Version", "Mcp-Method", "Mcp-Name", "X-API-Key"]
@@ -364,10 +351,6 @@ def test_the_checkpoint_example_says_that_it_is_of_a_demo(
     assert own.startswith("barograph.example/")
     told = "The example has the log and key of a demo, not of this instance."
     assert told in operation["description"]
-
-
-def test_the_whole_application_and_its_routes_describe_the_same(market: Service) -> None:
-    assert ask(market.routes, "/openapi.json") == market.ask("/openapi.json")
 
 
 @pytest.fixture(scope="module")

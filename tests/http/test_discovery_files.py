@@ -151,7 +151,7 @@ def test_llms_txt_has_address_parameters_limits_errors_and_notice(market: Servic
     assert "Parameters: `limit` (1 to 50, default 15)." in found
     assert "120 requests per hour without a key, 1,000 with a personal key in `X-API-Key`" in found
     assert '`{"error": "<one sentence>"}`' in found
-    assert "`days` (1, 7, 30, 60, default 7). Errors: 400, 404, 502. Also `/data/" in found
+    assert "Errors: 400, 404. Also `/api/v1/series/{measure}.csv`" in found
     assert "Non-commercial use of the data is free" in found
     assert found.count("style") == 1
     assert len(found) <= 12_000
@@ -193,11 +193,16 @@ def test_llms_full_txt_explains_credentials_payments_and_their_errors(
     assert "Subscriber and paid" not in text(market.ask("/llms.txt"))
 
 
+ON_TOP = {"as_of", "source", "notice", "count", "next"}
+"""Members that the beginning of `/llms-full.txt` explains for all objects."""
+
+
 def test_llms_full_txt_has_every_endpoint_with_the_members_and_an_example_of_its_body(
     market: Service, description: dict[str, Any]
 ) -> None:
     found = text(market.ask("/llms-full.txt"))
 
+    examples = set[str]()
     every = [(path, *each) for path, item in description["paths"].items() for each in item.items()]
     for path, method, operation in every:
         entry = found.partition(f"### {method.upper()} {path}\n")[2].partition("\n### ")[0]
@@ -206,15 +211,16 @@ def test_llms_full_txt_has_every_endpoint_with_the_members_and_an_example_of_its
         body = success.get("content", {}).get("application/json")
         # The files that describe the interface have formats of their own.
         if body is not None and operation["tags"] != ["descriptions"]:
-            (shown,) = re.findall(r"^```json\n(.*)\n```$", entry, re.MULTILINE)
-            assert json.loads(shown) == _with_short_lists(body["example"])
-            (twin,) = re.findall(r"^The same members as (\S+)\.$", entry, re.MULTILINE) or [path]
-            listed = found.partition(f"### GET {twin}\n")[2].partition("\n### ")[0] + entry
-            for member in body["example"]:
-                assert f"- `{member}` (" in listed
+            (kind,) = re.findall(r"^- Body(?: of \d+)?: (\w+)$", entry, re.MULTILINE)
+            for shown in re.findall(r"^```json\n(.*)\n```$", entry, re.MULTILINE):
+                assert json.loads(shown) == _with_short_lists(body["example"])
+                examples.add(kind)
+            assert kind in examples
+            listed = found.partition(f"\n### {kind}\n")[2].partition("\n### ")[0]
+            for member in body["example"].keys() - ON_TOP:
+                assert f"\n- `{member}`" in listed
     assert "- `fundingRatePct` (number or null): Rate of the contract's" in found
-    assert "\n  - `fundingRatePct` (″)\n" in found
-    assert "\n  - `decision` (object)\n    - `label` (string, one of constructive, " in found
+    assert "\n- `decision` (StanceDecision)\n" in found
     assert len(found) <= 100_000
 
 

@@ -1,6 +1,5 @@
 """Every answer other than success: one member, JSON, nothing leaked."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,6 @@ from support.mcp_peer import FIELDS
 from support.service import Answer, Service, ask, fresh_service
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
-
-
-@pytest.fixture(scope="module")
-def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A fresh market that the tests here only read."""
-    with fresh_service(tmp_path_factory.mktemp("market")) as service:
-        yield service
 
 
 @pytest.mark.contract("errors.body", "errors.400", "service.json")
@@ -88,28 +80,12 @@ def test_an_unknown_path_is_404_and_never_a_redirect(market: Service, path: str)
         assert market.ask(path, accept=BROWSER) == answer
 
 
-@pytest.mark.parametrize("path", ["/badge/nope.svg", "/badge/", "/badge/nope", "/badge/a/b.svg"])
-def test_an_unknown_badge_is_a_picture_also_for_browsers(market: Service, path: str) -> None:
-    answer = market.ask(path, accept=BROWSER)
-
-    assert answer.status == 404
-    assert answer.headers["content-type"] == "image/svg+xml; charset=utf-8"
-    assert b"badge not found" in answer.body
-
-
-@pytest.mark.parametrize("path", ["/nope", "/guides/nope", "/briefs/nope", "/signals/x", "/docs/x"])
-def test_an_unknown_page_is_a_page_for_browsers(market: Service, path: str) -> None:
-    answer = market.ask(path, accept=BROWSER)
-
-    assert answer.status == 404
-    assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    assert answer.headers["cache-control"] == "no-store"
-    assert b"There is no page at this address." in answer.body
-
-
-@pytest.mark.contract("errors.body")
+@pytest.mark.contract("guides.500", "errors.500", "errors.body")
+@pytest.mark.parametrize("path", ["/api/status", "/api/agent/guides"])
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_unexpected_failure_is_500_without_its_cause(service: Service, method: str) -> None:
+def test_unexpected_failure_is_500_without_its_cause(
+    service: Service, path: str, method: str
+) -> None:
     breaks = False
 
     def clock() -> int:
@@ -117,10 +93,10 @@ def test_unexpected_failure_is_500_without_its_cause(service: Service, method: s
             raise RuntimeError("secret at /var/lib/barograph")
         return service.clock()
 
-    app, _, _ = create_app(service.settings, service.database, service.history, clock=clock)
+    _, routes, _ = create_app(service.settings, service.database, service.history, clock=clock)
     breaks = True
 
-    answer = ask(app, "/api/status", method)
+    answer = ask(routes, path, method)
 
     assert answer.status == 500
     assert answer.body == (b"" if method == "HEAD" else b'{"error":"internal error"}')

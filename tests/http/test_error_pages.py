@@ -6,7 +6,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.site.error_pages import error_page
+from barograph.site.site import error_page
 from barograph.site.templating import Templates
 from support.pages import BROWSER, POLICY
 from support.service import BASE_URL

@@ -11,7 +11,7 @@ from barograph.board.board import publish
 from barograph.board.feeds import Publication
 from barograph.events.records import EVENTS, MAX_PER_CALLER, RECENT, RecentEvents
 from barograph.events.stream import LIFE_BEATS, SPREAD_BEATS
-from barograph.kit.database import DatabaseUnavailable, Transaction
+from barograph.kit.database import DatabaseUnavailable
 from support.databases import bring_back, take_away
 from support.events import STREAM, StreamReader, add_events, change, ids
 from support.service import Service
@@ -192,14 +192,13 @@ def test_an_id_that_the_log_does_not_have_is_named(service: Service) -> None:
     "Open streams end, and clients that reconnect start with the next event.",
 )
 def test_a_log_that_goes_back_ends_the_streams(service: Service) -> None:
-    async def restore(tx: Transaction) -> None:
-        await publish(tx, [Publication.of(EVENTS, RecentEvents(events=()))])
-
     async def story() -> None:
         await happen(service, 1)
         reader = StreamReader(service.app)
         await reader.opened()
-        await service.database.write(restore)
+        await service.database.write(
+            lambda tx: publish(tx, [Publication.of(EVENTS, RecentEvents(events=()))])
+        )
         await service.board.refresh()
         assert await reader.text() == ""
 

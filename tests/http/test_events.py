@@ -3,8 +3,6 @@
 import asyncio
 from typing import Any
 
-import pytest
-
 from barograph import NOTICE
 from barograph.collector.judge import write_conclusions
 from barograph.errors import Unreachable
@@ -12,7 +10,7 @@ from barograph.events.documents import EventList
 from barograph.events.records import RECENT, NewEvent
 from barograph.history.ledger import Ledger
 from barograph.kit.timestamps import DAY, MINUTE, SECOND, iso_timestamp
-from barograph.markets.listings import DELISTED_AFTER
+from barograph.markets.market_events import DELISTED_AFTER
 from barograph.markets.reader import MarketReader, freshness_limits
 from barograph.stances.version_events import VersionEvents
 from support.clock import START
@@ -104,33 +102,6 @@ def test_a_time_finds_the_first_event_since_then(service: Service) -> None:
     assert found[-1]["id"] == listed(service)[-1]["id"]
     append(service, 1)
     assert len(listed(service, f"since={since}")) == len(found) + 1  # not a minute later
-
-
-@pytest.mark.parametrize(
-    ("query", "status", "words"),
-    [
-        ("after=-1", 400, "id of an event"),
-        ("after=x", 400, "id of an event"),
-        ("after=1&after=2", 400, "given once"),
-        ("after=1&since=2026-11-06", 400, "not both"),
-        ("since=yesterday", 400, "such as 2026-11-14"),
-        ("limit=0", 400, "from 1 to 1000"),
-        ("afer=1", 400, "after, since, type"),
-        ("type=", 400, "with commas"),
-        ("type=price.changed", 400, "regime.changed"),
-        ("symbol=BTC,NOSUCH", 404, "/api/v1/perpetuals"),
-        ("after=999", 400, "beyond the newest event, which has the id "),
-        ("since=2027-01-01", 400, "in the past"),
-        ("venue=mtgox", 404, "bybit"),
-    ],
-)
-def test_bad_input_is_refused_with_what_would_be_right(
-    service: Service, query: str, status: int, words: str
-) -> None:
-    answer = service.ask(f"{PATH}?{query}")
-
-    assert answer.status == status
-    assert words in answer.json()["error"]
 
 
 def test_a_regime_change_and_the_signals_are_in_the_log(service: Service) -> None:

@@ -81,11 +81,6 @@ def test_two_reads_give_the_references_of_a_comparison(subscribed: SubscriberSer
     body_of(subscribed.read(comparison_of(first, second)))
 
 
-def test_a_kind_without_a_stance_says_so(subscribed: SubscriberService) -> None:
-    answer = subscribed.read(STANCE_READS[FUNDING])
-    assert (answer.status, answer.json()["error"]) == (404, "no_stance")
-
-
 @pytest.mark.contract("stance.states", "stance.transitions")
 def test_expired_and_withdrawn_stances_say_so(subscribed: SubscriberService) -> None:
     _, after = subscribed.two_versions()

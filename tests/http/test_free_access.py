@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,26 +13,9 @@ from support.service import (
     JSON_PATHS,
     PAGE_PATHS,
     Service,
-    fresh_service,
 )
 
 API_PATHS = [path for path in JSON_PATHS if path.startswith("/api")]
-CREDENTIALS = [
-    {},
-    {"authorization": "Bearer forged"},
-    {"authorization": "Basic bm9ib2R5Og=="},
-    {"x_api_key": "unknown"},
-    {"cookie": "session=1"},
-    {"payment_signature": "forged"},
-    {"x_payment": "forged"},
-]
-
-
-@pytest.fixture(scope="module")
-def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A fresh market that the tests here only read."""
-    with fresh_service(tmp_path_factory.mktemp("market")) as service:
-        yield service
 
 
 def members(value: Any) -> set[str]:
@@ -41,23 +23,6 @@ def members(value: Any) -> set[str]:
     if isinstance(value, dict):
         return set(value).union(*map(members, value.values()))
     return set().union(*map(members, value)) if isinstance(value, list) else set()
-
-
-@pytest.mark.contract(
-    "free.keyless",
-    "endpoints.free-need-no-credentials",
-    "auth.agent-none",
-    "auth.status-none",
-    "auth.free-api-needs-no-feed",
-)
-@pytest.mark.parametrize("path", API_PATHS)
-def test_no_credential_is_needed_and_none_changes_the_answer(market: Service, path: str) -> None:
-    bare = market.ask(path)
-
-    assert bare.status == 200
-    for headers in CREDENTIALS:
-        assert market.ask(path, **headers) == bare
-    assert "set-cookie" not in bare.headers
 
 
 @pytest.mark.contract("service.json")
@@ -80,11 +45,6 @@ def test_every_data_answer_carries_the_notice(market: Service, target: str) -> N
     notice = market.ask(target).json()["notice"]
 
     assert notice == NOTICE == "Information only, not financial advice."
-
-
-@pytest.mark.contract("notice.market-endpoints")
-def test_the_status_carries_the_notice_also_without_data(empty_service: Service) -> None:
-    assert empty_service.ask("/api/status").json()["notice"] == NOTICE
 
 
 @pytest.mark.contract("notice.briefs-guides-signals")
@@ -124,3 +84,12 @@ def test_reading_changes_nothing(market: Service, path: str) -> None:
         market.refresh()
 
     assert [market.ask(each) for each in API_PATHS] == before
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/agent/market", "/api/agent/market-state", "/api/agent/guides", "/api/status"]
+)
+def test_parameters_that_a_read_does_not_have_are_ignored(market: Service, path: str) -> None:
+    query = "symbol=%ff&symbol=&limit=0&tag=risk&as_of=1970-01-01"
+
+    assert market.ask(f"{path}?{query}") == market.ask(path)

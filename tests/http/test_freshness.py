@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from barograph.kit.database import DatabaseUnavailable, Transaction
+from barograph.kit.database import DatabaseUnavailable
 from support.clock import START
 from support.markets import reading, shares
 from support.service import MARKET_PATHS, Service
@@ -27,9 +27,9 @@ def test_data_is_shown_until_just_before_its_bound_and_then_502(
 
     for late in (0, 1, 60_000, 86_400_000):
         service.clock.now = START + BOUND_MS + late
-        answer = service.ask(path)
-        assert answer.status == 502
-        assert answer.body == STALE
+        answer, head = service.ask(path), service.ask(path, "HEAD")
+        assert (answer.status, answer.body) == (502, STALE)
+        assert (head.status, head.fields, head.body) == (502, answer.fields, b"")
 
 
 @pytest.mark.contract("derivatives.502", "market.502", "market-state.502")
@@ -46,16 +46,6 @@ def test_stale_data_is_502_also_to_a_caller_who_has_it_already(service: Service,
 
 @pytest.mark.contract("derivatives.502", "market.502", "market-state.502")
 @EVERY_MARKET_PATH
-def test_stale_data_is_502_to_head_too(service: Service, path: str) -> None:
-    service.clock.now = START + BOUND_MS
-
-    answer = service.ask(path, "HEAD")
-
-    assert (answer.status, answer.body) == (502, b"")
-
-
-@pytest.mark.contract("derivatives.502", "market.502", "market-state.502")
-@EVERY_MARKET_PATH
 def test_a_new_reading_ends_the_502(service: Service, path: str) -> None:
     service.clock.now = START + 10 * BOUND_MS
     assert service.ask(path).status == 502
@@ -65,46 +55,28 @@ def test_a_new_reading_ends_the_502(service: Service, path: str) -> None:
     assert service.ask(path).status == 200
 
 
-@pytest.mark.contract("derivatives.502", "market.502", "market-state.502", "errors.502")
-@EVERY_MARKET_PATH
-def test_before_the_first_reading_everything_is_502(empty_service: Service, path: str) -> None:
-    answer = empty_service.ask(path)
-
-    assert (answer.status, answer.body) == (502, STALE)
-
-
 @pytest.mark.contract("derivatives.502", "market.502", "market-state.502")
 @EVERY_MARKET_PATH
-def test_a_reading_that_was_old_when_it_came_is_not_shown(service: Service, path: str) -> None:
-    service.publish(reading(START - BOUND_MS))
-
-    assert service.ask(path).status == 502
-
-
-@pytest.mark.contract("derivatives.502", "market.502", "market-state.502")
-@EVERY_MARKET_PATH
-def test_a_reading_from_far_in_the_future_is_not_fresh(service: Service, path: str) -> None:
-    service.publish(reading(START + 86_400_000))
-
-    assert service.ask(path).status == 502
-
-
-@EVERY_MARKET_PATH
-def test_an_exchange_clock_that_is_a_little_ahead_does_no_harm(service: Service, path: str) -> None:
-    service.publish(reading(START + 2_000))
-
-    assert service.ask(path).status == 200
-
-
-@EVERY_MARKET_PATH
+@pytest.mark.parametrize(
+    ("read_at", "now", "status"),
+    [
+        pytest.param(START - BOUND_MS, START, 502, id="old when it came"),
+        pytest.param(START + 86_400_000, START, 502, id="far in the future"),
+        pytest.param(START + 2_000, START, 200, id="a little ahead"),
+        pytest.param(START, START - 86_400_000, 502, id="clock set back"),
+    ],
+)
 @pytest.mark.outcome(
     "The clock is set back, or a reading is dated in the future",
     "502, because the age of the data is unknown.",
 )
-def test_data_is_502_when_the_clock_is_far_behind_the_reading(service: Service, path: str) -> None:
-    service.clock.now = START - 86_400_000
+def test_only_a_reading_of_now_is_shown(
+    service: Service, path: str, read_at: int, now: int, status: int
+) -> None:
+    service.publish(reading(read_at))
+    service.clock.now = now
 
-    assert service.ask(path).status == 502
+    assert service.ask(path).status == status
 
 
 @pytest.mark.contract("derivatives.400", "errors.400")
@@ -169,11 +141,14 @@ def test_each_share_reaches_its_bound_alone(empty_service: Service) -> None:
 def test_a_snapshot_that_cannot_be_read_leaves_what_is_known_and_the_next_one_is_taken(
     service: Service,
 ) -> None:
-    async def spoil(tx: Transaction) -> None:
-        await tx.execute('UPDATE snapshots SET version = version + 1, payload = \'{"as_of": "x"}\'')
-
     known = [service.ask(path) for path in MARKET_PATHS]
-    asyncio.run(service.database.write(spoil))
+    asyncio.run(
+        service.database.write(
+            lambda tx: tx.execute(
+                'UPDATE snapshots SET version = version + 1, payload = \'{"as_of": "x"}\''
+            )
+        )
+    )
 
     with suppress(DatabaseUnavailable):  # the one failure after which a worker goes on following
         service.refresh()

@@ -12,10 +12,10 @@ from openapi_spec_validator import validate
 from barograph.briefs.operator import MAX_HEADLINE, MAX_SLUG, MAX_SUMMARY
 from barograph.briefs.records import Brief
 from barograph.discovery.gpt_actions import gpt_schema
-from barograph.kit.timestamps import HOUR
 from support.clock import START
 from support.descriptions import operations, parts
 from support.markets import BTC, changed, reading, shares
+from support.pages import NOTE
 from support.service import BASE_URL, Service, fresh_service
 
 MAX_OPERATIONS = 30
@@ -184,19 +184,11 @@ def test_the_spec_is_made_from_the_whole_description_and_leaves_it_as_it_is(
 
 def _longest_brief(number: int) -> Brief:
     """As long as a listed brief may be."""
-    return Brief(
+    return NOTE._replace(
         slug=f"{number:02}".ljust(MAX_SLUG, "s"),
         published_at=START - number,
         category="data-quality",
         headline="h" * MAX_HEADLINE,
         coins=tuple("ABCDEFGHIJ"),
         summary="x" * MAX_SUMMARY,
-        body="The text.",
-        source="test venue",
-        rule="operator",
-        window_start=START - HOUR,
-        window_end=START,
-        inputs="{}",
-        inputs_digest="0" * 64,
-        cooldown_key=f"operator:{number}",
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barograph.guides.files import load_catalog
+from barograph.guides.catalog import load_catalog
 from barograph.site.templating import price_usd
 from support.pages import SiteService
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from barograph.board.board import publish
 from barograph.board.feeds import Publication
-from barograph.kit.timestamps import DAY, HOUR
+from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.markets.records import BackfillProgress, Liquidation
 from barograph.markets.store import ReadingRow, record_rows
 from barograph.markets.view import BACKFILL
@@ -222,8 +221,7 @@ def test_pages_show_the_progress_of_the_backfill(
     service: Service, progress: BackfillProgress | None, told: str | None
 ) -> None:
     notes = [] if progress is None else [Publication.of(BACKFILL, progress)]
-    asyncio.run(service.database.write(lambda tx: publish(tx, notes)))
-    service.refresh()
+    service.put(*notes)
 
     for path in ("/", "/markets/BTC", "/signals"):
         text = look(service, path).text
@@ -235,11 +233,12 @@ def test_pages_show_the_progress_of_the_backfill(
 def test_charts_go_over_the_days_that_are_chosen(service: Service, days: int) -> None:
     page = look(service, f"/?days={days}")
 
-    for path in ("/data/BTC/funding", "/data/BTC/open-interest", "/data/liquidations"):
-        for form in ("csv", "json"):
-            shown = [each for each in page.targets if each.startswith(f"{path}.{form}")]
-            assert len(shown) == 1
-            assert shown[0].endswith(f"days={days}")
+    for measure in ("funding", "open-interest", "liquidations"):
+        for end in ("?", ".csv?"):
+            folder = f"/api/v1/series/{measure}{end}"
+            (shown,) = (each for each in page.targets if each.startswith(folder))
+            assert f"from={iso_timestamp(START - days * DAY)[:10]}" in shown
+            assert service.ask(shown).status == 200
     assert (
         f'href="/?days={days}#recorded" aria-current="true"' in service.get(f"/?days={days}").text
     )
@@ -398,14 +397,6 @@ def test_what_changed_is_there_for_those_who_come_back(service: Service) -> None
     assert f'data-last="{last}" data-events="/api/v1/events" hidden>' in page
     row = rf'<li data-id="{last}">.* <a href="/markets/NEW">NEW perpetual listed on Bybit</a></li>'
     assert re.search(row, page)
-
-
-def test_no_cache_keeps_a_number_past_its_bound(service: Service) -> None:
-    first = kept_seconds(service)
-    service.clock.pass_seconds(28)
-
-    assert first <= 30
-    assert kept_seconds(service) <= 2
 
 
 def test_the_citation_and_a_first_call_can_be_copied(service: Service) -> None:

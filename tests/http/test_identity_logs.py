@@ -14,11 +14,10 @@ import pytest
 from joserfc.jwk import ECKey
 
 from barograph.entitlements.store import Entitlements, Holder
-from barograph.kit.database import Transaction
 from barograph.kit.logs import EventFormatter
 from barograph.kit.timestamps import DAY
 from barograph.settings import Settings
-from barograph.upstream.identity_provider import identity_provider
+from barograph.upstream.identity_providers import identity_provider
 from barograph_demo.servers.faults import IdentityFault, IdentityFaults
 from barograph_demo.servers.identity import API_KEY, USERS, DemoUser, running_identity, sign_token
 from support.clock import START, HandClock
@@ -67,10 +66,9 @@ class Readers:
     async def lose_entitlements(self) -> None:
         """Let looking them up fail."""
 
-        async def work(tx: Transaction) -> None:
-            await tx.execute("ALTER TABLE entitlements RENAME TO elsewhere")
-
-        await self.service.database.write(work)
+        await self.service.database.write(
+            lambda tx: tx.execute("ALTER TABLE entitlements RENAME TO elsewhere")
+        )
 
 
 class Log:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from barograph.kit.database import Transaction
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.status.incidents import CheckResult
 from barograph.status.recorder import record_results
@@ -38,10 +37,7 @@ def record(service: Service, at: int, condition: Any, exchange: Any) -> None:
     results = [CheckResult(name, condition, f"{name} was {condition}") for name in PARTS[:2]]
     results.append(CheckResult("exchange", exchange, "throttled"))
 
-    async def work(tx: Transaction) -> None:
-        await record_results(tx, results, at)
-
-    asyncio.run(service.database.write(work))
+    asyncio.run(service.database.write(lambda tx: record_results(tx, results, at)))
 
 
 def test_incidents_come_newest_first_with_their_end_and_worst_condition(service: Service) -> None:
@@ -108,22 +104,3 @@ def test_a_range_and_a_check_narrow_the_list(service: Service) -> None:
     ]
     assert [each["name"] for each in page["checks"]] == ["database"]
     assert [len(page["checks"][0][each]) for each in ("hours", "days")] == [1, 2]
-
-
-@pytest.mark.parametrize(
-    ("query", "status", "words"),
-    [
-        ("from=2026-01-01", 400, "the earliest time is"),
-        ("limit=0", 400, "from 1 to 500; higher ones count as 500"),
-        ("cursor=x", 400, "cursor is not one of this list"),
-        ("offset=1", 400, "the parameters are from, to, check, venue, limit, cursor"),
-        ("check=nope", 404, "choose one of api, market-feed, "),
-    ],
-)
-def test_what_cannot_be_answered_names_what_would_be_right(
-    service: Service, query: str, status: int, words: str
-) -> None:
-    answer = service.ask(f"{PATH}?{query}")
-
-    assert answer.status == status
-    assert words in answer.json()["error"]

@@ -14,7 +14,7 @@ from websockets.http11 import Request, Response
 from barograph.entitlements.store import Entitlements, Holder
 from barograph.identity.key_set import ASK_AGAIN
 from barograph.kit.timestamps import DAY
-from barograph.upstream.identity_provider import identity_provider
+from barograph.upstream.identity_providers import identity_provider
 from barograph_demo.servers.faults import IdentityFaults
 from barograph_demo.servers.identity import BY_ID, DEMO_USERS, IdentityServer, sign_token
 from support.clock import HandClock

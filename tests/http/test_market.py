@@ -2,7 +2,6 @@
 
 import pytest
 
-from barograph import NOTICE
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, reading
 from support.service import Service
 
@@ -105,11 +104,3 @@ def test_without_any_major_other_perpetuals_are_still_served(service: Service) -
 
     assert (pepe.status, pepe.json()["available"]) == (200, True)
     assert (bitcoin.status, bitcoin.json()["available"]) == (200, False)
-
-
-@pytest.mark.contract("endpoints.market", "market.envelope")
-def test_the_market_ignores_every_parameter(service: Service) -> None:
-    bare = service.ask("/api/agent/market")
-
-    assert bare.json()["notice"] == NOTICE
-    assert service.ask("/api/agent/market?symbol=%ff&symbol=&limit=0") == bare

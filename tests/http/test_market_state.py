@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from barograph import NOTICE
 from barograph.kit.timestamps import DAY
-from barograph.markets.records import Liquidation, Perpetual
+from barograph.markets.records import Liquidation
 from support.clock import START
 from support.markets import BTC, ETH, PEPE, changed, reading
 from support.service import Service, fresh_service
@@ -88,17 +87,6 @@ def test_as_of_has_milliseconds_and_a_z(service: Service, milliseconds: int, tex
     service.publish(reading(START + milliseconds))
 
     assert state(service)["as_of"] == "2026-11-06T21:20:" + text
-
-
-@pytest.mark.contract("market-state.citation", "market-state.notice")
-def test_the_citation_embeds_as_of_and_the_notice(service: Service) -> None:
-    service.publish(reading(START + 1_234))
-
-    body = state(service)
-
-    assert body["notice"] == NOTICE
-    assert "2026-11-06T21:20:01.234Z" in body["citation"]
-    assert NOTICE in body["citation"]
 
 
 @pytest.mark.contract(
@@ -211,16 +199,6 @@ def test_the_regime_is_named_from_the_btc_funding_rate_alone(
     assert f"{funding:+.4f} %" in regime["note"]
 
 
-@pytest.mark.contract("market-state.regime.basis")
-@pytest.mark.parametrize("contracts", [(BTC, ETH), (ETH, PEPE)])
-def test_the_regimes_basis_names_the_btc_perpetual_funding_rate(
-    empty_service: Service, contracts: tuple[Perpetual, ...]
-) -> None:
-    empty_service.publish(reading(contracts=contracts))
-
-    assert state(empty_service)["regime"]["basis"] == "BTC perpetual funding rate"
-
-
 @pytest.mark.contract("market-state.regime.label", "regime.label-values")
 @pytest.mark.outcome(
     "The exchange returns no BTC funding rate",
@@ -231,13 +209,6 @@ def test_without_btc_the_regime_is_unknown_at_once(service: Service) -> None:
 
     regime = state(service)["regime"]
 
-    assert regime["label"] == "unknown"
+    assert (regime["label"], regime["basis"]) == ("unknown", "BTC perpetual funding rate")
     assert isinstance(regime["note"], str)
     assert regime["note"]
-
-
-@pytest.mark.contract("endpoints.market-state")
-def test_the_market_state_ignores_every_parameter(service: Service) -> None:
-    bare = service.ask("/api/agent/market-state")
-
-    assert service.ask("/api/agent/market-state?symbol=&as_of=1970-01-01") == bare

@@ -1,19 +1,18 @@
 """`/markets` and the page of each perpetual: what they show, and when they cannot."""
 
-import csv
 import re
 from collections.abc import Iterator
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import parse_qsl, quote
+from urllib.parse import quote
 
 import pytest
 from msgspec.structs import replace
 
 from barograph import NOTICE
 from barograph.kit.timestamps import DAY, HOUR
-from barograph.site.market_pages import MEANINGS
+from barograph.site.market_facts import MEANINGS
 from barograph.site.market_table import SORTS, MarketsQuery
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading, shares
@@ -179,36 +178,6 @@ def test_filters_are_links_and_stay_in_the_address(fresh: Service) -> None:
     assert f'data-live="{LIST}?crowd=short"' in fresh.ask(f"{LIST}?crowd=short").body.decode()
 
 
-@pytest.mark.parametrize(
-    "query", ["", "?sort=symbol", "?q=bitcoin", "?sort=funding&order=asc&q=e", "?crowd=long"]
-)
-def test_the_csv_has_the_rows_of_the_page_in_its_order(fresh: Service, query: str) -> None:
-    page = read(fresh, f"{LIST}{query}")
-    canonical = MarketsQuery.parse(dict(parse_qsl(query.removeprefix("?")))).text
-    address = f"{LIST}.csv{'?' if canonical else ''}{canonical}"
-    answer = fresh.ask(address)
-
-    assert address in page.targets
-    assert answer.headers["content-type"].startswith("text/csv")
-    header, *lines = csv.reader(answer.body.decode().splitlines())
-    assert [line[0] for line in lines] == page.listed
-    assert header[-2:] == ["source", "notice"]
-    assert all(line[-2:] == ["test venue", NOTICE] for line in lines)
-
-
-def test_the_csv_of_a_watchlist_has_only_its_symbols(fresh: Service) -> None:
-    body = fresh.ask(f"{LIST}.csv?symbols=sol,BTC,NOPE&sort=symbol").body.decode()
-
-    assert [line.partition(",")[0] for line in body.splitlines()[1:]] == ["BTC", "SOL"]
-    assert len(fresh.ask(f"{LIST}.csv?symbols=").body.splitlines()) == 1
-
-
-def test_there_is_no_csv_of_old_numbers(service: Service) -> None:
-    service.clock.pass_seconds(30)
-
-    assert service.ask(f"{LIST}.csv").status == 502
-
-
 def test_the_week_of_a_perpetual_comes_from_its_recorded_hours(service: Service) -> None:
     newest = START // HOUR * HOUR
     service.execute(_RECORD, newest - 7 * DAY, 60_000.0)
@@ -329,21 +298,6 @@ def test_a_script_is_told_when_the_reading_reaches_its_bound(service: Service, p
     assert bounds == {str(START + 29_000)}
 
 
-@pytest.mark.parametrize("path", [LIST, PAGE])
-def test_every_part_that_a_script_renews_is_there_whatever_is_missing(
-    service: Service, path: str
-) -> None:
-    def parts() -> list[str]:
-        return re.findall(r'id="([\w-]+)"[^>]* data-part', service.ask(path, **HTML).body.decode())
-
-    live = parts()
-    service.execute("ALTER TABLE readings RENAME TO away")
-    service.clock.pass_seconds(60)
-
-    assert {"pill", "as-of"} <= set(live)
-    assert parts() == live
-
-
 def test_before_the_first_reading_there_is_no_number_and_no_perpetual(
     empty_service: Service,
 ) -> None:
@@ -354,14 +308,6 @@ def test_before_the_first_reading_there_is_no_number_and_no_perpetual(
     assert "Source: test venue" in text
     answer = empty_service.ask(PAGE, **HTML)
     assert (answer.status, answer.headers["retry-after"]) == (503, "5")
-
-
-def test_no_cache_keeps_a_number_past_its_bound(service: Service) -> None:
-    service.clock.pass_seconds(28)
-
-    for path in (LIST, PAGE):
-        kept = service.ask(path).headers["cache-control"]
-        assert kept.startswith("public, max-age=1, stale-while-revalidate=0,")
 
 
 def test_a_perpetual_is_shown_with_unit_venue_interval_time_and_meaning(fresh: Service) -> None:
@@ -403,9 +349,9 @@ def test_four_charts_go_over_the_days_that_were_asked_for(fresh: Service, days: 
     assert charts.count("<figure ") == charts.count('<svg class="chart') == 4
     assert f'{PAGE}?days={days}#recorded" aria-current="true"' in charts
     for measure in ("price", "funding", "open-interest", "long-accounts"):
-        for form in ("json", "csv"):
-            data = f"/data/BTC/{measure}.{form}?days={days}"
-            assert data in page.targets
+        for folder in (f"/api/v1/series/{measure}?", f"/api/v1/series/{measure}.csv?"):
+            (data,) = {each for each in page.targets if each.startswith(folder)}
+            assert "symbol=BTC" in data
             assert fresh.ask(data).status == 200
 
 

@@ -16,12 +16,6 @@ LIST: dict[str, Any] = {"jsonrpc": "2.0", "id": 7, "method": "tools/list"}
 
 
 @pytest.fixture(scope="module")
-def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with fresh_service(tmp_path_factory.mktemp("market")) as service:
-        yield service
-
-
-@pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service whose base address is on loopback."""
     folder = tmp_path_factory.mktemp("local")
@@ -31,18 +25,6 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 def post(service: Service, body: str = json.dumps(LIST), **fields: str) -> Answer:
     return service.ask(PATH, "POST", body=body, **(FIELDS | fields))
-
-
-@pytest.mark.parametrize("path", [PATH, f"{PATH}/"])
-@pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE", "PUT", "PATCH"])
-def test_only_post_is_answered_and_nothing_is_streamed(
-    market: Service, path: str, method: str
-) -> None:
-    answer = market.ask(path, method, **FIELDS)
-
-    assert answer.status == 405
-    assert answer.headers["allow"] == "POST, OPTIONS"
-    assert answer.body == (b"" if method == "HEAD" else b'{"error":"method not allowed"}')
 
 
 @pytest.mark.parametrize(

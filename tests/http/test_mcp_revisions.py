@@ -1,25 +1,18 @@
 """Ambiguous and unsupported protocol revisions at `/api/mcp`."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from support.mcp_peer import FIELDS, HANDSHAKE, MODERN, PATH
-from support.service import Answer, Service, fresh_service
+from support.service import Answer, Service
 
 HEADER_MISMATCH = -32020
 UNSUPPORTED = -32022
 SPOKEN = [MODERN, *HANDSHAKE]
 VERSION = "io.modelcontextprotocol/protocolVersion"
 LIST = "tools/list"
-
-
-@pytest.fixture(scope="module")
-def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with fresh_service(tmp_path_factory.mktemp("market")) as service:
-        yield service
 
 
 def post(service: Service, header: str | None, inside: Any = None, method: str = LIST) -> Answer:

@@ -17,7 +17,7 @@ from barograph.kit.metrics import (
 )
 from barograph.settings import Settings
 from barograph.web.app import WebApp, create_app
-from barograph.web.metrics import web_gauges
+from barograph.web.monitoring import web_gauges
 from support.databases import bring_back, take_away
 from support.service import Service, ask
 

@@ -1,7 +1,6 @@
 """`/openapi.json` in detail: texts, examples, header fields, links."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from openapi_schema_validator import OAS31Validator
 from barograph.discovery.openapi import load_examples
 from barograph.discovery.operations import FORMS, TEXTS
 from support.descriptions import closed, operations, shop, validator
-from support.service import BASE_URL, Service, fresh_service
+from support.service import BASE_URL, Service
 from support.subscribers import ENTITLED_PATHS
 
 MEDIA_TYPES = {
@@ -21,12 +20,6 @@ MEDIA_TYPES = {
     *("application/gzip", "text/event-stream"),
     *("application/linkset+json", "application/atom+xml", "application/feed+json"),
 }
-
-
-@pytest.fixture(scope="module")
-def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with fresh_service(tmp_path_factory.mktemp("details")) as service:
-        yield service
 
 
 @pytest.fixture(scope="module")
@@ -123,12 +116,6 @@ def test_refusals_send_the_header_fields_that_are_promised(
         assert len(required_fields(description, response)) == 2
         validator(description, path, status).validate(answer.json())
     service.close()
-
-
-def test_the_description_lists_neither_head_nor_options(description: dict[str, Any]) -> None:
-    methods = {method for item in description["paths"].values() for method in item}
-
-    assert methods == {"get", "post", "delete"}
 
 
 def test_links_lead_to_operations_and_name_their_parameters(description: dict[str, Any]) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from barograph.board.board import publish
 from barograph.board.feeds import Publication
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.failover import VENUE_IN_USE, VenueInUse
@@ -23,11 +22,6 @@ MIDNIGHT = START // DAY * DAY
 CELL = re.compile(r'<a class="([\w-]+)" href="([^"]+)"><title>([^<]+)</title>')
 
 
-def put(site: SiteService, *publications: Publication) -> None:
-    asyncio.run(site.service.database.write(lambda tx: publish(tx, publications)))
-    site.service.refresh()
-
-
 def other(*contracts: Perpetual) -> Publication:
     found = Perpetuals(START, "other source", contracts, venue="hyperliquid")
     return Publication.of(PERPETUALS.of("hyperliquid"), found)
@@ -37,8 +31,7 @@ def other(*contracts: Perpetual) -> Publication:
 def two(tmp_path: Path) -> Iterator[SiteService]:
     """Bybit in use, and Hyperliquid on standby."""
     site = SiteService(tmp_path, venues="bybit,hyperliquid")
-    put(
-        site,
+    site.service.put(
         Publication.of(PERPETUALS, Perpetuals(START, SOURCE, MARKET)),
         Publication.of(DAY_AGO, DayAgo({"BTCUSDT": PastValues(START - DAY, 60_000.0, 1e9, None)})),
         other(
@@ -83,7 +76,7 @@ def test_small_contracts_are_one_cell_that_says_how_many(two: SiteService) -> No
     many = [
         changed(BTC, contract=f"C{n}USDT", base=f"C{n}", open_interest_usd=1e5) for n in range(600)
     ]
-    put(two, Publication.of(PERPETUALS, Perpetuals(START, SOURCE, (BTC, ETH, *many))))
+    two.service.put(Publication.of(PERPETUALS, Perpetuals(START, SOURCE, (BTC, ETH, *many))))
 
     assert list(cells(two)) == ["/markets/BTC", "/markets/ETH", "/markets"]
     assert "Others: 600 contracts" in two.ask("/heatmap").text
@@ -95,7 +88,7 @@ def test_every_cell_has_its_name_and_every_outlier_its_number(two: SiteService) 
         changed(BTC, contract=f"{name}USDT", base=name, open_interest_usd=1e6, funding_rate_pct=0.2)
         for name in names
     ]
-    put(two, Publication.of(PERPETUALS, Perpetuals(START, SOURCE, tuple(many))))
+    two.service.put(Publication.of(PERPETUALS, Perpetuals(START, SOURCE, tuple(many))))
 
     for cell in re.findall(r"<a class=.tint-up-4.*?</a>", two.ask("/heatmap").text):
         assert re.search(r">1000(BABY\d|</text><text[^>]+>BABY\d)", cell)
@@ -104,7 +97,7 @@ def test_every_cell_has_its_name_and_every_outlier_its_number(two: SiteService) 
 
 def test_names_full_of_markup_stay_text_in_a_drawing(two: SiteService) -> None:
     odd = changed(BTC, contract="<b>USDT", base="<b>", coin='"<i>')
-    put(two, Publication.of(PERPETUALS, Perpetuals(START, SOURCE, (odd,))))
+    two.service.put(Publication.of(PERPETUALS, Perpetuals(START, SOURCE, (odd,))))
 
     body = two.ask("/heatmap").text
 
@@ -148,7 +141,7 @@ def test_a_rate_that_does_not_count_has_no_tint_and_says_so(two: SiteService) ->
 
 def test_a_venue_that_is_missing_is_named(two: SiteService) -> None:
     two.clock.now += 30_000
-    put(two, Publication.of(PERPETUALS, Perpetuals(two.clock.now, SOURCE, MARKET)))
+    two.service.put(Publication.of(PERPETUALS, Perpetuals(two.clock.now, SOURCE, MARKET)))
 
     assert rates(two)["BTC"] == ["+0.0100 8h", "stale", "unavailable: Hyperliquid is missing", "—"]
 
@@ -165,7 +158,7 @@ def test_a_venue_that_is_missing_is_named(two: SiteService) -> None:
 )
 def test_funding_is_sorted_by_each_venue(two: SiteService, query: str, coins: list[str]) -> None:
     pepe = changed(MARKET[3], coin="PEPE", multiplier=1000, funding_rate_pct=0.03)
-    put(two, Publication.of(PERPETUALS, Perpetuals(START, SOURCE, (*MARKET[:3], pepe))))
+    two.service.put(Publication.of(PERPETUALS, Perpetuals(START, SOURCE, (*MARKET[:3], pepe))))
 
     assert list(rates(two, query)) == coins
 
@@ -227,7 +220,7 @@ def test_a_day_that_nobody_watched_is_unknown_and_not_zero(two: SiteService) -> 
 def test_liquidations_say_whose_they_are_while_another_venue_is_in_use(two: SiteService) -> None:
     liquidated(two)
     used = Perpetuals(START, "other source", (BTC,), venue="hyperliquid")
-    put(two, Publication.of(PERPETUALS, used))
+    two.service.put(Publication.of(PERPETUALS, used))
 
     assert (
         "Market data now comes from Hyperliquid, which publishes no liquidations. The "
@@ -243,18 +236,6 @@ def test_a_single_venue_says_that_it_is_alone_and_that_it_publishes_none(tmp_pat
 
     assert "Hyperliquid publishes no liquidations, so we have none to show." in page
     assert "This instance reads one venue, Hyperliquid, so there is nothing to compare" in alone
-
-
-@pytest.mark.parametrize("path", ["/heatmap", "/liquidations"])
-def test_every_live_part_is_there_whatever_is_missing(two: SiteService, path: str) -> None:
-    def parts() -> set[str]:
-        return set(re.findall(r'id="([\w-]+)" data-part', two.ask(path).text))
-
-    live = parts()
-    two.clock.now += HOUR
-
-    assert {"pill", "as-of"} < live
-    assert parts() == live
 
 
 def test_recorded_liquidations_that_cannot_be_read_are_a_503(two: SiteService) -> None:

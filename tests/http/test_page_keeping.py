@@ -14,12 +14,11 @@ from starlette.requests import Request
 
 from barograph.board.board import publish
 from barograph.board.feeds import Publication
-from barograph.briefs.reader import BriefsReader
+from barograph.briefs.endpoints import BriefsReader
 from barograph.history.guards import SignedHeads
-from barograph.kit.database import LOST_SECONDS, DatabaseUnavailable, Transaction
+from barograph.kit.database import LOST_SECONDS, DatabaseUnavailable
 from barograph.kit.http import Scope
 from barograph.kit.timestamps import SECOND
-from barograph.limits.memory_store import MemoryStore
 from barograph.limits.rate_limits import RENDERS, RateLimit, RateLimiter, TooManyRequests, Usage
 from barograph.limits.render_queue import (
     AT_ONCE,
@@ -32,14 +31,14 @@ from barograph.limits.render_queue import (
     RenderQueue,
     RenderQueueFull,
 )
-from barograph.markets.cross_reader import CrossReader
-from barograph.markets.reader import MarketReader, freshness_limits
+from barograph.limits.stores import MemoryStore
+from barograph.markets.reader import CrossReader, MarketReader, freshness_limits
 from barograph.markets.records import ContractName
 from barograph.markets.series import SeriesReader
 from barograph.markets.view import PERPETUALS
 from barograph.signals.reader import SignalsReader
+from barograph.site.chart_reader import ChartReader
 from barograph.site.responses import Page
-from barograph.site.series import ChartReader
 from barograph.site.site import RenderPage, Site
 from barograph.site.templating import Templates
 from barograph.status.reader import StatusReader
@@ -133,10 +132,9 @@ class Shelf:
         return Answer(sent[0]["status"], list(sent[0]["headers"]), sent[1]["body"])
 
     async def change_the_data(self) -> None:
-        async def work(tx: Transaction) -> None:
-            await publish(tx, [Publication.of(PERPETUALS, reading(self.clock()))])
-
-        await self.service.database.write(work)
+        await self.service.database.write(
+            lambda tx: publish(tx, [Publication.of(PERPETUALS, reading(self.clock()))])
+        )
         assert await self.board.refresh()
 
 
@@ -389,7 +387,7 @@ def test_only_renders_are_counted_and_the_601st_gets_429(market: Service) -> Non
         "/",
         "/markets?z=1",
         "/guides/record-keeping",
-        "/data/BTC/price.json",
+        "/api/v1/series/price",
         "/static/site.css",
     )
     before = [market.ask(path).body for path in kept]
@@ -401,13 +399,13 @@ def test_only_renders_are_counted_and_the_601st_gets_429(market: Service) -> Non
 
     refused = {
         path: market.ask(path, accept=BROWSER)
-        for path in ("/markets?q=x", "/markets/ETH", "/markets/NOPE", "/data/BTC/price.csv")
+        for path in ("/markets?q=x", "/markets/ETH", "/markets/NOPE", "/api/v1/series/price.csv")
     }
     for path, answer in refused.items():
         assert (answer.status, answer.headers["cache-control"]) == (429, "no-store")
         assert answer.headers["ratelimit-policy"] == '"render";q=600;w=60'
         assert answer.headers["retry-after"] == "60"
-        if path.startswith("/data/"):
+        if path.startswith("/api/"):
             assert list(answer.json()) == ["error"]
             said = "600 uncached reads, pages and proofs from one address"
             assert said in answer.json()["error"]
@@ -417,7 +415,7 @@ def test_only_renders_are_counted_and_the_601st_gets_429(market: Service) -> Non
     assert market.ask("/api/agent/market-state").status == 200
     assert market.ask("/markets?q=x", peer=OTHER).status == 200
     market.clock.pass_seconds(60)
-    assert market.ask("/data/BTC/price.csv").headers["ratelimit"] == '"render";r=599;t=60'
+    assert market.ask("/api/v1/series/price.csv").headers["ratelimit"] == '"render";r=599;t=60'
 
 
 @pytest.mark.outcome(

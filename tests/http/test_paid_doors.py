@@ -886,30 +886,6 @@ def test_payment_headers_do_not_matter_to_a_subscriber(
     assert shop.facilitator.verified == []
 
 
-def test_twelve_at_once_with_one_proof_get_one_body(
-    shop: Shop, pair: tuple[Version, Version]
-) -> None:
-    shown = shop.shown()
-    statuses: list[int] = []
-    others_are_answered = asyncio.Event()
-
-    async def one() -> None:
-        statuses.append((await answered(shop, READ, shown)).status)
-        if len(statuses) == 11:
-            others_are_answered.set()
-
-    async def settling() -> None:
-        await others_are_answered.wait()
-
-    async def all_at_once() -> None:
-        await asyncio.gather(*(one() for _ in range(12)))
-
-    shop.facilitator.before_settling = settling
-    asyncio.run(all_at_once())
-    assert sorted(statuses) == [200, *[503] * 11]
-    assert len(shop.facilitator.charged) == 1
-
-
 def buy_at_once(shop: Shop, proofs: list[str], *, others_wait: bool) -> list[Answer]:
     """Show every proof before any is verified; the others may wait until one has bought Feed."""
     all_verifying, first_bought = asyncio.Event(), asyncio.Event()
@@ -994,15 +970,6 @@ def test_proof_with_a_nul_in_its_network_is_refused_like_any_other_network(shop:
     pair = [shop.shown(accepted=terms | {"network": each}) for each in ("a\0", "a")]
     for path in (READ, FEED_ENTRY, FEED_NOW):
         assert len({code_of(shop.show(path, shown)) for shown in pair}) == 1
-
-
-def test_a_record_that_cannot_be_read_charges_nobody(shop: Shop) -> None:
-    shop.record(proposal())
-    shop.lose_history()
-    for answer in (shop.read(READ), shop.pay(READ)):
-        assert code_of(answer) == (503, "stance_unavailable")
-        assert int(answer.headers["retry-after"]) > 0
-    assert (shop.facilitator.charged, shop.states()) == ([], [])
 
 
 @pytest.mark.outcome(

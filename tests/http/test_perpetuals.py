@@ -175,30 +175,6 @@ def test_too_little_coverage_is_named_without_sums(tmp_path: Path) -> None:
     assert (found["available"], found["longUsd"], found["watchedPct"]) == (False, None, 0.0)
 
 
-@pytest.mark.parametrize(
-    ("target", "status", "advice"),
-    [
-        (f"{LIST}/NOSUCH", 404, LIST),
-        (f"{LIST}/a%20b", 400, "letters"),
-        (f"{LIST}/{'A' * 31}", 400, "30"),
-        (f"{LIST}/BTC?venue=okx", 404, "bybit"),
-        (f"{LIST}?venue=okx", 404, "bybit"),
-        (f"{LIST}?format=xml", 400, "csv"),
-        (f"{LIST}?limit=0", 400, "limit"),
-        (f"{LIST}.csv?limit=1", 400, "no pages"),
-        (f"{LIST}?offset=100", 400, "limit"),
-        (f"{LIST}?sort=price", 400, "limit"),
-    ],
-)
-def test_a_wrong_request_is_told_what_would_be_right(
-    market: Service, target: str, status: int, advice: str
-) -> None:
-    answer = market.ask(target)
-
-    assert (answer.status, list(answer.json())) == (status, ["error"])
-    assert advice in answer.json()["error"]
-
-
 def test_a_long_list_is_also_sent_compressed(market: Service) -> None:
     plain, packed = market.ask(LIST), market.ask(LIST, accept_encoding="gzip")
 

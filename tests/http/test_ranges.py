@@ -11,8 +11,7 @@ import pytest
 from barograph.kit.documents import Document, Message
 from barograph.kit.http import send_document
 from barograph.markets.liquidation_files import PART_BYTES, DailyFile, day_name, store_file
-from barograph.site.client_package import client_wheel
-from barograph.site.static_files import packaged_files
+from barograph.site.static_files import client_wheel, packaged_files
 from support.clock import START
 from support.service import Answer, Service, ask, fresh_service
 
@@ -21,7 +20,7 @@ FILE = f"/data/liquidations/bybit/{DAY}.csv.gz"
 SERIES = f"/api/v1/series/price.csv?from={DAY}&to={day_name(START)}"
 HOT = "/api/v1/perpetuals.csv"
 CSS = f"/static/site.css?v={packaged_files()['site.css'].version}"
-PATHS = [HOT, SERIES, FILE, "/markets.csv", CSS, f"/static/{client_wheel()[0]}"]
+PATHS = [HOT, SERIES, FILE, CSS, f"/static/{client_wheel()[0]}"]
 EVERY_PATH = pytest.mark.parametrize("path", PATHS)
 
 

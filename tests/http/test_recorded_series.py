@@ -14,27 +14,22 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.limits.listings import (
     MAX_PER_CALLER,
     PART_ROWS,
-    WHOLE_BYTES,
+    SHORT_BYTES,
     Listing,
     Listings,
     ListPart,
 )
-from barograph.limits.memory_store import MemoryStore
 from barograph.limits.rate_limits import RateLimiter
-from barograph.limits.render_queue import RenderQueue, RenderQueueFull
-from barograph.limits.rendered_reads import RenderedReads
+from barograph.limits.render_queue import RenderedReads, RenderQueue, RenderQueueFull
+from barograph.limits.stores import MemoryStore
 from barograph.macro.records import NYFED, NYFED_NOTICE, SOFR, US10Y, Figure
 from barograph.macro.store import record_figures
 from barograph.markets.evidence import FundingSettlement
 from barograph.markets.liquidations import LiquidationHour
 from barograph.markets.records import Liquidation
+from barograph.markets.regime import RegimeChange
 from barograph.markets.settlements import SettledRate
-from barograph.markets.store import (
-    ReadingRow,
-    RegimeChange,
-    record_rows,
-    record_settlement_reports,
-)
+from barograph.markets.store import ReadingRow, record_rows, record_settlement_reports
 from support.clock import START
 from support.databases import take_away
 from support.lists import pages, table
@@ -228,47 +223,6 @@ def test_daily_figures_are_as_they_were_known_then(recorded: Service) -> None:
     assert (page["venue"], page["symbol"], page["points"][0]["origin"]) == (None, None, "published")
 
 
-BAD_REQUESTS = [
-    ("volume", 404, "us10y"),
-    ("price?symbol=NOSUCH", 404, "/api/v1/perpetuals"),
-    ("price?venue=other", 404, "bybit"),
-    ("price?interval=week", 400, "4h"),
-    ("signals?key=nothing", 404, "funding-breadth"),
-    ("regime?symbol=BTC", 400, "does not apply to regime"),
-    ("price?as_of=2026-01-01", 400, "does not apply to price"),
-    ("us10y?as_of=2100-01-01", 400, "past"),
-    ("us10y?as_of=0001-01-01T00:00:00%2B23:59", 400, "after the year 0"),
-    ("us10y?as_of=0001-01-01T00:00:00%2B23:59&format=csv", 400, "after the year 0"),
-    ("price?from=2026-11-05&to=2026-11-04", 400, "before"),
-    ("price?from=2100-01-01", 400, "past"),
-    ("price?from=2020-01-01", 400, "retention"),
-    ("price?from=2026-09-01&interval=minute", 400, "retention"),
-    ("price?cursor=AAAA", 400, "cursor"),
-    ("price?cursor=AAAA&from=0001-01-01T00:00%2B14:00", 400, "cursor"),
-    ("us10y?cursor=%C3%A9&to=9999-12-31T23:59-14:00&as_of=9999-12-31T23:59-14:00", 400, "cursor"),
-    ("price?symbol=a.b", 400, "letters"),
-    ("price?limit=0", 400, "limit"),
-    ("price?format=xml", 400, "csv"),
-    ("price?from=1794000000", 400, "give milliseconds: 1794000000000"),
-    ("price?format=csv&limit=5", 400, "pages"),
-    ("liquidations?interval=minute", 400, "/api/v1/liquidations"),
-]
-
-
-def test_a_bad_request_is_told_what_would_be_right(recorded: Service) -> None:
-    for target, status, hint in BAD_REQUESTS:
-        answer = recorded.ask(f"/api/v1/series/{target}")
-        assert (answer.status, hint in answer.json()["error"]) == (status, True), target
-
-
-def test_the_earliest_time_that_an_error_names_is_accepted(recorded: Service) -> None:
-    for target in ("/api/v1/series/price", "/api/v1/liquidations", "/api/v1/incidents"):
-        refused = recorded.ask(f"{target}?from=2020-01-01").json()["error"]
-        recorded.clock.pass_seconds(60)
-        assert recorded.ask(f"{target}?from={refused.rpartition(' ')[2]}").status == 200
-        assert recorded.ask(f"{target}?to=2100-01-01").status == 200
-
-
 def test_a_cursor_belongs_to_one_query(recorded: Service) -> None:
     following = recorded.ask("/api/v1/series/price?limit=5").json()["next"]
     target = following.removeprefix(BASE_URL)
@@ -303,7 +257,7 @@ def test_a_table_that_cannot_be_completed_never_ends(service: Service) -> None:
     async def read(at: int, _: int) -> ListPart[int]:
         if at == 3:
             raise DatabaseUnavailable("away")
-        return ListPart(ListHead(START, None, "test venue"), [("x" * WHOLE_BYTES,)], at + 1)
+        return ListPart(ListHead(START, None, "test venue"), [("x" * SHORT_BYTES,)], at + 1)
 
     async def send(message: Any) -> None:
         sent.append(message)
@@ -334,7 +288,7 @@ async def send_table(listings: Listings, read: Any, send: Any, peer: str = PEER)
 )
 def test_slow_readers_of_one_network_leave_places_for_others(service: Service) -> None:
     async def read(_: int, __: int) -> ListPart[int]:
-        return ListPart(ListHead(START, None, "test venue"), [("x" * WHOLE_BYTES,)])
+        return ListPart(ListHead(START, None, "test venue"), [("x" * SHORT_BYTES,)])
 
     async def work() -> None:
         listings, stalled = listings_of(service), Event()

@@ -1,7 +1,6 @@
 """Who may ask for signals how often: the anonymous allowance, keys, and whom it is charged to."""
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,6 @@ LIMIT_FIELDS = {
     *("ratelimit-policy", "ratelimit"),
     *("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"),
 }
-
-
-@pytest.fixture(scope="module")
-def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A fresh market that the tests here only read, each from an address of its own."""
-    with fresh_service(tmp_path_factory.mktemp("market")) as service:
-        yield service
 
 
 def remaining(answer: Answer) -> int:
@@ -81,34 +73,6 @@ def test_a_429_has_no_body_for_head_and_is_no_304(service: Service) -> None:
 
     assert (head.status, head.body) == (429, b"")
     assert service.ask(PATH, if_none_match=etag).status == 429
-
-
-@pytest.mark.not_on_servers("the test moves the clock, and Valkey counts by its own")
-def test_who_waits_as_long_as_told_is_accepted_again_and_not_a_moment_sooner(
-    service: Service,
-) -> None:
-    service.ask(PATH)
-    service.clock.pass_seconds(10.25)
-    statuses(service, 119)
-    service.clock.pass_seconds(100)
-    refused = service.ask(PATH)
-    wait = int(refused.headers["retry-after"])
-    assert (refused.status, wait) == (429, 3_490)  # 3489.75, and whole seconds are told
-
-    service.clock.now = START + HOUR_S * 1000 - 1
-    assert statuses(service, 3) == [429] * 3
-    service.clock.now = START + int((10.25 + 100 + wait) * 1000)
-
-    assert statuses(service, 2) == [200, 429]
-
-
-@pytest.mark.contract("limits.signals.exceeded")
-@pytest.mark.not_on_servers("the test moves the clock, and Valkey counts by its own")
-def test_a_refused_request_is_not_charged(service: Service) -> None:
-    assert statuses(service, 150) == [200] * 120 + [429] * 30
-    service.clock.pass_seconds(HOUR_S)
-
-    assert remaining(service.ask(PATH)) == 119
 
 
 @pytest.mark.contract(

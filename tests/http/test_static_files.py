@@ -13,11 +13,10 @@ from zipfile import ZipFile
 import pytest
 
 import barograph_client
-from barograph.guides.files import load_catalog
+from barograph.guides.catalog import load_catalog
 from barograph.kit.timestamps import iso_timestamp
 from barograph.signals.methods import METHODS
-from barograph.site.client_package import client_wheel
-from barograph.site.static_files import packaged_files, read_static_files
+from barograph.site.static_files import client_wheel, packaged_files, read_static_files
 from support.markets import reading, shares
 from support.pages import FOUND, NOTE, SiteService
 from support.service import BASE_URL

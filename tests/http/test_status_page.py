@@ -20,7 +20,7 @@ from barograph.status.incidents import INCIDENT_RULE, check_results
 from barograph.status.recorder import record_results
 from barograph.status.rules import ServiceStatus
 from barograph.upstream.facilitator import HttpFacilitator
-from barograph.upstream.identity_provider import identity_provider
+from barograph.upstream.identity_providers import identity_provider
 from barograph.web.app import create_app
 from barograph_demo.configuration import payment_settings
 from barograph_demo.servers.identity import API_KEY

@@ -1,19 +1,11 @@
 """The `symbol` parameter, byte for byte, with and without the front door."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from support.service import Service, ask, fresh_service
+from support.service import Service, ask
 
 PATH = b"/api/agent/derivatives"
 INVALID = b'{"error":"symbol must be 1 to 15 letters or digits, given once"}'
-
-
-@pytest.fixture(scope="module")
-def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with fresh_service(tmp_path_factory.mktemp("market")) as service:
-        yield service
 
 
 def as_text(query: bytes) -> str:

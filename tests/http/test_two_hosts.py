@@ -38,11 +38,11 @@ def cached(answer: Answer) -> tuple[int, bytes, str | None, str | None]:
     return answer.status, answer.body, fields.get("etag"), fields.get("last-modified")
 
 
-@pytest.mark.parametrize("path", sorted({*FREE_PATHS, *BADGE_PATHS} - OWN))
-def test_both_hosts_give_the_same_bytes_under_the_same_etag(service: Service, path: str) -> None:
+def test_both_hosts_give_the_same_bytes_under_the_same_etag(service: Service) -> None:
     service.keep_briefs(NOTE, FOUND)
     one, other = two_hosts(service)
-    assert cached(ask(one, path)) == cached(ask(other, path))
+    for path in {*FREE_PATHS, *BADGE_PATHS} - OWN:
+        assert cached(ask(one, path)) == cached(ask(other, path)), path
 
 
 def test_requests_without_a_key_are_counted_over_both_hosts(tmp_path: Path) -> None:

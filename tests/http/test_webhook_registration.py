@@ -77,10 +77,6 @@ def test_symbols_are_found_by_name_and_unknown_ones_are_refused(service: Service
     assert "/api/v1/perpetuals" in unknown.json()["error"]
 
 
-def test_a_wrong_method_names_every_right_one(service: Service) -> None:
-    assert service.ask(WEBHOOKS_PATH, "PUT").headers["allow"] == "GET, POST"
-
-
 def test_webhooks_belong_to_the_mailbox_and_are_invisible_to_others(service: Service) -> None:
     first, other = key_of(service), key_of(service, "other@example.com")
     webhook = register(service, first).json()["id"]

@@ -36,10 +36,9 @@ def keys(database: Database, clock: HandClock) -> ApiKeys:
 
 
 def stored(database: Database, runner: asyncio.Runner) -> list[Row]:
-    async def work(tx: Transaction) -> list[Row]:
-        return await tx.fetch("SELECT * FROM api_keys ORDER BY created_at, id")
-
-    return runner.run(database.read(work))
+    return runner.run(
+        database.read(lambda tx: tx.fetch("SELECT * FROM api_keys ORDER BY created_at, id"))
+    )
 
 
 def test_a_new_key_has_the_documented_form_and_works(keys: ApiKeys, runner: asyncio.Runner) -> None:

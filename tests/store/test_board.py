@@ -51,8 +51,7 @@ class PluggedDatabase(DatabaseDouble):
     """A real database whose plug can be pulled, and which tells what was asked for."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
-        self.engine = database.engine
+        super().__init__(database)
         self.pulled = False
         self.refused = 0
         self.asked: list[tuple[str, tuple[Value, ...]]] = []
@@ -66,12 +65,6 @@ class PluggedDatabase(DatabaseDouble):
             return await work(cast("Transaction", _Watched(tx, self.asked)))
 
         return await self._database.read(watched)
-
-    async def write(self, work: Work[T]) -> T:
-        return await self._database.write(work)
-
-    async def close(self) -> None:
-        await self._database.close()
 
 
 class _Watched:

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from barograph import NOTICE
 from barograph.board.board import Board
-from barograph.briefs.reader import BriefsReader
+from barograph.briefs.endpoints import BriefsReader
 from barograph.briefs.records import Brief, BriefText, Written
 from barograph.briefs.store import (
     BRIEFS,
@@ -21,7 +20,7 @@ from barograph.briefs.store import (
     written_by_key,
 )
 from barograph.errors import RecordUnavailable
-from barograph.kit.database import ConstraintViolated, Database, Row, Transaction
+from barograph.kit.database import ConstraintViolated, Database, Row
 from barograph.kit.documents import Document
 from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings
@@ -65,40 +64,25 @@ class Archive:
         self.reader = BriefsReader(SETTINGS)
 
     def record(self, *briefs: Brief) -> None:
-        async def work(tx: Transaction) -> None:
-            await record_briefs(tx, briefs)
-
-        self._runner.run(self._database.write(work))
+        self._runner.run(self._database.write(lambda tx: record_briefs(tx, briefs)))
 
     def newest(self, count: int = 50) -> list[Brief]:
-        async def work(tx: Transaction) -> list[Brief]:
-            return await newest_briefs(tx, count)
-
-        return self._runner.run(self._database.read(work))
+        return self._runner.run(self._database.read(lambda tx: newest_briefs(tx, count)))
 
     def by_slug(self, slug: str) -> Brief | None:
-        async def work(tx: Transaction) -> Brief | None:
-            return await brief_by_slug(tx, slug)
-
-        return self._runner.run(self._database.read(work))
+        return self._runner.run(self._database.read(lambda tx: brief_by_slug(tx, slug)))
 
     def written(self) -> dict[str, list[Written]]:
         return self._runner.run(self._database.read(written_by_key))
 
     def execute(self, sql: str) -> None:
-        async def work(tx: Transaction) -> None:
-            await tx.execute(sql)
-
-        self._runner.run(self._database.write(work))
+        self._runner.run(self._database.write(lambda tx: tx.execute(sql)))
 
     def earlier(self, slug: str) -> list[BriefText]:
         return self._runner.run(self._database.read(lambda tx: earlier_texts(tx, slug)))
 
     def rows(self, sql: str) -> list[Row]:
-        async def work(tx: Transaction) -> list[Row]:
-            return await tx.fetch(sql)
-
-        return self._runner.run(self._database.read(work))
+        return self._runner.run(self._database.read(lambda tx: tx.fetch(sql)))
 
     def refresh(self) -> None:
         self._runner.run(self.board.refresh())
@@ -228,57 +212,6 @@ def test_the_digest_of_every_stored_brief_can_be_computed_anew(archive: Archive)
     assert all(sha256(inputs.encode()).hexdigest() == digest for inputs, digest in stored)
 
 
-@pytest.mark.contract(
-    "briefs.envelope",
-    "brief.headline",
-    "brief.category",
-    "brief.coins",
-    "brief.summary",
-    "brief.url",
-    "brief.published-at",
-    "timestamps.published-at",
-)
-def test_a_list_has_the_members_of_the_contract(archive: Archive) -> None:
-    archive.record(brief())
-    archive.refresh()
-
-    assert archive.listed() == {
-        "source": "Barograph briefs, written from: test venue",
-        "notice": NOTICE,
-        "count": 1,
-        "briefs": [
-            {
-                "headline": "headline of a",
-                "category": "note",
-                "coins": ["BTC", "1000PEPE"],
-                "summary": "Zwölf % “quoted” \N{SNOWMAN}",
-                "url": "https://barograph.example/briefs/a",
-                "publishedAt": "2026-11-06T21:20:00.000Z",
-            }
-        ],
-    }
-
-
-@pytest.mark.contract("briefs.limit.clamped")
-@pytest.mark.parametrize(("limit", "count"), [(1, 1), (15, 15), (50, 20)])
-def test_a_list_holds_as_many_as_were_asked_for_and_there_are(
-    archive: Archive, limit: int, count: int
-) -> None:
-    archive.record(*(brief(f"{number:02d}", START - number) for number in range(20)))
-    archive.refresh()
-
-    body = archive.listed(limit)
-
-    assert body["count"] == len(body["briefs"]) == count
-    assert body["briefs"][0]["headline"] == "headline of 00"
-
-
-def test_before_the_first_brief_the_list_is_empty_and_not_an_error(archive: Archive) -> None:
-    archive.refresh()
-
-    assert (archive.listed()["count"], archive.listed()["briefs"]) == (0, [])
-
-
 @pytest.mark.contract("briefs.500", "errors.500")
 @pytest.mark.parametrize(
     ("passed", "is_shown"),
@@ -298,39 +231,3 @@ def test_briefs_are_shown_exactly_until_the_last_look_at_the_database_reaches_it
             archive.document()
         archive.refresh()
         assert archive.listed()["count"] == 1
-
-
-def test_briefs_are_unavailable_before_the_database_was_read(archive: Archive) -> None:
-    with pytest.raises(RecordUnavailable):
-        archive.document()
-
-
-def test_an_old_brief_is_shown_as_long_as_it_is_known_to_be_the_newest(archive: Archive) -> None:
-    archive.record(brief(at=0))
-    archive.refresh()
-
-    assert archive.listed()["briefs"][0]["publishedAt"] == "1970-01-01T00:00:00.000Z"
-
-
-def test_a_new_brief_is_in_every_list_at_once(archive: Archive) -> None:
-    archive.record(brief("a"))
-    archive.refresh()
-    assert [archive.listed(limit)["count"] for limit in (1, 50)] == [1, 1]
-
-    archive.record(brief("b", START + 1))
-    archive.refresh()
-
-    assert archive.listed(1)["briefs"][0]["headline"] == "headline of b"
-    assert archive.listed(50)["count"] == 2
-
-
-def test_lists_that_are_asked_for_often_are_the_lists_that_would_be_answered(
-    archive: Archive,
-) -> None:
-    archive.record(*(brief(f"{number:02d}") for number in range(20)))
-    archive.refresh()
-
-    hot = archive.reader.hot_documents(archive.board, archive.clock())
-
-    counts = {query: json.loads(document.body)["count"] for (_, query), document in hot.items()}
-    assert counts == {b"": 15, b"limit=15": 15, b"limit=50": 20}

@@ -9,7 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from barograph.board.board import latest_snapshot
-from barograph.collector.jobs import WitnessJob
+from barograph.collector.jobs.stances import WitnessJob
 from barograph.errors import LeaseLost, Throttled, Unreachable, UpstreamError
 from barograph.history.checkpoint import (
     ALL_LOGS,

@@ -3,8 +3,10 @@
 import asyncio
 import subprocess
 from collections.abc import Callable
+from typing import NamedTuple
 
 import pytest
+from msgspec import Struct
 
 from barograph.errors import BarographError
 from barograph.kit.database import (
@@ -12,10 +14,26 @@ from barograph.kit.database import (
     Database,
     DatabaseUnavailable,
     Row,
+    Statement,
     Transaction,
 )
 
 Open = Callable[[], Database]
+
+
+class Account(NamedTuple):
+    """An account, with its columns in another order than in the table."""
+
+    note: str | None
+    amount: int
+    is_rich: bool
+    name: str
+
+
+class AccountName(Struct):
+    """A column of an account as a record that is stored or sent."""
+
+    name: str
 
 
 class Interrupted(Exception):
@@ -62,6 +80,33 @@ def test_a_transaction_returns_what_its_function_returns(
 ) -> None:
     assert runner.run(accounts.write(move)) == 99
     assert runner.run(accounts.read(rows)) == [("a", 99), ("b", 101)]
+
+
+def test_a_statement_reads_rows_into_records_by_the_names_of_their_columns(
+    accounts: Database, runner: asyncio.Runner
+) -> None:
+    by_name = Statement(
+        Account, "SELECT {columns} FROM accounts WHERE name = $1", is_rich="amount > 99"
+    )
+    added = Statement(
+        AccountName,
+        "INSERT INTO accounts (name, amount) VALUES ('c', 1) RETURNING {columns}",
+    )
+
+    assert runner.run(by_name.fetch(accounts, "b")) == [Account(None, 100, is_rich=True, name="b")]
+    assert runner.run(by_name.first(accounts, "c")) is None
+    assert runner.run(accounts.write(added.first)) == AccountName("c")
+
+
+@pytest.mark.parametrize(
+    ("sql", "expressions"),
+    [("SELECT name FROM accounts", {}), ("SELECT {columns} FROM accounts", {"nmae": "'a'"})],
+)
+def test_a_statement_that_does_not_name_the_fields_of_its_record_is_refused(
+    sql: str, expressions: dict[str, str]
+) -> None:
+    with pytest.raises(ValueError, match="the fields of AccountName"):
+        Statement(AccountName, sql, **expressions)
 
 
 @pytest.mark.parametrize("error", [Interrupted("no"), ValueError("no"), BarographError("no")])

@@ -68,19 +68,20 @@ class Desk:
         )
 
     def pay(self, holder: Holder = USER, tier: Tier = FEED, period: int = PERIOD) -> Entitlement:
-        async def work(tx: Transaction) -> Entitlement:
-            return await self.store.grant_period(
-                tx,
-                holder,
-                tier,
-                period_ms=period,
-                source="x402",
-                by="payment",
-                why="x402",
-                now=self.clock(),
+        return self.runner.run(
+            self.database.write(
+                lambda tx: self.store.grant_period(
+                    tx,
+                    holder,
+                    tier,
+                    period_ms=period,
+                    source="x402",
+                    by="payment",
+                    why="x402",
+                    now=self.clock(),
+                )
             )
-
-        return self.runner.run(self.database.write(work))
+        )
 
     def revoke(self, entitlement_id: str, why: str = "refunded") -> Entitlement:
         return self.runner.run(self.store.revoke(entitlement_id, by="desk", why=why))
@@ -92,16 +93,10 @@ class Desk:
         return self.runner.run(self.store.trail(entitlement_id))
 
     def run(self, sql: str) -> None:
-        async def work(tx: Transaction) -> None:
-            await tx.execute(sql)
-
-        self.runner.run(self.database.write(work))
+        self.runner.run(self.database.write(lambda tx: tx.execute(sql)))
 
     def rows(self, sql: str = "SELECT * FROM entitlement_trail ORDER BY sequence") -> list[Row]:
-        async def work(tx: Transaction) -> list[Row]:
-            return await tx.fetch(sql)
-
-        return self.runner.run(self.database.read(work))
+        return self.runner.run(self.database.read(lambda tx: tx.fetch(sql)))
 
 
 @pytest.fixture
@@ -418,10 +413,16 @@ def test_entitlements_are_found_by_holder_tier_and_state_newest_first(desk: Desk
 
 @on_sqlite
 def test_the_question_of_every_request_reads_by_the_holder_s_index(desk: Desk) -> None:
-    async def work(tx: Transaction) -> list[Row]:
-        return await tx.fetch(f"EXPLAIN QUERY PLAN {_HAS_ACTIVE}", FEED, USER.kind, USER.id, START)
-
-    plan = [row[3] for row in desk.runner.run(desk.database.read(work))]
+    plan = [
+        row[3]
+        for row in desk.runner.run(
+            desk.database.read(
+                lambda tx: tx.fetch(
+                    f"EXPLAIN QUERY PLAN {_HAS_ACTIVE}", FEED, USER.kind, USER.id, START
+                )
+            )
+        )
+    ]
     by = "(holder_kind=? AND holder=? AND tier=? AND ends_at>?)"
     assert plan == [f"SEARCH entitlements USING INDEX entitlements_by_holder {by}"]
 

@@ -12,10 +12,9 @@ import apsw
 import pytest
 
 from barograph.kit.timestamps import HOUR, SECOND
-from barograph.limits.fallback_store import RETRY, FallbackStore
-from barograph.limits.memory_store import MemoryStore
 from barograph.limits.rate_limits import LimitsUnavailable, RateLimit, Usage
 from barograph.limits.sqlite_store import MAX_MEGABYTES, SQLiteStore
+from barograph.limits.stores import RETRY, FallbackStore, MemoryStore
 from support.clock import HandClock
 
 SMALL = RateLimit("small", 5, HOUR)

@@ -5,9 +5,10 @@ import json
 
 import pytest
 
-from barograph.briefs.records import Brief, cooldown_key, write_brief
+from barograph.briefs.records import Brief, cooldown_key
 from barograph.briefs.rules import MARKET_RULES
 from barograph.briefs.store import record_briefs
+from barograph.briefs.texts import write_brief
 from barograph.briefs.writer import BriefWriter
 from barograph.kit.database import Database, Transaction
 from barograph.kit.json import digest

@@ -11,10 +11,10 @@ from barograph.kit.lease import Lease
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.liquidations import LiquidationTotals
 from barograph.markets.records import Liquidation, Origin
+from barograph.markets.regime import RegimeChange
 from barograph.markets.store import (
     FORGET_ROWS,
     ReadingRow,
-    RegimeChange,
     Resolution,
     forget_old,
     recent_liquidations,

@@ -44,8 +44,7 @@ from barograph.markets.settlements import REPORT_DELAY, REVISION_DELAY, SettledR
 from barograph.markets.store import record_settlement_reports
 from barograph.markets.venues import HYPERLIQUID, VENUES
 from barograph.markets.view import PERPETUALS
-from barograph.material_change.compare import compare
-from barograph.material_change.retained import read_retained
+from barograph.material_change.compare import compare, read_retained
 from barograph.settings import Settings
 from barograph.stances.issue import StanceIssuer
 from barograph.stances.reader import STANCES

@@ -9,7 +9,7 @@ import pytest
 
 from barograph.collector.judge import Conclusion, Judge, known_figures
 from barograph.errors import Throttled
-from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
+from barograph.kit.database import Database, DatabaseUnavailable, Work
 from barograph.kit.timestamps import DAY, MINUTE
 from barograph.macro.evidence import MacroEvidence
 from barograph.macro.records import (
@@ -78,10 +78,7 @@ class Room:
         self.desk = Judge(SETTINGS)
 
     def keep(self, readings: Sequence[Figure], at: int = START) -> None:
-        async def work(tx: Transaction) -> None:
-            await record_figures(tx, readings, at)
-
-        self._runner.run(self._database.write(work))
+        self._runner.run(self._database.write(lambda tx: record_figures(tx, readings, at)))
 
     def load(self, now: int = START) -> None:
         self._runner.run(self.desk.load(self._database, now))
@@ -90,10 +87,7 @@ class Room:
         self._runner.run(self.desk.refresh(self.plug, now))  # type: ignore[arg-type]
 
     def known(self, at: int, settings: Settings = SETTINGS) -> MacroEvidence:
-        async def work(tx: Transaction) -> MacroEvidence:
-            return await known_figures(tx, settings, at)
-
-        return self._runner.run(self._database.read(work))
+        return self._runner.run(self._database.read(lambda tx: known_figures(tx, settings, at)))
 
     def labels(self, at: int) -> tuple[str, str]:
         conclusion = self.desk.conclude(reading(at))

@@ -90,10 +90,9 @@ class Office:
         return self._runner.run(latest_snapshot(self._database, feed))
 
     def publish_signals(self, signals: Signals) -> None:
-        async def work(tx: Transaction) -> None:
-            await publish(tx, [Publication.of(SIGNALS, signals)])
-
-        self._runner.run(self._database.write(work))
+        self._runner.run(
+            self._database.write(lambda tx: publish(tx, [Publication.of(SIGNALS, signals)]))
+        )
 
 
 @pytest.fixture

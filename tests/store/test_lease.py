@@ -323,10 +323,7 @@ def test_recreated_database_continues_with_higher_lease_tokens(
     runner.run(first.acquire())
     before = first.token
 
-    async def forget(tx: Transaction) -> None:
-        await tx.execute("DELETE FROM leases")
-
-    runner.run(database.write(forget))
+    runner.run(database.write(lambda tx: tx.execute("DELETE FROM leases")))
     clock.pass_seconds(60)
     second = claim("b")
     runner.run(second.acquire())

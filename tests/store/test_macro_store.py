@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from barograph.kit.database import ConstraintViolated, Database, Row, Transaction
+from barograph.kit.database import ConstraintViolated, Database, Row
 from barograph.kit.timestamps import HOUR
 from barograph.macro.records import EFFR, SOFR, Figure, RecordedFigure
 from barograph.macro.store import as_known_at, latest_figures, record_figures
@@ -35,34 +35,23 @@ class Figures:
         self.runner = runner
 
     def record(self, *readings: Figure, at: int = START) -> list[RecordedFigure]:
-        async def work(tx: Transaction) -> list[RecordedFigure]:
-            return await record_figures(tx, readings, at)
-
-        return self.runner.run(self.database.write(work))
+        return self.runner.run(self.database.write(lambda tx: record_figures(tx, readings, at)))
 
     def latest(self, days: int = 100, series: str = SOFR) -> list[RecordedFigure]:
-        async def work(tx: Transaction) -> list[RecordedFigure]:
-            return await latest_figures(tx, series, days)
-
-        return self.runner.run(self.database.read(work))
+        return self.runner.run(self.database.read(lambda tx: latest_figures(tx, series, days)))
 
     def known_at(self, at: int, series: str = SOFR) -> list[RecordedFigure]:
-        async def work(tx: Transaction) -> list[RecordedFigure]:
-            return await as_known_at(tx, series, at, 1_000)
-
-        return self.runner.run(self.database.read(work))
+        return self.runner.run(self.database.read(lambda tx: as_known_at(tx, series, at, 1_000)))
 
     def run(self, sql: str) -> None:
-        async def work(tx: Transaction) -> None:
-            await tx.execute(sql)
-
-        self.runner.run(self.database.write(work))
+        self.runner.run(self.database.write(lambda tx: tx.execute(sql)))
 
     def rows(self) -> list[Row]:
-        async def work(tx: Transaction) -> list[Row]:
-            return await tx.fetch("SELECT * FROM observations ORDER BY series, day, revision")
-
-        return self.runner.run(self.database.read(work))
+        return self.runner.run(
+            self.database.read(
+                lambda tx: tx.fetch("SELECT * FROM observations ORDER BY series, day, revision")
+            )
+        )
 
 
 @pytest.fixture

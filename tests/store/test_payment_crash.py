@@ -18,7 +18,7 @@ from barograph.kit.timestamps import DAY
 from barograph.payments.checkout import Cashier
 from barograph.payments.journal import Journal
 from barograph.payments.reconcile import Reconciler
-from barograph.payments.records import InProgress, InvalidProof, PaymentRefused
+from barograph.payments.records import InvalidProof, PaymentRefused, PaymentUnfinished
 from support.clock import HandClock
 from support.payment_victim import KEY, PATH, PERIOD_DAYS, POINTS, Ledger, proof_of
 from support.payments import show
@@ -98,7 +98,7 @@ class Aftermath:
             try:
                 of = proof_of(point)
                 self.runner.run(show(self.cashier, of, PATH, self.produce, self.grant, key=KEY))
-            except (InProgress, InvalidProof, PaymentRefused) as error:
+            except (PaymentUnfinished, InvalidProof, PaymentRefused) as error:
                 told[point] = type(error).__name__
             else:
                 told[point] = "body"
@@ -143,7 +143,7 @@ def test_killed_process_charges_and_grants_once_or_not_at_all(
         *("before", "looked up", "limited", "verified"),
         *("settled", "delivered"),
     }
-    assert {told[point] for point in POINTS[4:11]} == {"InProgress"}
+    assert {told[point] for point in POINTS[4:11]} == {"PaymentUnfinished"}
 
     aftermath.reconcile()
     assert aftermath.left() == {point: each[2] for point, each in EXPECTED.items()}

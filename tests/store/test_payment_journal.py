@@ -73,10 +73,7 @@ class Desk:
         return self.run(journal.mark_unknown(own, "why"))
 
     def sql(self, text: str) -> None:
-        async def work(tx: Transaction) -> None:
-            await tx.execute(text)
-
-        self.runner.run(self.database.write(work))
+        self.runner.run(self.database.write(lambda tx: tx.execute(text)))
 
 
 @pytest.fixture
@@ -95,7 +92,7 @@ def test_a_claim_is_kept_with_everything_but_the_signature(desk: Desk) -> None:
         STANCE.asset,
         PAYER,
         proof().nonce,
-        door=DOOR,
+        path=DOOR,
         pay_to=STANCE.pay_to,
         amount="250000",
         valid_before=START + 60_000,
@@ -184,7 +181,7 @@ def test_released_payment_can_be_claimed_at_another_endpoint(desk: Desk) -> None
     again = desk.claim(proof(offer=elsewhere, signature=SIGNATURE[:-1] + "c"), "/api/x402/feed")
 
     assert (again.id, again.state, again.reason) == (first.id, "claimed", None)
-    assert (again.door, again.amount) == ("/api/x402/feed", "25000000")
+    assert (again.path, again.amount) == ("/api/x402/feed", "25000000")
     assert again.pay_to == elsewhere.pay_to
     assert again.claimed_at == START + 5000
     assert again.signature_digest != first.signature_digest
@@ -285,7 +282,7 @@ def test_stale_claim_cannot_change_a_newer_claim(desk: Desk) -> None:
     with pytest.raises(WrongTransition):
         desk.run(desk.journal.release(first.id, "why", claimed_at=first.claimed_at))
     settling = desk.run(desk.journal.mark_settling(second.id, claimed_at=second.claimed_at))
-    assert (settling.state, settling.door) == ("settling", "/elsewhere")
+    assert (settling.state, settling.path) == ("settling", "/elsewhere")
 
 
 @pytest.mark.both_engines
@@ -402,7 +399,7 @@ def test_of_many_that_claim_at_once_one_does(
     found = desk.runner.run(all_at_once())
     (winner,) = (each for each in found if isinstance(each, Payment))
     assert sum(isinstance(each, AlreadyClaimed) for each in found) == len(found) - 1
-    assert desk.trail(winner) == [TrailStep("claimed", START, winner.door)]
+    assert desk.trail(winner) == [TrailStep("claimed", START, winner.path)]
 
 
 def test_open_payments_list_crashed_ones_before_unknown_ones(desk: Desk) -> None:

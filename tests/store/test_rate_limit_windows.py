@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from barograph.kit.timestamps import HOUR, MINUTE, SECOND
-from barograph.limits.memory_store import MemoryStore
 from barograph.limits.rate_limits import (
     ANONYMOUS,
     PERSONAL,
@@ -20,6 +19,7 @@ from barograph.limits.rate_limits import (
     retry_seconds,
 )
 from barograph.limits.sqlite_store import SQLiteStore
+from barograph.limits.stores import MemoryStore
 from barograph.limits.valkey_store import SCRIPT, ValkeyStore
 from support.clock import START, HandClock
 from support.valkey import Valkey, running_valkey

@@ -30,8 +30,8 @@ from barograph.payments.records import (
     ChainFinding,
     ChainUnavailable,
     Payment,
+    PaymentUnfinished,
     Proof,
-    SettlementPending,
     State,
     TrailStep,
 )
@@ -193,18 +193,12 @@ class Late(DatabaseDouble):
     """A journal's database on which somebody else always comes first."""
 
     def __init__(self, database: Database, first: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-        self._database = database
+        super().__init__(database)
         self._first = first
-
-    async def read(self, work: Work[T]) -> T:
-        return await self._database.read(work)
 
     async def write(self, work: Work[T]) -> T:
         await self._first()
         return await self._database.write(work)
-
-    async def close(self) -> None:
-        await self._database.close()
 
 
 def test_payment_that_advances_during_reconciling_is_left_alone(desk: Desk) -> None:
@@ -466,7 +460,7 @@ def test_payer_of_an_unreported_settlement_gets_the_body_with_same_proof(desk: D
         return taken.body
 
     for _ in range(2):
-        with pytest.raises(SettlementPending):
+        with pytest.raises(PaymentUnfinished, match="outcome"):
             desk.run(take())
     desk.chain.otherwise = ChainFinding("used", TRANSACTION)
     assert desk.reconcile() == Reconciled(settled=1)

@@ -19,7 +19,7 @@ from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.records import ContractName
-from barograph.markets.samples import DAYS, STEPS, Measure, Series
+from barograph.markets.samples import DAYS, STEPS, Measure
 from barograph.markets.series import reading_series
 from barograph.settings import Settings
 from barograph.stances.reveals import Announcement, announcements
@@ -87,18 +87,16 @@ class Past:
         return asyncio.run(work)
 
     def rows(self, table: str) -> list[Row]:
-        async def work(tx: Transaction) -> list[Row]:
-            return await tx.fetch(TABLES[table])
-
-        return asyncio.run(self.database.read(work))
+        return asyncio.run(self.database.read(lambda tx: tx.fetch(TABLES[table])))
 
     def charted(self, contract: str, measure: Measure, days: int) -> list[int]:
         """The instants at which the chart of a measure has values."""
 
-        async def work(tx: Transaction) -> Series:
-            return await reading_series(tx, ContractName("bybit", contract), measure, days, START)
-
-        series = asyncio.run(self.database.read(work))
+        series = asyncio.run(
+            self.database.read(
+                lambda tx: reading_series(tx, ContractName("bybit", contract), measure, days, START)
+            )
+        )
         return [point.at for point in series.points if point.value is not None]
 
 

@@ -51,10 +51,9 @@ class Carried:
         lease = collector_lease(self.settings, self.database, self.clock)
         assert await lease.acquire()
 
-        async def work(tx: Transaction) -> None:
-            await publish(tx, [Publication.of(PERPETUALS, reading(CORRECTED - DAY))])
-
-        await self.database.write(work)
+        await self.database.write(
+            lambda tx: publish(tx, [Publication.of(PERPETUALS, reading(CORRECTED - DAY))])
+        )
         world = World(SEED, EPOCH)
         record = StanceReplay(self.settings, world, self.database, self.history, lease)
         since = CORRECTED - DAY

@@ -9,11 +9,11 @@ import pytest
 
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction, Work
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
-from barograph.markets import series as statements
-from barograph.markets.liquidation_days import _BY_CONTRACT, _LARGEST
+from barograph.markets import liquidation_store, series
+from barograph.markets.liquidation_store import liquidation_series
 from barograph.markets.liquidations import LiquidationHour, Span
-from barograph.markets.recorded_contracts import recorded_contract
 from barograph.markets.records import ContractName, Liquidation, Side
+from barograph.markets.regime import RegimeChange
 from barograph.markets.samples import (
     DAYS,
     GRACE,
@@ -29,16 +29,11 @@ from barograph.markets.samples import (
 from barograph.markets.series import (
     KEPT_SERIES,
     SeriesReader,
-    liquidation_series,
     reading_series,
+    recorded_contract,
     regimes_at,
 )
-from barograph.markets.store import (
-    ReadingRow,
-    RegimeChange,
-    Resolution,
-    record_rows,
-)
+from barograph.markets.store import ReadingRow, Resolution, record_rows
 from support.backends import on_sqlite
 from support.clock import START, HandClock
 from support.databases import DatabaseDouble
@@ -92,22 +87,21 @@ class Record:
     def series(
         self, measure: Measure = "price", days: int = 7, now: int = NOW, contract: str = "BTCUSDT"
     ) -> Series:
-        async def work(tx: Transaction) -> Series:
-            return await reading_series(tx, ContractName("bybit", contract), measure, days, now)
-
-        return self.runner.run(self.database.read(work))
+        return self.runner.run(
+            self.database.read(
+                lambda tx: reading_series(tx, ContractName("bybit", contract), measure, days, now)
+            )
+        )
 
     def liquidations(self, days: int = 1, now: int = NOW) -> LiquidationSeries:
-        async def work(tx: Transaction) -> LiquidationSeries:
-            return await liquidation_series(tx, "bybit", days, now, MIN_WATCHED)
-
-        return self.runner.run(self.database.read(work))
+        return self.runner.run(
+            self.database.read(lambda tx: liquidation_series(tx, "bybit", days, now, MIN_WATCHED))
+        )
 
     def regimes(self, *instants: int, contract: str = "BTCUSDT") -> list[PastRegime]:
-        async def work(tx: Transaction) -> list[PastRegime]:
-            return await regimes_at(tx, "bybit", contract, instants)
-
-        return self.runner.run(self.database.read(work))
+        return self.runner.run(
+            self.database.read(lambda tx: regimes_at(tx, "bybit", contract, instants))
+        )
 
     def plan(self, sql: str, *values: str | int) -> str:
         async def work(tx: Transaction) -> str:
@@ -474,7 +468,7 @@ def test_the_watched_share_is_that_of_stored_hours_and_then_of_spans(record: Rec
     def shares(start: int, step: int, count: int) -> list[float]:
         grid = range(start, start + count * step, step)
         work = partial(
-            statements.watched_shares, venue="bybit", grid=grid, now=THIS_HOUR + 30 * MINUTE
+            liquidation_store.watched_shares, venue="bybit", grid=grid, now=THIS_HOUR + 30 * MINUTE
         )
         found = record.runner.run(record.database.read(work))
         return [found.get(at, 0.0) for at in grid]
@@ -486,24 +480,25 @@ def test_the_watched_share_is_that_of_stored_hours_and_then_of_spans(record: Rec
 
 @on_sqlite
 def test_every_statement_finds_its_rows_by_an_index(record: Record) -> None:
-    sql = statements._READINGS.format(column="last_price")
+    sql = series._READINGS.format(column="last_price")
     readings = record.plan(sql, "bybit", "hour", "BTCUSDT", 0, NOW, HOUR)
     assert "(venue=? AND resolution=? AND contract=? AND at>? AND at<?)" in readings
-    for each in (_BY_CONTRACT, _LARGEST):
-        day = record.plan(each, "bybit", 0, NOW, *([20] if each == _LARGEST else []))
+    sums = record.plan(liquidation_store._BY_CONTRACT, "bybit", 0, NOW)
+    largest = record.plan(liquidation_store._LARGEST.sql, "bybit", 0, NOW, 20)
+    for day in (sums, largest):
         assert "USING COVERING INDEX sqlite_autoindex_liquidations_1 (venue=? AND at>?" in day
-    for each in (statements._WATCHED_HOURS, statements._COLUMNS):
+    for each in (liquidation_store._WATCHED_HOURS, liquidation_store._COLUMNS):
         columns = record.plan(each, "bybit", 0, NOW, HOUR)
         assert "SEARCH liquidation_hours USING INDEX" in columns
         assert "(venue=? AND at>? AND at<?)" in columns
-    hour = record.plan(statements._NEWEST_HOUR, "bybit", NOW)
+    hour = record.plan(liquidation_store._NEWEST_HOUR, "bybit", NOW)
     assert "(venue=? AND at<?)" in hour
-    regime = record.plan(statements._REGIME, "bybit", NOW)
+    regime = record.plan(series._REGIME, "bybit", NOW)
     assert "(venue=? AND at<?)" in regime
-    rate = record.plan(statements._RATE, "bybit", "BTCUSDT", THIS_HOUR)
+    rate = record.plan(series._RATE.sql, "bybit", "BTCUSDT", THIS_HOUR)
     assert "(venue=? AND resolution=? AND contract=? AND at=?)" in rate
-    begun = record.plan(statements._FIRST_SPAN, "bybit")
-    begun += record.plan(statements._FIRST_WATCHED_HOUR, "bybit")
+    begun = record.plan(liquidation_store._FIRST_SPAN, "bybit")
+    begun += record.plan(liquidation_store._FIRST_WATCHED_HOUR, "bybit")
     for plan in (readings, columns, hour, regime, rate, begun):
         assert "SCAN" not in plan
     for plan in (readings, regime, begun):
@@ -514,7 +509,7 @@ class Counted(DatabaseDouble):
     """A database that counts its reads and can be away."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        super().__init__(database)
         self.reads = 0
         self.away = False
 
@@ -523,12 +518,6 @@ class Counted(DatabaseDouble):
         if self.away:
             raise DatabaseUnavailable("away")
         return await self._database.read(work)
-
-    async def write(self, work: Work[T]) -> T:
-        return await self._database.write(work)
-
-    async def close(self) -> None:
-        await self._database.close()
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from barograph.kit.database import ConstraintViolated, Database, Row, Transaction
+from barograph.kit.database import ConstraintViolated, Database, Row
 from barograph.kit.timestamps import HOUR, MINUTE
 from barograph.markets.evidence import FundingSettlement
 from barograph.markets.settlements import MAX_REVISIONS, SettledRate, SettlementReport
@@ -38,10 +38,9 @@ class Reports:
         self.runner = runner
 
     def record(self, *rates: SettledRate, at: int = START) -> list[SettlementReport]:
-        async def work(tx: Transaction) -> list[SettlementReport]:
-            return await record_settlement_reports(tx, "bybit", rates, at)
-
-        return self.runner.run(self.database.write(work))
+        return self.runner.run(
+            self.database.write(lambda tx: record_settlement_reports(tx, "bybit", rates, at))
+        )
 
     def read_minute(self, at: int) -> None:
         """Record a reading of our own."""
@@ -50,30 +49,26 @@ class Reports:
         self.runner.run(self.database.write(lambda tx: record_rows(tx, "bybit", readings=[row])))
 
     def newest(self, count: int = 100) -> list[SettlementReport]:
-        async def work(tx: Transaction) -> list[SettlementReport]:
-            return await newest_settlement_reports(tx, "bybit", "BTCUSDT", count)
-
-        return self.runner.run(self.database.read(work))
+        return self.runner.run(
+            self.database.read(lambda tx: newest_settlement_reports(tx, "bybit", "BTCUSDT", count))
+        )
 
     def readings(self, count: int) -> list[FundingSettlement]:
-        async def work(tx: Transaction) -> list[FundingSettlement]:
-            return await newest_settlements(tx, "bybit", "BTCUSDT", count)
-
-        return self.runner.run(self.database.read(work))
+        return self.runner.run(
+            self.database.read(lambda tx: newest_settlements(tx, "bybit", "BTCUSDT", count))
+        )
 
     def run(self, sql: str) -> None:
-        async def work(tx: Transaction) -> None:
-            await tx.execute(sql)
-
-        self.runner.run(self.database.write(work))
+        self.runner.run(self.database.write(lambda tx: tx.execute(sql)))
 
     def rows(self) -> list[Row]:
-        async def work(tx: Transaction) -> list[Row]:
-            return await tx.fetch(
-                "SELECT * FROM settlement_reports ORDER BY contract, at, revision"
+        return self.runner.run(
+            self.database.read(
+                lambda tx: tx.fetch(
+                    "SELECT * FROM settlement_reports ORDER BY contract, at, revision"
+                )
             )
-
-        return self.runner.run(self.database.read(work))
+        )
 
 
 @pytest.fixture
@@ -153,10 +148,7 @@ def test_the_newest_settlements_are_given_oldest_first(
     own = [FundingSettlement(each.contract, each.at, 9.0, 8.0, each.at - 1) for each in rates]
     reports.record(*rates)
 
-    async def work(tx: Transaction) -> None:
-        await record_rows(tx, "bybit", settlements=own)
-
-    runner.run(database.write(work))
+    runner.run(database.write(lambda tx: record_rows(tx, "bybit", settlements=own)))
 
     assert [each.funding_rate_pct for each in reports.newest(3)] == [2.0, 1.0, 0.0]
     assert reports.readings(2) == [own[1], own[0]]

@@ -8,7 +8,7 @@ from typing import TypeVar
 import pytest
 
 from barograph import NOTICE
-from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Work
+from barograph.kit.database import Database, DatabaseUnavailable, Row, Work
 from barograph.kit.dependency_health import DependencyHealth
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.status.incidents import (
@@ -64,22 +64,13 @@ class Book:
     def write(self, at: int, *found: tuple[str, Condition]) -> None:
         seen = [CheckResult(name, condition, f"{name} so") for name, condition in found]
 
-        async def work(tx: Transaction) -> None:
-            await record_results(tx, seen, at)
-
-        self.run(self.database.write(work))
+        self.run(self.database.write(lambda tx: record_results(tx, seen, at)))
 
     def read(self, now: int) -> StatusHistory:
-        async def work(tx: Transaction) -> StatusHistory:
-            return await read_status_history(tx, now)
-
-        return self.run(self.database.read(work))
+        return self.run(self.database.read(lambda tx: read_status_history(tx, now)))
 
     def rows(self, sql: str) -> list[Row]:
-        async def work(tx: Transaction) -> list[Row]:
-            return await tx.fetch(sql)
-
-        return self.run(self.database.read(work))
+        return self.run(self.database.read(lambda tx: tx.fetch(sql)))
 
 
 @pytest.fixture
@@ -306,19 +297,13 @@ class Away(DatabaseDouble):
     """A database that is out of reach until told otherwise."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        super().__init__(database)
         self.is_away = True
-
-    async def read(self, work: Work[T]) -> T:
-        return await self._database.read(work)
 
     async def write(self, work: Work[T]) -> T:
         if self.is_away:
             raise DatabaseUnavailable("the database cannot be used (IOError)")
         return await self._database.write(work)
-
-    async def close(self) -> None:
-        await self._database.close()
 
 
 @pytest.mark.outcome(

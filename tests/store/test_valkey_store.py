@@ -11,9 +11,8 @@ import pytest
 import uvloop
 
 from barograph.kit.timestamps import SECOND
-from barograph.limits.fallback_store import RETRY, FallbackStore
-from barograph.limits.memory_store import MemoryStore
 from barograph.limits.rate_limits import ANONYMOUS, PERSONAL, LimitsUnavailable, RateLimit, Usage
+from barograph.limits.stores import RETRY, FallbackStore, MemoryStore
 from barograph.limits.valkey_store import CLOCK_KEY, ValkeyStore
 from support.clock import HandClock
 from support.valkey import Valkey, running_valkey

@@ -94,10 +94,9 @@ class Office:
     def add(
         self, wanted: EventFilter = ALL, url: str = URL, mailbox: str = "name@example.com"
     ) -> Webhook:
-        async def work(tx: Transaction) -> Webhook:
-            return await add_webhook(tx, mailbox, url, wanted, self.clock())
-
-        return self.run(self.database.write(work))
+        return self.run(
+            self.database.write(lambda tx: add_webhook(tx, mailbox, url, wanted, self.clock()))
+        )
 
     def active(self, wanted: EventFilter = ALL) -> Webhook:
         new = self.add(wanted)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from barograph.kit.database import Database, DatabaseUnavailable, Transaction
+from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.series import WEEK_STEP, SeriesReader
 from barograph.markets.store import ReadingRow, record_rows
@@ -20,10 +20,7 @@ def _record(database: Database, runner: asyncio.Runner, prices: dict[int, float]
         for at, price in prices.items()
     ]
 
-    async def record(tx: Transaction) -> None:
-        await record_rows(tx, "bybit", readings=rows)
-
-    runner.run(database.write(record))
+    runner.run(database.write(lambda tx: record_rows(tx, "bybit", readings=rows)))
 
 
 @pytest.mark.both_engines
@@ -67,7 +64,4 @@ def test_a_week_that_cannot_be_read_is_asked_for_again(
 
 
 def _rename(database: Database, runner: asyncio.Runner, old: str, new: str) -> None:
-    async def rename(tx: Transaction) -> None:
-        await tx.execute(f"ALTER TABLE {old} RENAME TO {new}")
-
-    runner.run(database.write(rename))
+    runner.run(database.write(lambda tx: tx.execute(f"ALTER TABLE {old} RENAME TO {new}")))

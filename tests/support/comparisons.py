@@ -23,10 +23,9 @@ from barograph.macro.records import (
     RecordedFigure,
 )
 from barograph.markets.settlements import SettledFunding
-from barograph.material_change.compare import compare
+from barograph.material_change.compare import RetainedVersion, compare, read_retained
 from barograph.material_change.documents import AssessmentBody, comparison_body
 from barograph.material_change.query import Pair, Reference
-from barograph.material_change.retained import RetainedVersion, read_retained
 from barograph.stances import etf, funding, rates
 from barograph.stances.revise import revision_of
 from support.clock import START

@@ -14,7 +14,7 @@ import apsw
 import asyncpg
 
 from barograph.history.ledger import HISTORY
-from barograph.kit.database import SQLITE, Database, Engine, Row, T, Value, Work
+from barograph.kit.database import Database, Engine, Row, T, Value, Work
 from barograph.kit.migrations import SERVICE, packaged_migrations, upgrade
 from barograph.kit.opening import Address, open_database
 from support.clock import HandClock
@@ -29,12 +29,20 @@ KEPT = 40
 
 
 class DatabaseDouble:
-    """The part of a test's own database that follows from its `read`."""
+    """Another database, of which a test replaces what it needs."""
 
-    engine: Engine = SQLITE
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.engine: Engine = database.engine
 
     async def read(self, work: Work[T]) -> T:
-        raise NotImplementedError
+        return await self._database.read(work)
+
+    async def write(self, work: Work[T]) -> T:
+        return await self._database.write(work)
+
+    async def close(self) -> None:
+        await self._database.close()
 
     async def fetch(self, sql: str, *values: Value) -> list[Row]:
         return await self.read(lambda tx: tx.fetch(sql, *values))

@@ -6,7 +6,7 @@ from typing import Any
 
 from barograph.events.records import EventType, NewEvent
 from barograph.events.store import append_events
-from barograph.kit.database import Database, Transaction
+from barograph.kit.database import Database
 from barograph.kit.http import ASGIApp
 from barograph.kit.json import Json
 from support.clock import START
@@ -21,10 +21,7 @@ def change(number: int, kind: EventType = "regime.changed", **members: Json) -> 
 
 
 async def add_events(database: Database, events: Sequence[NewEvent]) -> None:
-    async def work(tx: Transaction) -> None:
-        await append_events(tx, events)
-
-    await database.write(work)
+    await database.write(lambda tx: append_events(tx, events))
 
 
 def ids(text: str) -> list[int]:

@@ -37,7 +37,7 @@ class FailingDatabase(DatabaseDouble):
     """A database that raises these errors first."""
 
     def __init__(self, database: Database, *errors: Exception) -> None:
-        self._database = database
+        super().__init__(database)
         self._errors = list(errors)
 
     async def read(self, work: Work[T]) -> T:
@@ -47,9 +47,6 @@ class FailingDatabase(DatabaseDouble):
     async def write(self, work: Work[T]) -> T:
         self._fail()
         return await self._database.write(work)
-
-    async def close(self) -> None:
-        await self._database.close()
 
     def _fail(self) -> None:
         if self._errors:

@@ -23,7 +23,6 @@ from barograph.history.public_log import PublicLogs
 from barograph.history.records import KINDS, ChainEnd, Stances, Version, VersionEvent
 from barograph.history.signing import load_history_key
 from barograph.kit.clock import system_clock
-from barograph.kit.database import Transaction
 from barograph.kit.json import Json
 from barograph.kit.opening import Address, open_database
 from barograph.kit.sqlite import SQLiteDatabase
@@ -106,10 +105,12 @@ class Operator:
 
         stances = Stances(0, (), {}, self.on_ledger(ends))
 
-        async def work(tx: Transaction) -> None:
-            await publish(tx, [Publication.of(STANCES, stances)])
-
-        on_database(self.database, lambda database: database.write(work))
+        on_database(
+            self.database,
+            lambda database: database.write(
+                lambda tx: publish(tx, [Publication.of(STANCES, stances)])
+            ),
+        )
 
     def announce(self, after_days: int, at: int) -> None:
         """Publish when versions become public, as the collector does."""

@@ -8,10 +8,8 @@ from typing import Any
 
 import httpx2
 
-from barograph.board.board import publish
 from barograph.board.feeds import Publication
 from barograph.briefs.records import Brief
-from barograph.kit.database import Transaction
 from barograph.markets.view import PERPETUALS
 from barograph.signals.methods import METHODS
 from barograph.signals.records import SIGNALS, Signal, SignalChange, Signals
@@ -100,12 +98,8 @@ class SiteService:
         ]
         record = Signals(at, "test venue", tuple(signals))
 
-        async def work(tx: Transaction) -> None:
-            market = Publication.of(PERPETUALS, reading(at))
-            await publish(tx, [Publication.of(SIGNALS, record), market])
-
-        asyncio.run(self.service.database.write(work))
-        self.service.refresh()
+        market = Publication.of(PERPETUALS, reading(at))
+        self.service.put(Publication.of(SIGNALS, record), market)
 
     def record_changes(self, *changes: SignalChange) -> None:
         """Record changes of labels as the collector does."""

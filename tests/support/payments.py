@@ -80,7 +80,7 @@ def payment(of: Proof, now: int = START, **changes: Any) -> Payment:
     unknown = Payment(
         "pay_1",
         *of.key,
-        door="/api/x402/feed",
+        path="/api/x402/feed",
         pay_to=of.requirements.pay_to,
         amount=str(of.requirements.amount),
         valid_before=of.valid_before * 1_000,

@@ -11,6 +11,8 @@ from urllib.parse import unquote
 
 import httpx2
 
+from barograph.board.board import publish
+from barograph.board.feeds import Publication
 from barograph.briefs.records import Brief
 from barograph.briefs.store import record_briefs
 from barograph.collector.judge import Conclusion, Judge, write_conclusions
@@ -19,7 +21,7 @@ from barograph.errors import UpstreamError
 from barograph.history.ledger import HISTORY
 from barograph.identity.provider import IdentityProvider
 from barograph.keys.api_keys import ApiKeys, NewKey, load_pepper
-from barograph.kit.database import Database, Row, Transaction, Value
+from barograph.kit.database import Database, Row, Value
 from barograph.kit.http import ASGIApp
 from barograph.kit.lease import Lease
 from barograph.markets.records import Liquidation, LongAccounts, Perpetuals
@@ -204,6 +206,11 @@ class Service:
     def publish_failure(self, error: UpstreamError) -> None:
         self._store(self.judge.conclude_failure("bybit", error, self.clock()))
 
+    def put(self, *publications: Publication) -> None:
+        """Publish what no collector would publish by itself."""
+        asyncio.run(self.database.write(lambda tx: publish(tx, publications)))
+        self.refresh()
+
     def watch_day(self, liquidations: Sequence[Liquidation] = ()) -> None:
         """Cover the whole last day, with these liquidations."""
         self.judge.of("bybit").watched(self.clock() - 86_400_000, self.clock())
@@ -235,10 +242,7 @@ class Service:
     def keep_briefs(self, *briefs: Brief) -> None:
         """Store briefs as the collector and the operator do."""
 
-        async def work(tx: Transaction) -> None:
-            await record_briefs(tx, briefs)
-
-        asyncio.run(self.database.write(work))
+        asyncio.run(self.database.write(lambda tx: record_briefs(tx, briefs)))
         self.refresh()
 
     @property
@@ -251,16 +255,10 @@ class Service:
     def execute(self, sql: str, *values: Value) -> None:
         """Run SQL that no part of the service runs."""
 
-        async def work(tx: Transaction) -> None:
-            await tx.execute(sql, *values)
-
-        asyncio.run(self.database.write(work))
+        asyncio.run(self.database.write(lambda tx: tx.execute(sql, *values)))
 
     def rows(self, sql: str, *values: Value) -> list[Row]:
-        async def work(tx: Transaction) -> list[Row]:
-            return await tx.fetch(sql, *values)
-
-        return asyncio.run(self.database.read(work))
+        return asyncio.run(self.database.read(lambda tx: tx.fetch(sql, *values)))
 
     def lose_history(self) -> None:
         """Make the record unreadable."""

@@ -12,7 +12,6 @@ import httpx2
 
 from barograph.collector.leader import Collector
 from barograph.kit.clock import system_clock
-from barograph.kit.database import Transaction
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
@@ -144,10 +143,7 @@ def _is_restless(world: World, hour: int) -> bool:
 
 
 async def _watch_yesterday(database: SQLiteDatabase, now: int) -> None:
-    async def work(tx: Transaction) -> None:
-        await record_rows(tx, "bybit", watched=[(now - DAY, now)])
-
-    await database.write(work)
+    await database.write(lambda tx: record_rows(tx, "bybit", watched=[(now - DAY, now)]))
 
 
 async def _cancelled(task: "asyncio.Task[None]") -> None:

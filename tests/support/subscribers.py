@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
-from barograph.board.board import publish
 from barograph.board.feeds import Publication
 from barograph.entitlements.store import Entitlements, Holder, HolderKind, Tier
 from barograph.history.ledger import HISTORY, Ledger
 from barograph.history.records import ChainEnd, Proposal, Stances, Version
 from barograph.identity.provider import Identity, IdentityRefused, IdentityUnavailable
-from barograph.kit.database import Database, Transaction, Work
+from barograph.kit.database import Database, Work
 from barograph.kit.migrations import SERVICE
 from barograph.kit.opening import list_tables
 from barograph.kit.timestamps import DAY
@@ -68,22 +67,16 @@ class WatchedHistory(DatabaseDouble):
     """The record, with an action after its first read."""
 
     def __init__(self, history: Database) -> None:
-        self._history = history
+        super().__init__(history)
         self.looks = 0
         self.after_first: Meanwhile | None = None
 
     async def read(self, work: Work[T]) -> T:
-        found = await self._history.read(work)
+        found = await super().read(work)
         self.looks += 1
         if self.looks == 1 and self.after_first is not None:
             await self.after_first()
         return found
-
-    async def write(self, work: Work[T]) -> T:
-        return await self._history.write(work)
-
-    async def close(self) -> None:
-        await self._history.close()
 
 
 class SubscriberService(Service):
@@ -169,11 +162,7 @@ def publish_stances(
     """Publish stances as the collector does."""
     published = Stances(service.clock(), stances, {}, recorded or {})
 
-    async def work(tx: Transaction) -> None:
-        await publish(tx, [Publication.of(STANCES, published)])
-
-    asyncio.run(service.database.write(work))
-    service.refresh()
+    service.put(Publication.of(STANCES, published))
 
 
 def parameters_of(before: Version, after: Version) -> dict[str, str]:

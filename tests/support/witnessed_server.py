@@ -11,7 +11,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from barograph.collector.app import open_collector
-from barograph.collector.jobs import VersionEventJob, WitnessJob
+from barograph.collector.jobs.stances import VersionEventJob, WitnessJob
 from barograph.collector.leader import collector_lease
 from barograph.history.checkpoint import verifier_of
 from barograph.history.ledger import Ledger

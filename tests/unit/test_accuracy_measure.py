@@ -5,8 +5,8 @@ from math import comb
 
 import pytest
 
+from barograph.accuracy.cases import distribution, interval_rank, measure_of
 from barograph.accuracy.definition import BTC_RETURN, FUNDING, HORIZONS, TESTS, US10Y_CHANGE
-from barograph.accuracy.measure import distribution, interval_rank, measure_of
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.outcomes import Outcome, SeriesPoint, independent
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barograph.accuracy.cases import distribution, measure_of
 from barograph.accuracy.definition import DEFINITION, HORIZONS
-from barograph.accuracy.measure import distribution, measure_of
 from barograph.kit.json import canonical
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.outcomes import SeriesPoint

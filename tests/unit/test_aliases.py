@@ -2,8 +2,7 @@
 
 import pytest
 
-from barograph.markets.aliases import NAMES, find_contract, names_of
-from barograph.markets.symbols import index_of
+from barograph.markets.symbols import NAMES, find_contract, index_of, names_of
 from support.markets import BTC, ETH, PEPE, changed, reading
 
 SHIB = changed(PEPE, contract="SHIB1000USDT", base="SHIB1000")

@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.datastructures import QueryParams
 
-from barograph.badges.contents import (
+from barograph.badges.documents import (
     parse_since,
     since_from_query,
-    style_from_query,
 )
 
 JAN_31 = 1_738_281_600_000
@@ -140,28 +139,3 @@ def test_what_python_writes_is_read_to_the_millisecond(moment: datetime) -> None
 def test_since_date_is_read_from_the_raw_query(query: bytes, given: bool, at: int | None) -> None:
     assert ("sinceDate" in QueryParams(query)) is given
     assert since_from_query(QueryParams(query)) == at
-
-
-@pytest.mark.parametrize(
-    ("query", "style"),
-    [
-        (b"style=flat-square", "flat-square"),
-        (b"style=flat%2Dsquare&x", "flat-square"),
-        *(
-            (query, "flat")
-            for query in (
-                b"",
-                b"style",
-                b"style=",
-                b"style=flat",
-                b"style=plastic",
-                b"style=FLAT-SQUARE",
-                b"style=flat-square%0A",
-                b"style=flat-square&style=flat-square",
-                b"Style=flat-square",
-            )
-        ),
-    ],
-)
-def test_anything_but_one_flat_square_is_flat(query: bytes, style: str) -> None:
-    assert style_from_query(QueryParams(query)) == style

@@ -99,23 +99,3 @@ def test_the_contrast_of_known_colours_is_what_it_is() -> None:
     assert contrast_with_white("#000000") == pytest.approx(21)
     assert contrast_with_white("#ffffff") == pytest.approx(1)
     assert contrast_with_white("#767676") == pytest.approx(4.54, abs=0.01)
-
-
-def test_flat_has_round_corners_gradient_and_shadow_and_square_has_none() -> None:
-    flat = render(Badge("a", "b", svg.MEASURED, "flat", "t", "d"))
-    square = render(Badge("a", "b", svg.MEASURED, "flat-square", "t", "d"))
-
-    for part in ("linearGradient", "A3 3 0 0 1", 'rx="3"', "fill-opacity"):
-        assert part in flat
-        assert part not in square
-
-
-def test_the_gradient_only_darkens() -> None:
-    stops = [
-        each
-        for each in parsed(render(Badge("a", "b", svg.MEASURED, "flat", "t", "d"))).iter()
-        if local(each.tag) == "stop"
-    ]
-
-    assert len(stops) == 2
-    assert not any("stop-color" in stop.attrib for stop in stops)

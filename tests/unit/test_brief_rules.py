@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from barograph.briefs.daily_wrap import DAILY_WRAP
-from barograph.briefs.records import CATEGORIES, Brief, Draft, write_brief
+from barograph.briefs.records import CATEGORIES, Brief, Draft
 from barograph.briefs.rules import (
     MARKET_RULES,
     funding_flip,
@@ -22,7 +22,7 @@ from barograph.briefs.rules import (
     regime_change,
     volatility_extreme,
 )
-from barograph.briefs.tables import LABELS
+from barograph.briefs.texts import LABELS, write_brief
 from barograph.kit.json import canonical
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, dated_text, iso_timestamp
 from barograph.markets.evidence import (

@@ -26,14 +26,14 @@ from barograph.markets.liquidation_endpoints import (
     LiquidationFiles,
     LiquidationList,
 )
-from barograph.markets.liquidation_records import LiquidationRecord
+from barograph.markets.liquidation_files import LiquidationRecord
 from barograph.markets.perpetuals import PerpetualBody, PerpetualList
 from barograph.material_change.documents import Comparison as ComparisonBody
 from barograph.series.endpoints import MeasureSeries
 from barograph.series.query import MARKET_SERIES, macro_series
 from barograph.settings import Settings
 from barograph.stances.documents import RevealedStance, RevealedStances
-from barograph.status.incident_endpoint import IncidentBody, IncidentList
+from barograph.status.endpoints import IncidentBody, IncidentList
 from barograph.status.rules import ServiceStatus as StatusBody
 from barograph_client import __version__, records, to_frame
 from barograph_client.decode import decode_json

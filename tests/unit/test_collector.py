@@ -13,7 +13,8 @@ import pytest
 
 from barograph.board.board import read_payload, read_versions
 from barograph.board.feeds import Feed
-from barograph.collector.jobs import Job, MailJob
+from barograph.collector.jobs.deliveries import MailJob
+from barograph.collector.jobs.job import Job
 from barograph.collector.leader import HOUSEKEEPING_SECONDS, Collector, collector_lease
 from barograph.errors import (
     InvalidReply,
@@ -25,12 +26,12 @@ from barograph.errors import (
 )
 from barograph.events.records import EVENTS
 from barograph.keys.outbox import Mail, MailSender, put_mail
-from barograph.kit.database import Database, DatabaseUnavailable, Row, Transaction, Work
+from barograph.kit.database import Database, DatabaseUnavailable, Row, Work
 from barograph.kit.migrations import packaged_migrations, upgrade
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY
 from barograph.markets.exchange import Exchange, LiquidationWatcher
-from barograph.markets.listings import LISTINGS, MAX_NEW
+from barograph.markets.market_events import LISTINGS, MAX_NEW
 from barograph.markets.records import (
     ExchangeHealth,
     Liquidation,
@@ -142,7 +143,7 @@ class PluggedDatabase(DatabaseDouble):
     """The real database, whose plug can be pulled, and which knows when nobody uses it."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        super().__init__(database)
         self.pulled = False
         self.at_work: set[asyncio.Future[Any]] = set()
 
@@ -151,9 +152,6 @@ class PluggedDatabase(DatabaseDouble):
 
     async def write(self, work: Work[T]) -> T:
         return await self._use(self._database.write, work)
-
-    async def close(self) -> None:
-        await self._database.close()
 
     async def _use(self, verb: Callable[[Work[T]], Awaitable[T]], work: Work[T]) -> T:
         if self.pulled:
@@ -244,26 +242,19 @@ class World:
     async def put_mail(self, subject: str) -> None:
         now = self.clock()
 
-        async def work(tx: Transaction) -> None:
-            await put_mail(tx, "a@b.example", subject, "text", now=now, give_up_at=now + DAY)
-
-        await self.database.write(work)
+        await self.database.write(
+            lambda tx: put_mail(tx, "a@b.example", subject, "text", now=now, give_up_at=now + DAY)
+        )
 
     async def versions(self) -> dict[str, int]:
         return await self.database.read(read_versions)
 
     async def published(self, feed: Feed[R]) -> R | None:
-        async def load(tx: Transaction) -> tuple[int, str] | None:
-            return await read_payload(tx, feed.name)
-
-        found = await self.database.read(load)
+        found = await self.database.read(lambda tx: read_payload(tx, feed.name))
         return None if found is None else feed.decode(found[1])
 
     async def fetch(self, sql: str) -> list[Row]:
-        async def work(tx: Transaction) -> list[Row]:
-            return await tx.fetch(sql)
-
-        return await self.database.read(work)
+        return await self.database.read(lambda tx: tx.fetch(sql))
 
 
 class ScriptedServer:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from barograph.collector.metrics import collector_gauges
+from barograph.collector.app import collector_gauges
 from barograph.keys.outbox import put_mail
 from barograph.kit.metrics import LEADER, PAYMENT_STEPS, Gauges, Metrics
 from barograph.payments.journal import Journal

@@ -7,8 +7,8 @@ from itertools import combinations
 
 import pytest
 
-from barograph.badges import gauge, svg
-from barograph.site import tints
+from barograph.badges import svg
+from barograph.site.templating import CHANGE_EDGES, UNKNOWN_TINT, change_tint
 
 CSS = (files("barograph.site") / "static" / "site.css").read_text("utf-8")
 COLOURS = {
@@ -65,10 +65,10 @@ def test_no_two_meanings_share_a_hue(theme: int) -> None:
 
 
 def test_every_tint_that_a_page_may_use_has_a_colour() -> None:
-    edges, _ = tints.CHANGE_EDGES
-    used = {tints.change_tint(sign * each) for each in (0.0, *edges) for sign in (1, -1)}
+    edges, _ = CHANGE_EDGES
+    used = {change_tint(sign * each) for each in (0.0, *edges) for sign in (1, -1)}
 
-    for name in {*used, tints.UNKNOWN}:
+    for name in {*used, UNKNOWN_TINT}:
         assert re.search(rf"^\.{name} \{{ --tint: var\(--([\w-]+)\)", CSS, re.MULTILINE), name
 
 
@@ -79,7 +79,7 @@ def test_badges_use_the_light_colours_of_the_same_meanings() -> None:
 
 
 def test_the_gauge_uses_the_colours_of_the_page() -> None:
-    drawn = gauge.render_gauge(gauge.GaugeContent("neutral", 0.01, "test venue"))
+    drawn = svg.render_gauge(svg.GaugeContent("neutral", 0.01, "test venue"))
 
     known = {colour for pair in COLOURS.values() for colour in pair}
     assert set(re.findall(r"#\w{6}\b", drawn)) <= known

@@ -7,9 +7,9 @@ from msgspec import structs
 
 from barograph.kit.timestamps import MINUTE
 from barograph.markets.cross import CrossCoin, CrossMarket, VenueFacts, cross_market
-from barograph.markets.cross_reader import CrossReader
 from barograph.markets.disputes import Dispute, Measure
 from barograph.markets.liquidations import LiquidationTotals
+from barograph.markets.reader import CrossReader
 from barograph.markets.records import Perpetual, Perpetuals
 from barograph.markets.venues import BINANCE, BYBIT, HYPERLIQUID, VENUES, coin_of
 from barograph.markets.view import FreshnessLimits
@@ -64,19 +64,6 @@ def three(**changed: VenueFacts) -> list[VenueFacts]:
     return [
         changed.get(each, facts(each, contract(each))) for each in (BYBIT, HYPERLIQUID, BINANCE)
     ]
-
-
-def test_complete_venues_are_summed_and_weighted_by_open_interest() -> None:
-    deep = facts(BINANCE, contract(BINANCE, open_interest_usd=2_000.0, open_interest_coins=20.0))
-    found = btc(*three(binance=deep))
-
-    assert (found.open_interest_usd, found.open_interest_coins) == (4_000.0, 40.0)
-    assert (found.deepest, found.weights) == (BINANCE, [25.0, 25.0, 50.0])
-    assert found.funding_8h_pct == pytest.approx(0.25 * 0.01 + 0.25 * 0.032 - 0.5 * 0.01)
-    assert found.spread is not None
-    assert (found.spread.highest, found.spread.lowest) == (HYPERLIQUID, BINANCE)
-    assert found.spread.pct_8h == pytest.approx(0.042)
-    assert (found.open_interest_missing, found.funding_missing) == ([], [])
 
 
 @pytest.mark.parametrize(

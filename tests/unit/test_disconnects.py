@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from barograph.kit.disconnects import watch_disconnect
+from barograph.kit.http import watch_disconnect
 
 REQUEST = {"type": "http.request", "body": b"", "more_body": False}
 PART = {"type": "http.request", "body": b"x", "more_body": True}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from barograph.briefs.followed import Followed, what_followed
+from barograph.briefs.texts import Followed, what_followed
 from barograph.briefs.writer import BriefWriter
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.macro.evidence import NO_FIGURES

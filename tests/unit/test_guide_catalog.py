@@ -12,8 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barograph.errors import ConfigurationError
-from barograph.guides.catalog import InvalidCatalog, parse_catalog
-from barograph.guides.files import MAX_BYTES, load_catalog, read_catalog
+from barograph.guides.catalog import (
+    MAX_BYTES,
+    InvalidCatalog,
+    load_catalog,
+    parse_catalog,
+    read_catalog,
+)
 
 SLUG_RULE = "must be lower-case letters and digits with single hyphens between, up to 80"
 URL_RULE = "must be an absolute http:// or https:// address of up to 2000 characters"

@@ -15,9 +15,8 @@ from barograph.markets.samples import (
     Measure,
 )
 from barograph.markets.view import FreshnessLimits, MarketView
-from barograph.site.home_pages import (
+from barograph.site.home_content import (
     Asset,
-    LiquidatedSide,
     MarketNow,
     figures_of,
     liquidation_line,
@@ -51,17 +50,6 @@ def a_view(*contracts: Perpetual, **fields: Any) -> MarketView:
 
 def now_of(view: MarketView, counted: LiquidationTotals | None = TOTALS) -> MarketNow:
     return market_now(view, counted)
-
-
-def test_what_is_fresh_is_told_with_its_source_and_time() -> None:
-    now = now_of(a_view())
-
-    assert (now.as_of, now.source, now.label, now.funding_8h_pct) == (
-        *(START, "test venue", "neutral", 0.01),
-    )
-    assert "test venue" in now.citation
-    assert [asset.symbol for asset in now.assets] == ["BTC", "ETH", "SOL"]
-    assert now.assets[0].contract == BTC
 
 
 FLAT = DayAgo({"BTCUSDT": PastValues(START - DAY, 67_000.0, 4e9, 500.0, None)})
@@ -120,12 +108,6 @@ def test_the_market_is_told_in_a_sentence_that_leaves_out_what_is_unknown(
     assert (now.headline, now.lead) == (headline, lead)
 
 
-def test_a_regime_that_was_not_judged_recently_is_unknown() -> None:
-    now = now_of(a_view(regime=None))
-
-    assert (now.label, now.funding_8h_pct) == ("unknown", None)
-
-
 def test_funding_is_brought_to_eight_hours_and_zero_is_a_number() -> None:
     four_hourly = changed(ETH, funding_interval_hours=4)
     assets = now_of(a_view(BTC, four_hourly, SOL)).assets
@@ -145,27 +127,9 @@ def test_a_share_of_accounts_that_is_unknown_or_old_is_none_and_zero_is_a_share(
     assert [asset.long_account_pct for asset in assets] == [None, None, 0.0]
 
 
-def test_an_asset_that_is_not_listed_has_nothing_but_its_name() -> None:
-    now = now_of(a_view(ETH, PEPE))
-
-    assert now.assets[0] == Asset("BTC", None)
-    assert now.assets[1].contract == ETH
-
-
 def test_without_any_of_the_majors_nothing_is_known() -> None:
     with pytest.raises(UpstreamUnavailable):
         now_of(a_view(PEPE))
-
-
-def test_liquidations_are_told_by_side() -> None:
-    now = now_of(a_view())
-
-    assert now.liquidated_usd == 1_000.0
-    assert now.sides == (
-        LiquidatedSide("Longs", 625.0, 62.5),
-        LiquidatedSide("Shorts", 375.0, 37.5),
-    )
-    assert now.liquidated_note == "all contracts, most in BTC; 100 % of the day covered"
 
 
 def test_a_day_without_liquidations_has_a_total_of_zero_and_no_sides() -> None:

@@ -289,24 +289,6 @@ def test_coverage_is_the_watched_share_of_the_last_24_hours(
     assert WatchedSpans(watched).watched_pct(START) == pct
 
 
-def test_a_span_heard_by_two_connections_is_watched_once() -> None:
-    log = WatchedSpans()
-    log.add(START - DAY, START - DAY // 2)
-
-    assert log.add(START - DAY * 3 // 4, START - DAY // 2) == (
-        START - DAY,
-        START - DAY // 2,
-    )
-    assert log.watched_pct(START) == 50.0
-
-
-def test_a_span_that_bridges_two_makes_them_one() -> None:
-    log = WatchedSpans([(0, 10), (20, 30), (40, 50)])
-
-    assert log.add(5, 25) == (0, 30)
-    assert log.add(30, 40) == (0, 50)
-
-
 def test_a_span_of_whole_minutes_holds_its_first_instant_and_not_its_last() -> None:
     window = LiquidationWindow()
     window.add([event(START), event(START + MINUTE - 1, size=2), event(START + MINUTE, size=4)])

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from barograph.collector.listening import OVERLAP_POLLS, Listening
+from barograph.collector.venue_reading import OVERLAP_POLLS, Listening
 from barograph.markets.exchange import LiquidationWatcher
 from barograph.markets.liquidations import WatchedSpans
 from barograph.markets.records import Liquidation, LongAccounts, Perpetuals

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from barograph.errors import InvalidReply
 from barograph.events.records import NewEvent
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
-from barograph.markets.listings import (
+from barograph.markets.market_events import (
     CHANGES_PER_DAY,
     MAX_CONTRACTS,
     MAX_DELISTED,

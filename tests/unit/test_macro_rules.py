@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from barograph.briefs.records import CATEGORIES, Brief, write_brief
+from barograph.briefs.records import CATEGORIES, Brief
 from barograph.briefs.rules import (
     MACRO_RULES,
     MARKET_RULES,
     curve_turn_of_sign,
     etf_streak,
 )
+from barograph.briefs.texts import write_brief
 from barograph.briefs.writer import BriefWriter
 from barograph.kit.json import canonical, digest
 from barograph.kit.timestamps import DAY, dated_text, iso_timestamp

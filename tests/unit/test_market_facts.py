@@ -24,22 +24,23 @@ from barograph.markets.records import (
 )
 from barograph.markets.symbols import index_of
 from barograph.markets.view import FreshnessLimits, MarketView
-from barograph.site.market_pages import (
+from barograph.site.market_facts import (
     MEANINGS,
     NAMES,
     find_perpetual,
     left_out_text,
     market_facts,
 )
-from barograph.site.market_rows import CSV_COLUMNS, csv_rows, ranks_of, short_usd, table_rows
 from barograph.site.market_table import (
-    FILTERS,
     NUMBERS,
     MarketsQuery,
     MarketTable,
     Week,
     market_rows,
     market_table,
+    ranks_of,
+    short_usd,
+    table_rows,
 )
 from support.clock import START
 from support.markets import BTC, ETH, MARKET, PEPE, SOL, changed, reading, shares
@@ -105,32 +106,6 @@ def names(found: MarketTable, **asked: str) -> list[str]:
     return [row.perpetual.base for row in found.select(MarketsQuery.parse(asked))]
 
 
-def test_the_largest_open_interest_comes_first_unless_something_else_is_asked() -> None:
-    found = table_of(view_of())
-
-    assert names(found) == ["BTC", "ETH", "1000PEPE", "SOL"]
-    assert names(found, order="asc") == ["SOL", "1000PEPE", "ETH", "BTC"]
-    assert names(found, sort="symbol") == ["1000PEPE", "BTC", "ETH", "SOL"]
-    assert names(found, sort="symbol", order="desc") == ["SOL", "ETH", "BTC", "1000PEPE"]
-    assert names(found, sort="price") == ["BTC", "ETH", "SOL", "1000PEPE"]
-
-
-def test_funding_is_sorted_by_what_it_is_per_eight_hours() -> None:
-    hourly = changed(PEPE, funding_rate_pct=0.002, funding_interval_hours=1)
-
-    found = table_of(view_of((BTC, ETH, hourly)))
-
-    assert names(found, sort="funding") == ["1000PEPE", "BTC", "ETH"]
-
-
-@pytest.mark.parametrize("order", ["asc", "desc"])
-def test_what_is_not_known_comes_last_and_zero_is_known(order: str) -> None:
-    ordered = names(table_of(view_of()), sort="long-accounts", order=order)
-
-    assert ordered[-1] == "1000PEPE"
-    assert ordered[:3] == (["SOL", "ETH", "BTC"] if order == "asc" else ["BTC", "ETH", "SOL"])
-
-
 def test_equal_numbers_go_by_their_symbols_in_either_order() -> None:
     same = tuple(changed(BTC, base=base, contract=f"{base}USDT") for base in ("C", "A", "B"))
 
@@ -180,15 +155,6 @@ def test_every_query_has_one_form_that_means_the_same(asked: dict[str, str]) -> 
 
     assert len(choice.search) <= 15
     assert MarketsQuery.parse(dict(parse_qsl(choice.text))) == choice
-
-
-def test_a_heading_leads_to_its_order_and_then_to_the_other() -> None:
-    first = MarketsQuery(search="E").sorted_by("funding")
-
-    assert first.text == "sort=funding&order=desc&q=E"
-    assert first.sorted_by("funding").text == "sort=funding&order=asc&q=E"
-    assert MarketsQuery().sorted_by("symbol").text == "sort=symbol&order=asc"
-    assert MarketsQuery("symbol", "asc").sorted_by("open-interest").text == ""
 
 
 def test_a_listing_lives_until_its_first_number_reaches_its_bound() -> None:
@@ -250,16 +216,6 @@ def test_filters_find_what_is_crowded_long_and_losing_open_interest() -> None:
     assert unknown == [0, 1], "the change of SOL is not known"
 
 
-def test_a_filter_keeps_order_and_search_and_is_lifted_by_the_same_link() -> None:
-    query = MarketsQuery("funding", "desc", "e", "long")
-    long, short, *_ = FILTERS
-
-    assert long.is_on(query)
-    assert long.toggled(query).text == "sort=funding&order=desc&q=e"
-    assert short.toggled(query).text == "sort=funding&order=desc&crowd=short&q=e"
-    assert query.filters.text == "crowd=long"
-
-
 @pytest.mark.parametrize(
     ("amount", "shown"),
     [(0, "$0"), (950, "$950"), (1_234, "$1.23k"), (45_649, "$45.6k"), (300_000, "$300k")],
@@ -280,18 +236,6 @@ def test_the_line_of_a_week_has_a_gap_where_nothing_is_recorded(week: Week, path
     markup = markup_of(table_of(view_of((BTC,)), {"BTCUSDT": week}))
 
     assert f'<path d="{path}"/>' in markup
-
-
-def test_the_table_as_csv_has_the_exact_numbers_in_the_shown_order() -> None:
-    found = full_table()
-    lines = csv_rows(found.select(MarketsQuery.parse({"sort": "symbol"})), START)
-
-    assert [line.partition(",")[0] for line in lines] == ["1000PEPE", "BTC", "ETH", "SOL"]
-    btc = dict(zip(CSV_COLUMNS.split(","), lines[1].split(","), strict=True))
-    assert btc["openInterestUsd"] == "5000000000.0"
-    assert (btc["priceChange24hPct"], btc["priceChange7dPct"]) == ("11.6675", "11.6675")
-    assert btc["liquidations24h_longUsd"] == "1234567.0"
-    assert lines[0].split(",")[-2] == ""
 
 
 def test_contracts_that_are_not_crypto_are_counted_by_class() -> None:
@@ -316,16 +260,6 @@ def test_a_script_can_sort_rows_by_their_ranks(sort: str) -> None:
     ordered = sorted(ranks, key=lambda name: (ranks[name] == "", int(ranks[name] or 0), name))
     assert ordered == names(found, sort=sort, order="asc")
     assert ranks["A"] == ranks["ETH"] or sort in {"change", "interest-change", "long-accounts"}
-
-
-def test_a_name_full_of_markup_stays_text_and_has_no_page() -> None:
-    evil = changed(BTC, base='<b a="1">&', contract="\"><script>alert('1')</script>")
-
-    (row,) = ET.fromstring(f"<tbody>{markup_of(table_of(view_of((evil,))))}</tbody>")
-
-    assert row.get("data-contract") == evil.contract
-    assert "".join(row[0].itertext()) == evil.base
-    assert row[0].find("a") is None
 
 
 def test_a_root_with_signs_of_markup_stays_one_address() -> None:
@@ -356,18 +290,6 @@ def test_seven_hundred_rows_are_not_heavy() -> None:
     weeks = {name: tuple(float(n * 17 % 43) for n in range(43)) for name in full}
 
     assert len(markup_of(table_of(view, weeks))) < 270_000
-
-
-@pytest.mark.parametrize("typed", ["BTC", "btc", "BTCUSDT", "btcUsdt"])
-def test_a_perpetual_is_found_by_asset_or_full_name_in_any_case(typed: str) -> None:
-    assert find_perpetual(index_of(reading()), typed) == (BTC, "BTC")
-
-
-@pytest.mark.parametrize(
-    "typed", ["", "NOPE", "BTC ", "BTC\n", "B" * 16, "\uff22TC", "<b>", "BTC-USDT", "\ufb00"]
-)
-def test_what_is_no_symbol_or_not_listed_is_not_found(typed: str) -> None:
-    assert find_perpetual(index_of(reading()), typed) is None
 
 
 def test_of_two_contracts_of_an_asset_each_has_a_page() -> None:

@@ -13,7 +13,7 @@ from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.evidence import FundingSettlement, Outage
 from barograph.markets.judge import MarketConclusion, MarketJudge
 from barograph.markets.liquidations import LiquidationHour
-from barograph.markets.listings import LISTINGS
+from barograph.markets.market_events import LISTINGS
 from barograph.markets.records import (
     ExchangeHealth,
     Liquidation,
@@ -21,7 +21,7 @@ from barograph.markets.records import (
     Perpetual,
     Perpetuals,
 )
-from barograph.markets.store import RegimeChange
+from barograph.markets.regime import RegimeChange
 from barograph.markets.view import (
     BACKFILL,
     EXCHANGE_HEALTH,
@@ -132,15 +132,8 @@ def test_a_failed_write_keeps_the_readings_that_are_due(judge: MarketJudge) -> N
 
     following = judge.conclude(reading(START + 5_000))
 
-    assert rows(following, "minute") == rows(failed, "minute")
-    assert rows(following, "hour") == rows(failed, "hour")
-
-
-def test_a_failed_write_keeps_the_change_of_the_regime_for_the_next(judge: MarketJudge) -> None:
-    failed = judge.conclude(reading())
-    assert len(failed.regime_changes) == 1
-
-    assert judge.conclude(reading(START + 5_000)).regime_changes == failed.regime_changes
+    for resolution in ("minute", "hour"):
+        assert rows(following, resolution) == rows(failed, resolution) != []
 
 
 def test_a_failed_reading_carries_what_was_heard_too(judge: MarketJudge) -> None:
@@ -391,16 +384,6 @@ def test_the_assets_of_an_hour_come_largest_first_and_by_name(judge: MarketJudge
 
     assert seen is not None
     assert seen.closed_hour_assets == [("GONEUSDT", 90.0), ("BTC", 10.0), ("ETH", 10.0), ("SOL", 6)]
-
-
-def test_a_failed_write_keeps_the_closed_hour_for_the_next(judge: MarketJudge) -> None:
-    judge.watched(HOUR_START - HOUR, HOUR_START)
-    failed = judge.conclude(reading(HOUR_START))
-
-    again = judge.conclude(reading(HOUR_START + 5_000))
-
-    closed = [hour(HOUR_START - HOUR, watched_pct=100.0)]
-    assert known(judge, again) == list(failed.liquidation_hours) == closed
 
 
 @pytest.mark.parametrize(("passed", "is_closed"), [(0, False), (MINUTE - 1, False), (MINUTE, True)])

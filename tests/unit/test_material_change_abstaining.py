@@ -10,10 +10,9 @@ from msgspec.structs import replace
 
 from barograph.history.records import KINDS, Proposal
 from barograph.kit.json import Json, canonical, digest
-from barograph.material_change.compare import compare
+from barograph.material_change.compare import RetainedEvidence, compare, read_retained
 from barograph.material_change.documents import REASONS, comparison_body
 from barograph.material_change.query import Pair, Reference
-from barograph.material_change.retained import RetainedEvidence, read_retained
 from barograph.stances import funding
 from support.comparisons import (
     EACH_KIND,

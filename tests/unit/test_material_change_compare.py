@@ -13,9 +13,8 @@ from barograph.history.records import Proposal
 from barograph.kit.json import Json
 from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.macro.records import SOFR, US2Y, US10Y
-from barograph.material_change.compare import NUMERIC, compare
+from barograph.material_change.compare import NUMERIC, compare, read_retained
 from barograph.material_change.documents import Comparison, NumericChangeBody, PresenceBody
-from barograph.material_change.retained import read_retained
 from barograph.stances import etf, rates
 from support.clock import START
 from support.comparisons import (
@@ -52,43 +51,46 @@ from support.stances import proposal
 def test_a_decision_revised_on_the_same_evidence_is_told_as_that_and_nothing_else() -> None:
     after = decided(FUNDING)
 
-    assert body(FUNDING, after) == {
-        "schema": "feed-material-change-v1",
-        "kind": "funding-regime-stance",
-        "before": {
-            "leg_id": "funding-regime-stance:2026-11-06T16:00:00.000Z",
-            "revision": 1,
-            "history_digest": "b" * 64,
-            "issued_at": "2026-11-06T17:00:00.000Z",
-        },
-        "after": {
-            "leg_id": "funding-regime-stance:2026-11-06T16:00:00.000Z",
-            "revision": 2,
-            "history_digest": "a" * 64,
-            "issued_at": "2026-11-06T17:01:00.000Z",
-        },
-        "compared_at": "2026-11-07T21:20:00.000Z",
-        "assessment": {
-            "status": "assessed",
-            "reasons": [],
-            "change": "decision_revision_only",
-            "same_source_evidence": True,
-            "numeric_changes": [],
-            "conditions": "unevaluated",
-            "recorded_decisions": {
-                "before": decision_of(FUNDING.leg),
-                "after": {
-                    "label": "cautious",
-                    "confidence": "high",
-                    "rationale": "an auction is due",
-                    "by": "desk",
-                },
+    # Also in this order.
+    assert json.dumps(body(FUNDING, after)) == json.dumps(
+        {
+            "schema": "feed-material-change-v1",
+            "kind": "funding-regime-stance",
+            "before": {
+                "leg_id": "funding-regime-stance:2026-11-06T16:00:00.000Z",
+                "revision": 1,
+                "history_digest": "b" * 64,
+                "issued_at": "2026-11-06T17:00:00.000Z",
             },
-            "evidence_field_presence": {"added": [], "absent_in_after": []},
-            "ready_for_paid_delivery": False,
-        },
-        "notice": NOTICE,
-    }
+            "after": {
+                "leg_id": "funding-regime-stance:2026-11-06T16:00:00.000Z",
+                "revision": 2,
+                "history_digest": "a" * 64,
+                "issued_at": "2026-11-06T17:01:00.000Z",
+            },
+            "compared_at": "2026-11-07T21:20:00.000Z",
+            "assessment": {
+                "status": "assessed",
+                "reasons": [],
+                "change": "decision_revision_only",
+                "same_source_evidence": True,
+                "numeric_changes": [],
+                "conditions": "unevaluated",
+                "recorded_decisions": {
+                    "before": decision_of(FUNDING.leg),
+                    "after": {
+                        "label": "cautious",
+                        "confidence": "high",
+                        "rationale": "an auction is due",
+                        "by": "desk",
+                    },
+                },
+                "evidence_field_presence": {"added": [], "absent_in_after": []},
+                "ready_for_paid_delivery": False,
+            },
+            "notice": NOTICE,
+        }
+    )
 
 
 def test_a_yield_that_was_corrected_is_told_with_what_rests_on_it() -> None:
@@ -195,31 +197,6 @@ def test_the_next_day_of_flows_is_told_as_a_new_period() -> None:
         "met_before": False,
         "met_after": True,
     }
-
-
-def test_the_members_are_in_their_decided_order() -> None:
-    found = body(FUNDING, decided(FUNDING))
-
-    assert list(found) == [
-        "schema",
-        "kind",
-        "before",
-        "after",
-        "compared_at",
-        "assessment",
-        "notice",
-    ]
-    assert list(found["assessment"]) == [
-        "status",
-        "reasons",
-        "change",
-        "same_source_evidence",
-        "numeric_changes",
-        "conditions",
-        "recorded_decisions",
-        "evidence_field_presence",
-        "ready_for_paid_delivery",
-    ]
 
 
 @pytest.mark.contract("material-change.certifies-nothing")
@@ -389,15 +366,6 @@ def test_a_value_that_is_the_same_is_not_listed(before: float, after: float) -> 
     assert change(before, after) is None
 
 
-def test_zero_is_a_value_and_not_an_absent_one() -> None:
-    assert change(0, 0.01) == numeric(
-        "levels.us10y", "percent", 0, 0.01, 0.01, 0.05, material=False
-    )
-    assert change(0.01, 0) == numeric(
-        "levels.us10y", "percent", 0.01, 0, -0.01, 0.05, material=False
-    )
-
-
 @pytest.mark.parametrize("value", [0, 3.9, -1])
 def test_a_level_on_one_side_only_is_material_and_has_no_delta(value: float) -> None:
     came, went = change(None, value, "sofr"), change(value, None, "sofr")
@@ -411,15 +379,6 @@ def test_null_is_an_absent_level() -> None:
     found = compare(before, read_retained(text(of_rates({**RATES, SOFR: 3.95}))))
 
     assert [(each.path, each.before) for each in found.numeric_changes] == [("levels.sofr", None)]
-
-
-def test_a_rate_that_was_not_published_at_first_is_listed_when_it_comes() -> None:
-    without = of_rates({name: value for name, value in RATES.items() if name != SOFR})
-    found = assess(without, YIELDS)
-
-    assert [(each.path, each.before, each.after) for each in found.numeric_changes] == [
-        ("levels.sofr", None, 3.9)
-    ]
 
 
 _NUMBERS = st.none() | st.floats(-1e12, 1e12) | st.floats(-10, 10).map(lambda x: round(x, 2))

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from barograph.limits.memory_store import MemoryStore
 from barograph.limits.rate_limits import RateLimiter
+from barograph.limits.stores import MemoryStore
 from barograph.mcp.calls import INTERNAL, CallOutcome, ToolCalls, ToolReads
-from barograph.mcp.tools import BY_NAME, TOOLS, query_of
+from barograph.mcp.tools import BY_NAME, TOOLS
 from support.clock import HandClock
 
 SCOPE: dict[str, Any] = {"type": "http", "headers": [], "client": ("203.0.113.7", 40_000)}
@@ -43,10 +43,3 @@ def test_an_unexpected_failure_is_logged_and_leaks_nothing(
 
     assert outcome == CallOutcome((INTERNAL,))
     assert [record.message for record in caplog.records] == ["unexpected failure"]
-
-
-def test_arguments_are_parsed_like_those_of_the_endpoint() -> None:
-    assert query_of(BY_NAME["get_briefs"], {}) == {"limit": "15"}
-    assert query_of(BY_NAME["get_briefs"], {"limit": 0}) == {"limit": "1"}
-    assert query_of(BY_NAME["get_derivatives"], {}) == {"symbol": "BTC"}
-    assert query_of(BY_NAME["get_derivatives"], {"symbol": "eth"}) == {"symbol": "ETH"}

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from barograph.kit.http import Receive, Scope, Send
-from barograph.limits.memory_store import MemoryStore
 from barograph.limits.rate_limits import RateLimiter
+from barograph.limits.stores import MemoryStore
 from barograph.mcp.endpoints import McpEndpoint
 from support.clock import HandClock
 from support.mcp_peer import FIELDS, PATH

@@ -3,8 +3,8 @@
 import asyncio
 
 from barograph.kit.timestamps import SECOND
-from barograph.limits.memory_store import MemoryStore
 from barograph.limits.rate_limits import MAILBOX, RateLimit
+from barograph.limits.stores import MemoryStore
 from support.clock import HandClock
 
 SMALL = RateLimit("small", 2, 10 * SECOND)

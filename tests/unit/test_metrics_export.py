@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from barograph.errors import Unreachable
-from barograph.kit.metrics import LEADER, PROCESSES, REQUEST_SECONDS, Gauges, Metrics
+from barograph.kit.metrics import LEADER, PROCESSES, REQUEST_SECONDS, Gauges, Metrics, RequestTimes
 from barograph.kit.metrics_export import (
     LIVE_MS,
     MetricsExporter,
@@ -24,7 +24,6 @@ from barograph.kit.metrics_export import (
     serve_metrics,
 )
 from barograph.kit.operating_system import lock_file
-from barograph.kit.request_times import RequestTimes
 from barograph.macro.records import Figure
 from barograph.settings import Settings
 from barograph.upstream.files import OutOfRange

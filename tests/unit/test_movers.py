@@ -8,7 +8,14 @@ from barograph.markets.samples import LiquidatedHour
 from barograph.markets.symbols import index_of
 from barograph.markets.venues import HYPERLIQUID
 from barograph.markets.view import FreshnessLimits, MarketView
-from barograph.site.movers import FLOOR_USD, SHOWN, Mover, change_text, day_movers, hour_movers
+from barograph.site.home_content import (
+    FLOOR_USD,
+    SHOWN,
+    Mover,
+    change_text,
+    day_movers,
+    hour_movers,
+)
 from support.clock import START
 from support.markets import BTC, changed, reading
 

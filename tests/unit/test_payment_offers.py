@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from barograph.entitlements.purchases import feed_requirements, stance_requirements
-from barograph.payments.listings import Listing
 from barograph.payments.offers import (
     MAX_OFFER,
     payment_required,
@@ -16,6 +15,7 @@ from barograph.payments.offers import (
     payment_response_field,
 )
 from barograph.payments.proof import MAX_PROOF, MAX_SIGNATURE, parse_proof
+from barograph.payments.records import Listing
 from barograph.settings import Settings
 from support.clock import START
 from support.payments import PAYER, STANCE, header, payload, payment, proof

@@ -20,45 +20,12 @@ from barograph.limits.rate_limits import (
 from support.clock import START
 
 
-def test_accepted_request_is_told_policy_rest_and_reset() -> None:
-    fields = rate_limit_fields(Usage(ANONYMOUS, True, 7, 119_001), START)
-    assert fields == [
-        (b"ratelimit-policy", b'"anon";q=120;w=3600'),
-        (b"ratelimit", b'"anon";r=7;t=120'),
-        (b"x-ratelimit-limit", b"120"),
-        (b"x-ratelimit-remaining", b"7"),
-        (b"x-ratelimit-reset", b"%d" % (START // 1000 + 120)),
-    ]
-
-
-def test_key_has_its_own_policy() -> None:
-    fields = dict(rate_limit_fields(Usage(PERSONAL, True, 999, HOUR), START))
-    assert fields[b"ratelimit-policy"] == b'"key";q=1000;w=3600'
-    assert fields[b"ratelimit"] == b'"key";r=999;t=3600'
-
-
-def test_refused_request_is_told_when_to_come_again() -> None:
-    fields = dict(rate_limit_fields(Usage(ANONYMOUS, False, 0, 36_001), START))
-    assert fields[b"retry-after"] == b"37"
-    assert fields[b"x-ratelimit-remaining"] == b"0"
-
-
 @given(st.integers(START, START + HOUR), st.integers(1, HOUR))
 def test_retry_after_is_never_too_early_or_zero(now: int, resets_in: int) -> None:
     fields = dict(rate_limit_fields(Usage(ANONYMOUS, False, 0, resets_in), now))
     assert int(fields[b"retry-after"]) >= 1
     assert 0 <= int(fields[b"retry-after"]) * 1000 - resets_in < 1000
     assert 0 <= int(fields[b"x-ratelimit-reset"]) * 1000 - (now + resets_in) < 1000
-
-
-def test_refusal_names_the_limit_the_wait_and_where_a_key_comes_from() -> None:
-    refusal = TooManyRequests(Usage(ANONYMOUS, False, 0, 36_001))
-    assert refusal.status == 429
-    assert refusal.message == (
-        "too many requests: 120 requests without a key are allowed in any hour; try again in 37 "
-        "seconds, or get a free key for 1,000 requests per hour with POST /api/v1/keys"
-    )
-    assert (b"retry-after", b"37") in refusal.fields(START)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from barograph.signals.methods import (
     VOLATILITY,
 )
 from barograph.signals.records import SignalChange
-from barograph.site.charts.strips import NOT_RECORDED, SCALES, Lane, Span, lanes
+from barograph.site.charts.small import NOT_RECORDED, SCALES, Lane, Span, lanes
 from barograph.site.signals import HISTORY_DAYS, SignalHistory, label_at, signal_history
 
 NOW = 1_000 * DAY

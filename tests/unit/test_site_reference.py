@@ -9,12 +9,12 @@ import pytest
 from markupsafe import Markup
 
 from barograph.errors import PrivateError
-from barograph.limits.rate_limits import ANONYMOUS, MAILBOX, PERSONAL, RateLimit
+from barograph.limits.rate_limits import ANONYMOUS, PERSONAL
 from barograph.markets.regime import next_regime
 from barograph.site.developers import problems, reference
 from barograph.site.developers.interface import groups, marked, pretty
 from barograph.site.developers.reference import RELEASES
-from barograph.site.templating import Terms, per, price_usd
+from barograph.site.templating import Terms, price_usd
 from barograph.stances.documents import STANCE_PATHS
 
 CHANGELOG = Path(__file__).parents[2] / "CHANGELOG.md"
@@ -109,14 +109,6 @@ def test_the_releases_are_those_of_the_changelog() -> None:
 )
 def test_a_price_is_shown_with_every_digit_it_has(price: float | Decimal, shown: str) -> None:
     assert price_usd(price) == shown
-
-
-@pytest.mark.parametrize(
-    ("allowance", "words"),
-    [(ANONYMOUS, "120 per hour"), (PERSONAL, "1,000 per hour"), (MAILBOX, "3 per day")],
-)
-def test_an_allowance_is_told_by_its_own_window(allowance: RateLimit, words: str) -> None:
-    assert per(allowance) == words
 
 
 def test_everything_that_is_paid_for_by_x402_is_named_with_its_price() -> None:

@@ -4,13 +4,12 @@ import re
 
 import pytest
 
-from barograph.briefs.records import write_brief
 from barograph.briefs.rules import MARKET_RULES, funding_spread
+from barograph.briefs.texts import write_brief
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.macro.evidence import NO_FIGURES
-from barograph.markets.evidence import FundingSpread, MarketEvidence
+from barograph.markets.evidence import FundingSpread, MarketEvidence, SpreadRecord, funding_spreads
 from barograph.markets.records import Perpetuals
-from barograph.markets.spreads import SpreadRecord, funding_spreads
 from barograph.signals.methods import cross_venue_funding, judge_all
 from barograph.signals.records import UNKNOWN
 from support.evidence import AT, FORTNIGHT, closed, evidence

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.site.charts.strips import Cell, strip
-from barograph.site.status_pages import (
-    TITLES,
+from barograph.site.charts.small import Cell, strip
+from barograph.site.status import (
     components,
     detail_html,
     headline,
@@ -103,13 +102,6 @@ def test_parts_come_as_people_look_for_them_and_an_unknown_one_last() -> None:
         "Stances",
         "new-check",
     ]
-
-
-def test_the_feed_shows_its_time_and_bound_and_no_age_that_would_be_wrong_soon() -> None:
-    feed, api = components(status())[:2]
-
-    assert (feed.detail, feed.event, feed.at) == ("freshness limit 30 s", "last reading", START - 1)
-    assert (api.detail, api.at) == ("version 1.2.3", START - 20 * MINUTE + 1)
 
 
 def test_what_is_wrong_with_the_feed_is_said_as_the_check_says_it() -> None:
@@ -235,17 +227,6 @@ def test_every_condition_has_another_height_so_that_nobody_needs_colours() -> No
     root = ET.fromstring(strip([Cell(each, "") for each in ("ok", "degraded", "down", None)], "x"))
 
     assert len({each.get("height") for each in root}) == 4
-
-
-def test_every_part_that_people_know_comes_before_the_other_checks() -> None:
-    assert list(TITLES)[:6] == [
-        "market-feed",
-        "api",
-        "database",
-        "identity",
-        "payments",
-        "limits",
-    ]
 
 
 @pytest.mark.parametrize(

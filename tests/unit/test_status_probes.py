@@ -18,7 +18,7 @@ from barograph.payments.records import FacilitatorUnavailable, InvalidProof, Set
 from barograph.settings import Settings
 from barograph.upstream.facilitator import HttpFacilitator
 from barograph.upstream.identity_http import PROBE_AGE, TokenIdentity
-from barograph.upstream.identity_provider import identity_provider
+from barograph.upstream.identity_providers import identity_provider
 from support.clock import START, HandClock
 from support.identities import identity_settings, resolve_example
 from support.payments import PAYER, STANCE, proof

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from barograph.site.charts.svg import Box
-from barograph.site.charts.treemap import squarified
+from barograph.site.heatmap import squarified
 
 BOX = Box(10, 20, 1010, 580)
 WEIGHTS = st.lists(st.floats(0.01, 1e6), min_size=1, max_size=60)

@@ -24,7 +24,8 @@ from barograph.markets.exchange import PastValue
 from barograph.markets.records import Liquidation, Perpetual
 from barograph.markets.settlements import SettledRate
 from barograph.settings import Settings
-from barograph.upstream.bybit import BybitExchange, contract_cache, decode, history, messages, wire
+from barograph.upstream.bybit import BybitExchange, decode, history, messages
+from barograph.upstream.bybit import rest as bybit_rest
 from barograph_demo.servers import rest
 from barograph_demo.servers.stream import liquidation_messages
 from barograph_demo.world.world import World
@@ -196,18 +197,18 @@ def test_every_word_that_decides_about_a_contract_is_known_and_simulated() -> No
     for field, words in WORDS.items():
         name = field.removeprefix("list[].")
         assert {row[name] for row in rows} == words <= {row[name] for row in ours}
-    known = contract_cache.CRYPTO_CLASSES | contract_cache.OTHER_CLASSES
+    known = decode.CRYPTO_CLASSES | decode.OTHER_CLASSES
     assert WORDS["list[].symbolType"] == known
 
 
 @pytest.mark.parametrize(
     ("decisions", "shapes"),
     [
-        (ENVELOPE, [wire.Envelope]),
+        (ENVELOPE, [bybit_rest.Envelope]),
         (REST["tickers"], [decode._TickerRow, decode.Rows]),
         (REST["instruments"], [decode._InstrumentRow, decode._InstrumentResult]),
-        (REST["kline"], [history._Klines]),
-        (REST["open_interest"], [history._OpenInterestRow, history._OpenInterests]),
+        (REST["kline"], [history._OfOne]),
+        (REST["open_interest"], [history._OpenInterestRow, history._OfOne]),
         (REST["account_ratio"], [decode.RatioRow, decode.Rows]),
         (REST["funding_history"], [decode.SettlementRow, decode.Rows]),
         (STREAM, [messages._Message, messages._LiquidationRow]),

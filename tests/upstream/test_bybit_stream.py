@@ -27,9 +27,8 @@ from barograph.markets.liquidations import WatchedSpans
 from barograph.markets.records import Liquidation
 from barograph.settings import Settings
 from barograph.upstream.bybit import BybitExchange
-from barograph.upstream.bybit.messages import Subscribed
+from barograph.upstream.bybit.messages import MAX_UNANSWERED, Subscribed, Subscriptions
 from barograph.upstream.bybit.stream import _GroupWatcher, _State, _StreamConnection
-from barograph.upstream.bybit.subscriptions import MAX_UNANSWERED, Subscriptions
 from barograph.upstream.venue_stream import ConnectionState, VenueStream
 
 REPLIES = Path(__file__).parent / "bybit_replies"

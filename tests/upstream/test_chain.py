@@ -33,7 +33,7 @@ OTHER_NONCE = "0x" + "7f" * 32
 SOMEBODY = "0x" + "dd" * 20
 HASH = "0x" + "ab" * 32
 OTHER_HASH = "0x" + "cd" * 32
-PAYMENT = payment(proof(), nonce=NONCE, door="/api/x402/rates-desk")
+PAYMENT = payment(proof(), nonce=NONCE, path="/api/x402/rates-desk")
 
 
 def word(value: str | int) -> str:

@@ -12,7 +12,7 @@ from barograph.upstream.binance.stream import decode_liquidation
 from barograph.upstream.bybit.decode import Instrument, decode_instruments, decode_tickers
 from barograph.upstream.bybit.messages import decode_message
 from barograph.upstream.cells import class_word
-from barograph.upstream.hyperliquid.decode import decode_contexts
+from barograph.upstream.hyperliquid import decode_contexts
 
 AT = "1794787212345"
 LISTED = '"contractType": "", "status": "", "quoteCoin": ""'

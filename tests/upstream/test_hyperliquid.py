@@ -25,8 +25,7 @@ from barograph.markets.exchange import Exchange, MarketHistory, PastValue, Settl
 from barograph.markets.records import Perpetual, Perpetuals
 from barograph.markets.settlements import SettledRate
 from barograph.settings import Settings
-from barograph.upstream.hyperliquid import HyperliquidExchange
-from barograph.upstream.hyperliquid.exchange import live_weight_per_minute
+from barograph.upstream.hyperliquid import HyperliquidExchange, live_weight_per_minute
 
 NOW = 1_794_787_212_345
 END = NOW // HOUR * HOUR
@@ -174,7 +173,7 @@ def test_a_reading_that_cannot_be_matched_or_is_mostly_unreadable_is_invalid() -
     ):
         venue = Venue()
         venue.universe, venue.contexts = [asset(name) for name in names.split()], contexts
-        assert type(venue.read()) is InvalidReply
+        assert isinstance(venue.read(), InvalidReply)
 
 
 def test_the_time_of_a_reading_is_checked_never_in_the_future_and_not_renewed() -> None:

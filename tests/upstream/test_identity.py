@@ -12,8 +12,7 @@ from pydantic import SecretStr
 
 from barograph.kit.dependency_health import MonitoredDependency
 from barograph.status.reader import reachability
-from barograph.upstream.identity_provider import identity_provider
-from barograph.upstream.supabase import NO_PUBLIC_KEY
+from barograph.upstream.identity_providers import NO_PUBLIC_KEY, identity_provider
 from barograph_demo.servers.control import ServerAddress, send_command
 from barograph_demo.servers.faults import IdentityFault, IdentityFaults
 from barograph_demo.servers.identity import (

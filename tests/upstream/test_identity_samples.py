@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from barograph.identity.key_set import EmptyKeySet, read_key_set
-from barograph.upstream.supabase import read_user
+from barograph.upstream.identity_providers import read_user
 from barograph_demo.servers.identity import USERS, user_record
 from support.clock import START
 from support.tokens import SUBJECT

@@ -10,8 +10,7 @@ import pytest
 
 from barograph.macro.records import Figure
 from barograph.upstream.etf import decode_holdings
-from barograph.upstream.nyfed import decode_effr, decode_sofr
-from barograph.upstream.treasury import decode_yields
+from barograph.upstream.interest_rates import decode_effr, decode_sofr, decode_yields
 from barograph_demo.servers.macro_files import FUND_PATH, TREASURY_PATH, answer
 from barograph_demo.world.macro import MacroWorld
 from barograph_demo.world.world import World

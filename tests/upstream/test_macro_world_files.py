@@ -15,8 +15,7 @@ from barograph.errors import InvalidReply
 from barograph.settings import Settings
 from barograph.upstream.etf import decode_holdings
 from barograph.upstream.files import FileClient
-from barograph.upstream.nyfed import decode_effr, decode_sofr
-from barograph.upstream.treasury import decode_yields
+from barograph.upstream.interest_rates import decode_effr, decode_sofr, decode_yields
 from barograph_demo.servers.control import ServerAddress, send_command
 from barograph_demo.servers.faults import MacroFault, MacroFaults
 from barograph_demo.servers.macro_files import FUND_PATH, TREASURY_PATH, answer

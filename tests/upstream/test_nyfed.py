@@ -10,7 +10,7 @@ import pytest
 from barograph.errors import InvalidReply
 from barograph.macro.records import EFFR, EFFR_HIGH, EFFR_LOW, SOFR, Figure, MacroSource
 from barograph.upstream.files import FileClient
-from barograph.upstream.nyfed import Rate, ReferenceRate, decode_effr, decode_sofr
+from barograph.upstream.interest_rates import Rate, ReferenceRate, decode_effr, decode_sofr
 from support.clock import START
 
 SOURCE = "New York Fed"

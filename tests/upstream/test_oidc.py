@@ -8,8 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from barograph.upstream.identity_provider import identity_provider
-from barograph.upstream.oidc import resolve
+from barograph.upstream.identity_providers import identity_provider, resolve
 from support.clock import HandClock
 from support.identities import identity_settings, outcome, resolve_example
 from support.tokens import SUBJECT, claims, key_set, token

@@ -11,7 +11,7 @@ import pytest
 from joserfc.jwk import ECKey, RSAKey
 
 from barograph.kit.clock import system_clock
-from barograph.upstream.identity_provider import identity_provider
+from barograph.upstream.identity_providers import identity_provider
 from support.identities import identity_settings, outcome
 from support.node import NODE, SCRIPTS, installed
 

@@ -11,7 +11,7 @@ import pytest
 
 from barograph.identity.provider import Identity, IdentityRefused, IdentityUnavailable
 from barograph.settings import Settings
-from barograph.upstream.identity_provider import identity_provider
+from barograph.upstream.identity_providers import identity_provider
 from barograph_demo.servers.identity import API_KEY
 from support.clock import HandClock
 from support.identities import PROJECT, identity_settings, outcome

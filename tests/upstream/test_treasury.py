@@ -20,7 +20,7 @@ from barograph.errors import (
 from barograph.macro.records import US2Y, US3M, US10Y, Figure, RemembersDays
 from barograph.upstream import files
 from barograph.upstream.files import FileClient
-from barograph.upstream.treasury import TreasuryYields, decode_yields
+from barograph.upstream.interest_rates import TreasuryYields, decode_yields
 
 SOURCE = "US Treasury"
 HEADER = 'Date,"1 Mo","1.5 Month","3 Mo","2 Yr","10 Yr","30 Yr"\n'

@@ -1,6 +1,5 @@
 """Files in the demo's data folder, written completely or not at all, even in a power cut."""
 
-import os
 from pathlib import Path
 from secrets import token_hex
 from typing import Final
@@ -8,6 +7,7 @@ from typing import Final
 import msgspec
 
 from barograph.errors import ConfigurationError
+from barograph.kit.operating_system import write_draft, write_once
 from barograph.kit.timestamps import DAY, HOUR
 
 WORLD_FILE: Final = "world.json"
@@ -55,28 +55,6 @@ def _load(file: Path, now: int) -> Anchor:
     return anchor
 
 
-def write_once(file: Path, content: bytes) -> None:
-    """Create a file that only its owner can read. If several processes try, the first one wins."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    draft = _draft(file, content)
-    try:
-        os.link(draft, file)
-    except FileExistsError:
-        pass
-    finally:
-        draft.unlink()
-
-
 def replace_file(file: Path, content: bytes) -> None:
     """Replace the content of a file that only its owner can read."""
-    _draft(file, content).replace(file)
-
-
-def _draft(file: Path, content: bytes) -> Path:
-    draft = file.with_suffix(f".{token_hex(4)}.draft")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as out:
-        out.write(content)
-        out.flush()
-        os.fsync(out.fileno())
-    return draft
+    write_draft(file, content).replace(file)

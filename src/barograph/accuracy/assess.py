@@ -151,16 +151,16 @@ async def _cases(
     while page := await history.versions_issued(kind, [(defined_at, FOREVER)], after, VERSIONS):
         versions, after = versions + page, page[-1].sequence
     withdrawn = {each.version_sequence: each.at for each in await history.events(kind)}
-    following = {each.sequence - 1: each.issued_at for each in versions}
-    public = {each.sequence: revealed_at(each.issued_at, announced) for each in versions}
+    following = {version.sequence - 1: version.issued_at for version in versions}
+    public = {version.sequence: revealed_at(version.issued_at, announced) for version in versions}
     cases = [
         Case(
-            version=each,
-            until=min(as_of, following.get(each.sequence, as_of)),
-            is_withdrawn=withdrawn.get(each.sequence, as_of + 1) <= as_of,
+            version=version,
+            until=min(as_of, following.get(version.sequence, as_of)),
+            is_withdrawn=withdrawn.get(version.sequence, as_of + 1) <= as_of,
         )
-        for each in versions
-        if (at := public.get(each.sequence)) is not None and at <= as_of
+        for version in versions
+        if (at := public.get(version.sequence)) is not None and at <= as_of
     ]
     return cases, sum(at is None for at in public.values())
 

@@ -1,7 +1,12 @@
-"""The track record of one kind, from its versions and the published series (pure)."""
+"""What followed the stances of one kind, as distributions beside two baselines (pure).
 
+A measure is given an instant and a series, and never a stance, so no label can reach an outcome.
+"""
+
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from math import fsum
 
 from msgspec import Struct
 
@@ -9,17 +14,109 @@ from barograph.accuracy.definition import (
     ABSTAINED,
     BTC_RETURN,
     CLAIMS,
+    CLOSE,
+    FUNDING,
+    HORIZONS,
     LATE,
+    MAX_GAP,
     METRICS,
+    MISSES_PER,
+    QUANTILES,
+    TESTS,
     metrics_of,
 )
-from barograph.accuracy.measure import distribution, measure_of
-from barograph.accuracy.records import FEWEST, Distribution, Finding, KindAccuracy, Measured
+from barograph.accuracy.records import Distribution, Finding, KindAccuracy, Measured
 from barograph.history.records import LABELS, Version
-from barograph.kit.timestamps import SECOND
-from barograph.markets.outcomes import Outcome, Points, independent
+from barograph.kit.timestamps import DAY, SECOND
+from barograph.markets.outcomes import (
+    FEWEST,
+    SETTLED,
+    Measure,
+    Outcome,
+    Points,
+    Return,
+    SeriesPoint,
+    independent,
+)
 from barograph.stances import funding
 from barograph.stances.rules import BY
+
+PLACES = 6
+"""Decimals of published figures."""
+
+
+class _Mean(Measure):
+    def after(self, at: int) -> Outcome | None:
+        end = at + self.horizon
+        within = slice(bisect_right(self.times, at), bisect_right(self.times, end))
+        values = [point.value for point in self.points[within]]
+        if not values or end + SETTLED > self.as_of:
+            return None
+        return Outcome(at, end, fsum(values) / len(values))
+
+
+class _DailyChange(Measure):
+    def after(self, at: int) -> Outcome | None:
+        start = self._start(at)
+        return None if start is None else _change(start, self._end(start))
+
+    def before(self, at: int) -> Outcome | None:
+        start = self._start(at)
+        return None if start is None else _change(self.last(start.at - self.horizon), start)
+
+    def last(self, at: int) -> SeriesPoint | None:
+        """The last point up to an instant, unless there is too large a gap before it."""
+        index = bisect_right(self.times, at)
+        found = self.points[index - 1 : index] if index else ()
+        return found[0] if found and found[0].at >= at - MAX_GAP else None
+
+    def _start(self, at: int) -> SeriesPoint | None:
+        return self.last((at - CLOSE) // DAY * DAY)
+
+    def _end(self, start: SeriesPoint) -> SeriesPoint | None:
+        return self.first(start.at + self.horizon, MAX_GAP)
+
+
+def _change(start: SeriesPoint | None, end: SeriesPoint | None) -> Outcome | None:
+    if start is None or end is None:
+        return None
+    return Outcome(start.at, end.at, end.value - start.value)
+
+
+_MEASURES: dict[str, type[Measure]] = {BTC_RETURN: Return, FUNDING: _Mean}
+
+
+def measure_of(metric: str, horizon: str, points: Points, as_of: int) -> Measure:
+    """The measure of a metric over a horizon."""
+    return _MEASURES.get(metric, _DailyChange)(points, HORIZONS[horizon], as_of)
+
+
+def distribution(values: Iterable[float]) -> Distribution:
+    """The distribution of values; under `FEWEST` only their count."""
+    ordered = sorted(values)
+    if len(ordered) < FEWEST:
+        return Distribution(len(ordered))
+    p10, p25, p50, p75, p90 = (_quantile(ordered, quantile) for quantile in QUANTILES)
+    k = interval_rank(len(ordered))
+    interval = (round(ordered[k - 1], PLACES), round(ordered[-k], PLACES))
+    return Distribution(len(ordered), (p10, p25, p50, p75, p90), interval)
+
+
+def _quantile(ordered: Sequence[float], percent: int) -> float:
+    below, rest = divmod((len(ordered) - 1) * percent, 100)
+    low, high = ordered[below], ordered[min(below + 1, len(ordered) - 1)]
+    return round(low + (high - low) * rest / 100, PLACES)
+
+
+def interval_rank(count: int) -> int:
+    """The rank from either end of the order statistics that bound the median, from 1."""
+    k, heads, fewer, limit = 0, 1, 0, 2**count // (2 * TESTS * MISSES_PER)
+    while fewer + heads <= limit:  # of all sequences of coins, those with k heads, and with fewer
+        fewer += heads
+        heads = heads * (count - k) // (k + 1)
+        k += 1
+    return k
+
 
 CAUTION = (
     "This is not evidence of live-capital results, and past results say nothing about the future."
@@ -64,11 +161,11 @@ def kind_accuracy(
         versions=len(cases),
         first=cases[0].version.sequence if cases else 0,
         last=cases[-1].version.sequence if cases else 0,
-        abstained=sum(each.label == ABSTAINED for each in cases),
-        expired=sum(each.version.expires_at <= each.until for each in cases),
-        revised=sum(each.version.leg.decision.by != BY for each in cases),
-        withdrawn=sum(each.is_withdrawn for each in cases),
-        late=sum(each.is_late for each in cases),
+        abstained=sum(case.label == ABSTAINED for case in cases),
+        expired=sum(case.version.expires_at <= case.until for case in cases),
+        revised=sum(case.version.leg.decision.by != BY for case in cases),
+        withdrawn=sum(case.is_withdrawn for case in cases),
+        late=sum(case.is_late for case in cases),
         headline=headline(measured, len(cases)),
         measured=measured,
         private=private,
@@ -79,11 +176,11 @@ def _by_label(
     cases: Sequence[Case], metric: str, horizon: str, points: Points, as_of: int
 ) -> Iterator[Measured]:
     measure = measure_of(metric, horizon, points, as_of)
-    starts = [each.version.issued_at for each in cases]
+    starts = [case.version.issued_at for case in cases]
     regular = range(starts[0], starts[-1] + 1, measure.horizon) if starts else ()
     unconditional = _distribution(independent((at, measure.after(at)) for at in regular))
     for label in LABELS:
-        issued = [each.version.issued_at for each in cases if each.label == label]
+        issued = [case.version.issued_at for case in cases if case.label == label]
         outcomes = [(at, measure.after(at)) for at in issued]
         taken = independent(outcomes)
         followed = _distribution(taken)
@@ -91,7 +188,7 @@ def _by_label(
         parts = [followed, unconditional, persistence]
         finding = _finding(metric, label, *parts)
         if finding == "too-few":
-            parts = [Distribution(each.count) for each in parts]
+            parts = [Distribution(part.count) for part in parts]
         yield Measured(
             label=label,
             horizon=horizon,
@@ -111,7 +208,7 @@ def _distribution(outcomes: Iterable[tuple[int, Outcome]]) -> Distribution:
 
 
 def _finding(metric: str, label: str, followed: Distribution, *baselines: Distribution) -> Finding:
-    intervals = [each.interval for each in baselines if each.interval is not None]
+    intervals = [baseline.interval for baseline in baselines if baseline.interval is not None]
     if followed.interval is None or len(intervals) < len(baselines):
         return "too-few"
     claim = CLAIMS.get(label) if metric == BTC_RETURN else None
@@ -126,12 +223,12 @@ def _finding(metric: str, label: str, followed: Distribution, *baselines: Distri
 def headline(measured: Iterable[Measured], versions: int) -> str:
     """What the figures of a kind show, in one or two sentences."""
     tests = [each for each in measured if is_tested(each)]
-    enough = [each for each in tests if each.finding != "too-few"]
+    enough = [test for test in tests if test.finding != "too-few"]
     found = [each for each in enough if each.finding != "none"]
     if not versions:
         return "Nothing is measured yet: no version since the definition has become public."
     if not enough:
-        most = max(each.fewest for each in tests)
+        most = max(test.fewest for test in tests)
         return (
             f"Too few cases to say anything: “constructive” and “cautious” have at most {most} of "
             f"the {FEWEST} needed."

@@ -44,7 +44,7 @@ class Measured(Struct, frozen=True):
     @property
     def fewest(self) -> int:
         """The number of cases of the smallest distribution."""
-        return min(each.count for each in self.parts)
+        return min(part.count for part in self.parts)
 
 
 class KindAccuracy(Struct, frozen=True):

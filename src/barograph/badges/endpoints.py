@@ -1,4 +1,4 @@
-"""`/badge/…`: live badges from memory; errors are badges too."""
+"""`/badge/…`: live badges from the data in memory; errors are badges too."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -8,36 +8,117 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.badges import contents
-from barograph.badges.contents import (
-    SINCE_PATTERN,
-    STYLES,
-    BadgeContent,
-    since_from_query,
-    style_from_query,
-)
+from barograph.accuracy.records import ACCURACY
+from barograph.badges import documents
 from barograph.badges.documents import (
     BADGE_FOLDER,
     FORMS,
     GAUGE_PATH,
     POLICY,
+    SINCE_PATTERN,
+    STYLES,
     SVG,
+    BadgeContent,
     EndpointBadge,
     Form,
+    TimedContent,
     badge_document,
     cache_control,
     gauge_document,
     hot_documents,
+    parse_since,
+    since_from_query,
+    style_from_query,
 )
-from barograph.badges.gauge import GaugeContent, render_gauge
-from barograph.badges.reader import BadgeReader
-from barograph.badges.svg import Style
+from barograph.badges.svg import GaugeContent, Style, render_gauge
 from barograph.board.board import Board
+from barograph.errors import UpstreamUnavailable
 from barograph.kit.documents import CORS, JSON, Document, HotKey
 from barograph.kit.http import ApiRouter, DocumentResponse
+from barograph.kit.timestamps import SECOND
 from barograph.kit.wire import Schema, json_content, operation, parameter
+from barograph.markets.reader import MarketReader
 from barograph.markets.symbols import PATTERN, normalized
-from barograph.signals.methods import BY_KEY
+from barograph.markets.view import MarketView
+from barograph.signals.methods import BY_KEY, METHODS
+from barograph.signals.reader import SignalsReader
+from barograph.status.reader import StatusReader
+
+STATUS_KEEP_MS = 2 * SECOND
+SIGNALS_KEEP_MS = 10 * SECOND
+
+
+class BadgeReader(NamedTuple):
+    """The content of every badge at an instant."""
+
+    markets: MarketReader
+    signals_reader: SignalsReader
+    status_reader: StatusReader
+    record_since: str
+
+    def view(self, board: Board, now: int) -> MarketView | None:
+        """The fresh facts about the market; None while the market feed is stale."""
+        try:
+            return self.markets.view(board, now)
+        except UpstreamUnavailable:
+            return None
+
+    def record(self, now: int) -> TimedContent:
+        """The record since the configured start."""
+        if not self.record_since:
+            return documents.record_not_started()
+        return documents.record(parse_since(self.record_since), now)
+
+    def regime(self, board: Board, now: int) -> TimedContent:
+        """The regime; unavailable while the market feed is stale."""
+        view = self.view(board, now)
+        if view is None:
+            return documents.unavailable("regime")
+        if view.regime is None:
+            return documents.regime("unknown", view.perpetuals.source, 0)
+        until = min(view.until, view.regime.as_of + view.limits.perpetuals)
+        return documents.regime(view.regime.label, view.perpetuals.source, until)
+
+    def gauge(self, board: Board, now: int) -> GaugeContent:
+        """The regime and its rate; without a label while the market feed is stale."""
+        view = self.view(board, now)
+        if view is None:
+            return GaugeContent(None, None, "")
+        if view.regime is None:
+            return GaugeContent("unknown", None, view.perpetuals.source)
+        regime = view.regime
+        return GaugeContent(regime.label, regime.funding_8h_pct, view.perpetuals.source)
+
+    def funding(self, board: Board, symbol: str, now: int) -> TimedContent:
+        """The funding of a perpetual by its asset or full name, in upper case."""
+        view = self.view(board, now)
+        if view is None:
+            return documents.unavailable(f"{symbol} funding")
+        perpetual = view.by_name.get(symbol)
+        return documents.funding(symbol, perpetual, view.perpetuals.source, view.until)
+
+    def signals(self, board: Board, now: int) -> dict[str, TimedContent]:
+        """Every signal by its key."""
+        labels = self.signals_reader.labels(board, now)
+        later = self.signals_reader.labels(board, now + SIGNALS_KEEP_MS)
+        sources, shown = self.signals_reader.sources, {}
+        for method in METHODS:
+            key, label = method.key, labels[method.key]
+            # Certain for a while only if it won't expire by then.
+            until = now + SIGNALS_KEEP_MS if label == later[key] else 0
+            shown[key] = documents.signal(method.name, label, sources[key], until)
+        return shown
+
+    def accuracy(self, board: Board, now: int) -> dict[str, TimedContent]:
+        """The track record of every kind of stance."""
+        known = board.latest(ACCURACY)
+        return {kind: documents.accuracy(kind, known, now) for kind in documents.ACCURACY_OF}
+
+    def status(self, board: Board, now: int) -> TimedContent:
+        """The health of the feed and the API."""
+        condition = self.status_reader.status(board, now).status
+        is_lasting = condition == self.status_reader.status(board, now + STATUS_KEEP_MS).status
+        return documents.status(condition, now + STATUS_KEEP_MS if is_lasting else 0)
 
 
 class _Kind(NamedTuple):
@@ -45,7 +126,7 @@ class _Kind(NamedTuple):
 
     path: str
     operation_id: str
-    read: Callable[[Request, int], BadgeContent | None]
+    read: Callable[[Request, int], TimedContent | None]
     """Its current content; None if there is no such badge."""
 
     parameters: tuple[dict[str, Any], ...] = ()
@@ -84,55 +165,46 @@ def badge_routes(board: Board, reader: BadgeReader) -> ApiRouter:
 
 
 def _kinds(board: Board, reader: BadgeReader) -> tuple[_Kind, ...]:
-    def record(request: Request, now: int) -> BadgeContent:
-        query = request.query_params
-        if "sinceDate" in query:
-            return contents.record(since_from_query(query), now).content
-        return reader.record(now).content
+    def record(request: Request, now: int) -> TimedContent:
+        if "sinceDate" in request.query_params:
+            return documents.record(since_from_query(request.query_params), now)
+        return reader.record(now)
 
-    def regime(_: Request, now: int) -> BadgeContent:
-        return reader.regime(board, now).content
-
-    def funding(request: Request, now: int) -> BadgeContent | None:
+    def funding(request: Request, now: int) -> TimedContent | None:
         symbol = normalized(request.path_params["symbol"])
-        return None if symbol is None else reader.funding(board, symbol, now).content
+        return None if symbol is None else reader.funding(board, symbol, now)
 
-    def signal(request: Request, now: int) -> BadgeContent | None:
-        timed = reader.signals(board, now).get(request.path_params["key"])
-        return None if timed is None else timed.content
+    def signal(request: Request, now: int) -> TimedContent | None:
+        return reader.signals(board, now).get(request.path_params["key"])
 
-    def accuracy(request: Request, now: int) -> BadgeContent | None:
-        timed = reader.accuracy(board, now).get(request.path_params["kind"])
-        return None if timed is None else timed.content
-
-    def status(_: Request, now: int) -> BadgeContent:
-        return reader.status(board, now).content
+    def accuracy(request: Request, now: int) -> TimedContent | None:
+        return reader.accuracy(board, now).get(request.path_params["kind"])
 
     key = parameter("path", "key", "The key of the signal.", enum=list(BY_KEY))
-    of_kind = parameter("path", "kind", "The kind of stance.", enum=list(contents.ACCURACY_OF))
+    of_kind = parameter("path", "kind", "The kind of stance.", enum=list(documents.ACCURACY_OF))
     return (
         _Kind("record", "getRecordBadge", record, (_SINCE,)),
-        _Kind("regime", "getRegimeBadge", regime),
+        _Kind("regime", "getRegimeBadge", lambda _, now: reader.regime(board, now)),
         _Kind("funding/{symbol}", "getFundingBadge", funding, (_SYMBOL,)),
         _Kind("signal/{key}", "getSignalBadge", signal, (key,)),
         _Kind("accuracy/{kind}", "getAccuracyBadge", accuracy, (of_kind,)),
-        _Kind("status", "getStatusBadge", status),
+        _Kind("status", "getStatusBadge", lambda _, now: reader.status(board, now)),
     )
 
 
 def refused_badge(path: str, status: int) -> Response:
     """The badge of a request that was refused before routing; its query is ignored."""
-    return _error_badge(_REFUSED.get(status, contents.ERROR), status, "flat", _form(path))
+    return _error_badge(_REFUSED.get(status, documents.ERROR), status, "flat", _form(path))
 
 
 def _endpoint(board: Board, kind: _Kind, form: Form) -> Callable[[Request], Awaitable[Response]]:
     async def read(request: Request) -> Response:
         now = board.clock()
-        content = kind.read(request, now)
-        if content is None:
+        timed = kind.read(request, now)
+        if timed is None:
             return _not_found(request, form)
         style = style_from_query(request.query_params)
-        return DocumentResponse(badge_document(content, style, form), now)
+        return DocumentResponse(badge_document(timed.content, style, form), now)
 
     return read
 
@@ -142,7 +214,7 @@ def _form(path: str) -> Form:
 
 
 def _not_found(request: Request, form: Form) -> Response:
-    return _error_badge(contents.NOT_FOUND, 404, style_from_query(request.query_params), form)
+    return _error_badge(documents.NOT_FOUND, 404, style_from_query(request.query_params), form)
 
 
 def _error_badge(content: BadgeContent, status: int, style: Style, form: Form) -> Response:
@@ -159,8 +231,8 @@ def _error_badge(content: BadgeContent, status: int, style: Style, form: Form) -
 
 
 _REFUSED: dict[int, BadgeContent] = {
-    HTTPStatus.NOT_FOUND: contents.NOT_FOUND,
-    HTTPStatus.REQUEST_URI_TOO_LONG: contents.QUERY_TOO_LONG,
+    HTTPStatus.NOT_FOUND: documents.NOT_FOUND,
+    HTTPStatus.REQUEST_URI_TOO_LONG: documents.QUERY_TOO_LONG,
 }
 _SVG = {"image/svg+xml": {"schema": {"type": "string", "format": "binary"}}}
 """Binary: generated clients refuse to decode a string whose media type isn't text or JSON."""
@@ -189,7 +261,7 @@ def _gauge_described() -> dict[str, Any]:
 
 
 def _too_long(form: Form) -> Schema:
-    body = badge_document(contents.QUERY_TOO_LONG, "flat", form).body
+    body = badge_document(documents.QUERY_TOO_LONG, "flat", form).body
     example = json.loads(body) if form == "json" else body.decode()
     return _answer(form, "The query is too long or has too many parameters.", example=example)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from barograph.briefs.records import LINE_END, Draft, Rule
-from barograph.briefs.tables import UNKNOWN
+from barograph.briefs.texts import UNKNOWN
 from barograph.kit.json import Json
 from barograph.kit.text import coverage, price, rate, usd
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, day_text, iso_timestamp, span_text
@@ -55,7 +55,7 @@ class _Day(NamedTuple):
     @property
     def recorded(self) -> int:
         """How many of its hours were recorded, without the hour after midnight."""
-        return sum(each.at < self.start + DAY for each in self.hours["BTC"])
+        return sum(hour.at < self.start + DAY for hour in self.hours["BTC"])
 
     @property
     def part(self) -> str:
@@ -113,15 +113,14 @@ def _hours(evidence: MarketEvidence, base: str, start: int) -> list[Hour]:
 def _liquidated(evidence: MarketEvidence, start: int) -> _Liquidated:
     known = evidence.trailing.liquidation_hours(0.0)
     hours = [each for each in known if start <= each.at < start + DAY]
-    watched = sum(each.watched_pct for each in hours) / HOURS_PER_DAY
+    watched = sum(hour.watched_pct for hour in hours) / HOURS_PER_DAY
     if evidence.lacks_liquidations or watched < evidence.min_watched_pct:
         return _Liquidated(None, None, watched)
-    longs, shorts = sum(each.long_usd for each in hours), sum(each.short_usd for each in hours)
+    longs, shorts = sum(hour.long_usd for hour in hours), sum(hour.short_usd for hour in hours)
     return _Liquidated(longs, shorts, watched)
 
 
 def _numbers(evidence: MarketEvidence, day: _Day) -> list[tuple[str, str, str]]:
-    """The five numbers, each with its unit and its change."""
     first, last = day.hours["BTC"][0], day.hours["BTC"][-1]
     funding, accounts, total = last.funding_8h_pct, last.long_account_pct, day.liquidated.total_usd
     return [
@@ -187,7 +186,6 @@ def _ends(hour: Hour) -> dict[str, Json]:
 
 
 def _price(evidence: MarketEvidence, base: str, day: _Day) -> tuple[str, str]:
-    """The price at the end of the day, and its change."""
     first, last = (day.hours[base][each].last_price for each in (0, -1))
     quote = evidence.majors[base].quote if base in evidence.majors else "USD"
     return f"{price(last)} {quote}", _change(first, last)

@@ -128,14 +128,14 @@ def brief_bodies(briefs: Sequence[ListedBrief], base_url: str) -> list[BriefBody
     """Each brief as the contract defines it."""
     return [
         BriefBody(
-            headline=each.headline,
-            category=each.category,
-            coins=list(each.coins),
-            summary=each.summary,
-            url=f"{base_url}{BRIEF_PAGES}{each.slug}",
-            publishedAt=iso_timestamp(each.published_at),
+            headline=brief.headline,
+            category=brief.category,
+            coins=list(brief.coins),
+            summary=brief.summary,
+            url=f"{base_url}{BRIEF_PAGES}{brief.slug}",
+            publishedAt=iso_timestamp(brief.published_at),
         )
-        for each in briefs
+        for brief in briefs
     ]
 
 

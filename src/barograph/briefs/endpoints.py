@@ -16,17 +16,75 @@ from barograph.briefs.documents import (
     BriefDocument,
     BriefList,
     brief_document,
+    briefs_body,
+    briefs_document,
     limit_from_query,
 )
-from barograph.briefs.reader import BriefsReader
-from barograph.briefs.store import brief_version
-from barograph.errors import InvalidRequest, NotFound
+from barograph.briefs.records import Briefs
+from barograph.briefs.store import BRIEFS, brief_version
+from barograph.errors import InvalidRequest, NotFound, RecordUnavailable
 from barograph.kit.database import Database
-from barograph.kit.documents import Document
+from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ApiRouter, DocumentResponse
 from barograph.kit.lists import READ_ERRORS, given_parameters
+from barograph.kit.timestamps import SECOND
 from barograph.kit.wire import Schema, operation, parameter
-from barograph.limits.rendered_reads import RenderedReads
+from barograph.limits.render_queue import RenderedReads
+from barograph.markets.venues import source_of
+from barograph.markets.view import is_fresh
+from barograph.settings import Settings
+
+NONE_YET = Briefs(())
+HOT_QUERIES = {b"": DEFAULT_BRIEFS, b"limit=15": DEFAULT_BRIEFS, b"limit=50": MAX_BRIEFS}
+
+
+class BriefsReader:
+    """Reads the newest briefs from the board, and renders each list once."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._limit = int(settings.briefs_max_age_seconds * SECOND)
+        self._base_url = settings.base_url
+        self._source = source_of(settings.venue_names[0], settings.exchange_source)
+        self._of: Briefs | None = None
+        self._bodies: dict[int, bytes] = {}
+
+    def newest(self, board: Board, now: int) -> Briefs:
+        """The newest briefs.
+
+        Raises:
+            RecordUnavailable: the board has not been polled for too long, so there may be newer
+                ones.
+        """
+        polled = board.polled_at
+        if polled is None or not is_fresh(polled, self._limit, now):
+            raise RecordUnavailable
+        return board.latest(BRIEFS) or NONE_YET
+
+    def document(self, board: Board, limit: int, now: int) -> Document:
+        """The document of the newest `limit` briefs; raises as `newest` does."""
+        body = self._body(briefs := self.newest(board, now), limit)
+        return briefs_document(briefs, body, since=now, until=self.known_until(board))
+
+    def known_until(self, board: Board) -> int:
+        """Until when the current briefs may be shown if the board can't be polled any more."""
+        return 0 if board.polled_at is None else board.polled_at + self._limit
+
+    def hot_documents(self, board: Board, now: int) -> dict[HotKey, Document]:
+        """The popular lists."""
+        return {
+            (BRIEFS_PATH, query): self.document(board, limit, now)
+            for query, limit in HOT_QUERIES.items()
+        }
+
+    def _body(self, briefs: Briefs, limit: int) -> bytes:
+        if briefs is not self._of:
+            self._of, self._bodies = briefs, {}
+        if limit not in self._bodies:
+            self._bodies[limit] = briefs_body(
+                briefs, limit, source=self._source, base_url=self._base_url
+            )
+        return self._bodies[limit]
+
 
 SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,199}", re.ASCII)
 VERSION = re.compile(r"[1-9][0-9]{0,5}", re.ASCII)

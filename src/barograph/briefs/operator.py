@@ -122,7 +122,7 @@ class _Form:
             self._problems.append("coins must be a list such as [BTC, ETH]")
             return ()
         coins = [each.strip().upper() for each in listed if each.strip()]
-        if any(_COIN.fullmatch(each) is None for each in coins) or len(set(coins)) < len(coins):
+        if any(_COIN.fullmatch(coin) is None for coin in coins) or len(set(coins)) < len(coins):
             self._problems.append("coins must be different symbols of 1 to 15 letters and digits")
         if len(coins) > MAX_COINS:
             self._problems.append(f"coins lists more than {MAX_COINS} symbols")

@@ -1,17 +1,13 @@
 """Briefs and the rules' drafts as frozen records."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from datetime import UTC, datetime
 from inspect import getdoc
 from typing import Generic, Literal, NamedTuple, TypeVar, get_args
 
 from msgspec import Struct
 
-from barograph.briefs.followed import Followed
-from barograph.briefs.tables import labelled, markdown_table
-from barograph.kit.json import Json, canonical, digest
-from barograph.kit.timestamps import SECOND, dated_text, iso_timestamp
-from barograph.markets.evidence import MarketEvidence
+from barograph.kit.json import Json
+from barograph.kit.timestamps import iso_timestamp
 
 Category = Literal[
     "funding",
@@ -212,57 +208,3 @@ class Rule(NamedTuple, Generic[E]):
 def cooldown_key(rule: str, draft: Draft) -> str:
     """The key of a rule's cooldown: the rule and its subject."""
     return f"{rule}:{draft.subject}"
-
-
-def write_brief(
-    rule: Rule[E],
-    draft: Draft,
-    evidence: MarketEvidence,
-    times: int = 1,
-    followed: Followed | None = None,
-) -> Brief:
-    """Write the brief of a draft.
-
-    `times` is how often the rule found this in the last 7 days; `followed` is what followed before.
-    """
-    at = evidence.reading.as_of
-    cited = draft.cited
-    source, as_of, figures = draft.source or evidence.reading.source, at, ""
-    if cited is not None:
-        source, as_of, figures = cited.source, cited.as_of, f" figures of {cited.day},"
-    again = f" This has happened {times} times in 7 days." if times > 1 else ""
-    origin = f"Source: {source},{figures} as of {dated_text(as_of)}."
-    counted = {"times_in_7_days": times} if times > 1 else {}
-    measured: dict[str, Json] = {**draft.inputs, **counted}
-    past: dict[str, Json] = {} if followed is None else {"followed": followed._asdict()}
-    inputs = canonical({"source": source, "as_of": iso_timestamp(as_of), **measured, **past})
-    written = f"{datetime.fromtimestamp(at // SECOND, UTC):%Y-%m-%d-%H%M}"
-    return Brief(
-        slug=draft.slug or f"{written}-{rule.id}-{draft.subject}",
-        published_at=at,
-        category=rule.category,
-        headline=draft.headline,
-        coins=tuple(draft.coins),
-        summary=f"{draft.sentence.replace(LINE_END, ' ')}{again} {origin}",
-        body=_body(rule, draft._replace(inputs=measured), again, origin, followed),
-        source=source,
-        rule=rule.id,
-        window_start=draft.window[0],
-        window_end=draft.window[1],
-        inputs=inputs,
-        inputs_digest=digest(inputs),
-        cooldown_key=cooldown_key(rule.id, draft),
-    )
-
-
-def _body(rule: Rule[E], draft: Draft, again: str, origin: str, followed: Followed | None) -> str:
-    lines = draft.sentence.split(LINE_END)
-    lead = f"{draft.sentence}{again} {origin}"
-    if len(lines) > 1:
-        lead = "\n".join(f"- {line}" for line in lines) + f"\n\n{origin}"
-    table = markdown_table(draft.table or [("Measure", "Value"), *labelled(draft.inputs)])
-    earlier = f"## What followed earlier cases\n\n{followed.text}\n\n" if followed else ""
-    return (
-        f"{lead}\n\n## What was measured\n\n{table}\n\n{earlier}"
-        f"## How it was found\n\n{rule.explanation}\n"
-    )

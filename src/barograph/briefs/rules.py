@@ -204,7 +204,7 @@ def positioning_extreme(evidence: MarketEvidence) -> Iterator[Draft]:
         if 100 - EXTREME_PERCENTILE < rank < EXTREME_PERCENTILE:
             continue
         end, sign = ("high", 1) if rank >= EXTREME_PERCENTILE else ("low", -1)
-        shares = [(each.at, each.long_account_pct) for each in hours]
+        shares = [(hour.at, hour.long_account_pct) for hour in hours]
         past = [(then, sign * each) for then, each in shares if each is not None]
         yield Draft(
             subject=f"{base.lower()}-{end}",
@@ -213,7 +213,7 @@ def positioning_extreme(evidence: MarketEvidence) -> Iterator[Draft]:
             sentence=f"{share:.1f} % of accounts with a position in {base} were net long, "
             f"{percentile(rank, len(known), 'hourly values')}, which ranged from "
             f"{known[0]:.1f} % to {known[-1]:.1f} %."
-            f"{_basis([each for each in hours if each.long_account_pct is not None])}",
+            f"{_basis([hour for hour in hours if hour.long_account_pct is not None])}",
             coins=[base],
             window=(max(hours[0].at, at - TRAILING), at),
             inputs={
@@ -273,11 +273,11 @@ def funding_spread(evidence: MarketEvidence) -> Iterator[Draft]:
         count, spread = len(now.hours), now.spread_pct
         if count < FORTNIGHT_OF_HOURS or now.rank < EXTREME_PERCENTILE or spread <= 0:
             continue
-        low, high = (f"{rate(now.rates[each])} at {VENUES[each].title}" for each in now.ends)
+        low, high = (f"{rate(now.rates[end])} at {VENUES[end].title}" for end in now.ends)
         yield Draft(
             subject=base.lower(),
             headline=f"{base} funding differs by {spread:.4f} percentage points per 8 h between "
-            f"{' and '.join(VENUES[each].title for each in now.ends)}",
+            f"{' and '.join(VENUES[end].title for end in now.ends)}",
             sentence=f"{base} funding per 8 hours was {high} and {low}. The difference is "
             f"{spread:.4f} percentage points, {percentile(now.rank, count)} at the same "
             f"venues.{_basis(now.hours)}",
@@ -374,7 +374,7 @@ def etf_streak(evidence: MacroEvidence) -> Iterator[Draft]:
     week = flow_week(evidence)
     if week is None or week.side is None:
         return
-    read_at = max(each.observed_at for each in week.days)
+    read_at = max(day.observed_at for day in week.days)
     if evidence.at - read_at >= STREAK_COOLDOWN:
         return
     first, newest = week.days[0], week.days[-1]
@@ -395,10 +395,10 @@ def etf_streak(evidence: MacroEvidence) -> Iterator[Draft]:
             "flow_5d_usd": week.flow_usd,
             "flow_5d_pct": week.share_pct,
             "aum_usd": newest.aum_usd,
-            "days": [{"day": each.day, "net_flow_usd": each.net_flow_usd} for each in week.days],
+            "days": [{"day": day.day, "net_flow_usd": day.net_flow_usd} for day in week.days],
         },
         cited=Citation(
-            "; ".join(sorted({each.source for each in week.days})), _day(newest.day), read_at
+            "; ".join(sorted({day.source for day in week.days})), _day(newest.day), read_at
         ),
     )
 

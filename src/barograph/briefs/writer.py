@@ -4,10 +4,10 @@ import logging
 from collections.abc import Sequence
 
 from barograph.briefs.daily_wrap import DAILY_WRAP, wrap_key
-from barograph.briefs.followed import what_followed
-from barograph.briefs.records import Brief, Draft, E, Rule, Written, cooldown_key, write_brief
+from barograph.briefs.records import Brief, Draft, E, Rule, Written, cooldown_key
 from barograph.briefs.rules import MACRO_RULES, MARKET_RULES
 from barograph.briefs.store import written_by_key
+from barograph.briefs.texts import what_followed, write_brief
 from barograph.kit.database import Transaction
 from barograph.kit.timestamps import DAY
 from barograph.macro.evidence import MacroEvidence

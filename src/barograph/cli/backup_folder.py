@@ -63,9 +63,9 @@ from barograph.kit.operating_system import (
     OWNER_ONLY,
     is_exposed,
     lock_folder,
-    make_secret,
     replace_file,
     sync_folder,
+    write_once,
 )
 from barograph.kit.sqlite import copy_sqlite_file
 from barograph.kit.timestamps import iso_timestamp
@@ -217,7 +217,7 @@ def _fill(settings: Settings, draft: Path, *, with_keys: bool) -> Manifest:
         rows=rows,
         logs=heads,
     )
-    make_secret(draft / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
+    write_once(draft / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
     return manifest
 
 
@@ -227,7 +227,7 @@ def _read_small_files(folder: Path, names: set[str]) -> SmallFiles:
 
 def _write_small_files(folder: Path, small: SmallFiles) -> None:
     for name, content in small.items():
-        make_secret(folder / name, content)
+        write_once(folder / name, content)
     sync_folder(folder)
 
 

@@ -35,8 +35,7 @@ from barograph.payments.records import ChainUnavailable
 from barograph.settings import PREFIX, Settings
 from barograph.terms.sources import Unconfirmed
 from barograph.terms.store import without_unconfirmed
-from barograph.upstream.oidc import DISCOVERY
-from barograph.upstream.supabase import KEYS_PATH
+from barograph.upstream.identity_providers import DISCOVERY, KEYS_PATH
 
 CHECK_SECONDS = 50.0
 """The timeout of one check. All run at once, so this limits the command too. The Treasury may take

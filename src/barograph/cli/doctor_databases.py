@@ -37,7 +37,7 @@ from barograph.keys.api_keys import load_pepper
 from barograph.kit.clock import Clock, system_clock
 from barograph.kit.database import Database, DatabaseUnavailable, Row
 from barograph.kit.fingerprints import fingerprint
-from barograph.kit.lease import is_free, postgresql_time
+from barograph.kit.lease import StoredLease, is_free, postgresql_time
 from barograph.kit.migrations import SERVICE, missing_migrations, packaged_migrations
 from barograph.kit.opening import Address, open_database
 from barograph.kit.operating_system import is_exposed, is_world_writable
@@ -233,16 +233,16 @@ async def check_collector(settings: Settings) -> Diagnosis:
     rows = await _stored(settings, "leases", columns, f"WHERE name = '{LEASE}'")
     if not rows:
         return ok("none has started yet")
-    holder, _, expires_at = rows[0]
+    lease = StoredLease(*rows[0])
     address, now = settings.database_address, system_clock()
     if not isinstance(address, Path):
         now = await asyncio.to_thread(run_once, address, postgresql_time, create=False)
-    if not is_free(rows, now):
-        return ok(f"one leads, on {holder.partition(':')[0]}")
+    if lease.holder is not None and not is_free(lease, now):
+        return ok(f"one leads, on {lease.holder.partition(':')[0]}")
     start = "start one: `systemctl start barograph-collector` or `barograph collect`"
-    if holder is None:
+    if lease.holder is None:
         return note(f"none leads, because the last one was stopped -> {start}")
-    return failed(f"none leads since {iso_timestamp(expires_at)} -> {start}")
+    return failed(f"none leads since {iso_timestamp(lease.expires_at)} -> {start}")
 
 
 _SERVER = """

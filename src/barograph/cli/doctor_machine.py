@@ -24,7 +24,7 @@ from barograph.cli.diagnosis import (
     ok,
 )
 from barograph.errors import ConfigurationError
-from barograph.guides.files import load_catalog
+from barograph.guides.catalog import load_catalog
 from barograph.history.checkpoint import public_bytes
 from barograph.history.documents import CHECKPOINT_PATH
 from barograph.history.signing import existing_key
@@ -33,8 +33,8 @@ from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.operating_system import require_free_port
 from barograph.kit.sqlite import SAFE_WAL, sqlite_version
 from barograph.kit.timestamps import iso_timestamp
-from barograph.limits.fallback_store import PROBE
 from barograph.limits.rate_limits import LimitsUnavailable
+from barograph.limits.stores import PROBE
 from barograph.limits.valkey_store import ValkeyStore, open_client
 from barograph.settings import Settings, reachable
 from barograph.terms.sources import PAGE, Unconfirmed, usable_venues

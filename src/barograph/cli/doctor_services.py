@@ -43,7 +43,7 @@ from barograph.upstream.chain import JsonRpcChain
 from barograph.upstream.facilitator import HttpFacilitator
 from barograph.upstream.files import FileClient
 from barograph.upstream.identity_http import TokenIdentity
-from barograph.upstream.identity_provider import identity_provider
+from barograph.upstream.identity_providers import identity_provider
 from barograph.upstream.mail import SmtpSender, parse_smtp_url
 
 MAX_SKEW_MS = 2_000

@@ -6,8 +6,7 @@ from pathlib import Path
 import click
 
 from barograph.cli.common import echo, json_option
-from barograph.guides.catalog import InvalidCatalog
-from barograph.guides.files import read_catalog
+from barograph.guides.catalog import InvalidCatalog, read_catalog
 
 
 @click.group()

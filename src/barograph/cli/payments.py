@@ -238,6 +238,6 @@ def _payment_json(payment: Payment) -> dict[str, Any]:
 def _line(payment: Payment) -> str:
     end = payment.transaction or payment.reason or ""
     return (
-        f"{payment.id}  {payment.state:8}  {iso_timestamp(payment.claimed_at)}  {payment.door:26}  "
+        f"{payment.id}  {payment.state:8}  {iso_timestamp(payment.claimed_at)}  {payment.path:26}  "
         f"{payment.amount:>10}  {payment.payer}  {end}"
     ).rstrip()

@@ -1,28 +1,18 @@
 """How the collector is put together: its databases, its upstreams and its jobs."""
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import Final
 
 from barograph.accuracy.assess import record_definition
 from barograph.collector.backfill import BackfillJob
-from barograph.collector.jobs import (
-    AccuracyJob,
-    Job,
-    LiquidationFilesJob,
-    MacroJob,
-    MailJob,
-    ReconcileJob,
-    SettlementJob,
-    StanceJob,
-    VersionEventJob,
-    WebhookJob,
-    WitnessJob,
-)
+from barograph.collector.jobs.deliveries import MailJob, ReconcileJob, WebhookJob
+from barograph.collector.jobs.job import Job
+from barograph.collector.jobs.market_data import LiquidationFilesJob, MacroJob, SettlementJob
+from barograph.collector.jobs.stances import AccuracyJob, StanceJob, VersionEventJob, WitnessJob
 from barograph.collector.judge import backfill_feed
 from barograph.collector.leader import Collector
-from barograph.collector.metrics import collector_gauges
 from barograph.entitlements.purchases import FeedGrants
 from barograph.entitlements.store import Entitlements
 from barograph.history.cosigning import Cosigner, Rounds, load_policy
@@ -30,9 +20,18 @@ from barograph.history.guards import Continuity, SignedHeads
 from barograph.history.ledger import Ledger
 from barograph.history.public_log import PublicLogs
 from barograph.history.signing import load_history_key
+from barograph.keys.outbox import outbox_depth
 from barograph.kit.clock import Clock
-from barograph.kit.database import SQLITE, Database
-from barograph.kit.metrics import NO_METRICS, Metrics
+from barograph.kit.database import SQLITE, Database, DatabaseUnavailable
+from barograph.kit.metrics import (
+    LEADER,
+    NO_METRICS,
+    OUTBOX,
+    PAYMENTS_AGE,
+    PAYMENTS_OPEN,
+    Gauges,
+    Metrics,
+)
 from barograph.kit.opening import open_database
 from barograph.macro.records import NYFED, MacroSource
 from barograph.markets.venues import BINANCE, BYBIT, HYPERLIQUID, source_of
@@ -48,9 +47,8 @@ from barograph.upstream.chain import JsonRpcChain
 from barograph.upstream.etf import IssuerHoldings, OperatorFlows
 from barograph.upstream.files import FileClient
 from barograph.upstream.hyperliquid import HyperliquidExchange
+from barograph.upstream.interest_rates import Rate, ReferenceRate, TreasuryYields
 from barograph.upstream.mail import SmtpSender
-from barograph.upstream.nyfed import Rate, ReferenceRate
-from barograph.upstream.treasury import TreasuryYields
 from barograph.upstream.webhooks import HttpWebhookSender
 from barograph.upstream.witness import HttpWitnesses
 from barograph.webhooks.delivery import Deliveries
@@ -168,7 +166,6 @@ def _public_logs(
 def _venue_jobs(
     settings: Settings, exchanges: Sequence[Adapter], database: Database, clock: Clock
 ) -> Iterator[Job]:
-    """What is read of each venue besides its readings."""
     for exchange in exchanges:
         name = exchange.venue.name
         feed = backfill_feed(settings, name)
@@ -195,6 +192,21 @@ def build_reconciler(
     entitlements = Entitlements(database, clock)
     grants = FeedGrants(entitlements, clock, period_days=settings.feed_period_days)
     return Reconciler(Journal(database, clock, metrics), chain, clock, grants.grant_for)
+
+
+async def collector_gauges(
+    is_leading: Callable[[], bool], database: Database, journal: Journal, gauges: Gauges
+) -> None:
+    """Add leadership, the outbox and unfinished payments; without the database only leadership."""
+    gauges[(LEADER.name,)] = float(is_leading())
+    with suppress(DatabaseUnavailable):
+        gauges[(OUTBOX.name,)] = await outbox_depth(database)
+        payments = await journal.open_counts()
+        for state in ("claimed", "settling", "unknown"):
+            gauges[PAYMENTS_OPEN.name, state] = 0
+        for state, unfinished, since in payments:
+            gauges[PAYMENTS_OPEN.name, state] = unfinished
+            gauges[PAYMENTS_AGE.name, state] = since
 
 
 def macro_sources(settings: Settings, files: FileClient, *, clock: Clock) -> list[MacroSource]:

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from barograph.board.board import latest_snapshot, publish
 from barograph.board.feeds import Feed, Publication
-from barograph.collector.jobs.job import Job, Sleep, logged
+from barograph.collector.jobs.job import FencedDatabase, Job, Sleep, logged
 from barograph.errors import LeaseLost, Throttled, UnknownToUpstream, UpstreamError
 from barograph.kit.clock import Clock
 from barograph.kit.database import Database, DatabaseUnavailable, Transaction
@@ -201,7 +201,7 @@ class BackfillJob(Job):
     async def _fill(self, reading: Perpetuals, lease: Lease) -> bool:
         """Try every contract that lacks hours; return whether nothing is left to fill."""
         contracts = majors_first(reading)
-        lacking = [each for each in contracts if await self._missing(each.contract)]
+        lacking = [perpetual for perpetual in contracts if await self._missing(perpetual.contract)]
         # Contracts that failed before must not keep the others waiting.
         again = frozenset(self._in_part)
         lacking.sort(key=lambda each: each.base not in MAJORS and each.contract in self._failing)
@@ -279,14 +279,13 @@ class BackfillJob(Job):
         state = self._state.filled(perpetual, len(rows), now, missing)
 
         async def work(tx: Transaction) -> None:
-            await lease.fence(tx)
             span = asked if missing is None else None
             await record_backfill(tx, ContractName(self._venue, contract), rows, span, now)
             if perpetual.base in MAJORS:
                 await record_settlement_reports(tx, self._venue, past.settlements, now)
             await publish(tx, [Publication.of(self._feed, state.progress(now))])
 
-        await self._database.write(work)
+        await FencedDatabase(self._database, lease).write(work)
         self._state = state
         if missing is not None:
             if not self._in_part:
@@ -327,11 +326,8 @@ class BackfillJob(Job):
         return past, missing[0] if missing else None
 
     async def _publish(self, progress: BackfillProgress, lease: Lease) -> None:
-        async def work(tx: Transaction) -> None:
-            await lease.fence(tx)
-            await publish(tx, [Publication.of(self._feed, progress)])
-
-        await self._database.write(work)
+        publications = [Publication.of(self._feed, progress)]
+        await FencedDatabase(self._database, lease).write(lambda tx: publish(tx, publications))
 
 
 async def _known(
@@ -356,7 +352,7 @@ def past_rows(contract: str, hours: Sequence[int], past: PastHours) -> list[Read
     """The rows of the hours that have a price; None for what the history lacks (pure)."""
     prices = {each.at: each.value for each in past.prices}
     interest = {each.at: each.value for each in past.open_interest}
-    shares = {each.at: each.value for each in past.long_accounts}
+    shares = {account.at: account.value for account in past.long_accounts}
     rates = _SettledRates(past.settlements)
     rows = []
     for at in hours:
@@ -372,7 +368,7 @@ class _SettledRates:
     """The settled rate that was known at an hour, with its interval."""
 
     def __init__(self, settlements: Sequence[SettledRate]) -> None:
-        self._rates = {each.at: each.funding_rate_pct for each in settlements}
+        self._rates = {settlement.at: settlement.funding_rate_pct for settlement in settlements}
         self._times = sorted(self._rates)
         self._intervals = interval_hours(self._times)
 

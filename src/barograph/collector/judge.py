@@ -23,13 +23,12 @@ from barograph.macro.evidence import NO_FIGURES, MacroEvidence
 from barograph.macro.records import US3M, US10Y
 from barograph.macro.store import as_known_at, etf_series
 from barograph.markets.disputes import DISPUTES, Disputes, DisputeTracker, Measure
-from barograph.markets.evidence import FundingSpread
+from barograph.markets.evidence import FundingSpread, SpreadRecord, funding_spreads
 from barograph.markets.failover import VENUE_IN_USE, Failover, Switch, VenueInUse
 from barograph.markets.judge import MarketConclusion, MarketJudge, record_market
 from barograph.markets.market_events import switch_event
 from barograph.markets.records import MAJORS, BackfillProgress, Perpetuals, without_open_interest
 from barograph.markets.regime import DWELL
-from barograph.markets.spreads import SpreadRecord, funding_spreads
 from barograph.markets.store import spread_hours
 from barograph.markets.venues import VENUES, source_of
 from barograph.markets.view import BACKFILL, is_fresh
@@ -69,8 +68,8 @@ class Conclusion(NamedTuple):
     def events(self) -> list[NewEvent]:
         """What it adds to the log of events."""
         changes = () if self.signals is None else self.signals.changes
-        signals = [signal_event(each) for each in changes]
-        briefs = [brief_event(each) for each in self.briefs]
+        signals = [signal_event(change) for change in changes]
+        briefs = [brief_event(brief) for brief in self.briefs]
         return [*self.market.events, *self.other_events, *signals, *briefs]
 
     @property
@@ -282,7 +281,6 @@ class Judge:
         return "funding" in self._disputes.of(venue)
 
     def _complete(self, found: MarketConclusion) -> Conclusion:
-        """Add the signals and briefs of a reading of the venue in use."""
         assert found.evidence is not None
         switches, known, at = self._switches, self._known_in_use, found.evidence.reading.as_of
         evidence = found.evidence._replace(
@@ -296,7 +294,7 @@ class Judge:
             is_known = known is not None and known.venue == found.venue
             in_use = None if is_known else VenueInUse(found.venue, at)
             return Conclusion(found, signals, briefs, in_use)
-        left = dict.fromkeys(each.before for each in switches if each.before != found.venue)
+        left = dict.fromkeys(switch.before for switch in switches if switch.before != found.venue)
         published = [each for venue in left for each in self._markets[venue].publications(at)]
         found = found._replace(publications=[*published, *found.publications])
         newest = switches[-1]
@@ -344,14 +342,18 @@ async def write_conclusions(
 
     async def work(tx: Transaction) -> None:
         await lease.fence(tx)
-        for venue in dict.fromkeys(each.market.venue for each in conclusions):
-            markets = [each.market for each in conclusions]
-            await record_market(tx, [each for each in markets if each.venue == venue])
-        in_use = [each.in_use for each in conclusions if each.in_use is not None]
+        for venue in dict.fromkeys(conclusion.market.venue for conclusion in conclusions):
+            markets = [conclusion.market for conclusion in conclusions]
+            await record_market(tx, [market for market in markets if market.venue == venue])
+        in_use = [conclusion.in_use for conclusion in conclusions if conclusion.in_use is not None]
         await publish(tx, [Publication.of(VENUE_IN_USE, each) for each in in_use[-1:]])
-        await record_briefs(tx, [brief for each in conclusions for brief in each.briefs])
-        await record_signals(tx, [each.signals for each in conclusions if each.signals is not None])
-        events = [event for each in conclusions for event in each.events]
+        await record_briefs(
+            tx, [brief for conclusion in conclusions for brief in conclusion.briefs]
+        )
+        await record_signals(
+            tx, [conclusion.signals for conclusion in conclusions if conclusion.signals is not None]
+        )
+        events = [event for conclusion in conclusions for event in conclusion.events]
         await append_events(tx, sorted(events, key=lambda each: each.at))
 
     await database.write(work)

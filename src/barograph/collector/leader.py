@@ -75,7 +75,6 @@ class Collector:
             await self._stop()
 
     async def _lead(self) -> None:
-        """Run all the tasks of a leader until the lease is lost."""
         self._judge = Judge(self._settings)
         try:
             await self._judge.load(self._database, self._clock())
@@ -106,8 +105,6 @@ class Collector:
                 log.warning("lease not renewed", extra={"reason": str(error)})
 
     async def _delete_old(self) -> None:
-        """Delete what is past its retention."""
-
         async def work(tx: Transaction) -> None:
             await self._lease.fence(tx)
             await forget_old(tx, self._settings, self._clock())

@@ -10,10 +10,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from barograph.discovery import files
-from barograph.discovery.catalogs import API_CATALOG_TYPE, api_catalog, x402_catalog
+from barograph.discovery.catalogs import API_CATALOG_TYPE, Index, api_catalog, x402_catalog
 from barograph.discovery.deprecation import Deprecations
 from barograph.discovery.gpt_actions import gpt_schema
-from barograph.discovery.index import Index
 from barograph.discovery.llms import llms_full_text, llms_text
 from barograph.discovery.mcp_description import (
     CARD_PATH,

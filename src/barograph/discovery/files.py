@@ -117,102 +117,32 @@ class File(NamedTuple):
         return {"tags": [DESCRIPTIONS], "operationId": self.operation_id, "responses": responses}
 
 
-def _object(optional: Schema | None = None, /, **members: Schema) -> Schema:
-    properties = {**members, **(optional or {})}
-    return {"type": "object", "required": list(members), "properties": properties}
-
-
-def _list_of(schema: Schema) -> Schema:
-    return {"type": "array", "items": schema}
-
-
 _STRING: Schema = {"type": "string"}
 _BYTES: Schema = {"type": "string", "format": "binary"}
-_ADDRESS: Schema = {"type": "string", "format": "uri"}
-_LINK = _object(name=_STRING, url=_ADDRESS)
-_OPENAPI = _object(
-    openapi={"type": "string", "description": "The version of OpenAPI."},
-    info=_object(title=_STRING, description=_STRING, contact=_LINK, license=_LINK, version=_STRING),
-    servers=_list_of(_object(url=_ADDRESS)),
-    tags=_list_of(_object(name=_STRING)),
-    paths={"type": "object", "description": "Every operation, by path and method."},
-    components={"type": "object", "description": "The schemas of the bodies, by name."},
-)
-_REMOTE = _object(type=_STRING, url=_ADDRESS, headers=_list_of({"type": "object"}))
-_REMOTE["properties"]["supportedProtocolVersions"] = _list_of(_STRING)  # in the card only
-_SERVER = _object(
-    **{"$schema": _ADDRESS},
-    name={"type": "string", "description": "The instance's domain reversed, and `barograph`."},
-    title=_STRING,
-    description=_STRING,
-    version=_STRING,
-    websiteUrl=_ADDRESS,
-    icons=_list_of(_object(src=_ADDRESS, mimeType=_STRING)),
-    remotes=_list_of(_REMOTE),
-)
-_SERVER["properties"]["repository"] = _object(url=_ADDRESS, source=_STRING)
-_ENTRY = _object(
-    **dict.fromkeys(("identifier", "displayName", "type"), _STRING),
-    url=_ADDRESS,
-    representativeQueries=_list_of(_STRING),
-)
-_CATALOG = _object(specVersion=_STRING, entries=_list_of(_ENTRY))
-_TARGETS = _list_of(_object({"type": _STRING}, href=_ADDRESS))
-_RELATIONS = ("item", "service-desc", "service-doc", "service-meta", "status")
-_LINKS = _object(dict.fromkeys(_RELATIONS, _TARGETS), anchor=_ADDRESS)
-_LINKSET = _object(linkset=_list_of(_LINKS))
-_OFFER = _object(
-    method=_STRING,
-    resource=_object(url=_ADDRESS, description=_STRING, mimeType=_STRING),
-    accepts=_list_of({"type": "object", "description": "As in the 402."}),
-)
-_X402 = _object(
-    version={"type": "integer"},
-    x402Version={"type": "integer"},
-    resources=_list_of(_ADDRESS),
-    offers=_list_of(_OFFER),
-    instructions=_STRING,
-)
-_ITEM = _object(
-    id=_ADDRESS,
-    url=_ADDRESS,
-    title=_STRING,
-    content_html=_STRING,
-    date_published={"type": "string", "format": "date-time"},
-    tags=_list_of(_STRING),
-)
-_ITEM["properties"]["date_modified"] = {"type": "string", "format": "date-time"}
-_FEED = _object(
-    version=_ADDRESS,
-    title=_STRING,
-    home_page_url=_ADDRESS,
-    feed_url=_ADDRESS,
-    description=_STRING,
-    language=_STRING,
-    authors=_list_of(_LINK),
-    items=_list_of(_ITEM),
-)
+_OBJECT: Schema = {"type": "object"}
+"""The members are those of the named standard."""
+
 _OPTIONAL = {"404": "This instance has none."}
 _RENDERED = {"429": "Limit of uncached reads reached.", "503": "The database is unavailable."}
 
 FILES = (
-    File(OPENAPI_PATH, "getOpenApi", JSON_TYPE, _OPENAPI),
-    File(GPT_PATH, "getGptActions", JSON_TYPE, _OPENAPI),
+    File(OPENAPI_PATH, "getOpenApi", JSON_TYPE, _OBJECT),
+    File(GPT_PATH, "getGptActions", JSON_TYPE, _OBJECT),
     File(LLMS_PATH, "getLlmsText", TEXT_TYPE, _STRING),
     File(LLMS_FULL_PATH, "getLlmsFullText", TEXT_TYPE, _STRING),
     File(SKILL_PATH, "getSkill", MARKDOWN_TYPE, _STRING),
     File(ROBOTS_PATH, "getRobots", TEXT_TYPE, _STRING),
     File(SECURITY_PATH, "getSecurityContact", TEXT_TYPE, _STRING, _OPTIONAL),
-    File(CATALOG_PATH, "getAiCatalog", CATALOG_TYPE, _CATALOG),
-    File(CARD_PATH, "getMcpServerCard", CARD_TYPE, _SERVER),
-    File(FORMER_CARD_PATH, "getFormerMcpServerCard", CARD_TYPE, _SERVER),
-    File(REGISTRY_PATH, "getMcpRegistryEntry", JSON_TYPE, _SERVER),
-    File(API_CATALOG_PATH, "getApiCatalog", LINKSET_TYPE, _LINKSET),
-    File(X402_PATH, "getX402Resources", JSON_TYPE, _X402),
+    File(CATALOG_PATH, "getAiCatalog", CATALOG_TYPE, _OBJECT),
+    File(CARD_PATH, "getMcpServerCard", CARD_TYPE, _OBJECT),
+    File(FORMER_CARD_PATH, "getFormerMcpServerCard", CARD_TYPE, _OBJECT),
+    File(REGISTRY_PATH, "getMcpRegistryEntry", JSON_TYPE, _OBJECT),
+    File(API_CATALOG_PATH, "getApiCatalog", LINKSET_TYPE, _OBJECT),
+    File(X402_PATH, "getX402Resources", JSON_TYPE, _OBJECT),
     *(
         File(path, f"get{name.title()}Atom", media_type, _BYTES, _RENDERED)
         if media_type == ATOM_TYPE
-        else File(path, f"get{name.title()}Feed", media_type, _FEED, _RENDERED)
+        else File(path, f"get{name.title()}Feed", media_type, _OBJECT, _RENDERED)
         for path, (media_type, name) in FEEDS.items()
     ),
 )

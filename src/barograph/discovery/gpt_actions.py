@@ -33,7 +33,7 @@ def gpt_schema(schema: Schema) -> Schema:
         "info": {**schema["info"], "description": FREE_DESCRIPTION},
         "servers": schema["servers"],
         "security": [],
-        "tags": [each for each in schema["tags"] if each["name"] in _tags(paths)],
+        "tags": [tag for tag in schema["tags"] if tag["name"] in _tags(paths)],
         "paths": paths,
         "components": {"schemas": {name: schemas[name] for name in _used(paths, schemas)}},
     }

@@ -63,37 +63,25 @@ _NOT_OPENED = {"streamEvents", "getLiquidationFile", "getBrief", "getEvent"}
 _EXPLAINED: Mapping[str, list[str]] = {"kind": [], "key": []}
 """Parameters whose values the beginning names."""
 
-_LEFT_OUT = {"style", "cursor"}
+_LEFT_OUT = {"style", "cursor", "format", "Idempotency-Key"}
 """Parameters that only the beginning explains."""
 
 _ELSEWHERE = {ENTITLED, PAID, MCP, DESCRIPTIONS}
 """Tags without a section of links to endpoints in `/llms.txt`."""
 
 _READING = (
-    "Below each heading: parameters, an example call, errors, and the members of the body of 200. "
-    "Indented members belong to the object above; without a type they are strings. ″ repeats "
-    "the last description above of the same name, and (″) its type too. Examples show only the "
-    "first entry of each list.\n"
+    "Below each heading: parameters, an example call, errors, and the body of 200, with an example "
+    "where it comes first. The members of all objects are at the end; those without a type are "
+    "strings. Left out there: `as_of` (time of the data), `source` and `notice` (pass them on), "
+    "`count` and `next` of a list. Examples show only the first entry of each list.\n"
 )
+_SAID = {"as_of", "source", "notice", "count", "next"}
+"""Members of many objects, which `_READING` explains."""
+
 _PAGE = {"as_of", "count", "next"}
 """Members of a list whose `count` is the number of entries on the page."""
 
-_WORTH = 100
-"""The length from which repeated lines become a reference."""
-
-_DITTO = "″"
-_DESCRIBED = re.compile(
-    r"^(?P<head> *- `(?P<name>[^`\n]+)`)(?: \((?P<kind>.+?)\))?(?:: (?P<text>.+))?$", re.MULTILINE
-)
-"""A line about a parameter or a member."""
-
-_LONG = 12
-"""The length from which a repeated description becomes a ditto mark."""
-
 _META = "io.modelcontextprotocol/"
-
-Places = Mapping[str, str]
-"""Where the members of each object are listed, by schema."""
 
 
 def llms_text(schema: Schema) -> str:
@@ -107,52 +95,43 @@ def llms_text(schema: Schema) -> str:
 
 
 def llms_full_text(schema: Schema) -> str:
-    """Every endpoint, with the members and an example of its body."""
-    base_url, schemas = _base_url(schema), schema["components"]["schemas"]
+    """Every endpoint with an example of its body, and the members of every object."""
+    base_url = _base_url(schema)
     parts = [_beginning(base_url), _READING, _credentials(base_url)]
-    shown: dict[str, str] = {}
-    places = _places(schema)
+    examples: dict[str, str] = {}
     for tag in schema["tags"]:
         parts.append(f"## {_heading(tag['name'])}\n\n{tag['description']}\n")
         for path, method, operation in _operations(schema, tag["name"]):
-            call = f"curl -N {base_url}" if tag["name"] == STREAM else f"{method} "
-            needs_values = "{" in path or any("example" in each for each in operation["parameters"])
-            # Not of comparisons: everyone has references of their own.
-            has_example = tag["name"] == STREAM or (needs_values and tag["name"] != ENTITLED)
-            example = [f"- Example: {call}{example_target(path, operation)}"] if has_example else []
-            text = f"### {method} {path}\n\n{operation['summary']}. {operation['description']}\n"
-            if operation["operationId"].endswith(TABLE):
-                parts += [text, "- As above", ""]
-                continue
-            inputs = _once("Parameters", _inputs(operation), path, shown)
-            errors = _once("Errors", _errors(operation), path, shown)
-            parts += [text, *inputs, *example, *errors, ""]
-            parts.append(_body(path, operation, schemas, places))
+            parts += _entry(path, method, operation, schema, examples)
+    parts += ["## Objects", "", *_objects(schema["components"]["schemas"])]
     parts += [_mcp_link(base_url), f"More, for people: {base_url}{DOCS_PATH}\n"]
-    return re.sub("\n{3,}", "\n\n", _without_repeats("\n".join(parts)))
+    return re.sub("\n{3,}", "\n\n", "\n".join(parts))
 
 
-def _once(what: str, lines: list[str], path: str, shown: dict[str, str]) -> list[str]:
-    """Lines about an operation, or the path that has the same ones."""
-    text = "\n".join(lines)
-    place = shown.setdefault(text, path) if len(text) >= _WORTH else path
-    return lines if place == path else [f"- {what}: as {place}"]
-
-
-def _without_repeats(text: str) -> str:
-    """The text with a ditto mark where a name has the same description as last time."""
-    last: dict[str, tuple[str, str]] = {}
-
-    def write(found: re.Match[str]) -> str:
-        kind, said = found["kind"] or "string", found["text"] or ""
-        before, last[found["name"]] = last.get(found["name"], ("", "")), (kind, said)
-        if before == (kind, said) and len(kind + said) >= _LONG:
-            return f"{found['head']} ({_DITTO})"
-        if before[1] == said and len(said) >= _LONG:
-            return f"{found[0].removesuffix(f': {said}')} {_DITTO}"
-        return found[0]
-
-    return _DESCRIBED.sub(write, text)
+def _entry(
+    path: str, method: str, operation: Schema, schema: Schema, examples: dict[str, str]
+) -> list[str]:
+    """The lines about an operation; `examples` are the paths with an example of each object."""
+    (tag,) = operation["tags"]
+    text = f"### {method} {path}\n\n{operation['summary']}. {operation['description']}\n"
+    if operation["operationId"].endswith(TABLE):
+        return [text, "- As above", ""]
+    needs_values = "{" in path or any(
+        "example" in parameter for parameter in operation["parameters"]
+    )
+    example = []
+    # Not of comparisons: everyone has references of their own.
+    if tag == STREAM or (needs_values and tag != ENTITLED):
+        call = f"curl -N {_base_url(schema)}" if tag == STREAM else f"{method} "
+        example = [f"- Example: {call}{example_target(path, operation)}"]
+    lines = [text, *_inputs(operation), *example, *_errors(operation)]
+    status, body = _success(operation)
+    if body and tag != DESCRIPTIONS:
+        kind = type_of(body["schema"], schema["components"]["schemas"])
+        lines.append(f"- Body{'' if status == '200' else f' of {status}'}: {kind}")
+        if "example" in body and examples.setdefault(kind, path) == path:
+            lines.append(f"\n```json\n{_compact(_cut(body['example']))}\n```")
+    return [*lines, ""]
 
 
 def _base_url(schema: Schema) -> str:
@@ -197,15 +176,15 @@ def _link(path: str, method: str, operation: Schema, base_url: str) -> str:
 
 def _short_inputs(operation: Schema) -> Iterator[str]:
     names = [
-        f"`{each['name']}`{_choices(each)}"
-        for each in operation["parameters"]
-        if each["in"] != "path" or _choices(each)  # the address shows it
+        f"`{parameter['name']}`{_choices(parameter)}"
+        for parameter in operation["parameters"]
+        if parameter["in"] != "path" or _choices(parameter)  # the address shows it
     ]
     if names:
         yield f"Parameters: {', '.join(names)}."
     for line in _request_body(operation):
         yield f"{line.removeprefix('- ')}."
-    errors = [each for each in operation["responses"] if each in _ERRORS_IN_SHORT]
+    errors = [status for status in operation["responses"] if status in _ERRORS_IN_SHORT]
     if errors:
         yield f"Errors: {', '.join(errors)}."
 
@@ -243,8 +222,8 @@ def _twins(operation: Schema, found: Sequence[tuple[str, str, Schema]]) -> str:
 def _inputs(operation: Schema) -> list[str]:
     return [
         *(
-            f"- `{each['name']}` ({_parameter(each)}): {each['description']}"
-            for each in operation["parameters"]
+            f"- `{parameter['name']}` ({_parameter(parameter)}): {parameter['description']}"
+            for parameter in operation["parameters"]
         ),
         *_request_body(operation),
     ]
@@ -295,23 +274,9 @@ def example_target(path: str, operation: Schema) -> str:
     return f"{path}?{urlencode(query)}" if query else path
 
 
-def _body(path: str, operation: Schema, schemas: Schema, places: Places) -> str:
-    """The members of a success body and an example of it, if it is JSON of our own."""
-    status, body = _success(operation)
-    if not body or operation["tags"] == [DESCRIPTIONS]:
-        return ""
-    place = next((places[each] for each in _objects(body["schema"], schemas)), path)
-    members = [f"The same members as {place}."]
-    if place == path:
-        members = list(_members(body["schema"], schemas, "", path, places))
-    heading = [] if status == "200" else [f"Body of {status}:", ""]
-    example = ["", "```json", _compact(_cut(body["example"])), "```"] if "example" in body else []
-    return "\n".join([*heading, *members, *example, ""])
-
-
 def _success(operation: Schema) -> tuple[str, Schema]:
     """The status of a success, and its JSON body; empty if it has none."""
-    status = next(each for each in operation["responses"] if each.startswith("2"))
+    status = next(code for code in operation["responses"] if code.startswith("2"))
     body: Schema = operation["responses"][status].get("content", {}).get(JSON_TYPE, {})
     return status, body
 
@@ -324,79 +289,25 @@ def _cut(part: object) -> object:
     return [_cut(each) for each in part[:1]] if isinstance(part, list) else part
 
 
-def _members(
-    schema: Schema, schemas: Schema, within: str, path: str, places: Places
-) -> Iterator[str]:
-    """A line for every member of a body or of an object in it, with those of its own objects."""
-    schema = _resolved(schema, schemas)
-    for inner in _inner(schema):
-        yield from _members(inner, schemas, within, path, places)
-    for name, member in schema.get("properties", {}).items():
-        inside = f"{within}{name}."
-        text = member.get("description", "")
-        kind = _without_values(type_of(member, schemas), text)
-        listed = {places[each] for each in _objects(member, schemas)}
-        elsewhere = "".join(listed - {_place(inside, path)}).removesuffix(f" of {path}")
-        if elsewhere:
-            text = f"{text} Members as {elsewhere}.".lstrip()
-        short = kind.replace("array of object", "array")
-        shown = "" if within and kind == "string" else f" ({short})"
-        yield f"{'  ' * within.count('.')}- `{name}`{shown}{f': {text}' if text else ''}"
-        if not elsewhere:
-            yield from _members(member, schemas, inside, path, places)
-
-
-def _without_values(kind: str, text: str) -> str:
-    """A type without its values if the description names each of them."""
-    found = re.fullmatch("(.*), one of (.*?)( or null)?", kind)
-    is_named = found is not None and all(f"`{each}`" in text for each in found[2].split(", "))
-    return f"{found[1]}{found[3] or ''}" if found is not None and is_named else kind
-
-
-def _places(schema: Schema) -> Places:
-    """Where the members of each object are listed: where it is least deep in a body."""
-    found: list[tuple[int, str, str]] = []
-    schemas = schema["components"]["schemas"]
-    for tag in schema["tags"]:
-        for path, _, operation in _operations(schema, tag["name"]):
-            _, body = _success(operation)
-            if tag["name"] != DESCRIPTIONS:
-                found += _occurrences(body.get("schema", {}), schemas, "", path)
-    found.sort(key=lambda each: each[0])
-    return {name: place for _, name, place in reversed(found)}
-
-
-def _occurrences(
-    schema: Schema, schemas: Schema, within: str, path: str
-) -> Iterator[tuple[int, str, str]]:
-    """Every object in a body: its depth, its schema and its place."""
-    for name in _objects(schema, schemas):
-        yield within.count("."), name, _place(within, path)
-        for member, each in schemas[name]["properties"].items():
-            yield from _occurrences(each, schemas, f"{within}{member}.", path)
-
-
-def _place(within: str, path: str) -> str:
-    return f"`{within.removesuffix('.')}` of {path}" if within else path
-
-
-def _objects(schema: Schema, schemas: Schema) -> Iterator[str]:
-    """The names of the schemas of a member or of its entries."""
-    name = schema.get("$ref", "").rpartition("/")[2]
-    if "properties" in schemas.get(name, {}):
-        yield name
-    for each in _inner(schema):
-        yield from _objects(each, schemas)
-
-
-def _inner(schema: Schema) -> list[Schema]:
-    """The choices of a member and the schema of its entries."""
-    return [*schema.get("anyOf", ()), *([schema["items"]] if "items" in schema else ())]
+def _objects(schemas: Schema) -> Iterator[str]:
+    """The members of every object; what has no type is a string."""
+    for title, schema in schemas.items():
+        if "properties" in schema:
+            yield f"### {title}\n"
+            for name in (each for each in schema["properties"] if each not in _SAID):
+                member = schema["properties"][name]
+                kind, text = type_of(member, schemas), member.get("description", "")
+                shown = "" if kind == "string" else f" ({kind})"
+                yield f"- `{name}`{shown}{text and f': {text}'}"
+            yield ""
 
 
 def type_of(schema: Schema, schemas: Schema) -> str:
-    """The JSON type, such as `number or null` or `array of string`."""
-    schema = _resolved(schema, schemas)
+    """The JSON type, such as `number or null` or `array of string`; of an object its name."""
+    name = schema.get("$ref", "").rpartition("/")[2]
+    schema = schemas[name] if name else schema
+    if "properties" in schema and name:
+        return str(name)
     if "anyOf" in schema:
         return " or ".join(dict.fromkeys(type_of(each, schemas) for each in schema["anyOf"]))
     if "const" in schema:
@@ -406,11 +317,6 @@ def type_of(schema: Schema, schemas: Schema) -> str:
     if schema.get("type") == "array":
         return f"array of {type_of(schema['items'], schemas)}"
     return str(schema.get("type", "any"))
-
-
-def _resolved(schema: Schema, schemas: Schema) -> Schema:
-    reference = schema.get("$ref")
-    return schema if reference is None else schemas[reference.rpartition("/")[2]]
 
 
 def _compact(body: object) -> str:

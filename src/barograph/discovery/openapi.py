@@ -21,7 +21,6 @@ from barograph.discovery.deprecation import Deprecations
 from barograph.discovery.files import API_CATALOG_PATH, FILES, INDEX_PATH, OPENAPI_PATH
 from barograph.discovery.mcp_description import MCP_PATH, SCHEMAS, mcp_operation
 from barograph.discovery.operations import (
-    DATA,
     ENTITLED,
     FREE_DESCRIPTION,
     KEYS,
@@ -73,9 +72,9 @@ def openapi_schema(
         version=INTERFACE_VERSION,
         description=_DESCRIPTION,
         routes=[
-            APIRoute(each.path, each.endpoint, methods=each.methods, **each.description)
-            for each in app.routes
-            if isinstance(each, ApiRoute) and each.description
+            APIRoute(route.path, route.endpoint, methods=route.methods, **route.description)
+            for route in app.routes
+            if isinstance(route, ApiRoute) and route.description
         ],
         tags=[{"name": name, "description": text} for name, text in TAGS.items()],
         servers=[{"url": base_url}],
@@ -226,11 +225,11 @@ def _of_reads(path: str, tags: set[str]) -> list[str]:
         found += RATE_LIMIT
     if path in {INDEX_PATH, OPENAPI_PATH, API_CATALOG_PATH}:
         found.append("Link")
-    if DATA in tags or ("series" in tags and path.endswith(".csv")):
+    if "series" in tags and path.endswith(".csv"):
         found.append("Content-Disposition")
     if path.endswith((".csv", ".gz")):
         found.append("Accept-Ranges")
-    if tags & {DATA, "series"}:
+    if "series" in tags:
         found += RATE_LIMIT
     return found
 
@@ -259,7 +258,7 @@ FIELDS: dict[str, Schema] = {
         "The descriptions of the interface (RFC 8288, RFC 8631); of a recorded stance, its proof.",
         '</openapi.json>; rel="service-desc"; type="application/json"',
     ),
-    "Content-Disposition": _field("A file name.", 'inline; filename="BTC-funding-7d.csv"'),
+    "Content-Disposition": _field("A file name.", 'inline; filename="BTC-funding.csv"'),
     "Accept-Ranges": _sometimes("You may request a part with `Range`.", "bytes"),
     "Allow": _field("The methods of this path.", "GET, HEAD, OPTIONS"),
     "WWW-Authenticate": _field("How to send a credential.", 'Bearer realm="Barograph Feed"'),

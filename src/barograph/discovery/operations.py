@@ -21,7 +21,6 @@ WEBHOOKS = "webhooks"
 DESCRIPTIONS = "descriptions"
 MCP = "mcp"
 STREAM = "stream"
-DATA = "data"
 
 FREE_DESCRIPTION = (
     f"Crypto market intelligence, free and without a key. {NOTICE} Free endpoints also support "
@@ -45,7 +44,6 @@ TAGS: Mapping[str, str] = {
     STREAM: "An endless stream of events. Free.",
     "series": "All recorded data, page by page, for as long as we keep it. Free.",
     WEBHOOKS: "Events sent to your own address. Free, with a personal key in `X-API-Key`.",
-    DATA: "The data behind the site's charts, for the last 1, 7, 30 or 60 days. Free.",
     HISTORY: "Digests, signed roots and proofs for the record of stances. Free. Without "
     "revealing the stances, which need Feed, they show a change to anyone who kept a root. A leaf "
     "is the SHA-256 of 0x00 and the digest's 32 bytes (RFC 6962).",
@@ -113,15 +111,6 @@ TEXTS: Mapping[str, str] = {
     "value null. Funding is scaled to 8 hours, except settled-funding (BTC, ETH and SOL only). A "
     "series begins with its first record. An error about `from` names the earliest time that is "
     "kept.",
-    "getSeries": "Recent history of one measure of one perpetual. At most 361 evenly spaced "
-    "samples of one contract at the venue in use: price, funding per 8 hours, open interest or "
-    "long accounts. "
-    "`origin` says whether we measured a sample or took it from the exchange's own history. A "
-    "missing sample is null.",
-    "getLiquidations": "Recent liquidations of all perpetuals. USD value of "
-    "liquidated long and short positions in intervals of 1, 6 or 24 "
-    "hours, with the coverage of each. Intervals without coverage are null. The last interval is "
-    "still in progress.",
     "listLiquidations": "Every recorded liquidation of a time range, oldest first. Time, contract, "
     "side of the position, size, price and USD, with the times we covered. For "
     "whole days, use the daily files.",

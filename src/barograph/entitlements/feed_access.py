@@ -27,6 +27,7 @@ from barograph.kit.http import Scope
 from barograph.limits.rate_limits import PROOFS, RateLimiter, TooManyRequests, retry_seconds
 from barograph.payments.checkout import ProofChecker
 from barograph.payments.journal import AlreadyClaimed, Journal
+from barograph.payments.offers import TooManyProofs
 from barograph.payments.proof import parse_proof, proof_header
 from barograph.payments.records import (
     FacilitatorUnavailable,
@@ -35,7 +36,6 @@ from barograph.payments.records import (
     Purchases,
     Requirements,
 )
-from barograph.payments.refusals import TooManyProofs
 
 log = logging.getLogger(__name__)
 

@@ -19,13 +19,23 @@ from barograph.entitlements.refusals import FEED_PATH, feed_listing
 from barograph.entitlements.store import FEED, Entitlements, Holder
 from barograph.kit.clock import Clock
 from barograph.kit.database import Transaction
-from barograph.kit.disconnects import watch_disconnect
-from barograph.kit.http import Scope
+from barograph.kit.http import Scope, watch_disconnect
 from barograph.kit.timestamps import DAY, SECOND
 from barograph.kit.wire import parameter
 from barograph.payments.checkout import Cashier, IsDisconnected, Verified
 from barograph.payments.journal import Grant, is_by_payer
-from barograph.payments.offers import payment_response_field
+from barograph.payments.offers import (
+    INVALID,
+    NEEDED,
+    REFUSED,
+    PaymentCharged,
+    PaymentPending,
+    PaymentRequired,
+    PaymentUnavailable,
+    PaymentUsed,
+    PurchasePending,
+    payment_response_field,
+)
 from barograph.payments.proof import (
     decode_proof,
     idempotency_key,
@@ -45,17 +55,6 @@ from barograph.payments.records import (
     Proof,
     PurchaseOpen,
     Requirements,
-)
-from barograph.payments.refusals import (
-    INVALID,
-    NEEDED,
-    REFUSED,
-    PaymentCharged,
-    PaymentPending,
-    PaymentRequired,
-    PaymentUnavailable,
-    PaymentUsed,
-    PurchasePending,
 )
 from barograph.settings import Settings
 
@@ -236,7 +235,7 @@ class FeedGrants:
 
     def grant_for(self, payment: Payment) -> Grant | None:
         """The grant of a payment; None if it did not buy Feed."""
-        return self.grant if payment.door == FEED_PATH else None
+        return self.grant if payment.path == FEED_PATH else None
 
     async def grant(self, tx: Transaction, payment: Payment) -> str:
         """Add a period to the paying wallet's Feed; returns the id of its entitlement."""

@@ -11,10 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from barograph.errors import PrivateError
-from barograph.payments.listings import Listing
-from barograph.payments.offers import payment_required
-from barograph.payments.records import Requirements
-from barograph.payments.refusals import PaymentRequired
+from barograph.payments.offers import PaymentRequired, payment_required
+from barograph.payments.records import Listing, Requirements
 
 ENTITLEMENT_REQUIRED = "Active verified Feed entitlement required"
 RESERVE_PRICE_USD = 149
@@ -56,11 +54,7 @@ class FeedIdentityRequired(PrivateError):
 
     status = 401
     code = "verified_feed_identity_required"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "the bearer token or payment proof does not verify, or its user has no confirmed e-mail"
-        )
+    text = "the bearer token or payment proof does not verify, or its user has no confirmed e-mail"
 
     def fields(self) -> Sequence[tuple[bytes, bytes]]:
         """How to authenticate."""
@@ -81,8 +75,4 @@ class FeedEntryClosed(PrivateError):
 
     status = 404
     code = "not_found"
-
-    def __init__(self) -> None:
-        super().__init__(
-            "this instance does not sell Feed by x402; if you have Feed, send your bearer token"
-        )
+    text = "this instance does not sell Feed by x402; if you have Feed, send your bearer token"

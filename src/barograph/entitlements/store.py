@@ -8,6 +8,7 @@ entitlement's trail in the same transaction, and the database refuses to change 
 import re
 from base64 import b32encode
 from collections.abc import Iterable
+from operator import attrgetter
 from secrets import token_bytes
 from typing import Final, Literal, NamedTuple
 
@@ -16,7 +17,7 @@ from msgspec.structs import force_setattr
 
 from barograph.errors import BarographError
 from barograph.kit.clock import Clock
-from barograph.kit.database import Database, Queryable, Transaction
+from barograph.kit.database import Database, Queryable, Statement, Transaction
 from barograph.kit.text import one_line
 from barograph.payments.proof import checksummed
 
@@ -78,7 +79,7 @@ class Holder(Struct, frozen=True):
 
 
 class Entitlement(NamedTuple):
-    """One entitlement, in the order of the table's columns."""
+    """One entitlement."""
 
     id: str
     tier: Tier
@@ -185,12 +186,12 @@ class Entitlements:
         signed = _signed(by, why)
         source = _text("source", source, MAX_NAME)
         whose = (tier, holder.kind, holder.id)
-        current = [Entitlement(*row) for row in await tx.fetch(_CURRENT, *whose, now)]
+        current = await _CURRENT.fetch(tx, *whose, now)
         ends_at = min(_end_after(current, period_ms, now), LATEST)
-        active = [each for each in current if each.is_active(now)]
+        active = [entitlement for entitlement in current if entitlement.is_active(now)]
         if active:
             entry = TrailEntry("extended", now, ends_at, *signed)
-            return await _extend(tx, max(active, key=lambda each: each.ends_at), entry)
+            return await _extend(tx, max(active, key=attrgetter("ends_at")), entry)
         new = Entitlement(_new_id(), *whose, now, ends_at, source, now, revoked_at=None)
         return await _add(tx, new, TrailEntry("granted", now, ends_at, *signed))
 
@@ -205,21 +206,16 @@ class Entitlements:
         signed = _signed(by, why)
 
         async def work(tx: Transaction) -> Entitlement:
-            rows = await tx.fetch(_REVOKE, now, entitlement_id)
-            if not rows:
+            revoked = await _REVOKE.first(tx, now, entitlement_id)
+            if revoked is None:
                 return await _one(tx, entitlement_id)
-            revoked = Entitlement(*rows[0])
             await _add_to_trail(tx, revoked, TrailEntry("revoked", now, revoked.ends_at, *signed))
             return revoked
 
         return await self._database.write(work)
 
     async def get(self, entitlement_id: str) -> Entitlement:
-        """One entitlement.
-
-        Raises:
-            UnknownEntitlement: there is none with that id.
-        """
+        """One entitlement; raises `UnknownEntitlement` if there is none with that id."""
         return await _one(self._database, entitlement_id)
 
     async def find(
@@ -233,13 +229,11 @@ class Entitlements:
         """The entitlements that match, newest first."""
         whose = (None, None) if holder is None else (holder.kind, holder.id)
         values = (*whose, tier, self._clock(), int(active_only), limit)
-        rows = await self._database.fetch(_FIND, *values)
-        return [Entitlement(*row) for row in rows]
+        return await _FIND.fetch(self._database, *values)
 
     async def trail(self, entitlement_id: str) -> list[TrailEntry]:
         """Every change of an entitlement, oldest first."""
-        rows = await self._database.fetch(_TRAIL, entitlement_id)
-        return [TrailEntry(*row) for row in rows]
+        return await _TRAIL.fetch(self._database, entitlement_id)
 
 
 def _has_valid_checksum(address: str) -> bool:
@@ -249,9 +243,7 @@ def _has_valid_checksum(address: str) -> bool:
 
 def _end_after(current: Iterable[Entitlement], period: int, now: int) -> int:
     """When access ends if a period fills the gaps between current entitlements."""
-    spans = sorted(
-        (now if each.has_begun(now) else each.starts_at, each.ends_at) for each in current
-    )
+    spans = sorted((now if it.has_begun(now) else it.starts_at, it.ends_at) for it in current)
     until, left = now, period
     for start, end in spans:
         gap = max(start - until, 0)
@@ -300,13 +292,12 @@ async def _add_to_trail(tx: Transaction, entitlement: Entitlement, entry: TrailE
 
 
 async def _one(queryable: Queryable, entitlement_id: str) -> Entitlement:
-    rows = await queryable.fetch(_ONE, entitlement_id)
-    if not rows:
+    entitlement = await _ONE.first(queryable, entitlement_id)
+    if entitlement is None:
         raise UnknownEntitlement("there is no such entitlement")
-    return Entitlement(*rows[0])
+    return entitlement
 
 
-_COLUMNS = "id, tier, holder_kind, holder, starts_at, ends_at, source, granted_at, revoked_at"
 # The same as Entitlement.is_active.
 _IS_ACTIVE = (
     "revoked_at IS NULL AND ends_at > ${0} AND (starts_at <= ${0} OR starts_at <= granted_at)"
@@ -315,29 +306,41 @@ _HAS_ACTIVE = f"""
 SELECT 1 FROM entitlements
 WHERE tier = $1 AND holder_kind = $2 AND holder = $3 AND {_IS_ACTIVE.format(4)} LIMIT 1
 """  # noqa: S608 - our own words only
-_FIND = f"""
-SELECT {_COLUMNS} FROM entitlements
+_FIND = Statement(
+    Entitlement,
+    f"""
+SELECT {{columns}} FROM entitlements
 WHERE holder_kind = coalesce($1, holder_kind) AND holder = coalesce($2, holder)
     AND tier = coalesce($3, tier) AND ($5 = 0 OR {_IS_ACTIVE.format(4)})
 ORDER BY granted_at DESC, id LIMIT $6
-"""  # noqa: S608 - our own words only
-_CURRENT = f"""
-SELECT {_COLUMNS} FROM entitlements
+""",  # noqa: S608 - our own words only
+)
+_CURRENT = Statement(
+    Entitlement,
+    """
+SELECT {columns} FROM entitlements
 WHERE tier = $1 AND holder_kind = $2 AND holder = $3 AND ends_at > $4 AND revoked_at IS NULL
-"""  # noqa: S608 - the names of our own columns
-_ONE = f"SELECT {_COLUMNS} FROM entitlements WHERE id = $1"  # noqa: S608
-_ADD = f"INSERT INTO entitlements ({_COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"  # noqa: S608
+""",
+)
+_ONE = Statement(Entitlement, "SELECT {columns} FROM entitlements WHERE id = $1")
+_ADD = Statement(
+    Entitlement,
+    "INSERT INTO entitlements ({columns}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+).sql
 _EXTEND = "UPDATE entitlements SET ends_at = $1 WHERE id = $2"
-_REVOKE = f"""
-UPDATE entitlements SET revoked_at = $1 WHERE id = $2 AND revoked_at IS NULL RETURNING {_COLUMNS}
-"""  # noqa: S608 - the names of our own columns
+_REVOKE = Statement(
+    Entitlement,
+    """
+UPDATE entitlements SET revoked_at = $1 WHERE id = $2 AND revoked_at IS NULL RETURNING {columns}
+""",
+)
 _ADD_TO_TRAIL = """
 INSERT INTO entitlement_trail (sequence, entitlement_id, action, at, ends_at, by, why)
 VALUES (
     (SELECT coalesce(max(sequence), 0) + 1 FROM entitlement_trail), $1, $2, $3, $4, $5, $6
 )
 """
-_TRAIL = """
-SELECT action, at, ends_at, by, why FROM entitlement_trail
-WHERE entitlement_id = $1 ORDER BY sequence
-"""
+_TRAIL = Statement(
+    TrailEntry,
+    "SELECT {columns} FROM entitlement_trail WHERE entitlement_id = $1 ORDER BY sequence",
+)

@@ -36,7 +36,7 @@ from barograph.kit.lists import (
 )
 from barograph.kit.timestamps import MINUTE, iso_timestamp
 from barograph.kit.wire import operation, parameter
-from barograph.limits.rendered_reads import RenderedReads
+from barograph.limits.render_queue import RenderedReads
 
 EVENTS_PATH = "/api/v1/events"
 DEFAULT_EVENTS, MAX_EVENTS = 100, 1_000

@@ -28,9 +28,8 @@ from barograph.events.records import MAX_PER_CALLER, Event
 from barograph.events.store import events_after
 from barograph.events.tail import EventTail, encode_event
 from barograph.kit.database import Database
-from barograph.kit.disconnects import next_disconnect
 from barograph.kit.documents import CORS, NO_STORE, NOSNIFF
-from barograph.kit.http import NO_BODY, ApiRouter, Receive, Scope, Send
+from barograph.kit.http import NO_BODY, ApiRouter, Receive, Scope, Send, next_disconnect
 from barograph.kit.lists import given_parameters, one_of
 from barograph.kit.wire import Schema, operation, parameter, refusal
 from barograph.limits.rate_limits import RateLimiter

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from barograph import NOTICE
 from barograph.board.board import Board
 from barograph.briefs.documents import DEFAULT_BRIEFS, brief_bodies
-from barograph.briefs.reader import BriefsReader
+from barograph.briefs.endpoints import BriefsReader
 from barograph.entitlements.feed_access import FeedAccess, bounded
 from barograph.entitlements.purchases import (
     IDEMPOTENCY_KEY,
@@ -64,7 +64,7 @@ def feed_routes(access: FeedAccess, parts: FeedParts, seconds: float) -> ApiRout
         async with bounded(seconds, FeedUnavailable):
             await access.admit(request.scope)
             stances = [await parts.stances.current(kind) for kind in STANCE_PATHS]
-            issued = [each for each in stances if each is not None]
+            issued = [stance for stance in stances if stance is not None]
             body = feed_body(parts, issued, parts.board.clock())
         return private_response(200, body)
 
@@ -73,7 +73,7 @@ def feed_routes(access: FeedAccess, parts: FeedParts, seconds: float) -> ApiRout
 
 def feed_body(parts: FeedParts, stances: Sequence[CurrentStance], now: int) -> bytes:
     """The body at `now`; market and briefs are null if they are not fresh."""
-    tape = [_tape_entry(each, parts.base_url, now) for each in stances]
+    tape = [_tape_entry(stance, parts.base_url, now) for stance in stances]
     return encode(
         {
             "as_of": iso_timestamp(now),

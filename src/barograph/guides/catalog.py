@@ -1,4 +1,4 @@
-"""The catalog of guides and its validation (pure)."""
+"""The catalog of guides: its validation, and the operator's file or the packaged sample."""
 
 import json
 import math
@@ -6,7 +6,9 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cache, partial
+from importlib.resources import files
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
@@ -78,7 +80,7 @@ def parse_catalog(text: str, form: Format) -> Catalog:
     problems = list(_catalog_problems(document))
     if problems:
         raise InvalidCatalog(problems)
-    return Catalog(document["source"], tuple(_guide(each) for each in document["guides"]))
+    return Catalog(document["source"], tuple(_guide(guide) for guide in document["guides"]))
 
 
 def _decode(text: str, form: Format) -> object:
@@ -246,3 +248,58 @@ _GUIDE_CHECKS: dict[str, Check] = {
     "price": _price_problem,
     "url": _url_problem,
 }
+
+
+MAX_BYTES = 1 << 20
+
+_FORMATS: dict[str, Format] = {".toml": "toml", ".json": "json"}
+
+
+def load_catalog(path: Path | None) -> Catalog:
+    """Load the catalog of an instance; None loads the packaged sample.
+
+    Raises:
+        ConfigurationError: the file cannot be used; the message lists every problem and the remedy.
+    """
+    if path is None:
+        return _packaged_sample()
+    try:
+        return read_catalog(path)
+    except InvalidCatalog as error:
+        raise ConfigurationError(
+            f"BAROGRAPH_GUIDES_FILE: {path} cannot be used: {error}. Correct it "
+            f"(`barograph guides check {path}` lists the problems), or unset the variable to show "
+            "the packaged sample"
+        ) from error
+
+
+def read_catalog(path: Path) -> Catalog:
+    """Read an operator's file.
+
+    Raises:
+        InvalidCatalog: it cannot be read or used.
+    """
+    form = _FORMATS.get(path.suffix.lower())
+    if form is None:
+        raise InvalidCatalog(["the file's name must end in .toml or .json"])
+    return parse_catalog(_text(path), form)
+
+
+@cache
+def _packaged_sample() -> Catalog:
+    sample = files("barograph.guides") / "sample.toml"
+    return parse_catalog(sample.read_text("utf-8"), "toml")._replace(is_sample=True)
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise InvalidCatalog([f"the file cannot be read: {error.strerror}"]) from error
+    if len(content) > MAX_BYTES:
+        raise InvalidCatalog([f"the file is larger than {MAX_BYTES} bytes"])
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidCatalog(["the file is not UTF-8 text"]) from error

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from barograph.keys.email_address import Address, parse_address
 from barograph.kit.clock import Clock
-from barograph.kit.database import Database, Transaction
+from barograph.kit.database import Database, Statement, Transaction
 from barograph.kit.operating_system import load_or_create_secret
 from barograph.settings import Settings
 
@@ -29,7 +29,7 @@ class NewKey(NamedTuple):
 
 
 class KeyRecord(NamedTuple):
-    """A stored key, in the order of the query's columns."""
+    """A stored key."""
 
     id: str
     email: str
@@ -68,18 +68,17 @@ class ApiKeys:
 
         Rate limits count per mailbox, so a new key brings no new limit.
         """
-        found = _KEY.fullmatch(text)
-        if found is None:
+        key = _KEY.fullmatch(text)
+        if key is None:
             return None
-        for stored, mailbox in await self._database.fetch(_VALID, found[1]):
+        for stored, mailbox in await self._database.fetch(_VALID, key[1]):
             if hmac.compare_digest(stored, self.digest(text)):
                 return str(mailbox)
         return None
 
     async def records(self) -> list[KeyRecord]:
         """Every key that was ever made, oldest first."""
-        rows = await self._database.fetch(_RECORDS)
-        return [KeyRecord(*row) for row in rows]
+        return await _RECORDS.fetch(self._database)
 
     async def revoke(self, public_id: str) -> bool:
         """Revoke a key; returns whether it was valid until now."""
@@ -96,7 +95,7 @@ INSERT INTO api_keys (id, digest, email, mailbox, created_at) VALUES ($1, $2, $3
 """
 _REVOKE_EARLIER = "UPDATE api_keys SET revoked_at = $1 WHERE mailbox = $2 AND revoked_at IS NULL"
 _VALID = "SELECT digest, mailbox FROM api_keys WHERE id = $1 AND revoked_at IS NULL"
-_RECORDS = "SELECT id, email, created_at, revoked_at FROM api_keys ORDER BY created_at, id"
+_RECORDS = Statement(KeyRecord, "SELECT {columns} FROM api_keys ORDER BY created_at, id")
 _REVOKE = "UPDATE api_keys SET revoked_at = $1 WHERE id = $2 AND revoked_at IS NULL RETURNING id"
 _REVOKE_ALL = "UPDATE api_keys SET revoked_at = $1 WHERE revoked_at IS NULL RETURNING id"
 

@@ -37,10 +37,10 @@ def parse_address(text: str) -> Address:
     Raises:
         InvalidRequest: it isn't an address; the message does not repeat it.
     """
-    found = _ADDRESS.fullmatch(text) if len(text) <= MAX_LENGTH else None
-    if found is None or len(found[1]) > MAX_LOCAL:
+    match = _ADDRESS.fullmatch(text) if len(text) <= MAX_LENGTH else None
+    if match is None or len(match[1]) > MAX_LOCAL:
         raise InvalidRequest(INVALID)
-    local, domain = found[1], found[2].lower()
+    local, domain = match[1], match[2].lower()
     return Address(f"{local}@{domain}", _mailbox(local.partition("+")[0].lower(), domain))
 
 

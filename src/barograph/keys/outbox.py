@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 from barograph.errors import Forbidden, UpstreamError
 from barograph.kit.clock import Clock
-from barograph.kit.database import Database, Transaction
+from barograph.kit.database import Database, Statement, Transaction
 from barograph.kit.lease import Lease
 from barograph.kit.timestamps import MINUTE, SECOND
 
@@ -36,7 +36,7 @@ class Deferred(UpstreamError):
 
 
 class Mail(NamedTuple):
-    """A mail in the outbox, in the order of the query's columns."""
+    """A mail in the outbox."""
 
     id: str
     recipient: str
@@ -78,8 +78,7 @@ async def deliver_due(database: Database, lease: Lease, sender: MailSender, cloc
     """
     sent = 0
     now = clock()
-    for row in await database.fetch(_DUE, now, BATCH):
-        mail = Mail(*row)
+    for mail in await _DUE.fetch(database, now, BATCH):
         if not await _claim(database, lease, mail, clock()):
             continue
         try:
@@ -139,10 +138,10 @@ INSERT INTO outbox
     (id, recipient, subject, body, created_at, attempts, next_try_at, give_up_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 """
-_DUE = """
-SELECT id, recipient, subject, body, attempts, give_up_at FROM outbox
-WHERE next_try_at <= $1 ORDER BY next_try_at, id LIMIT $2
-"""
+_DUE = Statement(
+    Mail,
+    "SELECT {columns} FROM outbox WHERE next_try_at <= $1 ORDER BY next_try_at, id LIMIT $2",
+)
 _CLAIM = """
 UPDATE outbox SET attempts = attempts + 1, next_try_at = $1
 WHERE id = $2 AND attempts = $3 RETURNING id

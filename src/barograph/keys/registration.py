@@ -16,7 +16,7 @@ from barograph.keys.api_keys import ApiKeys, NewKey
 from barograph.keys.email_address import Address, parse_address
 from barograph.keys.outbox import put_mail
 from barograph.kit.clock import Clock
-from barograph.kit.database import Database, Queryable, Transaction
+from barograph.kit.database import Database, Queryable, Statement, Transaction
 from barograph.kit.timestamps import HOUR
 from barograph.limits.rate_limits import (
     MAILBOX,
@@ -49,11 +49,7 @@ class LinkNotUsable(RequestError):
     """The link is unknown, too old or was used; the response does not reveal which."""
 
     status = 410
-
-    def __init__(self) -> None:
-        super().__init__(
-            "this link was already used, is older than a day or never existed; ask for a new one"
-        )
+    text = "this link was already used, is older than a day or never existed; ask for a new one"
 
 
 class Registrations:
@@ -118,10 +114,10 @@ class Registrations:
             raise LinkNotUsable
 
         async def work(tx: Transaction) -> NewKey:
-            rows = await tx.fetch(_REDEEM, self._clock(), _digest(token))
-            if not rows:
+            address = await _REDEEM.first(tx, self._clock(), _digest(token))
+            if address is None:
                 raise LinkNotUsable
-            return await self._keys.issue(tx, Address(*rows[0]))
+            return await self._keys.issue(tx, address)
 
         return await self._database.write(work)
 
@@ -177,10 +173,13 @@ WHERE mailbox = $1 AND created_at > $2 AND mailed = 1
 _USABLE = """
 SELECT 1 FROM registrations WHERE link_digest = $1 AND used_at IS NULL AND expires_at > $2
 """
-_REDEEM = """
+_REDEEM = Statement(
+    Address,
+    """
 UPDATE registrations SET used_at = $1
-WHERE link_digest = $2 AND used_at IS NULL AND expires_at > $1 RETURNING email, mailbox
-"""
+WHERE link_digest = $2 AND used_at IS NULL AND expires_at > $1 RETURNING {columns}
+""",
+)
 _FORGET_LINKS = """
 DELETE FROM registrations WHERE link_digest IN (
     SELECT link_digest FROM registrations WHERE expires_at <= $1 LIMIT $2)

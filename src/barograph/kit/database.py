@@ -10,7 +10,7 @@ understand.
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextvars import ContextVar
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from barograph.errors import BarographError
 
@@ -91,6 +91,33 @@ class Database(Queryable, Protocol):
 
     async def close(self) -> None:
         """Release the connections."""
+
+
+class Statement(Generic[T]):
+    """A statement whose rows are records, read by the names of their columns.
+
+    `{columns}` in the SQL becomes the names of the record's fields. `expressions` has the SQL of
+    fields that are not columns: `Statement(Hour, "SELECT {columns} FROM hours", is_new="at > 5")`.
+    """
+
+    def __init__(self, record: type[T], sql: str, **expressions: str) -> None:
+        # The fields of a NamedTuple, or of a msgspec struct.
+        in_struct: tuple[str, ...] = getattr(record, "__struct_fields__", ())
+        names: tuple[str, ...] = getattr(record, "_fields", in_struct)
+        if "{columns}" not in sql or not expressions.keys() <= {*names}:
+            raise ValueError(f"this statement does not name the fields of {record.__name__}")
+        columns = {name: name for name in names}
+        columns |= {name: f'{value} AS "{name}"' for name, value in expressions.items()}
+        self.sql = sql.replace("{columns}", ", ".join(columns.values()))
+        self._record = record
+
+    async def fetch(self, queryable: Queryable, *values: Value) -> list[T]:
+        """Run it and return all its records, or raise as `Queryable.fetch` does."""
+        return [self._record(*row) for row in await queryable.fetch(self.sql, *values)]
+
+    async def first(self, queryable: Queryable, *values: Value) -> T | None:
+        """Run it and return its first record; None if it has none."""
+        return next(iter(await self.fetch(queryable, *values)), None)
 
 
 def require_storable(values: Sequence[Value]) -> Sequence[Value]:

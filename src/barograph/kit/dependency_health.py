@@ -41,7 +41,7 @@ class DependencyHealth:
         failed = self.failed_at
         if failed is None or now - failed < FAILURE_MEMORY:
             return False
-        answers = (each.answered_at for each in self._others)
+        answers = (other.answered_at for other in self._others)
         return any(answer is not None and answer > failed for answer in answers)
 
     def link_to(self, others: "Sequence[DependencyHealth]") -> None:
@@ -52,7 +52,7 @@ class DependencyHealth:
 def linked(*calls: DependencyHealth) -> Sequence[DependencyHealth]:
     """Link the records of all calls to one dependency."""
     for call in calls:
-        call.link_to([each for each in calls if each is not call])
+        call.link_to([other for other in calls if other is not call])
     return calls
 
 

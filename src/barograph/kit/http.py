@@ -1,7 +1,9 @@
 """HTTP for every endpoint: HEAD, OPTIONS, conditional requests, errors and request parameters."""
 
+import asyncio
 import re
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -11,7 +13,6 @@ from starlette.responses import Response
 from starlette.routing import Route, Router
 
 from barograph.errors import BodyTooLong, InvalidRequest
-from barograph.kit.conditions import is_unchanged, ranged, requested_range
 from barograph.kit.documents import (
     CORS,
     JSON,
@@ -22,6 +23,9 @@ from barograph.kit.documents import (
     Document,
     Headers,
     Message,
+    is_unchanged,
+    ranged,
+    requested_range,
 )
 from barograph.kit.wire import ErrorBody
 
@@ -305,11 +309,11 @@ def is_cross_site(headers: Headers, base_url: str) -> bool:
     either comes from a program. `Sec-Fetch-Site` decides if it is there: `Origin` is `null` for
     some requests of our own pages. Browsers leave `Sec-Fetch-Site` out over plain HTTP.
     """
-    found = {name: value for name, value in headers if name in _ORIGIN_FIELDS}
-    site, origin = found.get(b"sec-fetch-site"), found.get(b"origin")
+    fields = {name: value for name, value in headers if name in _ORIGIN_FIELDS}
+    site, origin = fields.get(b"sec-fetch-site"), fields.get(b"origin")
     if site is not None or origin is None:
         return site not in {None, b"same-origin", b"none"}
-    own, host = urlsplit(base_url), found.get(b"host", b"")
+    own, host = urlsplit(base_url), fields.get(b"host", b"")
     if origin == f"{own.scheme}://{own.netloc}".encode():
         return False
     # Another name of this machine, such as localhost, is fine; our name with another scheme is not.
@@ -327,3 +331,34 @@ def clamped_integer(values: Sequence[str], *, default: int, lowest: int, highest
     # Compare lengths first: converting thousands of digits is slow.
     is_beyond = len(digits) > len(str(highest))
     return highest if is_beyond else min(max(int(digits), lowest), highest)
+
+
+@asynccontextmanager
+async def watch_disconnect(receive: Receive) -> AsyncIterator[Callable[[], bool]]:
+    """Yield a function that tells whether the client has disconnected.
+
+    Servers report a disconnect only to a pending `receive`. Polling it once without waiting, as a
+    framework's `is_disconnected` does, returns the request itself and misses what follows.
+    """
+    listening = asyncio.ensure_future(next_disconnect(receive))
+
+    def is_disconnected() -> bool:
+        if not listening.done():
+            return False
+        # If `receive` itself failed, the connection is gone.
+        return listening.cancelled() or listening.exception() is not None or listening.result()
+
+    try:
+        yield is_disconnected
+    finally:
+        listening.cancel()
+        await asyncio.gather(listening, return_exceptions=True)
+
+
+async def next_disconnect(receive: Receive) -> bool:
+    """Read the request to its end, wait for the next message, and tell if it is a disconnect."""
+    while (message := await receive())["type"] == "http.request":
+        if not message.get("more_body", False):
+            message = await receive()
+            break
+    return bool(message["type"] == "http.disconnect")

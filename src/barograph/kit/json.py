@@ -38,13 +38,13 @@ def strict_object(body: bytes) -> dict[str, Any]:
     # Only many brackets can nest deeply, so most bodies need no scan.
     if body.count(b"{") + body.count(b"[") > MAX_NESTING and _nesting(body) > MAX_NESTING:
         raise ValueError("it is nested too deeply")
-    found = msgspec.json.decode(body)
+    document = msgspec.json.decode(body)
     # A body that encodes back to itself repeats no member; others need the slow parser.
-    if msgspec.json.encode(found) != body:
-        found = _DECODER.decode(body.decode())
-    if not isinstance(found, dict):
+    if msgspec.json.encode(document) != body:
+        document = _DECODER.decode(body.decode())
+    if not isinstance(document, dict):
         raise ValueError("it is not an object")  # noqa: TRY004
-    return found
+    return document
 
 
 def _nesting(text: bytes) -> int:

@@ -8,10 +8,11 @@ serves one host, which has one clock.
 """
 
 from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 from barograph.errors import LeaseLost
 from barograph.kit.clock import Clock
-from barograph.kit.database import POSTGRESQL, Database, Queryable, Row, Transaction
+from barograph.kit.database import POSTGRESQL, Database, Queryable, Statement, Transaction
 from barograph.kit.timestamps import SECOND
 
 MAX_MILLISECONDS = 300_000
@@ -59,6 +60,14 @@ class HostClock:
         return f"this host's clock is {abs(self.ahead_ms) / SECOND:.1f} s {how} the database's"
 
 
+class StoredLease(NamedTuple):
+    """A lease in the database."""
+
+    holder: str | None
+    token: int
+    expires_at: int
+
+
 class Lease:
     """A claim to be the only leader, for as long as it is renewed.
 
@@ -95,14 +104,14 @@ class Lease:
         """Take the lease if it is free, and return whether it is ours now."""
 
         async def work(tx: Transaction) -> int | None:
-            rows = await tx.fetch(_READ, self._name)
+            current = await _READ.first(tx, self._name)
             now = await self._now(tx)
-            if not is_free(rows, now):
+            if not is_free(current, now):
                 return None
-            token = rows[0][1] if rows else 0
+            token = 0 if current is None else current.token
             # At least the time: the history database outlives this one and must not mistake a
             # new or restored service database for an old leader.
-            following = max(int(token) + 1, now // SECOND)
+            following = max(token + 1, now // SECOND)
             expiry = now + self._milliseconds
             await tx.execute(_TAKE, self._name, self._holder, following, expiry)
             return following
@@ -114,8 +123,8 @@ class Lease:
 
     async def is_free(self) -> bool:
         """Whether nobody holds the lease; this takes and writes nothing."""
-        rows = await self._database.fetch(_READ, self._name)
-        return is_free(rows, await self._now(self._database))
+        current = await _READ.first(self._database, self._name)
+        return is_free(current, await self._now(self._database))
 
     @property
     def token(self) -> int:
@@ -150,8 +159,8 @@ class Lease:
         Raises:
             LeaseLost: another process took over, so the transaction is rolled back.
         """
-        rows = await queryable.fetch(_READ, self._name)
-        if not rows or rows[0][:2] != (self._holder, self._token):
+        current = await _READ.first(queryable, self._name)
+        if current is None or (current.holder, current.token) != (self._holder, self._token):
             self._token = None
             raise LeaseLost(f"the lease '{self._name}' is held by another process")
 
@@ -171,15 +180,16 @@ class Lease:
         return self._clock() if self._server is None else await self._server(queryable)
 
 
-def is_free(rows: list[Row], now: int) -> bool:
-    """Whether nobody holds the lease with this row."""
-    holder, _, expires_at = rows[0] if rows else (None, 0, 0)
+def is_free(lease: StoredLease | None, now: int) -> bool:
+    """Whether nobody holds a lease."""
+    if lease is None or lease.holder is None:
+        return True
     # An expiry too far ahead was written by a clock that was wrong.
-    return holder is None or not now < expires_at <= now + MAX_MILLISECONDS
+    return not now < lease.expires_at <= now + MAX_MILLISECONDS
 
 
 _SERVER_TIME = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"
-_READ = "SELECT holder, token, expires_at FROM leases WHERE name = $1"
+_READ = Statement(StoredLease, "SELECT {columns} FROM leases WHERE name = $1")
 _TAKE = """
 INSERT INTO leases (name, holder, token, expires_at) VALUES ($1, $2, $3, $4)
 ON CONFLICT (name) DO UPDATE

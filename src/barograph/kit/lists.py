@@ -103,7 +103,7 @@ def given_parameters(
         InvalidRequest: one is unknown or repeated.
         NotFound: it asks for a venue that is not one of `venues`.
     """
-    names = [each["name"] for each in described if each["in"] == "query"]
+    names = [schema["name"] for schema in described if schema["in"] == "query"]
     for name in query:
         if name not in names:
             known = (
@@ -119,11 +119,7 @@ def given_parameters(
 
 
 def instant(name: str, text: str) -> int:
-    """A time in milliseconds.
-
-    Raises:
-        InvalidRequest: it is not a time.
-    """
+    """A time in milliseconds; raises `InvalidRequest` if it is not a time."""
     if _MILLISECONDS.fullmatch(text):
         return int(text)
     if _SECONDS.fullmatch(text):
@@ -179,11 +175,11 @@ def page_limit(
     Raises:
         InvalidRequest: it is not a positive integer.
     """
-    found = _POSITIVE.fullmatch(given.get("limit", str(default)))
-    if found is None:
+    number = _POSITIVE.fullmatch(given.get("limit", str(default)))
+    if number is None:
         rule = f"limit must be an integer from 1 to {highest}; higher ones count as {highest}"
         raise InvalidRequest(rule)
-    return min(int(found[1][:_MAX_DIGITS]), highest)
+    return min(int(number[1][:_MAX_DIGITS]), highest)
 
 
 def one_of(
@@ -257,7 +253,7 @@ class Cursors:
         return msgspec.json.decode(body, type=type(start))
 
     def _tag(self, path: str, given: Mapping[str, str], body: bytes) -> bytes:
-        bound = sorted(each for each in given.items() if each[0] not in {"limit", "cursor"})
+        bound = sorted(pair for pair in given.items() if pair[0] not in {"limit", "cursor"})
         return hmac.digest(self._key, msgspec.json.encode([path, bound]) + body, "sha256")[
             :TAG_BYTES
         ]

@@ -131,4 +131,6 @@ def configure_logs(level: str, form: str = "text") -> None:
 
 def logs_are_json() -> bool:
     """Whether this process writes its log as JSON."""
-    return any(isinstance(each.formatter, JsonFormatter) for each in logging.getLogger().handlers)
+    return any(
+        isinstance(handler.formatter, JsonFormatter) for handler in logging.getLogger().handlers
+    )

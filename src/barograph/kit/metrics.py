@@ -97,7 +97,7 @@ DATABASE_UP = Family(
     min,
 )
 PROCESSES = Family("barograph_processes", "gauge", "role", "Running processes.", sum)
-FAMILIES = [each for each in tuple(vars().values()) if isinstance(each, Family)]
+FAMILIES = [value for value in tuple(vars().values()) if isinstance(value, Family)]
 
 
 def add(times: Numbers, seconds: float) -> None:
@@ -148,6 +148,31 @@ class Metrics:
         """The database, with its transactions measured."""
         self.databases.append(MeasuredDatabase(database, name, self))
         return self.databases[-1]
+
+
+MAX_PATHS = 4_096
+LONGEST_PATH = 255
+"""Longer paths are not remembered, because callers choose paths."""
+
+
+class RequestTimes:
+    """The durations of requests by route and status; `route_of` finds the route of a path."""
+
+    def __init__(self, metrics: Metrics, route_of: Callable[[str], str]) -> None:
+        self._metrics = metrics
+        self._route_of = route_of
+        self._known: dict[tuple[str, int], Numbers] = {}
+
+    def of(self, path: str, status: int) -> Numbers:
+        """Where to add the durations of these requests, with `add`."""
+        times = self._known.get((path, status))
+        if times is None:
+            times = self._metrics.numbers(REQUEST_SECONDS, self._route_of(path), str(status))
+            if len(self._known) >= MAX_PATHS:
+                self._known.clear()
+            if len(path) <= LONGEST_PATH:
+                self._known[path, status] = times
+        return times
 
 
 class _NoMetrics(Metrics):

@@ -54,7 +54,7 @@ _TYPES: dict[str, Any] = {
     "gauge": core.GaugeMetricFamily,
     "age": core.GaugeMetricFamily,
 }
-_SIZES = {each.name: each.size for each in FAMILIES}
+_SIZES = {family.name: family.size for family in FAMILIES}
 
 
 class ProcessFile(msgspec.Struct):
@@ -124,22 +124,22 @@ class MetricsExporter:
         with self._logged():
             self._folder.mkdir(mode=0o700, exist_ok=True)
             files = (self._folder / f"{self._role}-{number}.lock" for number in count())
-            self._own = next(lock for each in files if (lock := lock_file(each)) is not None)
+            self._own = next(lock for file in files if (lock := lock_file(file)) is not None)
             _add_up(_read_file(self._own.name), self._metrics.totals)
 
     async def _gauges(self) -> Gauges:
-        found = {**self._metrics.gauges, (PROCESSES.name, self._role): 1.0}
+        gauges = {**self._metrics.gauges, (PROCESSES.name, self._role): 1.0}
         try:
             # A database that hangs must not hide the other numbers.
             async with asyncio.timeout(WRITE_SECONDS):
-                await self._sample(found)
+                await self._sample(gauges)
                 for database in self._metrics.databases:
                     await database.ask_again()
         except TimeoutError:
             pass
         except Exception:
             log.exception("metrics not read")
-        return found
+        return gauges
 
     def _content(self, gauges: Gauges) -> bytes:
         totals, values = list(self._metrics.totals.items()), list(gauges.items())
@@ -151,8 +151,8 @@ class MetricsExporter:
             if self._serving is None:
                 self._serving = lock_file(self._folder / ".serving")
             if self._serving is not None and self._server is None:
-                found = SumOfProcesses(self._folder, self._clock)
-                self._server = serve_metrics(self._host, self._port, found, self._names)
+                totals = SumOfProcesses(self._folder, self._clock)
+                self._server = serve_metrics(self._host, self._port, totals, self._names)
             if self._is_failing and self._own is not None:
                 log.info("metrics are served again")
                 self._is_failing = False
@@ -200,17 +200,17 @@ class SumOfProcesses(Collector):
         locks = self._folder.glob("*.lock")
         files = [(one, is_locked(lock)) for lock in locks for one in _read_file(lock)]
         now = self._clock()
-        found: defaultdict[Key, Numbers] = defaultdict(list)
-        _add_up((each for each, _ in files), found)
-        for each, is_running in files:
-            if is_running and now - each.written_at <= LIVE_MS:
-                for key, value in each.gauges:
-                    found[key].append(value)
+        numbers: defaultdict[Key, Numbers] = defaultdict(list)
+        _add_up((file for file, _ in files), numbers)
+        for file, is_running in files:
+            if is_running and now - file.written_at <= LIVE_MS:
+                for key, value in file.gauges:
+                    numbers[key].append(value)
         for family in FAMILIES:
             metric = _TYPES[family.kind](family.name, family.help, labels=family.labels.split())
-            for key in sorted(found):
+            for key in sorted(numbers):
                 if key[0] == family.name:
-                    metric.add_metric(key[1:], *_values(family, found[key], now))
+                    metric.add_metric(key[1:], *_values(family, numbers[key], now))
             yield metric
 
 
@@ -220,13 +220,13 @@ def _values(family: Family, numbers: Numbers, now: int) -> tuple[Any, ...]:
         seconds, *counts = numbers
         return list(zip(_BUCKETS, accumulate(counts), strict=True)), seconds
     if family.kind == "age":
-        return (family.combine((now - each) / SECOND for each in numbers),)
+        return (family.combine((now - number) / SECOND for number in numbers),)
     return (family.combine(numbers),)
 
 
 def _add_up(files: Iterable[ProcessFile], totals: dict[Key, Numbers]) -> None:
-    for each in files:
-        for key, numbers in each.totals:
+    for file in files:
+        for key, numbers in file.totals:
             if len(numbers) == _SIZES.get(key[0]):  # another version may have other metrics
                 before = totals.setdefault(key, [0.0] * len(numbers))
                 before[:] = [one + other for one, other in zip(before, numbers, strict=True)]

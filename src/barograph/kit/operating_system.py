@@ -12,7 +12,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from secrets import randbelow, token_bytes
+from secrets import randbelow, token_bytes, token_hex
 from typing import IO
 
 from barograph.errors import ConfigurationError
@@ -170,6 +170,29 @@ def replace_file(file: Path, place: Path) -> None:
     sync_folder(place.parent)
 
 
+def write_once(file: Path, content: bytes) -> None:
+    """Create a file that only its owner can read. If several processes try, the first one wins."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = write_draft(file, content)
+    try:
+        os.link(draft, file)
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()
+
+
+def write_draft(file: Path, content: bytes) -> Path:
+    """Write content to a new file beside `file`, which only its owner can read."""
+    draft = file.with_suffix(f".{token_hex(4)}.draft")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, OWNER_ONLY)
+    with os.fdopen(descriptor, "wb") as out:
+        out.write(content)
+        out.flush()
+        os.fsync(out.fileno())
+    return draft
+
+
 def is_exposed(file: Path) -> bool:
     """Whether every user of the machine may read or change a file."""
     return file.exists() and bool(file.stat().st_mode & (stat.S_IROTH | stat.S_IWOTH))
@@ -185,9 +208,9 @@ def make_secret(file: Path, secret: bytes) -> bytes:
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWNER_ONLY)
     with os.fdopen(descriptor, "r+b") as out:
         fcntl.flock(out, fcntl.LOCK_EX)
-        found = out.read()
-        if found:
-            return found
+        content = out.read()
+        if content:
+            return content
         os.fchmod(descriptor, OWNER_ONLY)  # an empty file may have been left with another mode
         out.write(secret)
         out.flush()
@@ -219,8 +242,10 @@ def close_stalled_connections(seconds: int) -> bool:
     for file in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):  # closed meanwhile
             if str(file.readlink()).startswith("socket:"):
-                with socket.socket(fileno=os.dup(int(file.name))) as found:
-                    if found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
-                        found.setsockopt(socket.SOL_TCP, socket.TCP_USER_TIMEOUT, seconds * 1_000)
+                with socket.socket(fileno=os.dup(int(file.name))) as listener:
+                    if listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+                        listener.setsockopt(
+                            socket.SOL_TCP, socket.TCP_USER_TIMEOUT, seconds * 1_000
+                        )
                         is_listening = True
     return is_listening

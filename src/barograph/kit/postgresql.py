@@ -127,7 +127,7 @@ class PostgreSQLDatabase:
         """Finish the writes and close the connections."""
         if self._writes:
             await asyncio.wait(self._writes)
-        closing = (each.close(timeout=CONNECT_SECONDS) for each in self._idle)
+        closing = (connection.close(timeout=CONNECT_SECONDS) for connection in self._idle)
         await asyncio.gather(*closing, return_exceptions=True)
         self._idle.clear()
 

@@ -77,7 +77,7 @@ def _has_too_many(query: bytes) -> bool:
     # Count separators first, which is fast; two in a row have no parameter between them.
     if query.count(b"&") < MAX_PARAMETERS:
         return False
-    return sum(1 for each in query.split(b"&") if each) > MAX_PARAMETERS
+    return sum(1 for pair in query.split(b"&") if pair) > MAX_PARAMETERS
 
 
 class _LimitedBody:

@@ -189,13 +189,13 @@ class _SQLiteConnection:
         A deleted or moved file would stay readable and writable for the process that has it open.
         """
         path = self._how.path
-        if self._connection is not None and _identity(path) != self._file:
+        if self._connection is not None and file_identity(path) != self._file:
             self.close()
         if self._connection is None:
             # An empty file in place of a lost database would only hide the loss.
             create = self._how.create and self._file is None
             self._connection = _connect(self._how._replace(create=create), self._busy_ms)
-            self._file = _identity(path)
+            self._file = file_identity(path)
             if self._is_on_loop:
                 self._connection.set_progress_handler(self._takes_long, _STEPS)
         return self._connection
@@ -258,12 +258,13 @@ def copy_sqlite_file(source: Path, target: Path, progress: Callable[[int, int], 
                 progress(copy.page_count - copy.remaining, copy.page_count)
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def file_identity(path: Path) -> tuple[int, int] | None:
+    """Tells the file at a path from any other that replaces it; None if there is none."""
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return stat.st_dev, stat.st_ino
 
 
 def _connect(how: _Opening, busy_ms: int) -> apsw.Connection:

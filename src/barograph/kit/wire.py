@@ -89,8 +89,8 @@ def operation(
         "operation_id": operation_id,
         "response_model": body,
         "responses": {
-            status: refused(each) if isinstance(each, str) else each
-            for status, each in (responses or {}).items()
+            status: refused(answer) if isinstance(answer, str) else answer
+            for status, answer in (responses or {}).items()
         },
     }
     if body is None:

@@ -27,18 +27,18 @@ def caller_group(peer: str | None, forwarded: Sequence[bytes], trusted: Sequence
     """
     if not trusted or not forwarded or peer is None:
         return UNKNOWN if peer is None else _group_of(peer)
-    found = _address(peer)
-    if found is None or not _is_trusted(found, trusted):
+    client = _address(peer)
+    if client is None or not _is_trusted(client, trusted):
         return _group_of(peer)
     for hop in _hops(forwarded):
         # The length comes first, because `_address` caches its argument.
         address = _address(hop) if len(hop) <= _MAX_TEXT else None
         if address is None:
             break
-        found = address
+        client = address
         if not _is_trusted(address, trusted):
             break
-    return _group(found)
+    return _group(client)
 
 
 def caller_network(caller: str) -> str:

@@ -26,8 +26,7 @@ from barograph.kit.http import NO_BODY, DelegatedResponse, Receive, Scope, Send
 from barograph.kit.lists import Cursors, ListHead, page_limit, wants_csv
 from barograph.limits.callers import caller_network
 from barograph.limits.rate_limits import RateLimiter, TooManyRequests
-from barograph.limits.render_queue import RenderQueue, RenderQueueFull
-from barograph.limits.rendered_reads import RenderedReads
+from barograph.limits.render_queue import RenderedReads, RenderQueue, RenderQueueFull
 
 P = TypeVar("P")
 
@@ -110,17 +109,17 @@ class Listings:
         return await self.reads.respond(request, key, lambda: self._page(listing, start, limit))
 
     async def _page(self, listing: Listing[P], start: P, limit: int) -> Document:
-        found = await listing.read(start, limit)
+        page = await listing.read(start, limit)
         following = None
-        if found.following is not None:
-            following = self._cursors.address(listing.path, listing.given, found.following)
+        if page.following is not None:
+            following = self._cursors.address(listing.path, listing.given, page.following)
 
         def encode() -> Document:
             entries = [
                 msgspec.json.encode(dict(zip(listing.members, row, strict=True)))
-                for row in found.rows
+                for row in page.rows
             ]
-            body = found.head.encode(listing.name, entries, following, found.also)
+            body = page.head.encode(listing.name, entries, following, page.also)
             return Document(body, compress=True)
 
         return await asyncio.to_thread(encode)
@@ -167,8 +166,8 @@ class Listings:
         self, listing: Listing[P], scope: Scope, start: P
     ) -> tuple["_TablePart[P]", Headers]:
         async def read() -> _TablePart[P]:
-            found = await listing.read(start, PART_ROWS)
-            return _TablePart(await asyncio.to_thread(_rows, found), found.following)
+            part = await listing.read(start, PART_ROWS)
+            return _TablePart(await asyncio.to_thread(_rows, part), part.following)
 
         return await self.queue.read(scope, object(), read)
 
@@ -197,7 +196,9 @@ class Listings:
         """Count an open body; raises RenderQueueFull if too many are open."""
         caller = self._limiter.caller(scope)
         network = caller_network(caller)
-        of_network = sum(n for each, n in self._open.items() if caller_network(each) == network)
+        of_network = sum(
+            n for caller_, n in self._open.items() if caller_network(caller_) == network
+        )
         is_full = self._open.total() >= MAX_OPEN or of_network >= MAX_PER_NETWORK
         if is_full or self._open[caller] >= MAX_PER_CALLER:
             raise RenderQueueFull

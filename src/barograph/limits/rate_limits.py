@@ -1,7 +1,8 @@
 """Rate limits: how many requests each caller may make, and how others are refused (pure).
 
-A store counts the requests in a sliding window: see `memory_store`, `sqlite_store`, `valkey_store`
-and `fallback_store`. Errors:
+A store counts the requests in a sliding window: see `stores`, `sqlite_store` and `valkey_store`.
+
+Errors:
 
 RequestError
 └── CallerRefused        carries the usage, for the rate-limit header fields
@@ -152,11 +153,7 @@ class RateLimiter:
         return owner
 
     async def count(self, limit: RateLimit, caller: str) -> Usage:
-        """Count one request of a caller.
-
-        Raises:
-            TooManyRequests: the limit is used up.
-        """
+        """Count one request of a caller; raises `TooManyRequests` if the limit is used up."""
         usage = await self._store.count(limit, caller)
         if not usage.accepted:
             raise TooManyRequests(usage)

@@ -14,12 +14,15 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from starlette.requests import Request
+from starlette.responses import Response
+
 from barograph.errors import RequestError, TemporarilyUnavailable
-from barograph.kit.caches import SingleFlight
+from barograph.kit.caches import MinuteCache, SingleFlight
 from barograph.kit.clock import Clock
 from barograph.kit.database import LOST_SECONDS, DatabaseUnavailable
 from barograph.kit.documents import Document, Headers
-from barograph.kit.http import Scope
+from barograph.kit.http import DocumentResponse, Scope
 from barograph.limits.rate_limits import RENDERS, RateLimiter, TooManyRequests, rate_limit_fields
 
 T = TypeVar("T")
@@ -49,9 +52,7 @@ class RenderQueueFull(RequestError):
     """Too many renders are waiting; this request does not count against a limit."""
 
     status = 503
-
-    def __init__(self) -> None:
-        super().__init__("the server is busy rendering; try again in a few seconds")
+    text = "the server is busy rendering; try again in a few seconds"
 
 
 class _RefusedRender(NamedTuple):
@@ -99,13 +100,13 @@ class RenderQueue:
         while True:
             is_first = key not in self._flights
             start = partial(self._counted, caller, work, is_shared=is_shared)
-            found = await self._flights.do(key, start)
-            if not isinstance(found, _RefusedRender):
-                rendered, fields = found
+            outcome = await self._flights.do(key, start)
+            if not isinstance(outcome, _RefusedRender):
+                rendered, fields = outcome
                 return rendered, fields if is_first else []
-            if found.caller == caller:
+            if outcome.caller == caller:
                 await self._delay_refusal()
-                raise found.error
+                raise outcome.error
             # Another caller was refused; this one has its own limit, so try again.
 
     async def read(self, scope: Scope, key: Hashable, work: Work[T]) -> tuple[T, Headers]:
@@ -130,12 +131,12 @@ class RenderQueue:
         self._pending[caller] += 1  # before counting, which may take a while
         try:
             usage = await self._limiter.count(RENDERS, caller)
-            found = await self._in_turn(work, is_shared)
-            size = len(found.body) if isinstance(found, Document) and not is_shared else 0
+            rendered = await self._in_turn(work, is_shared)
+            size = len(rendered.body) if isinstance(rendered, Document) and not is_shared else 0
             with suppress(TooManyRequests):  # then nothing is left, but this one was accepted
                 for _ in range(size // RENDER_BYTES):
                     usage = await self._limiter.count(RENDERS, caller)
-            return found, rate_limit_fields(usage, self._clock())
+            return rendered, rate_limit_fields(usage, self._clock())
         except TooManyRequests as error:
             return _RefusedRender(caller, error)
         finally:
@@ -166,3 +167,32 @@ class RenderQueue:
         if turn - now <= MAX_REFUSAL_DELAY_SECONDS:
             self._next_refusal = turn + REFUSAL_SPACING_SECONDS
             await self._sleep(turn - now)
+
+
+class RenderedReads:
+    """Renders each document at most once per minute; only renders count against a rate limit."""
+
+    def __init__(self, queue: RenderQueue, clock: Clock, size: int) -> None:
+        self._queue = queue
+        self._clock = clock
+        self.cache: MinuteCache[Hashable, Document] = MinuteCache(clock, size)
+
+    async def respond(
+        self, request: Request, key: Hashable, render: Callable[[], Coroutine[Any, Any, Document]]
+    ) -> Response:
+        """Respond with the document of this key; raises as `RenderQueue.read` does."""
+        minute = self.cache.minute
+        if (kept := self.kept(key)) is not None:
+            return kept
+        document, fields = await self._queue.read(request.scope, (minute, key), render)
+        return self.keep(key, minute, document, fields)
+
+    def kept(self, key: Hashable) -> Response | None:
+        """A response with the document of this key, if there is one."""
+        cached = self.cache.get(key)
+        return None if cached is None else DocumentResponse(cached, self._clock())
+
+    def keep(self, key: Hashable, minute: int, document: Document, fields: Headers) -> Response:
+        """Keep a document that was rendered in this minute, and respond with it."""
+        self.cache.put(key, minute, document)
+        return DocumentResponse(document, self._clock(), fields)

@@ -16,6 +16,7 @@ from typing import Any
 import apsw
 
 from barograph.kit.clock import Clock
+from barograph.kit.sqlite import file_identity
 from barograph.kit.timestamps import SECOND
 from barograph.limits.rate_limits import CallerHash, LimitsUnavailable, RateLimit, Usage
 
@@ -115,8 +116,8 @@ class SQLiteStore:
 
     def _steady_now(self, cursor: apsw.Cursor) -> int:
         """The clock without its backward steps, which the file records once per second."""
-        found: list[Any] = cursor.execute("SELECT seen_at, lag FROM clock").fetchall()
-        seen_at, lag = found[0] if found else (0, 0)
+        rows: list[Any] = cursor.execute("SELECT seen_at, lag FROM clock").fetchall()
+        seen_at, lag = rows[0] if rows else (0, 0)
         now = self._clock()
         if not 0 <= now - seen_at < SECOND:
             lag += max(0, seen_at - now)
@@ -150,9 +151,9 @@ class SQLiteStore:
             return
         if is_broken and _inodes(self._path)[0] == self._inodes[0]:
             # The database goes last: workers with any of the old files open see that it is gone.
-            for each in (f"{self._path}-wal", f"{self._path}-shm", self._path):
+            for file in (f"{self._path}-wal", f"{self._path}-shm", self._path):
                 with suppress(OSError):
-                    Path(each).unlink()
+                    Path(file).unlink()
         self._cursor.connection.close()
         self._cursor = None
 
@@ -170,15 +171,7 @@ def _prepare(connection: apsw.Connection) -> None:
 
 def _inodes(path: Path) -> tuple[_Inode, _Inode]:
     """The inodes that the paths of the database and of its log have now."""
-    return _inode(path), _inode(Path(f"{path}-wal"))
-
-
-def _inode(path: Path) -> _Inode:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
+    return file_identity(path), file_identity(Path(f"{path}-wal"))
 
 
 _TABLES = """

@@ -94,11 +94,11 @@ class ValkeyStore:
         self._waiting.append(((key, CLOCK_KEY, limit.requests, limit.window), reply))
         if self._sending is None or self._sending.done():
             self._sending = asyncio.create_task(self._send())
-        found = await reply
-        if isinstance(found, BaseException):
+        answer = await reply
+        if isinstance(answer, BaseException):
             # Only the type: the text may name the server.
-            raise LimitsUnavailable(f"Valkey fails ({type(found).__name__})") from found
-        accepted, remaining, resets_in = found
+            raise LimitsUnavailable(f"Valkey fails ({type(answer).__name__})") from answer
+        accepted, remaining, resets_in = answer
         return Usage(limit, bool(accepted), remaining, resets_in)
 
     async def close(self) -> None:
@@ -111,13 +111,13 @@ class ValkeyStore:
         """Send waiting requests until none is left; after a failure, it is the reply to all."""
         while self._waiting:
             batch, self._waiting = self._waiting, []
-            found = await self._replies([request for request, _ in batch])
-            if isinstance(found, BaseException):
+            answers = await self._replies([request for request, _ in batch])
+            if isinstance(answers, BaseException):
                 batch, self._waiting = batch + self._waiting, []
-                found = [found] * len(batch)
-            for (_, reply), each in zip(batch, found, strict=True):
+                answers = [answers] * len(batch)
+            for (_, reply), answer in zip(batch, answers, strict=True):
                 if not reply.done():  # the client may have disconnected
-                    reply.set_result(each)
+                    reply.set_result(answer)
 
     async def _replies(self, requests: Sequence[_Request]) -> list[Any] | BaseException:
         task = asyncio.create_task(self._run(requests))
@@ -133,10 +133,10 @@ class ValkeyStore:
         pipeline = self._client.pipeline(transaction=False)
         if load:
             pipeline.script_load(self._script)
-        for each in requests:
-            pipeline.evalsha(self._digest, 2, *each)
+        for request in requests:
+            pipeline.evalsha(self._digest, 2, *request)
         replies = (await pipeline.execute(raise_on_error=False))[-len(requests) :]
-        unknown = [n for n, each in enumerate(replies) if isinstance(each, NoScriptError)]
+        unknown = [n for n, answer in enumerate(replies) if isinstance(answer, NoScriptError)]
         if unknown and not load:
             again = await self._run([requests[n] for n in unknown], load=True)
             for n, reply in zip(unknown, again, strict=True):

@@ -69,18 +69,18 @@ class FlowWeek(NamedTuple):
     @property
     def coverage_text(self) -> str:
         """The funds that count, and whether some of these days are from the operator's file."""
-        is_given = any(is_imported(each.source) for each in self.days)
+        is_given = any(is_imported(day.source) for day in self.days)
         return f"{self.coverage}, from the operator's file" if is_given else self.coverage
 
     @property
     def inflow_days(self) -> int:
         """How many days had inflows."""
-        return sum(each > 0 for each in self.flows)
+        return sum(flow > 0 for flow in self.flows)
 
     @property
     def outflow_days(self) -> int:
         """How many days had outflows."""
-        return sum(each < 0 for each in self.flows)
+        return sum(flow < 0 for flow in self.flows)
 
     @property
     def side(self) -> Literal["inflows", "outflows"] | None:
@@ -160,7 +160,7 @@ def complete_week(series: EtfSeries, end: int) -> FlowWeek | None:
 def yield_curve(evidence: MacroEvidence) -> YieldCurve | None:
     """The curve on the newest day for which both yields are known."""
     slopes = slope10y3m(evidence.us10y, evidence.us3m)
-    both = {each.day for each in slopes}
+    both = {slope.day for slope in slopes}
     long = [each for each in evidence.us10y if each.day in both]
     change, slope_change = change_over(long, LOOK_BACK), change_over(slopes, LOOK_BACK)
     if change is None or slope_change is None:
@@ -186,7 +186,7 @@ def curve_turn(evidence: MacroEvidence) -> CurveTurn | None:
     Within `DEAD_ZONE` of zero the slope keeps its last sign.
     """
     slopes = slope10y3m(evidence.us10y, evidence.us3m)
-    signed = [each for each in slopes if abs(each.value) >= DEAD_ZONE]
+    signed = [slope for slope in slopes if abs(slope.value) >= DEAD_ZONE]
     turns = [pair for pair in pairwise(signed) if (pair[0].value > 0) != (pair[1].value > 0)]
     if not turns or not is_recent(turns[-1][1].day, day_of(evidence.at)):
         return None

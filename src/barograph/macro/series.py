@@ -151,7 +151,7 @@ def _unless_replaced(figure: RecordedFigure | None, aum: RecordedFigure) -> Reco
 def _issuer_day(today: _FundDay, before: _FundDay | None) -> EtfDay:
     net_flow, behind_it = _flow(before, today)
     figures = (today.btc, today.aum, today.shares, today.nav, behind_it)
-    used = [each for each in figures if each is not None]
+    used = [figure for figure in figures if figure is not None]
     return EtfDay(
         day=today.btc.day,
         net_flow_usd=net_flow,
@@ -206,8 +206,8 @@ def _flow_of_shares(before: _FundDay, now: _FundDay) -> tuple[float, RecordedFig
 
 
 def _sources(figures: Iterable[RecordedFigure]) -> str:
-    return "; ".join(sorted({each.source for each in figures}))
+    return "; ".join(sorted({figure.source for figure in figures}))
 
 
 def _read_at(figures: Iterable[RecordedFigure]) -> int:
-    return max(each.observed_at for each in figures)
+    return max(figure.observed_at for figure in figures)

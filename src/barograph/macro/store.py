@@ -5,7 +5,7 @@ from itertools import groupby
 
 from msgspec.structs import astuple
 
-from barograph.kit.database import Row, Transaction
+from barograph.kit.database import Statement, Transaction
 from barograph.macro.records import (
     OPERATOR_AUM,
     OPERATOR_BTC,
@@ -34,8 +34,8 @@ async def record_figures(
     A value that equals the newest revision is known, unless that was imported; another one is the
     next revision.
     """
-    days = {each.day for each in figures}
-    newest = await _newest_revisions(tx, {each.series for each in figures}, days)
+    days = {figure.day for figure in figures}
+    newest = await _newest_revisions(tx, {figure.series for figure in figures}, days)
     added = []
     for figure in figures:
         known = newest.get((figure.series, figure.day))
@@ -55,18 +55,18 @@ async def import_figures(
 
     The newest import of a day replaces the day as a whole. A day from the issuer stays as it is.
     """
-    days = {day: list(found) for day, found in groupby(figures, lambda each: each.day)}
+    days = {day: list(group) for day, group in groupby(figures, lambda figure: figure.day)}
     names = [fund_series(fund, figure) for figure in _ISSUERS]
     known = await _newest_revisions(tx, names, days)
     stored = {day: [known[key] for name in names if (key := (name, day)) in known] for day in days}
-    new = [day for day, found in days.items() if _replaces(found, stored[day])]
+    new = [day for day, given in days.items() if _replaces(given, stored[day])]
     # Newer than what it replaces, even if the clock was set back.
     at = max([now, *(each.observed_at + 1 for day in new for each in stored[day])])
     rows = [
         _following(each, known.get((each.series, day)), at) for day in new for each in days[day]
     ]
     if not dry_run:
-        await tx.execute_many(_INSERT, [astuple(each) for each in rows])
+        await tx.execute_many(_INSERT, [astuple(row) for row in rows])
     return new
 
 
@@ -82,21 +82,19 @@ def _replaces(given: Sequence[Figure], known: Sequence[RecordedFigure]) -> bool:
 
 async def latest_figures(tx: Transaction, series: str, days: int) -> list[RecordedFigure]:
     """The newest `days` days of a series as known now, oldest day first."""
-    return _in_order(await tx.fetch(_LATEST, series, days))
+    return (await _LATEST.fetch(tx, series, days))[::-1]
 
 
 async def as_known_at(tx: Transaction, series: str, at: int, days: int) -> list[RecordedFigure]:
     """The newest `days` days of a series as known at an instant, oldest day first."""
-    return _in_order(await tx.fetch(_AS_KNOWN_AT, series, at, days))
+    return (await _AS_KNOWN_AT.fetch(tx, series, at, days))[::-1]
 
 
 async def figures_between(
     tx: Transaction, series: str, days: tuple[str, str], at: int, count: int
 ) -> list[RecordedFigure]:
     """The first `count` days of a series as known at an instant, up to, not including, a day."""
-    return [
-        RecordedFigure(*row) for row in await tx.fetch(_KNOWN_BETWEEN, series, at, *days, count)
-    ]
+    return await _KNOWN_BETWEEN.fetch(tx, series, at, *days, count)
 
 
 def etf_names(settings: Settings) -> list[str]:
@@ -123,12 +121,11 @@ async def _newest_revisions(
     """By series and day. Only between these days, so that a small update stays cheap."""
     if not days:
         return {}
-    found = [
-        RecordedFigure(*row)
+    return {
+        (name, figure.day): figure
         for name in series
-        for row in await tx.fetch(_BETWEEN, name, min(days), max(days))
-    ]
-    return {(each.series, each.day): each for each in found}
+        for figure in await _BETWEEN.fetch(tx, name, min(days), max(days))
+    }
 
 
 def _following(figure: Figure, known: RecordedFigure | None, observed_at: int) -> RecordedFigure:
@@ -143,28 +140,18 @@ def _following(figure: Figure, known: RecordedFigure | None, observed_at: int) -
     )
 
 
-def _in_order(newest_first: Sequence[Row]) -> list[RecordedFigure]:
-    return [RecordedFigure(*row) for row in reversed(newest_first)]
-
-
-_COLUMNS = "series, day, revision, value, source, observed_at"
-_INSERT = f"INSERT INTO observations ({_COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6)"  # noqa: S608
-_NEWEST_REVISION = """
-    SELECT max(revision) FROM observations AS other
-    WHERE other.series = observations.series AND other.day = observations.day
+_INSERT = """
+INSERT INTO observations (series, day, revision, value, source, observed_at)
+VALUES ($1, $2, $3, $4, $5, $6)
 """
-_BETWEEN = f"""
-SELECT {_COLUMNS} FROM observations
-WHERE series = $1 AND day BETWEEN $2 AND $3 AND revision = ({_NEWEST_REVISION})
-"""  # noqa: S608 - the names of our own columns
-_LATEST = f"""
-SELECT {_COLUMNS} FROM observations
-WHERE series = $1 AND revision = ({_NEWEST_REVISION})
-ORDER BY day DESC LIMIT $2
-"""  # noqa: S608 - the names of our own columns
-_KNOWN_AT = f"""
-SELECT {_COLUMNS} FROM observations
-WHERE series = $1 AND revision = ({_NEWEST_REVISION} AND other.observed_at <= $2)
-"""  # noqa: S608 - the names of our own columns
-_AS_KNOWN_AT = f"{_KNOWN_AT} ORDER BY day DESC LIMIT $3"
-_KNOWN_BETWEEN = f"{_KNOWN_AT} AND day >= $3 AND day < $4 ORDER BY day LIMIT $5"
+_NEWEST = """
+SELECT {columns} FROM observations WHERE series = $1 AND revision = (
+    SELECT max(revision) FROM observations AS other
+    WHERE other.series = observations.series AND other.day = observations.day"""
+_BETWEEN = Statement(RecordedFigure, f"{_NEWEST}) AND day BETWEEN $2 AND $3")
+_LATEST = Statement(RecordedFigure, f"{_NEWEST}) ORDER BY day DESC LIMIT $2")
+_KNOWN_AT = f"{_NEWEST} AND other.observed_at <= $2)"
+_AS_KNOWN_AT = Statement(RecordedFigure, f"{_KNOWN_AT} ORDER BY day DESC LIMIT $3")
+_KNOWN_BETWEEN = Statement(
+    RecordedFigure, f"{_KNOWN_AT} AND day >= $3 AND day < $4 ORDER BY day LIMIT $5"
+)

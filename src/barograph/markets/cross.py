@@ -160,8 +160,8 @@ class CrossMarket(NamedTuple):
     @property
     def until(self) -> int:
         """When the first of these facts reaches its freshness limit."""
-        totals = (each.fresh_totals(self.limits, self.now) for each in self.facts.values())
-        limits = [each.as_of + self.limits.liquidations for each in totals if each is not None]
+        totals = (fact.fresh_totals(self.limits, self.now) for fact in self.facts.values())
+        limits = [total.as_of + self.limits.liquidations for total in totals if total is not None]
         return min([self.as_of + self.limits.perpetuals, *limits])
 
 
@@ -186,7 +186,7 @@ def cross_market(facts: Mapping[str, VenueFacts], limits: FreshnessLimits, now: 
     wrong = _wrong_prices(listed.values())
     coins = [_coin(asset, [*found, *unread], wrong) for asset, found in listed.items()]
     coins.sort(key=lambda each: (each.asset not in MAJORS, -_known_interest(each), each.asset))
-    return CrossMarket(now, limits, facts, fresh, {each.asset: each for each in coins})
+    return CrossMarket(now, limits, facts, fresh, {coin.asset: coin for coin in coins})
 
 
 _Sums = Mapping[str, tuple[float, float]]
@@ -281,12 +281,12 @@ def _coin(asset: str, listed: Sequence[CrossVenue], wrong: Collection[str]) -> C
     right = _priced(each for each in listed if each.venue not in wrong)
     deepest = max(right, key=_depth, default=None)
     entries = [_compared(each, deepest, wrong) for each in listed]
-    expected = [each for each in entries if each.state != "different asset"]
+    expected = [entry for entry in entries if entry.state != "different asset"]
     missing = _missing(expected, PRICE, OPEN_INTEREST)
     unweighted = _missing(expected, PRICE, OPEN_INTEREST, FUNDING)
     total = None if missing else _sum(each.interest_usd for each in expected)
     has_coins = not missing and all(each.interest_coins is not None for each in expected)
-    weights = [None if unweighted else _share(each, total) for each in entries]
+    weights = [None if unweighted else _share(entry, total) for entry in entries]
     funding = [
         weight * each.funding_8h_pct / 100
         for each, weight in zip(entries, weights, strict=True)
@@ -316,7 +316,7 @@ def _share(entry: CrossVenue, total: float | None) -> float | None:
 
 
 def _missing(entries: Sequence[CrossVenue], *measures: str) -> list[Missing]:
-    return [Missing(each.venue, why) for each in entries if (why := each.missing(*measures))]
+    return [Missing(entry.venue, why) for entry in entries if (why := entry.missing(*measures))]
 
 
 def _sum(values: Iterable[float | None]) -> float:
@@ -326,9 +326,9 @@ def _sum(values: Iterable[float | None]) -> float:
 def _spread(entries: Sequence[CrossVenue]) -> Spread | None:
     """None with fewer than two venues."""
     rates = [
-        (each.funding_8h_pct, each.venue)
-        for each in entries
-        if each.funding_8h_pct is not None and FUNDING not in each.disputed
+        (entry.funding_8h_pct, entry.venue)
+        for entry in entries
+        if entry.funding_8h_pct is not None and FUNDING not in entry.disputed
     ]
     # A venue with two contracts of a coin has no spread with itself.
     pairs = [
@@ -343,4 +343,4 @@ def _spread(entries: Sequence[CrossVenue]) -> Spread | None:
 
 
 def _known_interest(coin: CrossCoin) -> float:
-    return _sum(each.interest_usd for each in coin.venues if each.state != "different asset")
+    return _sum(venue.interest_usd for venue in coin.venues if venue.state != "different asset")

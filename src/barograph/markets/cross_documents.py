@@ -219,7 +219,7 @@ def cross_document(market: CrossMarket, coins: Sequence[bytes], *, compress: boo
 def cross_table(market: CrossMarket) -> Document:
     """All coins as CSV."""
     rows = (cells(row) for coin in market.coins.values() for row in _table_rows(coin))
-    return _document(market, table(",".join(COLUMNS), rows, _head(market).source), CSV)
+    return _document(market, table(",".join(CROSS_COLUMNS), rows, _head(market).source), CSV)
 
 
 def coin_document(market: CrossMarket, coin: CrossCoin) -> Document:
@@ -304,7 +304,6 @@ def _details(market: CrossMarket, each: CrossVenue) -> dict[str, Any]:
 
 
 def _table_rows(coin: CrossCoin) -> Iterator[list[Any]]:
-    """One row per venue, each after the totals of the coin."""
     totals = _totals(coin)
     totals["openInterestMissing"] = " ".join(each.venue for each in coin.open_interest_missing)
     totals["fundingMissing"] = " ".join(each.venue for each in coin.funding_missing)
@@ -328,7 +327,7 @@ def venues_document(
     """The configured venues."""
     entries = venue_entries(facts, roles, limits, now)
     head = ListHead(now, roles.in_use, facts[roles.in_use].venue.source)
-    body = head.encode("venues", [each.encode() for each in entries], None)
+    body = head.encode("venues", [entry.encode() for entry in entries], None)
     return Document(body, until=now + KEEP_MS, modified=now)
 
 
@@ -336,7 +335,7 @@ def venue_entries(
     facts: Mapping[str, VenueFacts], roles: VenueRoles, limits: FreshnessLimits, now: int
 ) -> list[VenueEntry]:
     """What each configured venue publishes, and its health."""
-    return [_venue(each, roles, limits, now) for each in facts.values()]
+    return [_venue(fact, roles, limits, now) for fact in facts.values()]
 
 
 def _venue(facts: VenueFacts, roles: VenueRoles, limits: FreshnessLimits, now: int) -> VenueEntry:
@@ -360,7 +359,7 @@ def _venue(facts: VenueFacts, roles: VenueRoles, limits: FreshnessLimits, now: i
         contracts=None if contracts is None else len(contracts),
         openInterestContracts=None
         if contracts is None
-        else sum(each.open_interest_usd is not None for each in contracts),
+        else sum(perpetual.open_interest_usd is not None for perpetual in contracts),
         watchedPct=None if totals is None else totals.watched_pct,
         as_of=None if reading is None else _text(reading.as_of),
         ageSeconds=None if reading is None else (now - reading.as_of) / SECOND,
@@ -393,7 +392,7 @@ def _text(at: int | None) -> str | None:
     return None if at is None else iso_timestamp(at)
 
 
-COLUMNS = (*_CrossTotals.model_fields, *CrossVenueEntry.model_fields)
+CROSS_COLUMNS = (*_CrossTotals.model_fields, *CrossVenueEntry.model_fields)
 
 _OWN = {
     "multiplier": "multiplier",

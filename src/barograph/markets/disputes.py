@@ -46,7 +46,7 @@ class Disputes(Struct, frozen=True):
 
     def of(self, venue: str) -> dict[Measure, Dispute]:
         """The disputes of one venue by measure."""
-        return {each.measure: each for each in self.disputes if each.venue == venue}
+        return {dispute.measure: dispute for dispute in self.disputes if dispute.venue == venue}
 
 
 DISPUTES = Feed("disputes", Disputes)
@@ -272,7 +272,6 @@ def _others(venue: str, values: ByVenue) -> ByAsset:
 
 
 def _moves(venue: str, values: ByVenue, levels: ByVenue) -> ByAsset:
-    """How far each value is from its level."""
     known = levels.get(venue, {})
     return {name: own - known[name] for name, own in values[venue].items() if name in known}
 
@@ -441,11 +440,15 @@ def _dominant(closed: Iterable[_Closed]) -> dict[str, int]:
 def _closed(
     reading: Perpetuals, liquidations: Iterable[Liquidation], start: int, end: int
 ) -> list[_Closed]:
-    contracts = {each.contract: each for each in reading.contracts}
+    contracts = {perpetual.contract: perpetual for perpetual in reading.contracts}
     return [
-        _Closed(listed.asset, 1 if each.side == "long" else -1, log(each.price / listed.multiplier))
-        for each in liquidations
-        if start <= each.at + LATE < end
-        and (listed := contracts.get(each.contract)) is not None
-        and each.price > 0
+        _Closed(
+            listed.asset,
+            1 if liquidation.side == "long" else -1,
+            log(liquidation.price / listed.multiplier),
+        )
+        for liquidation in liquidations
+        if start <= liquidation.at + LATE < end
+        and (listed := contracts.get(liquidation.contract)) is not None
+        and liquidation.price > 0
     ]

@@ -1,4 +1,4 @@
-"""The free market endpoints."""
+"""The free market endpoints, of one venue and of all venues compared."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -18,7 +18,20 @@ from barograph.kit.lists import (
     wants_csv,
 )
 from barograph.kit.wire import Schema, operation, parameter
-from barograph.markets.aliases import NAME_PATTERN, require_contract
+from barograph.markets.cross import CrossMarket
+from barograph.markets.cross_documents import (
+    CROSS_COLUMNS,
+    CROSS_PATH,
+    VENUES_PATH,
+    CrossBody,
+    CrossList,
+    VenueList,
+    coin_document,
+    cross_document,
+    cross_table,
+    encoded_coins,
+    venues_document,
+)
 from barograph.markets.documents import (
     DERIVATIVES_PATH,
     MARKET_PATH,
@@ -39,9 +52,16 @@ from barograph.markets.perpetuals import (
     list_document,
     perpetual_document,
 )
-from barograph.markets.reader import MarketReader
+from barograph.markets.reader import CrossReader, MarketReader
 from barograph.markets.records import majors_first
-from barograph.markets.symbols import DEFAULT_SYMBOL, PATTERN, symbol_from_query, symbol_of
+from barograph.markets.symbols import (
+    DEFAULT_SYMBOL,
+    NAME_PATTERN,
+    PATTERN,
+    require_contract,
+    symbol_from_query,
+    symbol_of,
+)
 
 
 def market_routes(board: Board, reader: MarketReader) -> ApiRouter:
@@ -97,11 +117,11 @@ class PerpetualsAnswer(NamedTuple):
     def one(self, text: str, venue: str | None) -> Document:
         """One perpetual; raises as `MarketReader.view_of` and `require_contract`."""
         view = self.reader.view_of(self.board, venue, self.board.clock())
-        found = require_contract(view.by_name, text)
-        symbol = symbol_of(view.by_name, found)
+        contract = require_contract(view.by_name, text)
+        symbol = symbol_of(view.by_name, contract)
         is_hot = symbol is not None and venue is None
         keys = [(f"{PERPETUALS_PATH}/{symbol}", b"")] if is_hot else []
-        return self._kept(view.now, keys, partial(perpetual_document, view, found))
+        return self._kept(view.now, keys, partial(perpetual_document, view, contract))
 
     def _kept(self, now: int, keys: Sequence[HotKey], render: Callable[[], Document]) -> Document:
         kept = self.board.hot.get(keys[0]) if keys else None
@@ -130,7 +150,7 @@ def perpetual_routes(answer: PerpetualsAnswer) -> ApiRouter:
             },
         ),
     )
-    async def perpetuals(request: Request) -> DocumentResponse:
+    async def listed(request: Request) -> DocumentResponse:
         given = given_parameters(request.query_params, _LIST_PARAMETERS, answer.venues)
         form = "csv" if wants_csv(request.url.path, given) else "json"
         document = answer.listed(form, given)
@@ -154,6 +174,105 @@ def perpetual_routes(answer: PerpetualsAnswer) -> ApiRouter:
     return router
 
 
+class CrossAnswer:
+    """Renders the cross-venue view; the first request after a comparison renders a document."""
+
+    def __init__(self, board: Board, reader: CrossReader) -> None:
+        self.board, self.reader = board, reader
+        self._market: CrossMarket | None = None
+        self._coins: Sequence[bytes] = ()
+        self._documents: dict[HotKey, Document] = {}
+
+    def venues(self) -> Document:
+        """The configured venues."""
+        reader, board = self.reader, self.board
+        facts, roles = reader.facts(board), reader.roles(board)
+        return venues_document(facts, roles, reader.limits, board.clock())
+
+    def listed(self, given: Mapping[str, str]) -> Document:
+        """All coins, or the first up to `limit`; raises as `CrossReader.market`."""
+        limit, market = page_limit(given), self._current()
+        self._coins = self._coins or encoded_coins(market)
+        if "limit" in given and limit < len(self._coins):
+            return cross_document(market, self._coins[:limit], compress=False)
+        return self._kept(
+            [(CROSS_PATH, b"")], lambda: cross_document(market, self._coins, compress=True)
+        )
+
+    def table(self) -> Document:
+        """All coins as CSV; raises as `CrossReader.market`."""
+        market = self._current()
+        keys = [(f"{CROSS_PATH}.csv", b""), (CROSS_PATH, b"format=csv")]
+        return self._kept(keys, lambda: cross_table(market))
+
+    def one(self, text: str) -> Document:
+        """One coin; raises as `CrossReader.market` and `coin`."""
+        market = self._current()
+        coin = self.reader.coin(market, text)
+        keys = [(f"{CROSS_PATH}/{coin.asset}", b"")]
+        return self._kept(keys, lambda: coin_document(market, coin))
+
+    def _current(self) -> CrossMarket:
+        market = self.reader.market(self.board)
+        if market is not self._market:
+            self._market, self._coins, self._documents = market, (), {}
+        return market
+
+    def _kept(self, keys: Sequence[HotKey], render: Callable[[], Document]) -> Document:
+        if keys[0] not in self._documents:
+            self._documents[keys[0]] = render()
+        # The board drops it at the next change of any data.
+        self.board.hot |= dict.fromkeys(keys, self._documents[keys[0]])
+        return self._documents[keys[0]]
+
+
+def cross_routes(answer: CrossAnswer) -> ApiRouter:
+    """The routes of the cross-venue view."""
+    router = ApiRouter(tags=["venues"])
+    clock = answer.board.clock
+
+    @router.get(
+        VENUES_PATH, **operation("getVenues", VenueList, responses={400: "Unknown parameter."})
+    )
+    async def venues(request: Request) -> DocumentResponse:
+        given_parameters(request.query_params, (), "")
+        return DocumentResponse(answer.venues(), clock())
+
+    @router.get(f"{CROSS_PATH}.csv")
+    @router.get(
+        CROSS_PATH,
+        **operation(
+            "getCross",
+            CrossList,
+            *_CROSS_PARAMETERS,
+            responses={
+                200: also_table(CROSS_COLUMNS),
+                400: "Invalid parameter.",
+                **STALE,
+            },
+        ),
+    )
+    async def cross(request: Request) -> DocumentResponse:
+        given = given_parameters(request.query_params, _CROSS_PARAMETERS, "")
+        is_table = wants_csv(request.url.path, given)
+        return DocumentResponse(answer.table() if is_table else answer.listed(given), clock())
+
+    @router.get(
+        f"{CROSS_PATH}/{{coin}}",
+        **operation(
+            "getCrossCoin",
+            CrossBody,
+            _COIN,
+            responses={400: "Invalid coin or parameter.", 404: "Unknown coin.", **STALE},
+        ),
+    )
+    async def coin(request: Request) -> DocumentResponse:
+        given_parameters(request.query_params, (), "")
+        return DocumentResponse(answer.one(request.path_params["coin"]), clock())
+
+    return router
+
+
 _HOT: Mapping[str, Sequence[HotKey]] = {
     "json": [(PERPETUALS_PATH, b"")],
     "csv": [(f"{PERPETUALS_PATH}.csv", b""), (PERPETUALS_PATH, b"format=csv")],
@@ -173,3 +292,6 @@ _LIMIT: Schema = {"type": "integer", "minimum": 1}
 _CUT = "Only the first entries, after BTC, ETH and SOL those with the largest open interest. "
 LIMIT_PARAMETER = parameter("query", "limit", f"{_CUT}Default: the whole list.", **_LIMIT)
 _LIST_PARAMETERS = (VENUE_IN_USE_PARAMETER, FORMAT_PARAMETER, LIMIT_PARAMETER)
+_CROSS_PARAMETERS = (FORMAT_PARAMETER, LIMIT_PARAMETER)
+_COIN_RULE = "Coin (PEPE), base asset (1000PEPE), full contract name, or name (bitcoin)."
+_COIN = parameter("path", "coin", _COIN_RULE, example="ETH", pattern=NAME_PATTERN)

@@ -3,15 +3,16 @@
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import log, sqrt
+from operator import attrgetter
 from typing import NamedTuple
 
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.failover import Switch
 from barograph.markets.liquidations import LiquidationHour, LiquidationTotals
-from barograph.markets.records import Perpetual, Perpetuals
+from barograph.markets.records import MAJORS, Perpetual, Perpetuals, majors_of
 from barograph.markets.regime import Regime
 
 TRAILING = 30 * DAY
@@ -21,6 +22,8 @@ HOURS_PER_DAY = 24
 WEEK_OF_HOURS = 7 * HOURS_PER_DAY
 FORTNIGHT_OF_HOURS = 14 * HOURS_PER_DAY
 HOURS_PER_YEAR = 365 * HOURS_PER_DAY
+MIN_VENUES = 2
+_at = attrgetter("at")
 
 
 class Hour(NamedTuple):
@@ -98,7 +101,53 @@ class FundingSpread(NamedTuple):
     @property
     def rank(self) -> float:
         """The percentile of the spread among the hours."""
-        return percentile_rank(self.spread_pct, [each.spread_pct for each in self.hours])
+        return percentile_rank(self.spread_pct, [hour.spread_pct for hour in self.hours])
+
+
+class SpreadRecord:
+    """The funding rates of the majors at every venue, by hour."""
+
+    def __init__(self) -> None:
+        self._rates: dict[str, dict[int, dict[str, tuple[float, bool]]]] = {}
+        self._hours: dict[tuple[str, frozenset[str]], list[SpreadHour]] = {}
+
+    def add(
+        self, venue: str, asset: str, at: int, funding_8h_pct: float, *, is_backfilled: bool = False
+    ) -> None:
+        """Add the rate of an hour, in percent per eight hours."""
+        rates = self._rates.setdefault(asset, {})
+        rates.setdefault(at, {})[venue] = funding_8h_pct, is_backfilled
+        self._hours.clear()
+
+    def hours(self, asset: str, venues: Iterable[str]) -> list[SpreadHour]:
+        """The hours in which all these venues have a rate, narrowest spread first."""
+        wanted = frozenset(venues)
+        if (asset, wanted) not in self._hours:
+            hours = []
+            for rates in self._rates.get(asset, {}).values():
+                if wanted <= rates.keys():
+                    values, is_backfilled = zip(*(rates[venue] for venue in wanted), strict=True)
+                    hours.append(SpreadHour(max(values) - min(values), any(is_backfilled)))
+            self._hours[asset, wanted] = sorted(hours)
+        return self._hours[asset, wanted]
+
+
+def funding_spreads(
+    readings: Mapping[str, Perpetuals], record: SpreadRecord
+) -> dict[str, FundingSpread]:
+    """The spreads of BTC, ETH and SOL, by asset.
+
+    `readings` are the newest of the venues, by venue: only fresh ones with undisputed funding.
+    """
+    majors = {venue: majors_of(reading) for venue, reading in readings.items()}
+    spreads = {}
+    for asset in MAJORS:
+        listed = {venue: known[asset] for venue, known in majors.items() if asset in known}
+        if len(listed) >= MIN_VENUES:
+            rates = {venue: major.funding_8h_pct for venue, major in listed.items()}
+            sources = [readings[venue].source for venue in rates]
+            spreads[asset] = FundingSpread(rates, sources, record.hours(asset, rates))
+    return spreads
 
 
 class TrailingRecord:
@@ -158,8 +207,7 @@ class TrailingRecord:
     def hour_at(self, base: str, at: int) -> Hour | None:
         """A major at the full hour nearest to `at`, if that was recorded."""
         wanted = (at + HOUR // 2) // HOUR * HOUR
-        found = self.hours(base, since=wanted)
-        return found[0] if found and found[0].at == wanted else None
+        return next((hour for hour in self.hours(base, wanted)[:1] if hour.at == wanted), None)
 
     def volatility(self, base: str) -> Sequence[float]:
         """The realised volatility of a major at each hour that has one, lowest first."""
@@ -301,7 +349,7 @@ def realised_volatility(hours: Sequence[Hour]) -> float | None:
     ]
     if len(returns) < HOURS_PER_DAY:
         return None
-    squares = sum(each * each for each in returns) / len(returns)
+    squares = sum(change * change for change in returns) / len(returns)
     return 100 * sqrt(squares * HOURS_PER_YEAR)
 
 
@@ -327,7 +375,7 @@ def coins_change_pct(before: Hour | None, now: Perpetual | None) -> float | None
 
 def backfill_basis(compared: Sequence[Hour | SpreadHour]) -> str | None:
     """Which of the hours that a value is compared with we did not measure; None if none."""
-    filled, total = sum(each.is_backfilled for each in compared), len(compared)
+    filled, total = sum(hour.is_backfilled for hour in compared), len(compared)
     if not filled:
         return None
     if total == 1:
@@ -341,10 +389,6 @@ def _coins(given: float | None, seen: Hour | Perpetual) -> float | None:
     if given is not None or seen.open_interest_usd is None:
         return given
     return seen.open_interest_usd / seen.last_price
-
-
-def _at(hour: Hour | LiquidationHour) -> int:
-    return hour.at
 
 
 def _after(hours: Sequence[Hour | LiquidationHour], latest: int) -> slice:

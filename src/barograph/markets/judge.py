@@ -31,8 +31,15 @@ from barograph.markets.liquidations import (
     LiquidationTracker,
     Span,
 )
-from barograph.markets.listings import LISTINGS, Listings, check_listings, next_listings
-from barograph.markets.market_events import outage_event, recovery_event, regime_event
+from barograph.markets.market_events import (
+    LISTINGS,
+    Listings,
+    check_listings,
+    next_listings,
+    outage_event,
+    recovery_event,
+    regime_event,
+)
 from barograph.markets.records import (
     MAJORS,
     DayAgo,
@@ -44,9 +51,9 @@ from barograph.markets.records import (
     Perpetuals,
     majors_of,
 )
-from barograph.markets.regime import DWELL, Regime, next_regime
+from barograph.markets.regime import DWELL, Regime, RegimeChange, next_regime
 from barograph.markets.settlements import SettlementDetector
-from barograph.markets.store import ReadingRow, RegimeChange, Resolution
+from barograph.markets.store import ReadingRow, Resolution
 from barograph.markets.venues import (
     BYBIT,
     VENUES,
@@ -367,7 +374,7 @@ class MarketJudge:
             Publication.of(self._feed(LISTINGS), listings),
             Publication.of(self._feed(DAY_AGO), self._day_ago),
         ]
-        return [each for each in feeds if self._published.get(each.feed) != each.payload]
+        return [feed for feed in feeds if self._published.get(feed.feed) != feed.payload]
 
     def _add_to_trailing(self, row: ReadingRow) -> None:
         base = self._bases.get(row.contract)
@@ -411,7 +418,6 @@ class MarketJudge:
         self._published.clear()
 
     def _drop_shares(self, live: Container[str]) -> None:
-        """Drop the shares of delisted contracts."""
         self._shares = {name: share for name, share in self._shares.items() if name in live}
 
     def _due_rows(self, reading: Perpetuals) -> list[ReadingRow]:
@@ -421,9 +427,11 @@ class MarketJudge:
         # Not "later than": a clock that was set back must not stop the record.
         if self._recorded.get("minute") != minute:
             majors = majors_of(reading).values()
-            due += [self._row("minute", minute, each, reading.as_of) for each in majors]
+            due += [self._row("minute", minute, major, reading.as_of) for major in majors]
         if self._recorded.get("hour") != hour:
-            due += [self._row("hour", hour, each, reading.as_of) for each in reading.contracts]
+            due += [
+                self._row("hour", hour, perpetual, reading.as_of) for perpetual in reading.contracts
+            ]
         return due
 
     def _row(self, resolution: Resolution, at: int, each: Perpetual, read_at: int) -> ReadingRow:
@@ -454,7 +462,11 @@ async def record_market(tx: Transaction, conclusions: Sequence[MarketConclusion]
         liquidation_hours=[row for each in conclusions for row in each.liquidation_hours],
         settlements=[row for each in conclusions for row in each.settlements],
     )
-    newest = {each.feed: each for conclusion in conclusions for each in conclusion.publications}
+    newest = {
+        publication.feed: publication
+        for conclusion in conclusions
+        for publication in conclusion.publications
+    }
     await publish(tx, list(newest.values()))
 
 

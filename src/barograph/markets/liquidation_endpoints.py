@@ -11,9 +11,16 @@ from starlette.responses import Response
 
 from barograph.board.board import Board
 from barograph.errors import InvalidRequest, NotFound
-from barograph.kit.conditions import is_unchanged, ranged, requested_range
 from barograph.kit.database import Database, Transaction
-from barograph.kit.documents import ACCEPT_RANGES, CORS, NOSNIFF, Document
+from barograph.kit.documents import (
+    ACCEPT_RANGES,
+    CORS,
+    NOSNIFF,
+    Document,
+    is_unchanged,
+    ranged,
+    requested_range,
+)
 from barograph.kit.http import ApiRouter, DelegatedResponse, Receive, Scope, Send, out_of_range
 from barograph.kit.lists import (
     CURSOR_PARAMETER,
@@ -36,30 +43,26 @@ from barograph.kit.wire import Schema, WireModel, operation, parameter
 from barograph.limits.listings import Listing, Listings, ListPart
 from barograph.markets.liquidation_files import (
     GRACE,
+    MEMBERS,
     DailyFile,
+    LiquidationRecord,
     all_files,
+    as_values,
     day_start,
     file_body,
     file_of,
 )
-from barograph.markets.liquidation_records import (
-    MEMBERS,
-    LiquidationRecord,
+from barograph.markets.liquidation_store import (
     LiquidationRow,
-    WatchedSpan,
-    as_spans,
-    as_values,
-    before,
-    liquidation_venue,
+    known_liquidations,
     liquidations_after,
     watched_between,
 )
-from barograph.markets.liquidations import WatchedSpans
+from barograph.markets.liquidations import Span, WatchedSpans
 from barograph.markets.reader import MarketReader
-from barograph.markets.recorded_contracts import recorded_contract
-from barograph.markets.series import known_liquidations
+from barograph.markets.series import recorded_contract
 from barograph.markets.symbols import ContractIndex
-from barograph.markets.venues import BYBIT, VENUES, Completeness, source_of
+from barograph.markets.venues import BYBIT, VENUES, Completeness, liquidation_venue, source_of
 from barograph.settings import Settings
 
 LIQUIDATIONS_PATH = "/api/v1/liquidations"
@@ -67,6 +70,14 @@ FILES_FOLDER = "/data/liquidations/"
 MANIFEST_CACHE = b"public, max-age=60"
 FILE_CACHE = b"public, max-age=31536000, immutable"
 SIDES = ("long", "short")
+
+
+class WatchedSpan(WireModel):
+    """A span of time in which we missed no liquidation."""
+
+    since: Annotated[str, Field(alias="from")]
+    to: str
+
 
 Watched = Annotated[
     list[WatchedSpan], Field(description="The spans that we covered without a gap.")
@@ -151,7 +162,7 @@ class LiquidationReads(NamedTuple):
             name="liquidations",
             members=MEMBERS,
             given=stated(given, span),
-            start=before(span.start),
+            start=LiquidationRow(span.start),
             read=read,
             file_name="liquidations",
         )
@@ -166,27 +177,26 @@ class LiquidationReads(NamedTuple):
         end: int,
         limit: int,
     ) -> ListPart[LiquidationRow]:
-        """A page, and the watched spans of its time range."""
         contract, venue = None, self.venue(given)
         if "symbol" in given:
             contract = await recorded_contract(tx, venue, listed, given["symbol"])
         side = given.get("side")
-        found = await liquidations_after(
+        rows = await liquidations_after(
             tx, venue, place, end, limit + 1, contract=contract, side=side
         )
-        following = found[limit - 1] if len(found) > limit else None
-        end = end if following is None else following[0]
+        following = rows[limit - 1] if len(rows) > limit else None
+        end = end if following is None else following.at
         now = self.board.clock()
-        watched = await watched_between(tx, venue, place[0], end, self._kept_from(now))
-        rows = [as_values(venue, row) for row in found[:limit]]
+        watched = await watched_between(tx, venue, place.at, end, self._kept_from(now))
+        values = [as_values(venue, row) for row in rows[:limit]]
         # Up to here the record is complete: a reader who continues from it misses nothing.
         known = await known_liquidations(tx, venue, now)
-        also = {**_completeness(venue), "watched": as_spans(watched)}
-        return ListPart(self._head(known.until, venue), rows, following, also)
+        also = {**_completeness(venue), "watched": _spans(watched)}
+        return ListPart(self._head(known.until, venue), values, following, also)
 
     async def manifest(self, venue: str) -> Document:
         """The list of all daily files of a venue."""
-        files = [self._described(venue, each) for each in await all_files(self.database, venue)]
+        files = [self._described(venue, file) for file in await all_files(self.database, venue)]
         head, encoded = self._head(self.board.clock(), venue), map(msgspec.json.encode, files)
         body = head.encode("files", list(encoded), None, _completeness(venue))
         return Document(body, cache_control=MANIFEST_CACHE, compress=True)
@@ -203,7 +213,7 @@ class LiquidationReads(NamedTuple):
             "day": file.day,
             "url": f"{self.settings.base_url}{FILES_FOLDER}{venue}/{file.day}.csv.gz",
             **file._asdict(),
-            "watched": as_spans(file.watched),
+            "watched": _spans(file.watched),
             "watched_pct": WatchedSpans(file.watched).pct_within(start, start + DAY),
         }
 
@@ -215,14 +225,18 @@ class LiquidationReads(NamedTuple):
             NotFound: the day has no file, or not yet.
         """
         start, now = day_start(day), self.board.clock()
-        found = await file_of(self.database, venue, day)
-        if found is not None:
-            return found
+        file = await file_of(self.database, venue, day)
+        if file is not None:
+            return file
         if start <= now < start + DAY + GRACE:
             ready = iso_timestamp(start + DAY + GRACE)
             raise NotFound(f"this day's file will be available soon after {ready}")
         manifest = f"{self.settings.base_url}{FILES_FOLDER}{venue}/manifest.json"
         raise NotFound(f"this day has no file; {manifest} lists all files")
+
+
+def _spans(spans: list[Span]) -> list[dict[str, str]]:
+    return [{"from": iso_timestamp(start), "to": iso_timestamp(end)} for start, end in spans]
 
 
 def _completeness(venue: str) -> dict[str, object]:

@@ -11,9 +11,10 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from msgspec import json
+from pydantic import Field
 
 from barograph.errors import BarographError, InvalidRequest
 from barograph.events.records import NewEvent
@@ -21,15 +22,17 @@ from barograph.kit.csv_table import cells, table_header, table_rows
 from barograph.kit.database import Database, Queryable, Row, Transaction
 from barograph.kit.json import Json
 from barograph.kit.lists import instant
-from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
-from barograph.markets.liquidation_records import (
-    MEMBERS,
-    as_values,
-    before,
+from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND, iso_timestamp
+from barograph.kit.wire import WireModel
+from barograph.markets.liquidation_store import (
+    LiquidationRow,
     liquidations_after,
     watched_between,
 )
 from barograph.markets.liquidations import Span
+from barograph.markets.records import Side
+from barograph.markets.symbols import symbol_from
+from barograph.markets.venues import VENUES
 
 GRACE = 15 * MINUTE
 """A day's file waits this long for liquidations that are reported late."""
@@ -41,6 +44,29 @@ PART_BYTES = 6 * 1024
 
 PARTS_PER_READ = 10
 GZIP_WITHOUT_TIME = 31
+
+
+class LiquidationRecord(WireModel):
+    """One liquidated position."""
+
+    at: Annotated[str, Field(description="When the exchange liquidated it.")]
+    symbol: Annotated[str, Field(description="The base asset, such as `BTC`.")]
+    contract: Annotated[str, Field(description="The contract's full name, such as `BTCUSDT`.")]
+    venue: Annotated[str, Field(description="The exchange, such as `bybit`.")]
+    side: Annotated[Side, Field(description="The side of the position, not of the closing order.")]
+    size: Annotated[float, Field(description="In coins; in units of 1,000 coins for 1000PEPE.")]
+    price: Annotated[float, Field(description="In USDT. `priceKind` says which price.")]
+    priceKind: Annotated[  # noqa: N815
+        Literal["bankruptcy", "average fill"],
+        Field(
+            description="`bankruptcy`: the price at which the margin was used up. `average fill`: "
+            "the average price at which the position was closed."
+        ),
+    ]
+    usd: Annotated[float, Field(description="Size times price in USD, rounded to cents.")]
+
+
+MEMBERS = tuple(LiquidationRecord.model_fields)
 
 
 class FileTooLarge(BarographError):
@@ -74,6 +100,14 @@ def day_start(day: str) -> int:
     raise InvalidRequest("the day must be a date such as 2026-11-14")
 
 
+def as_values(venue: str, row: LiquidationRow) -> tuple[str | float, ...]:
+    """The values of a `LiquidationRecord`."""
+    at, contract, side, size, price = row
+    usd = round(size * price * 100) / 100  # as in the sums of hours, so that they agree
+    names = (symbol_from(venue, contract), contract, venue, side)
+    return (iso_timestamp(at), *names, size, price, VENUES[venue].liquidation_price, usd)
+
+
 async def days_to_make(queryable: Queryable, venue: str, now: int, history_days: int) -> list[int]:
     """The watched days, by their start, that are over and have no file; oldest first.
 
@@ -103,7 +137,7 @@ async def make_file(
     watched = await watched_between(database, venue, start, start + DAY)
     packer = zlib.compressobj(wbits=GZIP_WITHOUT_TIME)
     body = bytearray(packer.compress(table_header(",".join(MEMBERS))))
-    count, place, end = 0, before(start), start + DAY
+    count, place, end = 0, LiquidationRow(start), start + DAY
     while rows := await liquidations_after(database, venue, place, end, ROWS_PER_READ):
         count, place = count + len(rows), rows[-1]
         body += packer.compress(table_rows((cells(as_values(venue, row)) for row in rows), source))
@@ -118,20 +152,18 @@ async def store_file(tx: Transaction, venue: str, made: DailyFile, body: bytes, 
     """Store a file; one that is there already stays as it is."""
     if await tx.fetch(_FILE, venue, made.day):
         return
-    await tx.execute(_ADD_FILE, venue, now, *made[:-1], json.encode(made.watched).decode())
-    parts = [body[each : each + PART_BYTES] for each in range(0, len(body), PART_BYTES)]
-    texts = [b64encode(part).decode() for part in parts]
-    await tx.execute_many(_ADD_PART, [(venue, made.day, *each) for each in enumerate(texts)])
+    watched = json.encode(made.watched).decode()
+    numbers = (made.rows, made.bytes, made.sha256)
+    await tx.execute(_ADD_FILE, venue, now, made.day, *numbers, watched)
+    parts = [body[start : start + PART_BYTES] for start in range(0, len(body), PART_BYTES)]
+    rows = [(venue, made.day, i, b64encode(part).decode()) for i, part in enumerate(parts)]
+    await tx.execute_many(_ADD_PART, rows)
 
 
 def file_event(venue: str, made: DailyFile, now: int) -> NewEvent:
     """A daily file was made; its sum in the log shows later whether it is still the same."""
-    members: dict[str, Json] = {
-        "venue": venue,
-        "day": made.day,
-        "rows": made.rows,
-        "sha256": made.sha256,
-    }
+    members: dict[str, Json] = {"venue": venue, "day": made.day}
+    members |= {"rows": made.rows, "sha256": made.sha256}
     return NewEvent("liquidations.filed", now, f"{venue}/{made.day}", members)
 
 

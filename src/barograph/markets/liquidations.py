@@ -214,8 +214,11 @@ class WatchedSpans:
 
     def pct_within(self, start: int, end: int) -> float:
         """Share of a span that was watched, in percent; rounded down, so that 100 is all of it."""
-        watched = sum(last - first for first, last in self.within(start, end))
-        return 10_000 * watched // (end - start) / 100
+        return 10_000 * self.time_within(start, end) // (end - start) / 100
+
+    def time_within(self, start: int, end: int) -> int:
+        """How much of a span was watched, in milliseconds."""
+        return sum(last - first for first, last in self.within(start, end))
 
     def watched_pct(self, as_of: int) -> float:
         """Share of the 24 hours before `as_of` that was watched, in percent."""

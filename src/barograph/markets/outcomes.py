@@ -42,7 +42,7 @@ class Measure:
         self.points = points
         self.horizon = horizon
         self.as_of = as_of
-        self.times = [each.at for each in points]
+        self.times = [point.at for point in points]
 
     def after(self, at: int) -> Outcome | None:
         """What followed an instant; None if that is not over or not recorded."""

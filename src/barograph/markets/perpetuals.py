@@ -161,14 +161,14 @@ class _Listed(msgspec.Struct):
 
 def list_document(view: MarketView, contracts: Sequence[Perpetual], form: str) -> Document:
     """All perpetuals as JSON or CSV."""
-    reading, entries = view.perpetuals, [_entry(view, each) for each in contracts]
+    reading, entries = view.perpetuals, [_entry(view, perpetual) for perpetual in contracts]
     if form == "csv":
         body, kind = table(",".join(COLUMNS), map(_row, entries), reading.source), CSV
     else:
         head = ListHead(reading.as_of, reading.venue, reading.source)
-        encoded = [each.encode() for each in entries]
+        encoded = [entry.encode() for entry in entries]
         body, kind = head.encode("perpetuals", encoded, None), JSON
-    shares = (view.share(each.contract) for each in contracts)
+    shares = (view.share(perpetual.contract) for perpetual in contracts)
     return fresh_document(
         view, body, shares, view.liquidations_until, content_type=kind, compress=True
     )
@@ -182,7 +182,7 @@ def cut_document(view: MarketView, whole: Document, form: str, limit: int) -> Do
         entries = msgspec.json.decode(whole.body, type=_Listed).perpetuals[:limit]
         reading = view.perpetuals
         head = ListHead(reading.as_of, reading.venue, reading.source)
-        body, kind = head.encode("perpetuals", [bytes(each) for each in entries], None), JSON
+        body, kind = head.encode("perpetuals", [bytes(entry) for entry in entries], None), JSON
     return fresh_document(view, body, [], whole.until, content_type=kind)
 
 

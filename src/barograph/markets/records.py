@@ -145,7 +145,9 @@ def classes_left_out(reading: Perpetuals) -> str:
 def without_open_interest(reading: Perpetuals) -> Perpetuals:
     """A reading whose open interest is unknown."""
     none = {"open_interest_usd": None, "open_interest_coins": None, "open_interest_at": None}
-    return replace(reading, contracts=tuple(replace(each, **none) for each in reading.contracts))
+    return replace(
+        reading, contracts=tuple(replace(perpetual, **none) for perpetual in reading.contracts)
+    )
 
 
 def majors_of(reading: Perpetuals) -> dict[str, Perpetual]:
@@ -156,7 +158,7 @@ def majors_of(reading: Perpetuals) -> dict[str, Perpetual]:
     """
     usual = VENUES[reading.venue].contract
     majors: dict[str, Perpetual] = {}
-    for major in (each for each in reading.contracts if each.base in MAJORS):
+    for major in (perpetual for perpetual in reading.contracts if perpetual.base in MAJORS):
         both = major, majors.get(major.base, major)
         majors[major.base] = min(
             both, key=lambda each: (each.contract != usual(each.base), each.contract)
@@ -168,7 +170,7 @@ def majors_first(reading: Perpetuals) -> list[Perpetual]:
     """All contracts: BTC, ETH and SOL, then the others, the largest open interest first."""
     return sorted(
         reading.contracts,
-        key=lambda each: (each.base not in MAJORS, -(each.open_interest_usd or 0.0)),
+        key=lambda perpetual: (perpetual.base not in MAJORS, -(perpetual.open_interest_usd or 0.0)),
     )
 
 

@@ -6,7 +6,7 @@ band is -0.005 % to +0.015 %. Two rules keep the label from flapping. The rate m
 inside a band's edge to leave it (hysteresis), and a new label must last for a while (dwell).
 """
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -60,6 +60,14 @@ class Regime(Struct, frozen=True):
 
     candidate_since: int | None = None
     """Since when the rate has been on that side."""
+
+
+class RegimeChange(NamedTuple):
+    """A new label and the rate that caused it."""
+
+    at: int
+    label: str
+    funding_8h_pct: float | None
 
 
 def eight_hour_rate(funding_rate_pct: float, interval_hours: float) -> float:

@@ -31,15 +31,13 @@ class MeasureLabels(NamedTuple):
 
     name: str
     unit: str
-    column: str
-    """Its column name in a table, with the unit."""
 
 
 MEASURES: Mapping[Measure, MeasureLabels] = {
-    "price": MeasureLabels("Last price", "USDT", "last_price_usdt"),
-    "funding": MeasureLabels("Funding rate", "% per 8 h", "funding_8h_pct"),
-    "open-interest": MeasureLabels("Open interest", "USD", "open_interest_usd"),
-    "long-accounts": MeasureLabels("Long accounts", "% of accounts", "long_account_pct"),
+    "price": MeasureLabels("Last price", "USDT"),
+    "funding": MeasureLabels("Funding rate", "% per 8 h"),
+    "open-interest": MeasureLabels("Open interest", "USD"),
+    "long-accounts": MeasureLabels("Long accounts", "% of accounts"),
 }
 
 
@@ -47,8 +45,7 @@ def labels_of(measure: Measure, venue: str) -> MeasureLabels:
     """The labels of a measure at a venue; venues differ in the kind and currency of prices."""
     if measure != "price":
         return MEASURES[measure]
-    kind, quote = VENUES[venue].price_kind, VENUES[venue].quote
-    return MeasureLabels(f"{kind} price".capitalize(), quote, f"{kind}_price_{quote.lower()}")
+    return MeasureLabels(f"{VENUES[venue].price_kind} price".capitalize(), VENUES[venue].quote)
 
 
 class Point(NamedTuple):

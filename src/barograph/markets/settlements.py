@@ -85,7 +85,9 @@ class SettlementDetector:
 
         A rate that was read more than an hour before its settlement is too old to count.
         """
-        following = {each.contract: each.next_funding_time for each in reading.contracts}
+        following = {
+            perpetual.contract: perpetual.next_funding_time for perpetual in reading.contracts
+        }
         found = [
             rate
             for contract, rate in self._rates.items()
@@ -132,7 +134,7 @@ def known_settlements(
     there is no report. A report about the future doesn't count.
     """
     read = {each.at: each for each in own}
-    reported = {each.at: each for each in reports if each.at <= now}
+    reported = {report.at: report for report in reports if report.at <= now}
     hours = interval_hours(sorted(reported.keys() | read.keys()), read)
     found = [
         SettledFunding(*each, is_reported=False)

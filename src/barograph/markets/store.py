@@ -8,9 +8,15 @@ from msgspec.structs import astuple
 
 from barograph.board.board import latest_snapshot
 from barograph.board.feeds import Feed
-from barograph.kit.database import Queryable, Row, Transaction
+from barograph.kit.database import Queryable, Statement, Transaction
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
-from barograph.markets.evidence import TRAILING, FundingSettlement, Hour, TrailingRecord
+from barograph.markets.evidence import (
+    TRAILING,
+    FundingSettlement,
+    Hour,
+    SpreadRecord,
+    TrailingRecord,
+)
 from barograph.markets.failover import VENUE_IN_USE
 from barograph.markets.liquidations import LiquidationHour, Span
 from barograph.markets.records import (
@@ -21,7 +27,7 @@ from barograph.markets.records import (
     PastValues,
     Perpetuals,
 )
-from barograph.markets.regime import eight_hour_rate
+from barograph.markets.regime import RegimeChange, eight_hour_rate
 from barograph.markets.settlements import (
     LATE_REPORT,
     MAX_REVISIONS,
@@ -29,7 +35,6 @@ from barograph.markets.settlements import (
     SettledRate,
     SettlementReport,
 )
-from barograph.markets.spreads import SpreadRecord
 from barograph.markets.venues import VENUES
 from barograph.markets.view import PERPETUALS
 from barograph.settings import Settings
@@ -57,21 +62,9 @@ class ReadingRow(NamedTuple):
     @property
     def funding_8h_pct(self) -> float | None:
         """The funding rate per eight hours."""
-        return _funding_8h(self.funding_rate_pct, self.funding_interval_hours)
-
-
-def _funding_8h(rate_pct: float | None, interval_hours: float | None) -> float | None:
-    if rate_pct is None or interval_hours is None:
-        return None
-    return eight_hour_rate(rate_pct, interval_hours)
-
-
-class RegimeChange(NamedTuple):
-    """A new label and the rate that caused it."""
-
-    at: int
-    label: str
-    funding_8h_pct: float | None
+        if self.funding_rate_pct is None or self.funding_interval_hours is None:
+            return None
+        return eight_hour_rate(self.funding_rate_pct, self.funding_interval_hours)
 
 
 async def newest_of(queryable: Queryable, feed: Feed[R], venue: str) -> R | None:
@@ -106,7 +99,7 @@ async def record_rows(
     """
     for sql, rows in (
         (_READING, readings),
-        (_LIQUIDATION, [astuple(each) for each in liquidations]),
+        (_LIQUIDATION, [astuple(liquidation) for liquidation in liquidations]),
         (_SPAN, watched),
         (_REGIME_CHANGE, regime_changes),
         (_LIQUIDATION_HOUR, liquidation_hours),
@@ -128,14 +121,13 @@ async def recent_record(
     for contract, base in bases.items():
         for at, price in await tx.fetch(_EARLIER_PRICES, venue, contract, since):
             trailing.add_price(base, at, price)
-        for row in await tx.fetch(_RECENT_HOURS, venue, contract, since, until):
-            hour = Hour(*row[:-2])._replace(funding_8h_pct=_funding_8h(*row[-2:]))
+        for hour in await _RECENT_HOURS.fetch(tx, venue, contract, since, until):
             trailing.add_hour(base, hour)
         for newest in (_LAST_SIGNED_SETTLEMENT, _LAST_SETTLEMENT):
-            for row in await tx.fetch(newest, venue, contract, until):
-                trailing.add_settlement(FundingSettlement(*row))
-    for row in await tx.fetch(_RECENT_LIQUIDATION_HOURS, venue, since, until):
-        trailing.add_liquidation_hour(LiquidationHour(*row))
+            for settlement in await newest.fetch(tx, venue, contract, until):
+                trailing.add_settlement(settlement)
+    for summed in await _RECENT_LIQUIDATION_HOURS.fetch(tx, venue, since, until):
+        trailing.add_liquidation_hour(summed)
     return trailing
 
 
@@ -155,20 +147,22 @@ async def spread_hours(
 
 async def recent_liquidations(tx: Transaction, venue: str, now: int) -> list[Liquidation]:
     """The liquidations of the last 24 hours."""
-    rows = await tx.fetch(_RECENT_LIQUIDATIONS, venue, now - DAY)
-    return [Liquidation(*row) for row in rows]
+    return await _RECENT_LIQUIDATIONS.fetch(tx, venue, now - DAY)
 
 
 async def recent_watched(tx: Transaction, venue: str, now: int) -> list[Span]:
     """The spans that reach into the last 24 hours."""
-    return [(row[0], row[1]) for row in await tx.fetch(_RECENT_SPANS, venue, now - DAY)]
+    return [(start, end) for start, end in await tx.fetch(_RECENT_SPANS, venue, now - DAY)]
 
 
 async def day_before(tx: Transaction, venue: str, now: int) -> DayAgo:
     """The recorded hour that is nearest to 24 hours ago."""
     at = (now - DAY + HOUR // 2) // HOUR * HOUR
-    rows = await tx.fetch(_ONE_HOUR, venue, at)
-    return DayAgo({row[0]: _past_values(row[1:]) for row in rows})
+    past = {}
+    for hour in await _ONE_HOUR.fetch(tx, venue, at):
+        interest = (hour.open_interest_usd, hour.open_interest_coins)
+        past[hour.contract] = PastValues(at, hour.last_price, *interest, hour.funding_8h_pct)
+    return DayAgo(past)
 
 
 async def forget_old(tx: Transaction, settings: Settings, now: int) -> None:
@@ -189,7 +183,7 @@ async def hours_to_fill(
     tx: Transaction, venue: str, contract: str, start: int, end: int
 ) -> list[int]:
     """The hours of a contract from `start` to `end` that are neither measured nor back-filled."""
-    known = {row[0] for row in await tx.fetch(_MEASURED_HOURS, venue, contract, start, end)}
+    known = {at for (at,) in await tx.fetch(_MEASURED_HOURS, venue, contract, start, end)}
     for since, until in await tx.fetch(_BACKFILLS, venue, contract, start):
         known |= {*range(since, until, HOUR)}
     return [at for at in range(start, end, HOUR) if at not in known]
@@ -213,41 +207,34 @@ async def record_settlement_reports(
     settle at full hours, so a rate of another time is left out, and so is a very old one.
     """
     oldest = read_at - OLDEST_REPORT
-    rates = [each for each in rates if each.at % HOUR == 0 and each.at >= oldest]
+    rates = [rate for rate in rates if rate.at % HOUR == 0 and rate.at >= oldest]
     if not rates:
         return []
-    first = min(each.at for each in rates)
-    rows = await tx.fetch(_REPORTS_SINCE, venue, rates[0].contract, first)
-    known = {each.at: each for each in (SettlementReport(*row) for row in rows)}
-    added = [
-        await _first(tx, venue, each, read_at)
-        if each.at not in known
-        else _following(each, known[each.at], read_at)
-        for each in rates
-        if each.at not in known or _is_revised(each, known[each.at])
-    ]
-    await tx.execute_many(_SETTLEMENT_REPORT, [(venue, *each) for each in added])
+    first = min(rate.at for rate in rates)
+    reports = await _REPORTS_SINCE.fetch(tx, venue, rates[0].contract, first)
+    known, added = {report.at: report for report in reports}, []
+    for rate in rates:
+        last = known.get(rate.at)
+        if last is None:
+            added.append(await _first(tx, venue, rate, read_at))
+        elif rate.funding_rate_pct != last.funding_rate_pct and last.revision < MAX_REVISIONS:
+            added.append(_following(rate, last, read_at))
+    await tx.execute_many(_SETTLEMENT_REPORT, [(venue, *report) for report in added])
     return added
-
-
-def _is_revised(rate: SettledRate, known: SettlementReport) -> bool:
-    return rate.funding_rate_pct != known.funding_rate_pct and known.revision < MAX_REVISIONS
 
 
 async def newest_settlement_reports(
     tx: Transaction, venue: str, contract: str, count: int
 ) -> list[SettlementReport]:
     """The newest revision of each of the newest `count` reports, oldest first."""
-    rows = await tx.fetch(_NEWEST_REPORTS, venue, contract, count)
-    return [SettlementReport(*row) for row in reversed(rows)]
+    return (await _NEWEST_REPORTS.fetch(tx, venue, contract, count))[::-1]
 
 
 async def newest_settlements(
     tx: Transaction, venue: str, contract: str, count: int
 ) -> list[FundingSettlement]:
     """The newest `count` settlements by our own readings, oldest first."""
-    rows = await tx.fetch(_NEWEST_SETTLEMENTS, venue, contract, count)
-    return [FundingSettlement(*row) for row in reversed(rows)]
+    return (await _NEWEST_SETTLEMENTS.fetch(tx, venue, contract, count))[::-1]
 
 
 async def settlements_between(
@@ -255,15 +242,7 @@ async def settlements_between(
 ) -> tuple[list[FundingSettlement], list[SettlementReport]]:
     """Our own readings and the newest revisions of reports: the first `count` of each."""
     key = (*name, start, end, count)
-    own = await tx.fetch(_SETTLEMENTS_BETWEEN, *key)
-    reports = await tx.fetch(_REPORTS_BETWEEN, *key)
-    return [FundingSettlement(*row) for row in own], [SettlementReport(*row) for row in reports]
-
-
-def _past_values(row: Row) -> PastValues:
-    at, price, interest, coins, rate, every = row
-    rate_8h = None if rate is None or every is None else eight_hour_rate(rate, every)
-    return PastValues(at, price, interest, coins, rate_8h)
+    return await _SETTLEMENTS_BETWEEN.fetch(tx, *key), await _REPORTS_BETWEEN.fetch(tx, *key)
 
 
 async def _first(tx: Transaction, venue: str, rate: SettledRate, read_at: int) -> SettlementReport:
@@ -319,12 +298,18 @@ INSERT INTO settlements (
 )
 VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING
 """
-_RECENT_HOURS = """
-SELECT at, last_price, open_interest_usd, long_account_pct, open_interest_coins,
-    origin = 'backfilled', funding_rate_pct, funding_interval_hours
-FROM readings WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at >= $3 AND at <= $4
-ORDER BY at
-"""
+_RECENT_HOURS = Statement(
+    Hour,
+    """
+SELECT {columns} FROM readings
+WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at >= $3 AND at <= $4 ORDER BY at
+""",
+    recorded_coins="open_interest_coins",
+    is_backfilled="origin = 'backfilled'",
+    # As `eight_hour_rate`.
+    funding_8h_pct="funding_rate_pct * 8 / funding_interval_hours",
+    volatility_pct="NULL",
+)
 _EARLIER_PRICES = """
 SELECT at, last_price FROM readings
 WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at < $3 ORDER BY at
@@ -335,15 +320,11 @@ FROM readings WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at 
     AND funding_rate_pct IS NOT NULL AND funding_interval_hours IS NOT NULL
 ORDER BY at
 """
-_ONE_HOUR = """
-SELECT contract, at, last_price, open_interest_usd, open_interest_coins, funding_rate_pct,
-    funding_interval_hours
-FROM readings WHERE venue = $1 AND resolution = 'hour' AND at = $2
-"""
-_SETTLEMENTS = """
-SELECT contract, at, funding_rate_pct, funding_interval_hours, read_at FROM settlements
-WHERE venue = $1 AND contract = $2
-"""
+_ONE_HOUR = Statement(
+    ReadingRow,
+    "SELECT {columns} FROM readings WHERE venue = $1 AND resolution = 'hour' AND at = $2",
+)
+_SETTLEMENTS = "SELECT {columns} FROM settlements WHERE venue = $1 AND contract = $2"
 _MEASURED_HOURS = """
 SELECT at FROM readings
 WHERE venue = $1 AND resolution = 'hour' AND contract = $2 AND at >= $3 AND at < $4
@@ -363,19 +344,21 @@ SET end_at = excluded.end_at, filled_at = excluded.filled_at
 WHERE excluded.end_at > backfills.end_at
 """
 _FORGET_BACKFILLS = "DELETE FROM backfills WHERE end_at < $1"
-_LAST_SETTLEMENT = f"{_SETTLEMENTS} AND at <= $3 ORDER BY at DESC LIMIT 1"
-_LAST_SIGNED_SETTLEMENT = (
-    f"{_SETTLEMENTS} AND at <= $3 AND funding_rate_pct <> 0 ORDER BY at DESC LIMIT 1"
+_LAST_SETTLEMENT = Statement(
+    FundingSettlement, f"{_SETTLEMENTS} AND at <= $3 ORDER BY at DESC LIMIT 1"
 )
-_NEWEST_SETTLEMENTS = f"{_SETTLEMENTS} ORDER BY at DESC LIMIT $3"
-_RECENT_LIQUIDATION_HOURS = """
-SELECT at, long_usd, short_usd, watched_pct FROM liquidation_hours
-WHERE venue = $1 AND at >= $2 AND at <= $3 ORDER BY at
-"""
-_RECENT_LIQUIDATIONS = """
-SELECT at, contract, side, size, price FROM liquidations
-WHERE venue = $1 AND at >= $2 ORDER BY at
-"""
+_LAST_SIGNED_SETTLEMENT = Statement(
+    FundingSettlement,
+    f"{_SETTLEMENTS} AND at <= $3 AND funding_rate_pct <> 0 ORDER BY at DESC LIMIT 1",
+)
+_NEWEST_SETTLEMENTS = Statement(FundingSettlement, f"{_SETTLEMENTS} ORDER BY at DESC LIMIT $3")
+_RECENT_LIQUIDATION_HOURS = Statement(
+    LiquidationHour,
+    "SELECT {columns} FROM liquidation_hours WHERE venue = $1 AND at BETWEEN $2 AND $3 ORDER BY at",
+)
+_RECENT_LIQUIDATIONS = Statement(
+    Liquidation, "SELECT {columns} FROM liquidations WHERE venue = $1 AND at >= $2 ORDER BY at"
+)
 _RECENT_SPANS = """
 SELECT start_at, end_at FROM watched_spans WHERE venue = $1 AND end_at >= $2 ORDER BY start_at
 """
@@ -398,13 +381,14 @@ INSERT INTO settlement_reports (venue, contract, at, revision, funding_rate_pct,
 VALUES ($1, $2, $3, $4, $5, $6, $7)
 """
 _REPORTS = """
-SELECT contract, at, revision, funding_rate_pct, read_at, origin FROM settlement_reports
+SELECT {columns} FROM settlement_reports
 WHERE venue = $1 AND contract = $2 AND revision = (
     SELECT max(revision) FROM settlement_reports AS other
     WHERE other.venue = settlement_reports.venue
         AND other.contract = settlement_reports.contract AND other.at = settlement_reports.at)
 """
 _BETWEEN = "AND at >= $3 AND at < $4 ORDER BY at LIMIT $5"
-_SETTLEMENTS_BETWEEN, _REPORTS_BETWEEN = f"{_SETTLEMENTS} {_BETWEEN}", f"{_REPORTS} {_BETWEEN}"
-_REPORTS_SINCE = f"{_REPORTS} AND at >= $3"
-_NEWEST_REPORTS = f"{_REPORTS} ORDER BY at DESC LIMIT $3"
+_SETTLEMENTS_BETWEEN = Statement(FundingSettlement, f"{_SETTLEMENTS} {_BETWEEN}")
+_REPORTS_BETWEEN = Statement(SettlementReport, f"{_REPORTS} {_BETWEEN}")
+_REPORTS_SINCE = Statement(SettlementReport, f"{_REPORTS} AND at >= $3")
+_NEWEST_REPORTS = Statement(SettlementReport, f"{_REPORTS} ORDER BY at DESC LIMIT $3")

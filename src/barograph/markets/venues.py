@@ -5,8 +5,10 @@ for Hyperliquid's open interest, which counts both sides, public measurements of
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple
+
+from barograph.errors import NotFound
 
 Completeness = Literal["all", "largest per second", "incomplete", "none"]
 """How complete a venue's published liquidations are. Only `all` adds up to a total; the sum of the
@@ -87,6 +89,22 @@ def publishes_liquidations(venue: str, primary: str) -> bool:
 def publishes_long_accounts(venue: str, primary: str) -> bool:
     """Whether there are long-account shares while a venue is in use; they don't fail over."""
     return venue == primary and VENUES[venue].has_long_accounts
+
+
+def liquidation_venue(given: Mapping[str, str], venues: Sequence[str]) -> str:
+    """The venue of a request, of those that an instance reads; by default the first.
+
+    Raises:
+        NotFound: it publishes no liquidations, or this instance doesn't read it.
+    """
+    known = [name for name in venues if VENUES[name].liquidations != "none"]
+    venue = given.get("venue", venues[0])
+    if venue in known:
+        return venue
+    if not known:
+        raise NotFound("this instance reads no venue that publishes liquidations")
+    problem = f"{venue} publishes no liquidations" if venue in venues else "unknown venue"
+    raise NotFound(f"{problem}; choose one of {', '.join(known)}")
 
 
 SIMULATED: Final = "simulated"

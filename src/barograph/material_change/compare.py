@@ -1,17 +1,22 @@
 """What changed between two recorded versions of a kind, or why they cannot be compared (pure).
 
-The method fixes the units: a level that is a plain number has the unit in `NUMERIC`.
+The method fixes the units: a level that is a plain number has the unit in `NUMERIC`. Reading a
+stored version never fails: a part that cannot be read is None, and the comparison abstains.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from functools import lru_cache
-from typing import NamedTuple
+from math import isfinite
+from typing import Literal, NamedTuple
 
+from msgspec import Struct, ValidationError, convert
 from msgspec.structs import asdict
 
+from barograph.history.digest import EXACT
 from barograph.history.records import SCHEMA, Decision
-from barograph.kit.json import Json
+from barograph.kit.json import Json, canonical, digest
 from barograph.material_change.documents import (
     REASONS,
     AssessmentBody,
@@ -23,15 +28,124 @@ from barograph.material_change.documents import (
     Reason,
     RecordedDecisionsBody,
 )
-from barograph.material_change.retained import (
-    EvidenceProblem,
-    RetainedEvidence,
-    RetainedVersion,
-    number,
-    read_retained,
-)
 from barograph.stances import etf, funding, rates
 from barograph.stances.rules import is_met
+
+EvidenceProblem = Literal["evidence_missing", "evidence_unreadable"]
+
+
+class RetainedEvidence(Struct, frozen=True):
+    """The evidence of a version; its digest matches its inputs."""
+
+    digest: str
+    inputs: dict[str, Json]
+
+
+class RetainedCondition(Struct, frozen=True):
+    """A condition in words, and as `stances.rules.is_met` evaluates it."""
+
+    text: str
+    given: Json
+
+
+class RetainedVersion(Struct, frozen=True):
+    """A recorded version; with another schema only the first three members are read."""
+
+    schema: str | None
+    kind: str | None
+    leg_id: str | None
+    method: str | None
+    levels: dict[str, Json] | None
+    decision: Decision | None
+    conditions: tuple[RetainedCondition, ...] | None
+    evidence: RetainedEvidence | EvidenceProblem
+
+
+def read_retained(document: str) -> RetainedVersion:
+    """Read the stored text of a version."""
+    version = _object(_parsed(document)) or {}
+    schema = _text(version.get("schema"))
+    leg = (_object(version.get("leg")) if schema == SCHEMA else None) or {}
+    return RetainedVersion(
+        schema=schema,
+        kind=_text(version.get("kind")),
+        leg_id=_text(version.get("leg_id")),
+        method=_text(leg.get("method")),
+        levels=_object(leg.get("levels")),
+        decision=_decision(leg.get("decision")),
+        conditions=_read_conditions(leg.get("conditions")),
+        evidence=_evidence(leg.get("evidence")),
+    )
+
+
+def number(value: Json) -> int | float | None:
+    """The value if it is a finite number, not a boolean."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        return None
+    return value
+
+
+def _parsed(document: str) -> Json:
+    try:
+        return _JSON.decode(document)  # type: ignore[no-any-return]
+    except (ValueError, RecursionError):
+        return None
+
+
+def _whole_number(digits: str) -> int | float:
+    """Canonical JSON has only doubles; an integer beyond the exact ones was a float."""
+    value = int(digits)
+    return value if -EXACT <= value <= EXACT else float(digits)
+
+
+_JSON = json.JSONDecoder(parse_int=_whole_number)
+
+
+def _object(value: Json) -> dict[str, Json] | None:
+    return value if isinstance(value, dict) else None
+
+
+def _text(value: Json) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _decision(value: Json) -> Decision | None:
+    try:
+        return convert(value, Decision)
+    except ValidationError:
+        return None
+
+
+def _read_conditions(value: Json) -> tuple[RetainedCondition, ...] | None:
+    if not isinstance(value, list):
+        return None
+    found = []
+    for each in value:
+        text = _text(each.get("text")) if isinstance(each, dict) else _text(each)
+        if text is None:
+            return None
+        found.append(RetainedCondition(text, each))
+    return tuple(found)
+
+
+def _evidence(value: Json) -> RetainedEvidence | EvidenceProblem:
+    if value is None:
+        return "evidence_missing"
+    if not isinstance(value, dict):
+        return "evidence_unreadable"
+    recorded, inputs = value.get("digest"), value.get("inputs")
+    if recorded is None or inputs is None:
+        return "evidence_missing"
+    if not isinstance(recorded, str) or not isinstance(inputs, dict) or recorded != _digest(inputs):
+        return "evidence_unreadable"
+    return RetainedEvidence(recorded, inputs)
+
+
+def _digest(inputs: dict[str, Json]) -> str | None:
+    try:
+        return digest(canonical(inputs))
+    except (ValueError, RecursionError):
+        return None
 
 
 class Numeric(NamedTuple):
@@ -97,7 +211,7 @@ def _reasons(before: RetainedVersion, after: RetainedVersion) -> tuple[Reason, .
     found = {*_unreadable(before), *_unreadable(after), *_incompatible(before, after)}
     if not found and _change(before, after) is None:
         return ("change_unclassified",)
-    return tuple(each for each in REASONS if each in found)
+    return tuple(reason for reason in REASONS if reason in found)
 
 
 def _unreadable(version: RetainedVersion) -> Iterator[Reason]:
@@ -157,11 +271,11 @@ def _numeric_changes(
 def _conditions(before: RetainedVersion, after: RetainedVersion) -> list[ConditionBody]:
     return [
         ConditionBody(
-            text=each.text,
-            met_before=is_met(each.given, before.levels or {}),
-            met_after=is_met(each.given, after.levels or {}),
+            text=condition.text,
+            met_before=is_met(condition.given, before.levels or {}),
+            met_after=is_met(condition.given, after.levels or {}),
         )
-        for each in after.conditions or ()
+        for condition in after.conditions or ()
     ]
 
 

@@ -1,7 +1,7 @@
 """Tool calls: charge the caller, read what the endpoint would return, and answer."""
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -11,24 +11,25 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.board.board import Board
-from barograph.briefs.reader import BriefsReader
+from barograph.briefs.endpoints import BriefsReader
 from barograph.errors import RequestError
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.documents import Document
 from barograph.kit.http import DocumentResponse, Scope
+from barograph.kit.lists import position_in
+from barograph.kit.timestamps import iso_timestamp
 from barograph.limits.rate_limits import TOOL_CALLS, RateLimiter, Usage, retry_seconds
-from barograph.markets.cross_endpoints import CrossAnswer
-from barograph.markets.documents import MARKET_STATE_PATH, market_state_document
-from barograph.markets.reader import MarketReader
-from barograph.mcp import tools
-from barograph.mcp.results import (
-    cross_result,
-    derivatives_result,
-    market_result,
-    page_result,
-    perpetuals_result,
+from barograph.markets.documents import (
+    MARKET_STATE_PATH,
+    derivatives_document,
+    market_document,
+    market_state_document,
 )
-from barograph.mcp.tools import BY_NAME, PERPETUAL, Arguments, Tool, query_of
+from barograph.markets.endpoints import CrossAnswer
+from barograph.markets.reader import MarketReader
+from barograph.markets.view import MarketView
+from barograph.mcp import tools
+from barograph.mcp.tools import BY_NAME, PERPETUAL, SORTS, Arguments, Tool, query_of
 from barograph.signals.endpoints import KEY_NOT_CHECKED
 from barograph.signals.reader import SignalsReader
 from barograph.status.reader import StatusReader
@@ -154,3 +155,70 @@ def _left(usage: Usage) -> str:
         f"{usage.remaining:,} of {usage.limit.requests:,} signals requests are left; one "
         f"more is available in {retry_seconds(usage)} seconds."
     )
+
+
+def derivatives_result(view: MarketView, symbol: str) -> bytes:
+    """The record of one perpetual."""
+    body = msgspec.json.decode(derivatives_document(view, symbol).body)
+    return msgspec.json.encode(
+        {**body, **_funding(view, symbol), "as_of": iso_timestamp(view.perpetuals.as_of)}
+    )
+
+
+def market_result(view: MarketView) -> bytes:
+    """The snapshot of BTC, ETH and SOL.
+
+    Raises:
+        UpstreamUnavailable: none of the three is known.
+    """
+    body = msgspec.json.decode(market_document(view).body)
+    assets = [{**asset, **_funding(view, asset["symbol"])} for asset in body["assets"]]
+    return msgspec.json.encode(
+        {**body, "assets": assets, "as_of": iso_timestamp(view.perpetuals.as_of)}
+    )
+
+
+def perpetuals_result(body: bytes, sort: str, limit: int, members: Iterable[str]) -> bytes:
+    """These members of the perpetuals with the largest values of either sign."""
+    listed = msgspec.json.decode(body)
+    largest = sorted(listed["perpetuals"], key=lambda each: -abs(each[SORTS[sort]] or 0.0))
+    rows = [{name: each[name] for name in members} for each in largest[:limit]]
+    head = {name: listed[name] for name in ("as_of", "source", "notice")}
+    return msgspec.json.encode({**head, "perpetuals": rows})
+
+
+CROSS_MEMBERS = (
+    *("as_of", "source", "notice", "coin", "totalOpenInterestUsd", "openInterestMissing"),
+    *("weightedFundingRatePct8h", "fundingMissing", "fundingSpread", "liquidations24hAtLeastUsd"),
+)
+VENUE_MEMBERS = (
+    *("venue", "state", "reason", "role", "inUse", "ageSeconds", "disputed", "priceKind", "quote"),
+    *("longAccounts", "liquidations", "contracts", "contract", "pricePerCoin", "fundingRatePct8h"),
+    *("fundingIntervalHours", "openInterestUsd", "weightPct", "liquidations24h"),
+)
+
+
+def cross_result(body: bytes) -> bytes:
+    """What a model needs of a coin at all venues, or of the venues."""
+    page = msgspec.json.decode(body)
+    head = {name: page[name] for name in CROSS_MEMBERS if name in page}
+    rows = [
+        {name: venue[name] for name in VENUE_MEMBERS if name in venue} for venue in page["venues"]
+    ]
+    return msgspec.json.encode({**head, "venues": rows})
+
+
+def page_result(body: bytes, members: Iterable[str]) -> bytes:
+    """These members of a page of a list."""
+    page = msgspec.json.decode(body)
+    if "points" in page:  # a model can't open the address of the next page
+        page["next_from"] = page["next"] and iso_timestamp(position_in(page["next"], int))
+    return msgspec.json.encode({name: page[name] for name in members})
+
+
+def _funding(view: MarketView, symbol: str) -> dict[str, Any]:
+    found = view.by_name.get(symbol)
+    return {
+        "fundingIntervalHours": None if found is None else found.funding_interval_hours,
+        "fundingRatePct8h": None if found is None else found.funding_8h_pct,
+    }

@@ -29,10 +29,15 @@ from barograph.kit.http import (
 )
 from barograph.kit.request_limits import MAX_BODY_BYTES
 from barograph.limits.rate_limits import MCP_POSTS, RateLimiter, TooManyRequests
-from barograph.mcp import headers
+from barograph.mcp import messages
 from barograph.mcp.calls import ToolCalls
-from barograph.mcp.headers import HeaderValues
-from barograph.mcp.messages import REVISION_FIELD, InvalidMessage, check_revision, read_message
+from barograph.mcp.messages import (
+    REVISION_FIELD,
+    HeaderValues,
+    InvalidMessage,
+    check_revision,
+    read_message,
+)
 
 if TYPE_CHECKING:
     from barograph.mcp.server import Transport
@@ -51,7 +56,7 @@ class McpEndpoint:
         self, base_url: str, limiter: RateLimiter, clock: Clock, load: Callable[[], "Transport"]
     ) -> None:
         """`load` imports the SDK; it is slow, so it runs in a thread on the first request."""
-        self._host = headers.PublicHost(base_url)
+        self._host = messages.PublicHost(base_url)
         self._limiter = limiter
         self._clock = clock
         self._load = load
@@ -60,12 +65,12 @@ class McpEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        values = headers.header_values(scope)
+        values = messages.header_values(scope)
         found = await self._check_head(scope, values) or _check_body(await _read(receive), values)
         if isinstance(found, Response):
             await found(scope, receive, without_body(send) if scope["method"] == "HEAD" else send)
             return
-        await self._pass_on(headers.with_plain_media_types(scope, values), found, receive, send)
+        await self._pass_on(messages.with_plain_media_types(scope, values), found, receive, send)
 
     async def close(self) -> None:
         """Close the SDK's server."""
@@ -149,9 +154,9 @@ def mcp_routes(endpoint: McpEndpoint) -> ApiRouter:
 
 
 def _check_media_types(values: HeaderValues) -> Response | None:
-    if not headers.is_json(values[b"content-type"]):
+    if not messages.is_json(values[b"content-type"]):
         return error_response(415, "the Content-Type must be application/json")
-    if not headers.accepts_json(values[b"accept"]):
+    if not messages.accepts_json(values[b"accept"]):
         return error_response(406, "the Accept header must allow application/json")
     return None
 

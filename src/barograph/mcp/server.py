@@ -103,7 +103,7 @@ async def _run(manager: StreamableHTTPSessionManager, started: asyncio.Event) ->
 
 
 def _server(calls: ToolCalls, base_url: str) -> Server[Any]:
-    listed = ListToolsResult(tools=[Tool.model_validate(each.entry()) for each in TOOLS])
+    listed = ListToolsResult(tools=[Tool.model_validate(tool.entry()) for tool in TOOLS])
 
     async def list_tools(
         context: Context, params: PaginatedRequestParams | None

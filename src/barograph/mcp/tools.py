@@ -15,7 +15,6 @@ from barograph.guides.documents import Guides
 from barograph.kit.wire import Schema, WireModel
 from barograph.markets.documents import AssetSnapshot, MarketState, PerpetualRecord
 from barograph.markets.symbols import DEFAULT_SYMBOL, PATTERN, RULE, normalized
-from barograph.mcp.results import SORTS
 from barograph.signals.documents import PublicSignals
 from barograph.status.rules import ServiceStatus
 
@@ -33,6 +32,11 @@ from barograph.status.rules import ServiceStatus
     SERIES,
 ) = TOOL_NAMES
 
+SORTS = {
+    "openInterest": "openInterestUsd",
+    "funding": "fundingRatePct8h",
+    "change": "priceChange24hPct",
+}
 MAX_ROWS, MAX_EVENTS, MAX_POINTS = 100, 50, 200
 
 Arguments = Mapping[str, Any]

@@ -22,25 +22,22 @@ from barograph.payments.journal import (
     Grant,
     Journal,
     WrongTransition,
-    is_paid_with,
+    signature_digest,
 )
 from barograph.payments.proof import require_timely
 from barograph.payments.records import (
-    ClientDisconnected,
     DecodedProof,
     Facilitator,
     FacilitatorUnavailable,
-    InProgress,
     InvalidProof,
-    NotDelivered,
     NotSettled,
     Order,
     Payment,
     PaymentError,
+    PaymentUnfinished,
     Proof,
     ProofVerifier,
     Settled,
-    SettlementPending,
     SettlementUnknown,
     conflict_error,
 )
@@ -78,6 +75,11 @@ class Delivery(NamedTuple, Generic[T]):
 def never_disconnected() -> bool:
     """An `IsDisconnected` for a client that always waits."""
     return False
+
+
+def is_paid_with(payment: Payment, proof: Proof | DecodedProof, path: str) -> bool:
+    """Whether this proof made the payment, at this endpoint."""
+    return (payment.path, payment.signature_digest) == (path, signature_digest(proof))
 
 
 class ProofChecker:
@@ -155,10 +157,7 @@ class Cashier:
 
         Raises:
             AlreadyUsed: the body is for another endpoint or signature, or `may_repeat` says no.
-            InProgress: another request is using the proof.
-            NotDelivered: the body is unavailable. The same proof gets it later.
-            ClientDisconnected: the same proof gets the body later.
-            SettlementPending: we don't know yet whether it was charged.
+            PaymentUnfinished: the same proof gets the body later.
             PaymentRefused: the facilitator refused to settle it. Nothing was charged.
             DatabaseUnavailable: the journal is unavailable.
             Exception: what `produce` raised. The same proof gets the body later.
@@ -173,7 +172,7 @@ class Cashier:
             body = await produce(payment)
         except DatabaseUnavailable as error:
             log.warning("charged body unavailable", extra={"payment": payment.id})
-            raise NotDelivered("what the payment bought is unavailable", payment) from error
+            raise PaymentUnfinished("what the payment bought is unavailable", payment) from error
         # Without a key this may be an observer of the chain: the payer must still get the body.
         is_first = payment.released_at is None and payment.key_digest is not None
         deliver = self._deliver if is_first else _require_connected
@@ -206,11 +205,9 @@ class Cashier:
 
         Raises:
             PaymentRefused: the facilitator refused to settle it. Nothing was charged.
-            InProgress: another request claimed the proof first.
+            PaymentUnfinished: nothing was charged, or the same proof gets the body later.
             AlreadyUsed: another proof paid for the request with this idempotency key.
             PurchaseOpen: the wallet bought the same with another proof. This one is never charged.
-            ClientDisconnected: nothing was charged, or the same proof gets the body later.
-            SettlementPending: we don't know yet whether it was charged.
             FacilitatorUnavailable: the facilitator was not asked. Nothing was charged.
             DatabaseUnavailable: nothing was charged, or the same proof gets the body later.
             Exception: what `produce` raised. Nothing was charged.
@@ -246,7 +243,7 @@ class Cashier:
             raise
         if is_disconnected():
             await self._release(payment, NOT_SERVED)
-            raise ClientDisconnected("the client disconnected; nothing was charged", payment)
+            raise PaymentUnfinished("the client disconnected; nothing was charged", payment)
         return body
 
     async def _settle_shielded(
@@ -271,10 +268,10 @@ class Cashier:
             log.exception("payment outcome not recorded", extra={**fields, **outcome._asdict()})
             if not isinstance(error, Exception):
                 raise
-            raise SettlementPending("the outcome of the payment is unknown", payment) from error
+            raise PaymentUnfinished("the outcome of the payment is unknown", payment) from error
         if payment.state != "settled":
             raise conflict_error(payment)
-        log.info("payment settled", extra={"payment": payment.id, "path": payment.door})
+        log.info("payment settled", extra={"payment": payment.id, "path": payment.path})
         return payment
 
     async def _mark_settling(self, payment: Payment) -> None:
@@ -282,7 +279,7 @@ class Cashier:
             await self._journal.mark_settling(payment.id, claimed_at=payment.claimed_at)
         except WrongTransition as error:
             # It was released as stale, and another request may have claimed it.
-            raise InProgress("the payment was released meanwhile", payment) from error
+            raise PaymentUnfinished("the payment was released meanwhile", payment) from error
         except BaseException:
             await self._release(payment, NOT_SERVED)
             raise
@@ -299,7 +296,7 @@ class Cashier:
             await self._mark_unknown(payment, type(error).__name__, named)
             if not isinstance(error, Exception):
                 raise
-            raise SettlementPending("the outcome of the payment is unknown", payment) from error
+            raise PaymentUnfinished("the outcome of the payment is unknown", payment) from error
 
     async def _record_outcome(
         self, payment: Payment, outcome: Settled | NotSettled, grant: Grant | None
@@ -330,7 +327,7 @@ class Cashier:
         try:
             return await _finish_or_undo(marking, self._mark_undelivered)
         except WrongTransition as error:
-            raise InProgress("another request delivers the body", payment) from error
+            raise PaymentUnfinished("another request delivers the body", payment) from error
 
     async def _mark_undelivered(self, payment: Payment) -> None:
         await _try_step(payment, self._journal.mark_undelivered(payment))
@@ -360,7 +357,7 @@ async def _finish_or_undo(
 
 async def _require_connected(payment: Payment, is_disconnected: IsDisconnected) -> Payment:
     if is_disconnected():
-        raise ClientDisconnected(
+        raise PaymentUnfinished(
             "the client disconnected; the same proof gets the body later", payment
         )
     return payment
@@ -382,5 +379,5 @@ def _log_not_recorded(payment: Payment, error: Exception) -> None:
 def _overtaken_by(payment: Payment, proof: Proof) -> PaymentError:
     """The error for a request that another one has overtaken."""
     if payment.state == "settled" and payment.nonce == proof.nonce:
-        return InProgress("the payment was charged meanwhile", payment)
+        return PaymentUnfinished("the payment was charged meanwhile", payment)
     return conflict_error(payment)

@@ -13,18 +13,20 @@ to the payment's trail, and the database refuses to change that trail.
 """
 
 from base64 import b32encode
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from hashlib import sha256
 from secrets import token_bytes
 
 from barograph.errors import BarographError
 from barograph.kit.clock import Clock
-from barograph.kit.database import Database, Queryable, Transaction, Value
+from barograph.kit.database import Database, Queryable, Statement, Transaction, Value
 from barograph.kit.metrics import NO_METRICS, PAYMENT_STEPS, Metrics
 from barograph.kit.timestamps import SECOND
 from barograph.payments.records import (
     ANOTHER_PURCHASE,
     DecodedProof,
+    OpenCount,
     Order,
     Payment,
     PaymentKey,
@@ -74,33 +76,28 @@ class Journal:
 
     async def find(self, key: PaymentKey) -> Payment | None:
         """The payment of a proof, if it was ever claimed."""
-        rows = await self._rows(_BY_KEY, *key)
-        return rows[0] if rows else None
+        return await _BY_KEY.first(self._database, *key)
 
     async def get(self, payment_id: str) -> Payment:
-        """One payment.
-
-        Raises:
-            UnknownPayment: there is none with that id.
-        """
+        """One payment; raises `UnknownPayment` if there is none with that id."""
         return await _one(self._database, payment_id)
 
     async def search(
         self, *, state: State | None = None, payer: str | None = None, limit: int = 100
     ) -> list[Payment]:
         """The payments that match, newest first."""
-        return await self._rows(_SEARCH, state, None if payer is None else payer.lower(), limit)
+        return await _SEARCH.fetch(self._database, state, payer and payer.lower(), limit)
 
     async def open_payments(self, before: int, limit: int) -> list[Payment]:
         """Unfinished payments whose last step is older than `before`.
 
         Unknown ones come last: however many wait for the chain, the others are handled first.
         """
-        return await self._rows(_OPEN, before, limit)
+        return await _OPEN.fetch(self._database, before, limit)
 
-    async def open_counts(self) -> list[tuple[State, int, int]]:
-        """How many payments are unfinished, and when the oldest made its last step, by state."""
-        return [(state, count, at) for state, count, at in await self._database.fetch(_COUNT_OPEN)]
+    async def open_counts(self) -> list[OpenCount]:
+        """The unfinished payments by state."""
+        return await _COUNT_OPEN.fetch(self._database)
 
     async def purchases(self, network: str, asset: str, payer: str, path: str) -> Purchases:
         """What a wallet has bought at an endpoint so far."""
@@ -108,8 +105,7 @@ class Journal:
 
     async def trail(self, payment_id: str) -> list[TrailStep]:
         """Every step of a payment in order."""
-        rows = await self._database.fetch(_TRAIL, payment_id)
-        return [TrailStep(*row) for row in rows]
+        return await _TRAIL.fetch(self._database, payment_id)
 
     async def claim(self, proof: Proof, path: str, order: Order = PLAIN_ORDER) -> Payment:
         """Claim a verified proof; no other request can claim it until it is released.
@@ -123,13 +119,17 @@ class Journal:
         new = _new_payment(proof, path, now, order)
 
         async def work(tx: Transaction) -> Payment:
-            await _require_new_key(tx, new)
+            buyer = new.network, new.asset, new.payer, new.path
+            # One request with its key must not charge a wallet twice.
+            earlier = await _SAME_KEY.first(tx, *buyer, new.nonce, new.key_digest)
+            if earlier is not None:
+                raise AlreadyClaimed(earlier)
             first = await _is_first(tx, new, order)
             entry = new if first else new._replace(state="failed", reason=ANOTHER_PURCHASE)
-            rows = await tx.fetch(_CLAIM, *entry)
-            if not rows:
-                raise AlreadyClaimed(Payment(*(await tx.fetch(_BY_KEY, *proof.key))[0]))
-            claimed = Payment(*rows[0])
+            claimed = await _CLAIM.first(tx, *entry)
+            if claimed is None:
+                (other,) = await _BY_KEY.fetch(tx, *proof.key)
+                raise AlreadyClaimed(other)
             step = TrailStep(claimed.state, now, claimed.reason or path)
             await tx.execute(_ADD_TO_TRAIL, claimed.id, *step)
             return claimed
@@ -176,10 +176,7 @@ class Journal:
         self, payment_id: str, reason: str, transaction: str | None = None
     ) -> Payment:
         """Record that we don't know whether the money moved, perhaps in this transaction."""
-        step = TrailStep("unknown", self._clock(), reason)
-        return await self._counted(
-            self._database.write(lambda tx: _move(tx, payment_id, step, transaction=transaction))
-        )
+        return await self._step(payment_id, "unknown", reason, transaction=transaction)
 
     async def release(
         self, payment_id: str, reason: str, *, claimed_at: int | None = None
@@ -195,46 +192,49 @@ class Journal:
         """
         step = TrailStep("released", self._clock(), reason)
         values = (step.at, reason, payment.id, payment.claimed_at)
-        return await self._counted(self._update(_ABANDON, values, payment.id, step))
+        return await self._counted(
+            self._database.write(lambda tx: _update(tx, _ABANDON, values, payment.id, step))
+        )
 
     async def mark_delivered(self, payment_id: str) -> Payment:
         """Record the delivery of the body; if two requests try, one may deliver it."""
         step = TrailStep("delivered", self._clock(), None)
-        return await self._update(_DELIVER, (step.at, payment_id), payment_id, step)
+        values = (step.at, payment_id)
+        return await self._database.write(
+            lambda tx: _update(tx, _DELIVER, values, payment_id, step)
+        )
 
     async def mark_undelivered(self, payment: Payment) -> Payment:
         """Record that the body was not delivered after all: the same proof gets it later."""
         step = TrailStep("undelivered", self._clock(), None)
-        return await self._update(_UNDELIVER, (payment.id, payment.released_at), payment.id, step)
+        values = (payment.id, payment.released_at)
+        return await self._database.write(
+            lambda tx: _update(tx, _UNDELIVER, values, payment.id, step)
+        )
 
     async def _counted(self, stepping: Awaitable[Payment]) -> Payment:
         payment = await stepping
         self._metrics.count(PAYMENT_STEPS, payment.state)
         return payment
 
-    async def _rows(self, sql: str, *values: Value) -> list[Payment]:
-        rows = await self._database.fetch(sql, *values)
-        return [Payment(*row) for row in rows]
-
     async def _step(
-        self, payment_id: str, to: State, reason: str | None, claimed_at: int | None = None
+        self,
+        payment_id: str,
+        to: State,
+        reason: str | None,
+        claimed_at: int | None = None,
+        transaction: str | None = None,
     ) -> Payment:
         step = TrailStep(to, self._clock(), reason)
-        return await self._counted(
-            self._database.write(lambda tx: _move(tx, payment_id, step, claimed_at=claimed_at))
-        )
-
-    async def _update(
-        self, sql: str, values: tuple[Value, ...], payment_id: str, step: TrailStep
-    ) -> Payment:
-        return await self._database.write(lambda tx: _update(tx, sql, values, payment_id, step))
+        move = partial(_move, claimed_at=claimed_at, transaction=transaction)
+        return await self._counted(self._database.write(lambda tx: move(tx, payment_id, step)))
 
 
 def _new_payment(proof: Proof, path: str, now: int, order: Order) -> Payment:
     return Payment(
         f"pay_{b32encode(token_bytes(ID_BYTES)).decode().lower()}",
         *proof.key,
-        door=path,
+        path=path,
         pay_to=proof.requirements.pay_to,
         amount=str(proof.requirements.amount),
         valid_before=proof.valid_before * SECOND,
@@ -256,11 +256,6 @@ def signature_digest(proof: Proof | DecodedProof) -> str:
     return sha256(proof.signature.encode()).hexdigest()
 
 
-def is_paid_with(payment: Payment, proof: Proof | DecodedProof, path: str) -> bool:
-    """Whether this proof made the payment, at this endpoint."""
-    return (payment.door, payment.signature_digest) == (path, signature_digest(proof))
-
-
 def is_by_payer(payment: Payment, key: str | None) -> bool:
     """Whether a repeat is the payer's: by the key of the first request, or not delivered yet."""
     if payment.key_digest is None:
@@ -272,18 +267,11 @@ def _key_digest(key: str | None) -> str | None:
     return None if key is None else sha256(key.encode()).hexdigest()
 
 
-async def _require_new_key(tx: Transaction, new: Payment) -> None:
-    """Refuse a claim that would charge a wallet twice for one request."""
-    buyer = new.network, new.asset, new.payer, new.door
-    if rows := await tx.fetch(_SAME_KEY, *buyer, new.nonce, new.key_digest):
-        raise AlreadyClaimed(Payment(*rows[0]))
-
-
 async def _is_first(tx: Transaction, new: Payment, order: Order) -> bool:
     """Whether the wallet has not bought anything else since its request arrived."""
     if order.settled_before is None:
         return True
-    now = await _purchases(tx, new.network, new.asset, new.payer, new.door)
+    now = await _purchases(tx, new.network, new.asset, new.payer, new.path)
     return now == Purchases(is_open=False, settled=order.settled_before)
 
 
@@ -301,34 +289,37 @@ async def _move(
     transaction: str | None = None,
 ) -> Payment:
     values = (step.at, step.detail, transaction, payment_id, claimed_at)
-    detail = " ".join(each for each in (transaction, step.detail) if each is not None)
+    detail = " ".join(word for word in (transaction, step.detail) if word is not None)
     entry = step._replace(detail=detail or None)
     return await _update(tx, _MOVES[step.step], values, payment_id, entry)
 
 
 async def _update(
-    tx: Transaction, sql: str, values: tuple[Value, ...], payment_id: str, step: TrailStep
+    tx: Transaction,
+    sql: Statement[Payment],
+    values: Sequence[Value],
+    payment_id: str,
+    step: TrailStep,
 ) -> Payment:
-    rows = await tx.fetch(sql, *values)
-    if not rows:
+    updated = await sql.first(tx, *values)
+    if updated is None:
         payment = await _one(tx, payment_id)
         raise WrongTransition(f"a payment that is {payment.state} cannot become {step.step}")
     await tx.execute(_ADD_TO_TRAIL, payment_id, *step)
-    return Payment(*rows[0])
+    return updated
 
 
 async def _one(queryable: Queryable, payment_id: str) -> Payment:
-    rows = await queryable.fetch(_ONE, payment_id)
-    if not rows:
+    payment = await _ONE.first(queryable, payment_id)
+    if payment is None:
         raise UnknownPayment("there is no such payment")
-    return Payment(*rows[0])
+    return payment
 
 
-_COLUMNS = (
-    "id, network, asset, payer, nonce, door, pay_to, amount, valid_before, state, claimed_at, "
-    "updated_at, transaction_hash, entitlement_id, reason, released_at, signature_digest, "
-    "key_digest, item"
-)
+def _payments(sql: str) -> Statement[Payment]:
+    return Statement(Payment, sql, path="door", transaction="transaction_hash")
+
+
 _ORIGINS = {
     "settling": "'claimed'",
     "settled": "'settling', 'unknown'",
@@ -337,16 +328,19 @@ _ORIGINS = {
     "released": "'claimed', 'settling'",
 }
 _MOVES = {
-    to: f"""
+    to: _payments(f"""
 UPDATE payments SET state = '{to}', updated_at = $1, reason = $2,
     transaction_hash = coalesce($3, transaction_hash)
 WHERE id = $4 AND state IN ({origins}) AND claimed_at = coalesce($5, claimed_at)
-RETURNING {_COLUMNS}
-"""  # noqa: S608 - our own words only
+RETURNING {{columns}}
+""")  # noqa: S608 - our own words only
     for to, origins in _ORIGINS.items()
 }
-_CLAIM = f"""
-INSERT INTO payments ({_COLUMNS})
+_CLAIM = _payments("""
+INSERT INTO payments
+    (id, network, asset, payer, nonce, door, pay_to, amount, valid_before, state, claimed_at,
+    updated_at, transaction_hash, entitlement_id, reason, released_at, signature_digest,
+    key_digest, item)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
 ON CONFLICT (network, asset, payer, nonce) DO UPDATE SET
     door = excluded.door, pay_to = excluded.pay_to, amount = excluded.amount,
@@ -355,50 +349,56 @@ ON CONFLICT (network, asset, payer, nonce) DO UPDATE SET
     reason = excluded.reason, signature_digest = excluded.signature_digest,
     key_digest = excluded.key_digest, item = excluded.item, older_open = 0
 WHERE payments.state = 'released'
-RETURNING {_COLUMNS}
-"""  # noqa: S608 - the names of our own columns
-_ABANDON = f"""
+RETURNING {columns}
+""")
+_ABANDON = _payments("""
 UPDATE payments SET state = 'released', updated_at = $1, reason = $2
-WHERE id = $3 AND claimed_at = $4 AND state = 'claimed' RETURNING {_COLUMNS}
-"""  # noqa: S608 - the names of our own columns
+WHERE id = $3 AND claimed_at = $4 AND state = 'claimed' RETURNING {columns}
+""")
 _NAME_GRANT = "UPDATE payments SET entitlement_id = $1 WHERE id = $2"
-_DELIVER = f"""
+_DELIVER = _payments("""
 UPDATE payments SET released_at = $1
-WHERE id = $2 AND state = 'settled' AND released_at IS NULL RETURNING {_COLUMNS}
-"""  # noqa: S608 - the names of our own columns
-_UNDELIVER = f"""
-UPDATE payments SET released_at = NULL WHERE id = $1 AND released_at = $2 RETURNING {_COLUMNS}
-"""  # noqa: S608 - the names of our own columns
+WHERE id = $2 AND state = 'settled' AND released_at IS NULL RETURNING {columns}
+""")
+_UNDELIVER = _payments("""
+UPDATE payments SET released_at = NULL WHERE id = $1 AND released_at = $2 RETURNING {columns}
+""")
 _PURCHASES = """
 SELECT count(*) FILTER (WHERE state IN ('claimed', 'settling', 'unknown')),
     count(*) FILTER (WHERE state = 'settled')
 FROM payments WHERE network = $1 AND asset = $2 AND payer = $3 AND door = $4
 """
-_SAME_KEY = f"""
-SELECT {_COLUMNS} FROM payments
+_SAME_KEY = _payments("""
+SELECT {columns} FROM payments
 WHERE network = $1 AND asset = $2 AND payer = $3 AND door = $4 AND nonce <> $5
     AND key_digest = $6 AND state NOT IN ('released', 'failed') LIMIT 1
-"""  # noqa: S608 - the names of our own columns
-_BY_KEY = f"""
-SELECT {_COLUMNS} FROM payments WHERE network = $1 AND asset = $2 AND payer = $3 AND nonce = $4
-"""  # noqa: S608 - the names of our own columns
-_ONE = f"SELECT {_COLUMNS} FROM payments WHERE id = $1"  # noqa: S608
-_OPEN = f"""
-SELECT {_COLUMNS} FROM payments
+""")
+_BY_KEY = _payments("""
+SELECT {columns} FROM payments WHERE network = $1 AND asset = $2 AND payer = $3 AND nonce = $4
+""")
+_ONE = _payments("SELECT {columns} FROM payments WHERE id = $1")
+_OPEN = _payments("""
+SELECT {columns} FROM payments
 WHERE state IN ('claimed', 'settling', 'unknown') AND updated_at < $1
 ORDER BY state, updated_at, id LIMIT $2
-"""  # noqa: S608 - the names of our own columns
-_COUNT_OPEN = """
-SELECT state, count(*), min(updated_at) FROM payments
-WHERE state IN ('claimed', 'settling', 'unknown') GROUP BY state
-"""
-_SEARCH = f"""
-SELECT {_COLUMNS} FROM payments
+""")
+_COUNT_OPEN = Statement(
+    OpenCount,
+    """
+SELECT {columns} FROM payments WHERE state IN ('claimed', 'settling', 'unknown') GROUP BY state
+""",
+    payments="count(*)",
+    oldest_step_at="min(updated_at)",
+)
+_SEARCH = _payments("""
+SELECT {columns} FROM payments
 WHERE state = coalesce($1, state) AND payer = coalesce($2, payer)
 ORDER BY claimed_at DESC, id LIMIT $3
-"""  # noqa: S608 - the names of our own columns
+""")
 _ADD_TO_TRAIL = """
 INSERT INTO payment_trail (sequence, payment_id, step, at, detail)
 VALUES ((SELECT coalesce(max(sequence), 0) + 1 FROM payment_trail), $1, $2, $3, $4)
 """
-_TRAIL = "SELECT step, at, detail FROM payment_trail WHERE payment_id = $1 ORDER BY sequence"
+_TRAIL = Statement(
+    TrailStep, "SELECT {columns} FROM payment_trail WHERE payment_id = $1 ORDER BY sequence"
+)

@@ -1,15 +1,16 @@
 """Offers of paid endpoints, as an x402 v2 payer reads them (pure)."""
 
 from base64 import b64encode
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from msgspec.json import encode
 from pydantic import Field
 
+from barograph.errors import PrivateError
 from barograph.kit.wire import WireModel
-from barograph.payments.listings import Listing
 from barograph.payments.proof import checksummed, wire_requirements
-from barograph.payments.records import X402_VERSION, Payment, Requirements
+from barograph.payments.records import X402_VERSION, Listing, Payment, Requirements
 
 
 class PaidResource(WireModel):
@@ -113,3 +114,93 @@ _IDENTIFIER = {
     }
 }
 """The `payment-identifier` extension: with its own id a payer can repeat a paid request."""
+
+
+RETRY_SECONDS = 15
+
+NEEDED = "Payment required"
+INVALID = "Invalid payment proof: {}"
+REFUSED = "The payment was refused and not charged"
+"""The `error` of a 402, a text for people."""
+
+
+class PaymentRequired(PrivateError):
+    """Nothing was charged. `document` is the x402 object; `receipt` is of a refused settlement."""
+
+    status = 402
+    code = "payment_required"
+
+    def __init__(self, document: bytes, *receipt: tuple[bytes, bytes]) -> None:
+        super().__init__("payment required")
+        self.document, self.receipt = document, receipt
+
+
+class PaymentUsed(PrivateError):
+    """This payment was charged before; never ask for another one."""
+
+    status = 409
+    code = "payment_used"
+    text = (
+        "this payment was already used. Send the same proof to the address that charged it; a "
+        "purchase of Feed also needs the Idempotency-Key or payment identifier of the first "
+        "request"
+    )
+
+
+class _TryLater(PrivateError):
+    def __init__(self, seconds: int = RETRY_SECONDS) -> None:
+        super().__init__()
+        self._seconds = seconds
+
+    def fields(self) -> Sequence[tuple[bytes, bytes]]:
+        """When to try again."""
+        return [(b"retry-after", b"%d" % self._seconds)]
+
+
+class TooManyProofs(_TryLater):
+    """One address sent too many proofs; we verify no more of them for now."""
+
+    status = 429
+    code = "too_many_requests"
+    text = "too many payment proofs from this address; nothing was charged"
+
+
+class PaymentPending(_TryLater):
+    """Another request is using this proof, or we don't know yet whether it was charged."""
+
+    status = 503
+    code = "payment_pending"
+    text = (
+        "we don't know yet whether this payment was charged: do not pay again, send the same proof "
+        "again later"
+    )
+
+
+class PaymentCharged(PaymentPending):
+    """What the payment bought is unavailable now."""
+
+    text = (
+        "this payment was charged, but we can't deliver what it bought at the moment: do not "
+        "pay again, send the same proof again later"
+    )
+
+
+class PurchasePending(PaymentPending):
+    """The wallet was already buying Feed with another proof."""
+
+    text = (
+        "this wallet was already buying Feed with another proof, so this proof was not charged "
+        "and never will be: don't send it again, send the first one instead"
+    )
+
+    def __init__(self, seconds_left: int) -> None:
+        """The refused proof expires in `seconds_left`."""
+        super().__init__(max(seconds_left, RETRY_SECONDS))
+
+
+class PaymentUnavailable(_TryLater):
+    """The facilitator is unavailable."""
+
+    status = 503
+    code = "payment_unavailable"
+    text = "payments are unavailable at the moment; nothing was charged"

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+from barograph.errors import PrivateError
 from barograph.kit.json import strict_object
 from barograph.kit.keccak import keccak256
 from barograph.kit.timestamps import SECOND
@@ -22,7 +23,6 @@ from barograph.payments.records import (
     Proof,
     Requirements,
 )
-from barograph.payments.refusals import InvalidIdempotencyKey
 
 MAX_PROOF = 8 * 1024
 """The longest proof in characters. A stock client repeats the whole offer in it."""
@@ -62,6 +62,17 @@ _RECOVERY = {0: "1b", 1: "1c", 27: "1b", 28: "1c"}
 """Both ways to write the last byte of a signature, mapped to the one that tokens accept."""
 
 
+class InvalidIdempotencyKey(PrivateError):
+    """Not 402, because signing again would not help."""
+
+    status = 400
+    code = "invalid_idempotency_key"
+    text = (
+        "the Idempotency-Key or payment identifier must be 16 to 128 letters, digits, - and _; "
+        "nothing was charged"
+    )
+
+
 def proof_header(headers: list[tuple[bytes, bytes]]) -> str | None:
     """The undecoded proof of a request; None without one.
 
@@ -71,11 +82,11 @@ def proof_header(headers: list[tuple[bytes, bytes]]) -> str | None:
         InvalidProof: the header is repeated or empty.
     """
     for wanted in _HEADERS:
-        found = [value for name, value in headers if name.lower() == wanted]
-        if len(found) > 1:
+        values = [value for name, value in headers if name.lower() == wanted]
+        if len(values) > 1:
             raise InvalidProof("repeated_header")
-        if found:
-            value = found[0].strip(b" \t")
+        if values:
+            value = values[0].strip(b" \t")
             if not value:
                 raise InvalidProof("empty_header")
             return value.decode("latin-1")
@@ -99,12 +110,12 @@ def decode_proof(header: str) -> DecodedProof:
     Raises:
         InvalidProof: it is malformed; the message is one word that says why.
     """
-    found = _object(header)
-    version = found.get("x402Version")
+    document = _object(header)
+    version = document.get("x402Version")
     if type(version) is not int or version != X402_VERSION:
         raise InvalidProof("wrong_version")
-    accepted, network, asset = _terms(found.get("accepted"))
-    payload = _members(found.get("payload"), {"signature", "authorization"}, "malformed_payload")
+    accepted, network, asset = _terms(document.get("accepted"))
+    payload = _members(document.get("payload"), {"signature", "authorization"}, "malformed_payload")
     signed = _members(payload["authorization"], _AUTHORIZATION, "malformed_authorization")
     decoded = DecodedProof(
         accepted=accepted,
@@ -117,7 +128,7 @@ def decode_proof(header: str) -> DecodedProof:
         valid_before=int(_text(_NUMBER, signed["validBefore"])),
         nonce=_text(_NONCE, signed["nonce"]).lower(),
         signature=_signature(payload["signature"]),
-        identifier=_identifier(found.get("extensions")),
+        identifier=_identifier(document.get("extensions")),
     )
     if decoded.payer == _ZERO_ADDRESS:
         raise InvalidProof("malformed_authorization")

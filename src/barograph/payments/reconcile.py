@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final, NamedTuple
 
-from barograph.errors import BarographError, LeaseLost
+from barograph.errors import LeaseLost
 from barograph.kit.clock import Clock
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.timestamps import MINUTE, iso_timestamp
@@ -79,13 +79,13 @@ class Reconciler:
             DatabaseUnavailable: the journal is unavailable; payments finished before stay so.
         """
         stale = await self._journal.open_payments(self._clock() - STALE_MS, MAX_PAYMENTS)
-        released = sum([await self._abandon(each) for each in stale])
-        lost = sum([await self._mark_unknown(each) for each in stale])
+        released = sum([await self._abandon(payment) for payment in stale])
+        lost = sum([await self._mark_unknown(payment) for payment in stale])
         unknown = await self._journal.search(state="unknown", limit=MAX_PAYMENTS)
         ended = await self._ask_chain(unknown)
         waiting = len(unknown) - ended[SETTLED] - ended[FAILED]
         still_open = await self._journal.open_payments(self._clock() + 1, MAX_PAYMENTS)
-        busy = sum(each.state in {"claimed", "settling"} for each in still_open)
+        busy = sum(payment.state in {"claimed", "settling"} for payment in still_open)
         return Reconciled(released, lost, ended[SETTLED], ended[FAILED], waiting, busy)
 
     async def _abandon(self, payment: Payment) -> bool:
@@ -95,7 +95,7 @@ class Reconciler:
             await self._journal.abandon(payment, ABANDONED)
         except WrongTransition:
             return False  # its request continued
-        log.info("payment released", extra={"payment": payment.id, "path": payment.door})
+        log.info("payment released", extra={"payment": payment.id, "path": payment.path})
         return True
 
     async def _mark_unknown(self, payment: Payment) -> bool:
@@ -117,21 +117,21 @@ class Reconciler:
             if self._chain is None or failures == MAX_FAILURES:
                 break
             try:
-                found = await self._chain.authorization(payment)
+                finding = await self._chain.authorization(payment)
             except ChainUnavailable as error:
                 fields = {"payment": payment.id, "reason": str(error)}
                 log.warning("payment waits for the chain", extra=fields)
                 failures += 1
             else:
                 failures = 0
-                ended[await self._conclude(payment, found)] += 1
+                ended[await self._conclude(payment, finding)] += 1
         return ended
 
-    async def _conclude(self, payment: Payment, found: ChainFinding) -> str:
+    async def _conclude(self, payment: Payment, finding: ChainFinding) -> str:
         try:
-            match found.word:
+            match finding.word:
                 case "used":
-                    return await self._settle(payment, found.transaction)
+                    return await self._settle(payment, finding.transaction)
                 case "expired":
                     return await self._fail(payment, EXPIRED)
                 case "spent":
@@ -150,17 +150,13 @@ class Reconciler:
     async def _settle(self, payment: Payment, transaction: str | None) -> str:
         grant = self._grant_for(payment)
         await self._journal.mark_settled(payment.id, transaction, grant, reason=FOUND)
-        log.info("payment found on the chain", extra={"payment": payment.id, "path": payment.door})
+        log.info("payment found on the chain", extra={"payment": payment.id, "path": payment.path})
         return SETTLED
 
     async def _fail(self, payment: Payment, reason: str) -> str:
         await self._journal.mark_failed(payment.id, reason)
         log.info("payment failed", extra={"payment": payment.id, "reason": reason})
         return FAILED
-
-
-class TooEarly(BarographError):
-    """The payment may still finish by itself; the message says when to try again."""
 
 
 class ManualReconciler:
@@ -176,8 +172,7 @@ class ManualReconciler:
 
         Raises:
             UnknownPayment: there is no such payment.
-            TooEarly: a request is settling it.
-            WrongTransition: it is neither `settling` nor `unknown`.
+            WrongTransition: it is neither `settling` nor `unknown`, or a request is settling it.
         """
         payment = await self._journal.get(payment_id)
         self._require_stale(payment)
@@ -191,19 +186,19 @@ class ManualReconciler:
 
         Raises:
             UnknownPayment: there is no such payment.
-            TooEarly: a request is settling it, or the proof can still be used.
-            WrongTransition: it is neither `settling` nor `unknown`.
+            WrongTransition: it is neither `settling` nor `unknown`, a request is settling it, or
+                the proof can still be used.
         """
         payment = await self._journal.get(payment_id)
         self._require_stale(payment)
         # A block may arrive a little after its time.
         last = payment.valid_before + STALE_MS
         if payment.state in {"settling", "unknown"} and self._clock() <= last:
-            raise TooEarly(f"the proof can still move the money until {iso_timestamp(last)}")
+            raise WrongTransition(f"the proof can still move the money until {iso_timestamp(last)}")
         return await self._journal.mark_failed(payment_id, f"by {by}: {why}")
 
     def _require_stale(self, payment: Payment) -> None:
         """Refuse a payment whose request may still record the outcome."""
         free_at = payment.updated_at + STALE_MS
         if payment.state == "settling" and self._clock() < free_at:
-            raise TooEarly(f"it is being settled; try again after {iso_timestamp(free_at)}")
+            raise WrongTransition(f"it is being settled; try again after {iso_timestamp(free_at)}")

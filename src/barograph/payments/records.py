@@ -3,9 +3,66 @@
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from barograph.errors import BarographError
-from barograph.payments.listings import Listing
+
+
+class Listing(Struct, frozen=True):
+    """What a paid endpoint is, in words and by example."""
+
+    url: str
+    description: str
+    mime_type: str = "application/json"
+    output_example: dict[str, Any] | None = None
+    """A part of the paid body; without one, no catalog lists the endpoint."""
+
+    def saying(self, terms: str) -> "Listing":
+        """The same with one more sentence, unless that is empty."""
+        return replace(self, description=f"{self.description} {terms}".rstrip())
+
+    @property
+    def resource(self) -> dict[str, Any]:
+        """The x402 resource object."""
+        return {"url": self.url, "description": self.description, "mimeType": self.mime_type}
+
+    @property
+    def discovery(self) -> dict[str, Any]:
+        """The `bazaar` extension of an endpoint that is read with a plain GET.
+
+        https://github.com/coinbase/x402/blob/main/specs/extensions/bazaar.md
+        """
+        if self.output_example is None:
+            return {}
+        info = {
+            "input": {"type": "http", "method": "GET"},
+            "output": {"type": "json", "example": self.output_example},
+        }
+        return {"bazaar": {"info": info, "schema": _SCHEMA}}
+
+
+_SCHEMA = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "properties": {
+        "input": {
+            "type": "object",
+            "properties": {
+                "type": {"type": "string", "const": "http"},
+                "method": {"type": "string", "enum": ["GET"]},
+            },
+            "required": ["type", "method"],
+            "additionalProperties": False,
+        },
+        "output": {
+            "type": "object",
+            "properties": {"type": {"type": "string"}, "example": {"type": "object"}},
+            "required": ["type"],
+        },
+    },
+    "required": ["input"],
+}
+
 
 X402_VERSION: Final = 2
 SCHEME: Final = "exact"
@@ -100,15 +157,15 @@ class PaymentKey(NamedTuple):
 
 
 class Payment(NamedTuple):
-    """A row of the journal, in the order of its columns."""
+    """A row of the journal."""
 
     id: str
     network: str
     asset: str
     payer: str
     nonce: str
-    door: str
-    """The path of the endpoint that claimed it."""
+    path: str
+    """Of the endpoint that claimed it."""
 
     pay_to: str
     """The address that it pays, which may differ from the one configured now."""
@@ -157,8 +214,16 @@ class Order(NamedTuple):
     parallel."""
 
 
+class OpenCount(NamedTuple):
+    """How many payments of a state are unfinished, and when the oldest made its last step."""
+
+    state: State
+    payments: int
+    oldest_step_at: int
+
+
 class TrailStep(NamedTuple):
-    """One entry of a payment's trail, in the order of its columns."""
+    """One entry of a payment's trail."""
 
     step: State | Literal["delivered", "undelivered"]
     at: int
@@ -217,20 +282,12 @@ class AlreadyUsed(PaymentError):
     """It was settled, and the body was delivered or is for another endpoint."""
 
 
-class InProgress(PaymentError):
-    """Another request is using the same proof."""
+class PaymentUnfinished(PaymentError):
+    """Nothing is delivered now: don't pay again, the same proof gets the body later.
 
-
-class ClientDisconnected(PaymentError):
-    """The client disconnected before the delivery; the same proof gets the body later."""
-
-
-class NotDelivered(PaymentError):
-    """It was settled, and the body is unavailable now; the same proof gets the body later."""
-
-
-class SettlementPending(PaymentError):
-    """The facilitator was asked to settle, and we don't know yet whether it did."""
+    Another request is using the proof, the client disconnected, what was bought is unavailable, or
+    we don't know yet whether the facilitator settled.
+    """
 
 
 class PurchaseOpen(PaymentError):
@@ -251,9 +308,9 @@ def conflict_error(payment: Payment) -> PaymentError:
         case "failed":
             return PaymentRefused("the facilitator refused to settle the payment", payment)
         case "unknown":
-            return SettlementPending("the outcome of the payment is unknown", payment)
+            return PaymentUnfinished("the outcome of the payment is unknown", payment)
         case _:
-            return InProgress("another request is using the payment", payment)
+            return PaymentUnfinished("another request is using the payment", payment)
 
 
 class ProofVerifier(Protocol):

@@ -8,10 +8,9 @@ from barograph.kit.lists import DEFAULT_LIMIT, Window, instant, one_of, window
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.macro.records import EFFR, EFFR_HIGH, EFFR_LOW, SOFR, US2Y, US3M, US10Y
 from barograph.macro.store import etf_names
-from barograph.markets.liquidation_records import liquidation_venue
 from barograph.markets.samples import MEASURES
 from barograph.markets.symbols import DEFAULT_SYMBOL
-from barograph.markets.venues import VENUES
+from barograph.markets.venues import VENUES, liquidation_venue
 from barograph.settings import Settings
 from barograph.signals.methods import BY_KEY
 

@@ -9,22 +9,20 @@ from barograph.kit.lists import instant
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.macro.records import source_with_notice
 from barograph.macro.store import figures_between
-from barograph.markets.recorded_contracts import recorded_contract, symbol_from
-from barograph.markets.records import MAJORS, ContractName
-from barograph.markets.regime import eight_hour_rate
-from barograph.markets.samples import GRACE, MEASURES, LiquidationColumn, Measure, Point
-from barograph.markets.series import (
+from barograph.markets.liquidation_store import (
     contract_liquidations,
-    first_reading,
     known_liquidations,
     liquidation_columns,
-    recorded_points,
     watched_shares,
     watched_since,
 )
+from barograph.markets.records import MAJORS, ContractName
+from barograph.markets.regime import eight_hour_rate
+from barograph.markets.samples import GRACE, MEASURES, LiquidationColumn, Measure, Point
+from barograph.markets.series import first_reading, recorded_contract, recorded_points
 from barograph.markets.settlements import LATE_REPORT, SettledFunding, known_settlements
 from barograph.markets.store import Resolution, settlements_between
-from barograph.markets.symbols import ContractIndex
+from barograph.markets.symbols import ContractIndex, symbol_from
 from barograph.markets.venues import VENUES
 from barograph.series.query import SeriesQuery
 
@@ -98,23 +96,21 @@ async def _readings(tx: Transaction, query: SeriesQuery, contract: str, now: int
     points = [found.get(at, Point(at, None)) for at in grid]
     if following is None and points and points[-1].value is None and now - points[-1].at < GRACE:
         points.pop()  # late, which is not a gap yet
-    if VENUES[venue].liquidations == "none":  # without a stream there is no record of connections
-        return SeriesPage([_unwatched(_reading_row(each, 0.0)) for each in points], following)
-    watched = await watched_shares(tx, venue, grid, now) if grid else {}
-    return SeriesPage([_reading_row(each, watched.get(each.at, 0.0)) for each in points], following)
+    has_stream = VENUES[venue].liquidations != "none"  # otherwise no connections are recorded
+    shares = await watched_shares(tx, venue, grid, now) if grid and has_stream else {}
+    rows = [
+        _reading_row(point, shares.get(point.at, 0.0) if has_stream else None) for point in points
+    ]
+    return SeriesPage(rows, following)
 
 
-def _unwatched(row: SeriesRow) -> SeriesRow:
-    return (*row[:3], None)
-
-
-def _reading_row(point: Point, watched: float) -> SeriesRow:
-    """A reading at the start of an interval, and the share of it that we watched."""
-    if point.value is None:
-        return (iso_timestamp(point.at), None, None, 0.0)
-    if point.is_backfilled:
-        return (iso_timestamp(point.at), point.value, "backfilled", 0.0)
-    return (iso_timestamp(point.at), point.value, "measured", watched)
+def _reading_row(point: Point, watched: float | None) -> SeriesRow:
+    """A reading at the start of an interval, and the share of it that we watched, if known."""
+    at = iso_timestamp(point.at)
+    if point.value is not None and not point.is_backfilled:
+        return (at, point.value, "measured", watched)
+    origin = None if point.value is None else "backfilled"
+    return (at, point.value, origin, None if watched is None else 0.0)
 
 
 async def _liquidations(
@@ -134,7 +130,9 @@ async def _liquidations(
         columns = await contract_liquidations(
             tx, venue, contract, (query.kept_from, known.until), grid
         )
-    rows = [_liquidation_row(each, min(1.0, (known.until - each.at) / step)) for each in columns]
+    rows = [
+        _liquidation_row(column, min(1.0, (known.until - column.at) / step)) for column in columns
+    ]
     return SeriesPage(rows, following, as_of=known.until)
 
 
@@ -160,7 +158,7 @@ async def _settlements(tx: Transaction, query: SeriesQuery, contract: str, now: 
     stop = min([query.span.end, *cut])
     found = known_settlements(own, reports, now)
     within = [each for each in found if query.start <= each.at < stop]
-    rows = [_settlement_row(each) for each in within[: query.limit]]
+    rows = [_settlement_row(settlement) for settlement in within[: query.limit]]
     if len(within) > query.limit:
         return SeriesPage(rows, within[query.limit].at)
     return SeriesPage(rows, stop if stop < query.span.end else None)
@@ -215,7 +213,7 @@ def _day(at: int) -> str:
 
 
 def _sources(sources: Iterable[str]) -> str | None:
-    return "; ".join(source_with_notice(each) for each in sorted(set(sources))) or None
+    return "; ".join(source_with_notice(source) for source in sorted(set(sources))) or None
 
 
 _CHANGES = {

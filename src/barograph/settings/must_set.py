@@ -101,7 +101,8 @@ class MustSet(Group):
         SecretStr(""),
         description="Database of the service: a PostgreSQL URL such as "
         "`postgresql://barograph:PASSWORD@db.example.com/barograph`. If empty, "
-        "`barograph.sqlite3` in the data folder. See [PostgreSQL and Valkey](operating.md#postgresql-and-valkey).",
+        "`barograph.sqlite3` in the data folder. See "
+        "[PostgreSQL and Valkey](operating.md#postgresql-and-valkey).",
     )
     history_url: SecretStr = Field(
         SecretStr(""),

@@ -66,13 +66,13 @@ def signals_document(
         updatedAt=iso_timestamp(updated_at),
         signals=[
             SignalBody(
-                key=each.key,
-                name=each.name,
-                label=each.label,
-                value=each.value,
-                url=f"{base_url}{SIGNAL_PAGES}{each.key}",
+                key=signal.key,
+                name=signal.name,
+                label=signal.label,
+                value=signal.value,
+                url=f"{base_url}{SIGNAL_PAGES}{signal.key}",
             )
-            for each in signals
+            for signal in signals
         ],
         attribution=f"Barograph, {base_url}. Free for non-commercial use; attribution is "
         f"appreciated but not required. {NOTICE}",
@@ -86,5 +86,6 @@ def signals_document(
 def unknown_signals(as_of: int) -> tuple[Signal, ...]:
     """Every signal as `unknown`."""
     return tuple(
-        Signal(each.key, each.name, NOT_KNOWN.label, NOT_KNOWN.value, as_of) for each in METHODS
+        Signal(method.key, method.name, NOT_KNOWN.label, NOT_KNOWN.value, as_of)
+        for method in METHODS
     )

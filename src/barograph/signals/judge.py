@@ -6,7 +6,8 @@ from typing import NamedTuple
 from barograph.board.board import latest_snapshot, publish
 from barograph.board.feeds import Publication
 from barograph.events.records import NewEvent
-from barograph.kit.database import Transaction
+from barograph.kit.database import Statement, Transaction
+from barograph.kit.documents import FOREVER
 from barograph.kit.timestamps import MINUTE
 from barograph.macro.evidence import MacroEvidence
 from barograph.markets.evidence import MarketEvidence
@@ -16,28 +17,14 @@ from barograph.signals.records import SIGNALS, SignalChange, Signals
 
 async def last_changes(tx: Transaction, keys: Iterable[str]) -> dict[str, SignalChange]:
     """The last recorded change of each of these signals, if there is one."""
-    found = {}
-    for key in keys:
-        for row in await tx.fetch(_LAST, key):
-            found[key] = SignalChange(*row)
-    return found
+    changes = [await _LAST_UNTIL.first(tx, key, FOREVER) for key in keys]
+    return {change.key: change for change in changes if change is not None}
 
 
 async def changes_since(tx: Transaction, key: str, since: int) -> list[SignalChange]:
     """The changes of a signal since an instant, oldest first, including the label then in force."""
-    before = await tx.fetch(_LAST_UNTIL, key, since)
-    after = await tx.fetch(_AFTER, key, since)
-    return [SignalChange(*row) for row in (*before, *after)]
-
-
-_LAST = "SELECT key, at, label, value FROM signal_changes WHERE key = $1 ORDER BY at DESC LIMIT 1"
-_LAST_UNTIL = """
-SELECT key, at, label, value FROM signal_changes
-WHERE key = $1 AND at <= $2 ORDER BY at DESC LIMIT 1
-"""
-_AFTER = """
-SELECT key, at, label, value FROM signal_changes WHERE key = $1 AND at > $2 ORDER BY at
-"""
+    before = await _LAST_UNTIL.fetch(tx, key, since)
+    return [*before, *await _AFTER.fetch(tx, key, since)]
 
 
 class SignalConclusion(NamedTuple):
@@ -89,14 +76,20 @@ class SignalJudge:
 
     @property
     def _labels(self) -> dict[str, str]:
-        return {} if self._last is None else {each.key: each.label for each in self._last.signals}
+        return (
+            {}
+            if self._last is None
+            else {signal.key: signal.label for signal in self._last.signals}
+        )
 
     def _changes(self, signals: Signals) -> list[SignalChange]:
         labels = self._labels
         return [
-            SignalChange(each.key, each.as_of, each.label, each.value, labels.get(each.key))
-            for each in signals.signals
-            if each.label != labels.get(each.key)
+            SignalChange(
+                signal.key, signal.as_of, signal.label, signal.value, labels.get(signal.key)
+            )
+            for signal in signals.signals
+            if signal.label != labels.get(signal.key)
         ]
 
 
@@ -106,14 +99,17 @@ def _is_same_minute(one: int | None, other: int) -> bool:
 
 async def record_signals(tx: Transaction, conclusions: Sequence[SignalConclusion]) -> None:
     """Record the changes and publish the newest signals."""
-    changes = [change for each in conclusions for change in each.changes]
-    await tx.execute_many(_CHANGE, [change[:4] for change in changes])
-    await publish(tx, [Publication.of(SIGNALS, each.signals) for each in conclusions[-1:]])
+    changes = [change for conclusion in conclusions for change in conclusion.changes]
+    rows = [(change.key, change.at, change.label, change.value) for change in changes]
+    await tx.execute_many(_CHANGE, rows)
+    await publish(
+        tx, [Publication.of(SIGNALS, conclusion.signals) for conclusion in conclusions[-1:]]
+    )
 
 
 def signal_event(change: SignalChange) -> NewEvent:
     """A new label of a signal."""
-    name = next(each.name for each in METHODS if each.key == change.key)
+    name = next(method.name for method in METHODS if method.key == change.key)
     members = {"key": change.key, "name": name, "label": change.label, "value": change.value}
     cause = f"{change.key}/{change.at}"
     return NewEvent("signal.changed", change.at, cause, {**members, "previous": change.previous})
@@ -122,3 +118,13 @@ def signal_event(change: SignalChange) -> NewEvent:
 _CHANGE = """
 INSERT INTO signal_changes (key, at, label, value) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING
 """
+_LAST_UNTIL = Statement(
+    SignalChange,
+    "SELECT {columns} FROM signal_changes WHERE key = $1 AND at <= $2 ORDER BY at DESC LIMIT 1",
+    previous="NULL",
+)
+_AFTER = Statement(
+    SignalChange,
+    "SELECT {columns} FROM signal_changes WHERE key = $1 AND at > $2 ORDER BY at",
+    previous="NULL",
+)

@@ -102,7 +102,7 @@ def funding_breadth(evidence: MarketEvidence, previous: str | None) -> SignalRes
     contracts = evidence.reading.contracts
     if not contracts:
         return NOT_KNOWN
-    rates = [each.funding_8h_pct for each in contracts]
+    rates = [perpetual.funding_8h_pct for perpetual in contracts]
     above = 100 * sum(each >= LONG_EDGE_PCT for each in rates) / len(rates)
     below = 100 * sum(each <= SHORT_EDGE_PCT for each in rates) / len(rates)
     value = (
@@ -212,7 +212,7 @@ def cross_venue_funding(evidence: MarketEvidence, previous: str | None) -> Signa
     count = len(spread.hours)
     if count < FORTNIGHT_OF_HOURS:
         return _too_few(spread.hours, FORTNIGHT_OF_HOURS, "hours of the same venues")
-    low, high = (VENUES[each].title for each in spread.ends)
+    low, high = (VENUES[end].title for end in spread.ends)
     which = f"{spread.spread_pct:.4f} % per 8 h, {high} above {low}"
     what = which if spread.spread_pct > 0 else "no difference between venues"
     value = f"{what}, {percentile(spread.rank, count)}"
@@ -317,7 +317,7 @@ def judge_all(
 
 def judge_macro(macro: MacroEvidence, venue: str, last: Signals | None) -> Signals:
     """Judge the signals from daily figures; the market's signals stay as they were."""
-    known = {} if last is None else {each.key: each for each in last.signals}
+    known = {} if last is None else {signal.key: signal for signal in last.signals}
     market = [known.get(each.key, _signal(each, NOT_KNOWN, macro.at)) for each in MARKET_METHODS]
     return _signals(macro.at, [venue], macro, market)
 

@@ -35,7 +35,7 @@ class SignalsReader:
         }
         """The source of each signal's data, by its key."""
 
-        all_venues = (source_of(each, settings.exchange_source) for each in settings.venue_names)
+        all_venues = (source_of(name, settings.exchange_source) for name in settings.venue_names)
         self.sources["cross-venue-funding"] = "; ".join(all_venues)
 
         self._rendered: tuple[Signals | None, Document] | None = None
@@ -45,7 +45,7 @@ class SignalsReader:
         judged = board.latest(SIGNALS)
         if judged is None:
             return None
-        fresh = tuple(each for each in judged.signals if now < self._until(board, each, now))
+        fresh = tuple(signal for signal in judged.signals if now < self._until(board, signal, now))
         return replace(judged, signals=fresh) if fresh else None
 
     def known_until(self, board: Board, now: int) -> int:
@@ -53,21 +53,21 @@ class SignalsReader:
         judged = board.latest(SIGNALS)
         if judged is None or not judged.signals:
             return now + UNKNOWN_MS
-        ends = (self._until(board, each, now) for each in judged.signals)
+        ends = (self._until(board, signal, now) for signal in judged.signals)
         return min(now + UNKNOWN_MS if end <= now else end for end in ends)
 
     def ends(self, board: Board, now: int) -> dict[str, int]:
         """Until when each fresh signal may be shown, by its key."""
         judged = self.fresh(board, now)
         signals = () if judged is None else judged.signals
-        return {each.key: self._until(board, each, now) for each in signals}
+        return {signal.key: self._until(board, signal, now) for signal in signals}
 
     def signals(self, board: Board, now: int) -> tuple[Signal, ...]:
         """Every signal as it may be shown now."""
         judged = self.fresh(board, now)
         if judged is None:
             return unknown_signals(now)
-        known = {each.key: each for each in judged.signals}
+        known = {signal.key: signal for signal in judged.signals}
         # A collector of another version may know fewer signals; the rest are shown as unknown.
         return tuple(known.get(each.key, each) for each in unknown_signals(judged.as_of))
 

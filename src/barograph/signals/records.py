@@ -49,7 +49,7 @@ class Signals(Struct, frozen=True):
 
 
 class SignalChange(NamedTuple):
-    """A new label of a signal, in the order of the table's columns."""
+    """A new label of a signal."""
 
     key: str
     at: int

@@ -1,20 +1,22 @@
-"""`/accuracy`: what followed the stances that have become public."""
+"""`/accuracy`: what followed the stances that have become public, one table per metric."""
 
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from math import floor, log10
+from operator import attrgetter
+from typing import Final, NamedTuple
+
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from barograph.accuracy.documents import ACCURACY_PATH, EVENT_TEXTS
-from barograph.accuracy.records import ACCURACY, FEWEST
-from barograph.badges.contents import NO_LIVE_CAPITAL
-from barograph.badges.documents import BADGE_FOLDER
-from barograph.kit.timestamps import MINUTE
-from barograph.site.accuracy_pages import (
-    case,
-    drawing,
-    finding_text,
-    metric_tables,
-    public_from,
-)
+from barograph.accuracy.cases import is_tested
+from barograph.accuracy.endpoints import ACCURACY_PATH, EVENT_TEXTS
+from barograph.accuracy.records import ACCURACY, FEWEST, Accuracy, Measured
+from barograph.badges.documents import BADGE_FOLDER, NO_LIVE_CAPITAL
+from barograph.kit.text import NBSP
+from barograph.kit.timestamps import DAY, MINUTE
+from barograph.site.charts.svg import number
 from barograph.site.paths import ACCURACY_PAGE, RECORD_PATH, STATIC_FOLDER
 from barograph.site.record_pages import TITLES
 from barograph.site.responses import Page, PageRouter
@@ -22,10 +24,115 @@ from barograph.site.site import Site
 from barograph.stances.reveal_endpoints import REVEALED_FOLDER
 from barograph.stances.reveals import NOT_ANNOUNCED, REVEALS
 
+METRICS: Mapping[str, str] = {
+    "btc_return": "BTC return",
+    "funding": "Settled funding of BTC",
+    "us10y_change": "Change of the US 10-year yield",
+    "holdings": "Change of the bitcoin that the covered funds hold",
+}
 
-def accuracy_routes(site: Site) -> PageRouter:
+_HORIZONS: Mapping[str, str] = {"8h": f"8{NBSP}h", "24h": f"24{NBSP}h", "7d": f"7{NBSP}days"}
+
+_FINDINGS: Mapping[str, str] = {
+    "none": "No difference shown",
+    "higher": "Higher than both baselines",
+    "lower": "Lower than both baselines",
+}
+_WIDTH: Final = 100
+_SPAN: Final = Markup('<rect class="{}" x="{}" y="{}" width="{}" height="4"/>')
+_MEDIAN: Final = Markup('<rect class="tick" x="{}" y="{}" width="1" height="6"/>')
+
+
+class MetricTable(NamedTuple):
+    """What followed each label, by one metric."""
+
+    title: str
+    unit: str
+    rows: Sequence[Measured]
+    """Those with enough cases to say more than their number."""
+
+    few: str
+    """How many cases the others have; empty if there are no others."""
+
+    decimals: int
+
+    @property
+    def is_tested(self) -> bool:
+        """Whether any row has a finding."""
+        return any(is_tested(row) for row in self.rows)
+
+    def signed(self, value: float) -> str:
+        """A number with its sign, and with as many decimals as the others in the table."""
+        return f"{value:+z,.{self.decimals}f}".replace("-", "\N{MINUS SIGN}")
+
+
+def metric_tables(measured: Sequence[Measured]) -> list[MetricTable]:
+    """The rows of a kind, one table per metric, in the order of the snapshot."""
+    tables = []
+    for (metric, unit), found in groupby(measured, attrgetter("metric", "unit")):
+        all_rows = list(found)
+        rows = [each for each in all_rows if each.finding != "too-few"]
+        few = _counts([each for each in all_rows if each not in rows])
+        tables.append(MetricTable(METRICS[metric], unit, rows, few, _decimals(rows)))
+    return tables
+
+
+def _counts(rows: Sequence[Measured]) -> str:
+    counts = []
+    for horizon, found in groupby(rows, attrgetter("horizon")):
+        counts.append(f"{_HORIZONS[horizon]}: {', '.join(map(_count, found))}")
+    return "; ".join(counts)
+
+
+def _count(row: Measured) -> str:
+    cases, fewest = row.followed.count, row.fewest
+    return f"{row.label} {cases}" + (f" (a baseline has {fewest})" if fewest < cases else "")
+
+
+def case(row: Measured) -> str:
+    """The label and the horizon."""
+    return f"{row.label}, {_HORIZONS[row.horizon]}"
+
+
+def finding_text(row: Measured) -> str:
+    """The finding in words. Labels that claim no direction of the metric have none."""
+    return _FINDINGS[row.finding] if is_tested(row) else "Not tested"
+
+
+def drawing(row: Measured) -> Markup:
+    """The ranges from 10 to 90 % and the medians on one scale; what followed is on top."""
+    shown = [part.quantiles for part in row.parts if part.quantiles is not None]
+    low, high = min(each[0] for each in shown), max(each[-1] for each in shown)
+    scale = _WIDTH / (high - low or 1)
+    bars = Markup()
+    for at, quantiles in enumerate(shown):
+        first, _, median, _, last = ((quantile - low) * scale for quantile in quantiles)
+        name, width = "middle" if at else "measured", number(last - first)
+        bars += _SPAN.format(name, number(first), 8 * at + 2, width)
+        bars += _MEDIAN.format(number(min(median, _WIDTH - 1)), 8 * at + 1)
+    return Markup(
+        '<svg class="lane" viewBox="0 0 {} 24" preserveAspectRatio="none" aria-hidden="true">'
+        "{}</svg>"
+    ).format(_WIDTH, bars)
+
+
+def public_from(accuracy: Accuracy) -> int | None:
+    """When the first measured version becomes public at the earliest; None if nothing is."""
+    if accuracy.announced_at is None or not accuracy.after_days:
+        return None
+    begun = max(accuracy.announced_at, accuracy.defined_at or 0)
+    return begun + accuracy.after_days * DAY
+
+
+def _decimals(rows: Sequence[Measured]) -> int:
+    """Three significant digits of the largest number."""
+    numbers = (abs(each) for row in rows for part in row.parts for each in part.quantiles or ())
+    largest = max(numbers, default=0.0)
+    return max(0, 2 - floor(log10(largest))) if largest else 2
+
+
+def accuracy_routes(router: PageRouter, site: Site) -> None:
     """The route of the page."""
-    router = PageRouter()
 
     async def render(now: int) -> Page:
         accuracy = site.board.latest(ACCURACY)
@@ -53,5 +160,3 @@ def accuracy_routes(site: Site) -> PageRouter:
     @router.get(ACCURACY_PAGE)
     async def read_accuracy(request: Request) -> Response:
         return await site.respond(request, render)
-
-    return router

@@ -34,18 +34,17 @@ from barograph.briefs.store import (
     earlier_texts,
     texts_between,
 )
-from barograph.kit.database import DatabaseUnavailable, Transaction
+from barograph.kit.database import Transaction
 from barograph.markets.records import ContractName
 from barograph.markets.samples import DEFAULT_DAYS, Measure
 from barograph.markets.symbols import MAX_LENGTH, normalized
 from barograph.markets.venues import BYBIT, VENUES, source_of
+from barograph.site.chart_reader import ChartReader
 from barograph.site.paths import BRIEFS_FOLDER, BRIEFS_PAGE
 from barograph.site.responses import CACHE_ONE_HOUR, Page, PageRouter
-from barograph.site.series import ChartReader
 from barograph.site.series_charts import Chart
-from barograph.site.site import Site
-from barograph.site.structured_data import article
-from barograph.site.templating import Templates, date_and_time
+from barograph.site.site import Site, or_none
+from barograph.site.templating import Templates, article, date_and_time
 
 PAGE_SIZE = 20
 CACHED_PAGES = 5
@@ -111,9 +110,9 @@ def parse_briefs_query(query: QueryParams, **in_path: str) -> BriefsQuery | None
         name: [*query.getlist(name), *([in_path[name]] if name in in_path else [])] or [""]
         for name in ("category", "coin", "page")
     }
-    if any(len(each) > 1 for each in values.values()):
+    if any(len(value) > 1 for value in values.values()):
         return None
-    category, coin, page = (each[0].strip() for each in values.values())
+    category, coin, page = (value[0].strip() for value in values.values())
     symbol, page = normalized(coin), page or "1"
     if category and category not in CATEGORIES:
         return None
@@ -122,24 +121,24 @@ def parse_briefs_query(query: QueryParams, **in_path: str) -> BriefsQuery | None
     return BriefsQuery(category or None, symbol, int(page))
 
 
-def render_list(templates: Templates, query: BriefsQuery, found: BriefsPage) -> bytes | None:
+def render_list(templates: Templates, query: BriefsQuery, listed: BriefsPage) -> bytes | None:
     """A page of the list; None beyond its end."""
-    last = max(1, -(-found.total // PAGE_SIZE))
+    last = max(1, -(-listed.total // PAGE_SIZE))
     if query.page > last:
         return None
     return templates.render(
         "briefs.html",
         here=BRIEFS_PAGE,
         query=query,
-        briefs=found.briefs,
-        total=found.total,
+        briefs=listed.briefs,
+        total=listed.total,
         last=last,
         newer=query._replace(page=query.page - 1) if query.page > 1 else None,
         older=query._replace(page=query.page + 1) if query.page < last else None,
         choices=[
             query._replace(category=name, page=1)
             for name in (None, *CATEGORIES)
-            if name is None or name == query.category or name in found.categories
+            if name is None or name == query.category or name in listed.categories
         ],
         in_words=in_words,
         everything=BriefsQuery(),
@@ -148,23 +147,23 @@ def render_list(templates: Templates, query: BriefsQuery, found: BriefsPage) -> 
     )
 
 
-def render_brief(templates: Templates, found: "BriefInList", chart: Chart | None = None) -> bytes:
+def render_brief(templates: Templates, text: "BriefInList", chart: Chart | None = None) -> bytes:
     """One text of a brief with its evidence, and links to other texts and briefs."""
-    brief = found.brief
+    brief = text.brief
     address = f"{templates.base_url}{BRIEFS_FOLDER}{brief.slug}"
-    address += f"/{brief.version}" if brief.version < found.current else ""
+    address += f"/{brief.version}" if brief.version < text.current else ""
     return templates.render(
         "brief.html",
         here=BRIEFS_PAGE,
         brief=brief,
-        current=found.current,
-        earlier=found.earlier,
-        same_day=found.same_day,
+        current=text.current,
+        earlier=text.earlier,
+        same_day=text.same_day,
         chart=chart,
         in_words=in_words,
         operator=OPERATOR,
         is_wrap=brief.rule == DAILY_WRAP,
-        neighbours=found.neighbours,
+        neighbours=text.neighbours,
         address=address,
         citation=citation(brief, address),
         article=article(templates.base_url, brief),
@@ -198,21 +197,19 @@ class BriefInList(NamedTuple):
     """The briefs of the day that a daily wrap is about."""
 
 
-def brief_page_routes(site: Site, charts: ChartReader) -> PageRouter:
+def brief_page_routes(router: PageRouter, site: Site, charts: ChartReader) -> None:
     """The routes of the list and of every brief."""
-    router = PageRouter()
     _route_list(router, site)
     _route_brief(router, site, charts)
-    return router
 
 
 def brief_paths(newest: Sequence[ListedBrief]) -> dict[str, int | None]:
     """The pages of briefs and of their lists, with the time they last changed."""
-    found: dict[str, int | None] = {BRIEFS_PAGE: newest[0].published_at if newest else None}
+    paths: dict[str, int | None] = {BRIEFS_PAGE: newest[0].published_at if newest else None}
     for brief in reversed(newest):
-        found[f"{CATEGORY_FOLDER}{brief.category}"] = brief.published_at
-        found |= {f"{COIN_FOLDER}{coin}": brief.published_at for coin in brief.coins}
-    return found | {BRIEFS_FOLDER + each.slug: each.published_at for each in newest}
+        paths[f"{CATEGORY_FOLDER}{brief.category}"] = brief.published_at
+        paths |= {f"{COIN_FOLDER}{coin}": brief.published_at for coin in brief.coins}
+    return paths | {BRIEFS_FOLDER + brief.slug: brief.published_at for brief in newest}
 
 
 def _route_list(router: PageRouter, site: Site) -> None:
@@ -232,10 +229,10 @@ def _route_list(router: PageRouter, site: Site) -> None:
             return await briefs_page(tx, query.category, query.coin, offset, PAGE_SIZE)
 
         async def render(now: int) -> Page:
-            found = await site.database.read(read)
-            body = render_list(site.templates, query, found)
-            listed = site.markets.contracts(site.board) or {}
-            if body is None or (found.total == 0 and query.coin not in {None, *listed}):
+            listed = await site.database.read(read)
+            body = render_list(site.templates, query, listed)
+            contracts = site.markets.contracts(site.board) or {}
+            if body is None or (listed.total == 0 and query.coin not in {None, *contracts}):
                 raise HTTPException(404)
             return Page(body, since=now, until=site.briefs.known_until(site.board))
 
@@ -245,17 +242,17 @@ def _route_list(router: PageRouter, site: Site) -> None:
 
 def _route_brief(router: PageRouter, site: Site, charts: ChartReader) -> None:
     @lru_cache(maxsize=CACHED_BRIEFS)
-    def page(found: BriefInList, chart: Chart | None) -> Page:
-        return Page(render_brief(site.templates, found, chart))
+    def page(text: BriefInList, chart: Chart | None) -> Page:
+        return Page(render_brief(site.templates, text, chart))
 
     @router.get(f"{BRIEFS_FOLDER}{{slug}}")
     @router.get(f"{BRIEFS_FOLDER}{{slug}}/{{version}}")
     async def read_brief(request: Request, slug: str, version: str | None = None) -> Response:
         async def render(_: int) -> Page:
-            found = await _read_brief(site, slug, version)
-            if found is None:
+            text = await _read_brief(site, slug, version)
+            if text is None:
                 raise HTTPException(404)
-            return page(found, await _chart(site, charts, found.brief))
+            return page(text, await or_none(_chart(site, charts, text.brief)))
 
         is_cached = version is None and _is_new(site, slug)
         return await site.respond(request, render, query=b"" if is_cached else None)
@@ -269,26 +266,20 @@ async def _chart(site: Site, charts: ChartReader, brief: Brief) -> Chart | None:
     venue = next((each for each in others if source_of(each, source) == source), BYBIT)
     contracts = site.markets.contracts(site.board, venue) or {}
     symbol = next((coin for coin in brief.coins if coin in contracts), None)
-    try:
-        if measure == "liquidations" and venue == site.series.venue:
-            return _unless_empty(await charts.liquidations(1, moment=at))
-        if measure is None or measure == "liquidations" or symbol is None:
-            return None
+    if measure == "liquidations" and venue == site.series.venue:
+        chart = await charts.liquidations(1, moment=at)
+    elif measure is None or measure == "liquidations" or symbol is None:
+        return None
+    else:
         name = ContractName(venue, contracts[symbol].contract)
         chart = await charts.measure(name, symbol, measure, DEFAULT_DAYS, moment=at)
-        return _unless_empty(chart)
-    except DatabaseUnavailable:
-        return None
-
-
-def _unless_empty(chart: Chart) -> Chart | None:
-    """The record keeps hours for a limited time, and briefs for ever."""
+    # The record keeps hours for a limited time, and briefs for ever.
     return None if chart.is_empty else chart
 
 
 def _is_new(site: Site, slug: str) -> bool:
     newest = site.board.latest(BRIEFS)
-    return newest is not None and any(each.slug == slug for each in newest.briefs)
+    return newest is not None and any(brief.slug == slug for brief in newest.briefs)
 
 
 async def _read_brief(site: Site, slug: str, version: str | None = None) -> BriefInList | None:

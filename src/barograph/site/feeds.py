@@ -57,9 +57,9 @@ def event_item(event: Event, base_url: str) -> Item:
     }
 
 
-def feed_file_routes(site: Site, source: str) -> PageRouter:
+def feed_file_routes(router: PageRouter, site: Site, source: str) -> None:
     """The routes of the feeds. Each is rendered when its briefs or events have changed."""
-    router, base_url = PageRouter(), site.templates.base_url
+    base_url = site.templates.base_url
     made: dict[str, tuple[object, Page]] = {}
 
     async def page(path: str) -> Page:
@@ -68,7 +68,7 @@ def feed_file_routes(site: Site, source: str) -> PageRouter:
         if path not in made or made[path][0] is not newest:
             if is_briefs:
                 briefs = await newest_briefs(site.database, NEWEST)
-                items = [brief_item(each, base_url) for each in briefs]
+                items = [brief_item(brief, base_url) for brief in briefs]
             else:
                 known = () if events is None else events.events[: -NEWEST - 1 : -1]
                 items = [event_item(each, base_url) for each in known]
@@ -82,7 +82,6 @@ def feed_file_routes(site: Site, source: str) -> PageRouter:
 
     for path in FEEDS:
         router.get(path)(read_feed)
-    return router
 
 
 def _updated(item: Item) -> str:
@@ -103,7 +102,7 @@ def _feed(templates: Templates, path: str, source: str, items: list[Item]) -> Pa
     }
     body = msgspec.json.encode(feed)
     if media_type == ATOM_TYPE:
-        updated = max((_updated(each) for each in items), default=iso_timestamp(0))
+        updated = max((_updated(item) for item in items), default=iso_timestamp(0))
         text = templates.render("feed.atom", feed=feed, entries=items, updated=updated).decode()
         body = _NOT_XML.sub("", text).encode()
     kind = f"{media_type}; charset=utf-8".encode()

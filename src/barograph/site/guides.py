@@ -18,9 +18,8 @@ def guide_paths(catalog: Catalog) -> dict[str, Guide]:
     return {f"{GUIDES_FOLDER}{guide.slug}": guide for guide in catalog.guides}
 
 
-def guide_page_routes(site: Site, catalog: Catalog) -> PageRouter:
+def guide_page_routes(router: PageRouter, site: Site, catalog: Catalog) -> None:
     """The routes of the catalog and of every guide."""
-    router = PageRouter()
     guides = guide_paths(catalog)
 
     @cache
@@ -37,5 +36,3 @@ def guide_page_routes(site: Site, catalog: Catalog) -> PageRouter:
         if slug is not None and path not in guides:
             raise HTTPException(404)
         return site.respond_unchanging(request, page(path))
-
-    return router

@@ -11,7 +11,6 @@ from barograph.discovery.files import service_links
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
 from barograph.events.endpoints import EVENTS_PATH, recent_events
 from barograph.history.public_log import PublicLogs
-from barograph.kit.database import DatabaseUnavailable
 from barograph.markets.documents import MARKET_STATE_PATH
 from barograph.markets.records import MAJORS, ContractName
 from barograph.markets.samples import DAYS, LiquidatedHour, LiquidationSeries, Measure, PastRegime
@@ -19,23 +18,23 @@ from barograph.markets.settlements import bitcoin_contract
 from barograph.markets.venues import VENUES
 from barograph.markets.view import LIQUIDATIONS, PERPETUALS, MarketView
 from barograph.signals.methods import DAILY
-from barograph.site.charts.gauge import gauge
-from barograph.site.home_pages import (
+from barograph.site.chart_reader import ChartReader
+from barograph.site.charts.small import gauge
+from barograph.site.home_content import (
     DAYS_AGO,
+    FLOOR_USD,
     MarketNow,
     Weeks,
     figures_of,
+    hour_movers,
     liquidation_line,
     market_now,
 )
-from barograph.site.movers import FLOOR_USD, hour_movers
 from barograph.site.paths import HOME_PATH
 from barograph.site.responses import Page, PageRouter
-from barograph.site.series import ChartReader
-from barograph.site.series_charts import Chart, chosen_days
-from barograph.site.series_documents import days_query
-from barograph.site.site import INCOMPLETE_PAGE_MS, Site
-from barograph.site.status_pages import detail_html, headline
+from barograph.site.series_charts import Chart, chosen_days, days_query
+from barograph.site.site import INCOMPLETE_PAGE_MS, Site, or_none
+from barograph.site.status import detail_html, headline
 from barograph.site.visits import REGIME, changes
 
 MEASURES_SHOWN: tuple[Measure, ...] = ("funding", "open-interest")
@@ -53,9 +52,8 @@ class Recorded(NamedTuple):
     hour: LiquidatedHour | None
 
 
-def home_routes(site: Site, charts: ChartReader, logs: PublicLogs) -> PageRouter:
+def home_routes(router: PageRouter, site: Site, charts: ChartReader, logs: PublicLogs) -> None:
     """The route of the home page."""
-    router = PageRouter()
 
     @router.get(HOME_PATH)
     async def read_home(request: Request) -> Response:
@@ -68,16 +66,14 @@ def home_routes(site: Site, charts: ChartReader, logs: PublicLogs) -> PageRouter
 
         return await site.respond(request, render, query=days_query(days))
 
-    return router
-
 
 async def _home(site: Site, charts: ChartReader, logs: PublicLogs, days: int, at: int) -> Page:
     view = site.view(at)
     now = None if view is None else _market_now(site, view)
-    recorded = await _read_record(site, charts, days)
+    recorded = await or_none(_read_record(site, charts, days))
     briefs, events = _briefs(site, at), recent_events(site.board)
     status = site.status.status(site.board, at)
-    history = next(each for each in status.checks if each.name == "history")
+    history = next(check for check in status.checks if check.name == "history")
     label, rate = ("unknown", None) if now is None else (now.label, now.funding_8h_pct)
     body = site.templates.render(
         "home.html",
@@ -125,7 +121,7 @@ def _from_record(
     }
     if view is not None and now is not None:
         shown["rows"] = [
-            (each.symbol, figures_of(each, now.price_heading, weeks)) for each in now.assets
+            (asset.symbol, figures_of(asset, now.price_heading, weeks)) for asset in now.assets
         ]
         shown["movers"] = [*now.movers, hour_movers(view, hour)]
         shown["line"] = liquidation_line(None if view.lacks_liquidations else day)
@@ -146,27 +142,23 @@ def _briefs(site: Site, at: int) -> Sequence[ListedBrief] | None:
         return None
 
 
-async def _read_record(site: Site, charts: ChartReader, days: int) -> Recorded | None:
-    """None if the database is unavailable."""
+async def _read_record(site: Site, charts: ChartReader, days: int) -> Recorded:
     reading, series = site.board.latest(PERPETUALS), site.series
     venue = series.venue if reading is None else reading.venue
     name = ContractName(venue, bitcoin_contract(reading, venue))
     index = site.markets.contracts(site.board) or {}
     majors = {each: ContractName(venue, index[each].contract) for each in MAJORS if each in index}
     has_liquidations = VENUES[series.venue].liquidations != "none"
-    try:
-        drawn = [await charts.measure(name, _SYMBOL, each, days) for each in MEASURES_SHOWN]
-        if has_liquidations:
-            drawn.append(await _liquidations(charts, days, series.venue, venue))
-        return Recorded(
-            past=await series.regimes(name, tuple(DAYS_AGO.values())),
-            charts=drawn,
-            weeks={symbol: await series.week_of(each) for symbol, each in majors.items()},
-            day=await series.liquidations(1) if has_liquidations else None,
-            hour=await series.liquidated_hour() if has_liquidations else None,
-        )
-    except DatabaseUnavailable:
-        return None
+    drawn = [await charts.measure(name, _SYMBOL, each, days) for each in MEASURES_SHOWN]
+    if has_liquidations:
+        drawn.append(await _liquidations(charts, days, series.venue, venue))
+    return Recorded(
+        past=await series.regimes(name, tuple(DAYS_AGO.values())),
+        charts=drawn,
+        weeks={symbol: await series.week_of(each) for symbol, each in majors.items()},
+        day=await series.liquidations(1) if has_liquidations else None,
+        hour=await series.liquidated_hour() if has_liquidations else None,
+    )
 
 
 async def _liquidations(charts: ChartReader, days: int, primary: str, in_use: str) -> Chart:

@@ -100,12 +100,10 @@ class KeyPages:
         self._limiter = limiter
         self._clock = clock
 
-    def routes(self) -> PageRouter:
+    def add_routes(self, router: PageRouter) -> None:
         """One route per path, so that a 405 can list all of its methods."""
-        router = PageRouter()
         router.add(LINK_FOLDER, self.request_key, "GET", "HEAD", "POST")
         router.add(LINK_PATH, self.link, "GET", "HEAD", "POST")
-        return router
 
     async def request_key(self, request: Request) -> Response:
         """Mail a link to the submitted address; a GET is redirected to the form."""

@@ -1,23 +1,28 @@
-"""The table of `/markets` (pure): which perpetuals, with which numbers, in which order."""
+"""The table of `/markets` (pure): which perpetuals, with which numbers, in which order, as HTML."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
-from barograph.kit.text import NBSP, coverage
-from barograph.markets.aliases import names_of
+from markupsafe import Markup, escape
+
+from barograph.kit.text import HUNDRED, NBSP, coverage, price, usd
 from barograph.markets.perpetuals import day_change, liquidated_day
 from barograph.markets.records import Perpetual
 from barograph.markets.regime import EDGES_PCT
-from barograph.markets.symbols import symbol_of
+from barograph.markets.symbols import names_of, spelled_names, symbol_of
 from barograph.markets.view import MarketView
-from barograph.site.market_pages import (
+from barograph.site.charts.small import sparkline
+from barograph.site.market_facts import (
     missing_liquidations,
     missing_shares,
     price_heading,
     week_change,
 )
+from barograph.site.paths import MARKETS_FOLDER
 from barograph.site.table_query import Column, TableQuery
+from barograph.site.templating import funding_tint
 
 Week = tuple[float | None, ...]
 """The prices of seven days, oldest first; empty if nothing is recorded."""
@@ -42,20 +47,17 @@ def columns_of(venue: str) -> tuple[Column, ...]:
     return tuple(Column(sort, words.replace("_", NBSP), title) for sort, words, title in columns)
 
 
-SORTS = tuple(each.sort for each in columns_of("bybit"))
+SORTS = tuple(column.sort for column in columns_of("bybit"))
 NUMBERS = SORTS[1:]
 """The sortable numbers of a row, in this order."""
 
 
-@dataclass(frozen=True)
-class MarketsQuery(TableQuery):
+class MarketsQuery(TableQuery, frozen=True):
     """Which perpetuals to list, and in which order."""
 
     sort: str = "open-interest"
     crowd: str = ""
     interest: str = ""
-    symbols: frozenset[str] | None = None
-    """Only these, from a visitor's own list; None for all. They are not part of the text."""
 
     sorts: ClassVar[tuple[str, ...]] = SORTS
     limits: ClassVar[Mapping[str, tuple[str, ...]]] = {
@@ -129,10 +131,9 @@ class MarketRow(NamedTuple):
         return self.numbers[NUMBERS.index(sort)]
 
     def is_found(self, query: MarketsQuery) -> bool:
-        """Whether the search finds it, and it is in the visitor's list if there is one."""
-        each, only = self.perpetual, query.symbols
-        names = (each.contract.upper(), *names_of(each))
-        return query.finds(each.base, names) and (only is None or self.symbol in only)
+        """Whether the search finds it."""
+        names = (self.perpetual.contract.upper(), *names_of(self.perpetual))
+        return query.finds(self.perpetual.base, names)
 
 
 class MarketTable(NamedTuple):
@@ -149,7 +150,7 @@ class MarketTable(NamedTuple):
 
     def select(self, query: MarketsQuery) -> list[MarketRow]:
         """The matching rows in order."""
-        on = [each for each in FILTERS if each.is_on(query)]
+        on = [limit for limit in FILTERS if limit.is_on(query)]
         return query.arrange(
             (row for row in self.rows if row.is_found(query) and all(f.passes(row) for f in on)),
             name=lambda row: (row.perpetual.base.upper(), row.perpetual.contract),
@@ -158,13 +159,13 @@ class MarketTable(NamedTuple):
 
     def unknown(self, query: MarketsQuery) -> int:
         """How many rows may match or not: a number that a filter needs is unknown."""
-        on = [each for each in FILTERS if each.is_on(query)]
+        on = [limit for limit in FILTERS if limit.is_on(query)]
         may = [
-            [each.passes(row) or row.number(each.measure) is None for each in on]
+            [limit.passes(row) or row.number(limit.measure) is None for limit in on]
             for row in self.rows
-            if row.is_found(query) and not all(each.passes(row) for each in on)
+            if row.is_found(query) and not all(limit.passes(row) for limit in on)
         ]
-        return sum(all(each) for each in may)
+        return sum(all(possible) for possible in may)
 
 
 def market_rows(
@@ -172,35 +173,36 @@ def market_rows(
 ) -> list[MarketRow]:
     """Collect the fresh data about some perpetuals; `weeks` is None if it can't be read."""
     known = weeks or {}
-    return [_row(view, each, known.get(each.contract, ())) for each in contracts]
+    return [_row(view, contract, known.get(contract.contract, ())) for contract in contracts]
 
 
 def market_table(view: MarketView, rows: Sequence[MarketRow], *, has_weeks: bool) -> MarketTable:
     """The table of all perpetuals."""
     sampled = (row.sampled_at for row in rows)
     until = view.until if view.liquidations is None else view.liquidations_until
-    oldest = min((each for each in sampled if each is not None), default=None)
+    oldest = min((at for at in sampled if at is not None), default=None)
     if oldest is not None:
         until = min(until, oldest + view.limits.long_accounts)
     notes = tuple(_notes(view, rows, has_weeks=has_weeks))
     return MarketTable(view, tuple(rows), until, notes, has_weeks)
 
 
-def _row(view: MarketView, each: Perpetual, week: Week) -> MarketRow:
-    share, change = view.share(each.contract), day_change(view, each)
-    liquidated = liquidated_day(view, each.contract)
+def _row(view: MarketView, perpetual: Perpetual, week: Week) -> MarketRow:
+    share, change = view.share(perpetual.contract), day_change(view, perpetual)
+    liquidated = liquidated_day(view, perpetual.contract)
     numbers = (
-        each.last_price,
+        perpetual.last_price,
         change.price_pct,
-        each.funding_8h_pct,
-        each.open_interest_usd,
+        perpetual.funding_8h_pct,
+        perpetual.open_interest_usd,
         change.open_interest_coins_pct,
-        week_change(each.last_price, week),
+        week_change(perpetual.last_price, week),
         None if liquidated is None else sum(liquidated),
         None if share is None else share.long_account_pct,
     )
     sampled_at = None if share is None else share.sampled_at
-    return MarketRow(each, symbol_of(view.by_name, each), numbers, liquidated, week, sampled_at)
+    symbol = symbol_of(view.by_name, perpetual)
+    return MarketRow(perpetual, symbol, numbers, liquidated, week, sampled_at)
 
 
 def _notes(view: MarketView, rows: Sequence[MarketRow], *, has_weeks: bool) -> Iterable[str]:
@@ -215,3 +217,95 @@ def _notes(view: MarketView, rows: Sequence[MarketRow], *, has_weeks: bool) -> I
         yield "24-hour changes are unknown: we have no record from 24 hours ago."
     if not has_weeks:
         yield "The 7-day column is empty, because recorded prices are temporarily unavailable."
+
+
+_KEPT = 4_096
+"""Enough for every contract of three venues."""
+
+_DASH = '<td class="unknown">—</td>'
+_MULTIPLIER = re.compile(r"(?<=000)(?=[A-Z])|(?<=[A-Z])(?=1000)")
+
+
+def ranks_of(rows: Sequence[MarketRow]) -> dict[str, str]:
+    """For each contract its rank in every number of `NUMBERS`, empty for what is unknown.
+
+    A script sorts by them. They are exact, and much shorter than the numbers.
+    """
+    columns = [_ranks(numbers) for numbers in zip(*(row.numbers for row in rows), strict=True)]
+    names = (row.perpetual.contract for row in rows)
+    return dict(zip(names, map(" ".join, zip(*columns, strict=True)), strict=True))
+
+
+def _ranks(numbers: Sequence[float | None]) -> list[str]:
+    distinct = sorted({number for number in numbers if number is not None})
+    rank: dict[float | None, str] = {number: str(at) for at, number in enumerate(distinct)}
+    return [rank.get(number, "") for number in numbers]
+
+
+def table_rows(
+    rows: Iterable[MarketRow], root: str, suffix: str, ranks: Mapping[str, str]
+) -> Markup:
+    """Rows of the table, without a template, which would be too slow for so many.
+
+    Cells have no attributes that CSS can do without: there are thousands of them. A full name is
+    left out if it is the symbol with `suffix`, as usual at the venue.
+    """
+    folder = str(escape(f"{root}{MARKETS_FOLDER}"))
+    lines = (_line(row, folder, suffix, ranks[row.perpetual.contract]) for row in rows)
+    # Safe: names are escaped, and everything else is numbers.
+    return Markup("\n".join(lines))  # noqa: S704
+
+
+def _line(row: MarketRow, folder: str, suffix: str, ranks: str) -> str:
+    perpetual, names = row.perpetual, spelled_names(row.perpetual)
+    _, change, _, interest, interest_change, week, _, share = row.numbers
+    funding = perpetual.funding_8h_pct
+    known = f' data-names="{" ".join(names_of(perpetual))}"' if names else ""
+    if perpetual.contract != perpetual.base + suffix:
+        known += f' data-contract="{escape(perpetual.contract)}"'
+    title = f' title="{names[0]}"' if names else ""
+    # A name breaks only between its multiplier and the coin.
+    name = _MULTIPLIER.sub("<wbr>", str(escape(perpetual.base)))
+    if row.symbol is not None:
+        name = f'<a href="{folder}{row.symbol}"{title}>{name}</a>'
+    held = _DASH if interest is None else f"<td>{usd(interest)}</td>"
+    long = _DASH if share is None else f"<td>{share:.1f}</td>"
+    return (
+        f'<tr data-values="{ranks}"{known}><th scope="row">{name}</th>'
+        f"<td>{price(perpetual.last_price)}</td>{_change(change, 2)}"
+        f'<td class="{funding_tint(funding)}">{funding:+z.4f}'
+        f"<i>{perpetual.funding_interval_hours:g}h</i></td>"
+        f"{held}{_change(interest_change, 1)}"
+        f"<td>{'—' if week is None else f'{week:+z.1f}'}{_spark(row.week)}</td>"
+        f"{_sides(row.liquidated)}{long}</tr>"
+    )
+
+
+def _change(percent: float | None, decimals: int) -> str:
+    if percent is None:
+        return _DASH
+    text = f"{percent:+z.{decimals}f}"  # coloured as it is rounded
+    return f'<td class="down">{text}</td>' if text[0] == "-" else f"<td>{text}</td>"
+
+
+def _sides(liquidated: tuple[float, float] | None) -> str:
+    if liquidated is None:
+        return _DASH
+    longs, shorts = map(short_usd, liquidated)
+    return f"<td>{longs}<i>{shorts}</i></td>"
+
+
+@lru_cache(maxsize=_KEPT)
+def short_usd(amount: float) -> str:
+    """An amount with three digits, such as `$950`, `$1.23M` or `$45.6k`."""
+    text = usd(amount)
+    if text[-1].isdigit():
+        return text
+    number = float(text[1:-1])
+    decimals = 2 - (number >= 10) - (number >= HUNDRED)  # noqa: PLR2004
+    return f"${number:.{decimals}f}{text[-1]}"
+
+
+@lru_cache(maxsize=_KEPT)
+def _spark(week: Week) -> str:
+    return sparkline(week, (50, 16), every=4)

@@ -1,32 +1,22 @@
 """`/markets`: the table of perpetuals, and a page for each."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from barograph.badges.documents import BADGE_FOLDER
-from barograph.kit.csv_table import CSV
-from barograph.kit.csv_table import table as csv_table
-from barograph.kit.database import DatabaseUnavailable
 from barograph.markets.documents import DERIVATIVES_PATH
 from barograph.markets.perpetuals import PERPETUALS_PATH
 from barograph.markets.records import ContractName
 from barograph.markets.samples import DAYS, MEASURES
-from barograph.markets.series import WeekOfPrices
 from barograph.markets.symbols import MAX_LENGTH, normalized
 from barograph.markets.venues import VENUES
 from barograph.markets.view import PERPETUALS, MarketView
-from barograph.site.market_pages import (
-    FoundPerpetual,
-    find_perpetual,
-    left_out_text,
-    market_facts,
-)
-from barograph.site.market_rows import CSV_COLUMNS, csv_rows, ranks_of, table_rows
+from barograph.site.chart_reader import ChartReader
+from barograph.site.market_facts import FoundPerpetual, find_perpetual, left_out_text, market_facts
 from barograph.site.market_table import (
     FILTERS,
     NUMBERS,
@@ -35,48 +25,28 @@ from barograph.site.market_table import (
     columns_of,
     market_rows,
     market_table,
+    ranks_of,
+    table_rows,
 )
-from barograph.site.paths import MARKETS_CSV, MARKETS_FOLDER, MARKETS_PATH
-from barograph.site.responses import (
-    CACHE_ONE_MINUTE,
-    SECURITY_HEADERS,
-    Page,
-    PageRouter,
-    accepts,
-    private_page,
-)
-from barograph.site.series import ChartReader
-from barograph.site.series_charts import Chart, chosen_days
-from barograph.site.series_documents import days_query
-from barograph.site.site import INCOMPLETE_PAGE_MS, Site
+from barograph.site.paths import MARKETS_FOLDER, MARKETS_PATH
+from barograph.site.responses import Page, PageRouter
+from barograph.site.series_charts import Chart, chosen_days, days_query
+from barograph.site.site import INCOMPLETE_PAGE_MS, Site, or_none, redirect, unknown_name
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 ROWS_PER_STEP = 200
-MAX_ECHO = 40
-"""How much of an unknown symbol is repeated on its 404 page."""
 
 
-def market_page_routes(site: Site, charts: ChartReader) -> PageRouter:
+def market_page_routes(router: PageRouter, site: Site, charts: ChartReader) -> None:
     """The routes of the table and of every perpetual."""
-    router = PageRouter()
 
     @router.get(MARKETS_PATH)
     async def read_markets(request: Request) -> Response:
         query = MarketsQuery.parse(request.query_params)
         cache_key = None if query.search else query.text.encode()
         return await site.respond(request, lambda now: _markets(site, query, now), query=cache_key)
-
-    @router.get(MARKETS_CSV)
-    async def read_csv(request: Request) -> Response:
-        asked = request.query_params
-        query, symbols = MarketsQuery.parse(asked), asked.getlist("symbols")
-        if symbols:
-            query = query.limited(symbols=frozenset(",".join(symbols).upper().split(",")))
-        is_endless = bool(query.search or symbols)
-        cache_key = None if is_endless else query.text.encode()
-        return await site.respond(request, lambda now: _csv(site, query, now), query=cache_key)
 
     @router.get(f"{MARKETS_FOLDER}{{symbol}}")
     async def read_market(request: Request, symbol: str) -> Response:
@@ -102,18 +72,9 @@ def market_page_routes(site: Site, charts: ChartReader) -> PageRouter:
             request, lambda now: _market(site, charts, found, days, now), query=query
         )
 
-    return router
-
-
-async def _weeks(site: Site, view: MarketView) -> Mapping[str, WeekOfPrices] | None:
-    try:
-        return await site.series.week(view.perpetuals.venue)
-    except DatabaseUnavailable:
-        return None
-
 
 async def _table(site: Site, view: MarketView) -> MarketTable:
-    weeks = await _weeks(site, view)
+    weeks = await or_none(site.series.week(view.perpetuals.venue))
     rows = await _in_steps(view.perpetuals.contracts, lambda part: market_rows(view, part, weeks))
     return market_table(view, rows, has_weeks=weeks is not None)
 
@@ -148,7 +109,6 @@ async def _markets(site: Site, query: MarketsQuery, now: int) -> Page:
         suffix=venue.suffix,
         numbers=NUMBERS,
         shown=len(rows),
-        csv_path=MARKETS_CSV,
         api_path=PERPETUALS_PATH,
         rows=await _in_steps(
             rows, lambda part: [table_rows(part, site.templates.root, venue.suffix, ranks)]
@@ -165,20 +125,6 @@ def _until(table: MarketTable | None, now: int) -> int:
     return table.until if table.is_complete else min(table.until, soon)
 
 
-async def _csv(site: Site, query: MarketsQuery, now: int) -> Page:
-    """The rows of the page with the same query, in the same order.
-
-    Raises:
-        UpstreamUnavailable: the market feed is missing or too old.
-    """
-    table = await _table(site, site.markets.view(site.board, now))
-    reading = table.view.perpetuals
-    rows = await _in_steps(table.select(query), lambda part: csv_rows(part, reading.as_of))
-    name = (b"content-disposition", b'attachment; filename="markets.csv"')
-    body = csv_table(CSV_COLUMNS, rows, reading.source)
-    return Page(body, since=now, until=_until(table, now), content_type=CSV, fields=[name])
-
-
 async def _market(
     site: Site, charts: ChartReader, found: FoundPerpetual, days: int, now: int
 ) -> Page:
@@ -188,9 +134,9 @@ async def _market(
         found = found._replace(perpetual=listed)
     market = None
     if view is not None and listed is not None:
-        weeks = await _weeks(site, view) or {}
+        weeks = await or_none(site.series.week(view.perpetuals.venue)) or {}
         market = market_facts(view, found, weeks.get(listed.contract, ()))
-    drawn = None if last is None else await _charts(charts, last.venue, found, days)
+    drawn = None if last is None else await or_none(_charts(charts, last.venue, found, days))
     body = site.templates.render(
         "market.html",
         here=MARKETS_PATH,
@@ -211,36 +157,8 @@ async def _market(
     return Page(body, since=now, until=until)
 
 
-async def _charts(
-    charts: ChartReader, venue: str, found: FoundPerpetual, days: int
-) -> list[Chart] | None:
+async def _charts(charts: ChartReader, venue: str, found: FoundPerpetual, days: int) -> list[Chart]:
     name = ContractName(venue, found.perpetual.contract)
     has_accounts = VENUES[venue].has_long_accounts
     measures = [each for each in MEASURES if has_accounts or each != "long-accounts"]
-    try:
-        return [await charts.measure(name, found.symbol, each, days) for each in measures]
-    except DatabaseUnavailable:
-        return None
-
-
-def redirect(to: str) -> Response:
-    """To the canonical name. Not cached for long: another venue may call the contract otherwise."""
-    response = Response(status_code=308)
-    fields = ((b"location", to.encode()), (b"content-length", b"0"))
-    response.raw_headers = [*fields, (b"cache-control", CACHE_ONE_MINUTE), *SECURITY_HEADERS]
-    return response
-
-
-async def unknown_name(
-    site: Site, request: Request, template: str, name: str, **values: object
-) -> Response:
-    """404: a page about the name for browsers, the usual JSON for programs."""
-    if not accepts(request.scope["headers"], b"text/html"):
-        raise HTTPException(404)
-
-    async def render() -> bytes:
-        shown = name if len(name) <= MAX_ECHO else f"{name[:MAX_ECHO]}…"
-        return site.templates.render(template, name=shown, **values)
-
-    body, fields = await site.render_queue.render(request.scope, (template, name), render)
-    return private_page(404, body, *fields)
+    return [await charts.measure(name, found.symbol, measure, days) for measure in measures]

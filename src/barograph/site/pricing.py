@@ -43,9 +43,8 @@ LEVELS = {
 """Each level of the sample with its unit."""
 
 
-def pricing_routes(site: Site, terms: Terms) -> PageRouter:
+def pricing_routes(router: PageRouter, site: Site, terms: Terms) -> None:
     """The route of the pricing page, which is rendered once for each announcement."""
-    router = PageRouter()
 
     @lru_cache(maxsize=1)
     def page(reveals: Reveals) -> Page:
@@ -70,5 +69,3 @@ def pricing_routes(site: Site, terms: Terms) -> PageRouter:
     async def read_pricing(request: Request) -> Response:
         reveals = site.board.latest(REVEALS) or NOT_ANNOUNCED
         return site.respond_unchanging(request, page(reveals))
-
-    return router

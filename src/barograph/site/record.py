@@ -21,7 +21,6 @@ from barograph.history.tile_endpoints import ReadNote
 from barograph.history.witnesses import WITNESSES
 from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.timestamps import SECOND
-from barograph.site.error_pages import unavailable
 from barograph.site.paths import RECORD_FOLDER, RECORD_PATH
 from barograph.site.record_pages import (
     TITLES,
@@ -37,7 +36,7 @@ from barograph.site.record_pages import (
     verifier_data,
 )
 from barograph.site.responses import Page, PageRouter
-from barograph.site.site import RenderPage, Site
+from barograph.site.site import RenderPage, Site, unavailable
 from barograph_client.audit.notes import Policy
 
 T = TypeVar("T")

@@ -13,8 +13,11 @@ from barograph.briefs.store import newest_listed
 from barograph.discovery.endpoints import Descriptions
 from barograph.guides.catalog import Catalog
 from barograph.keys.registration import Registrations
-from barograph.kit.timestamps import iso_timestamp
+from barograph.kit.documents import CORS
+from barograph.kit.timestamps import DAY, iso_timestamp
 from barograph.limits.rate_limits import RateLimiter
+from barograph.markets.perpetuals import PERPETUALS_PATH
+from barograph.markets.samples import STEPS
 from barograph.markets.symbols import symbol_of
 from barograph.markets.view import PERPETUALS
 from barograph.signals.methods import METHODS
@@ -22,15 +25,18 @@ from barograph.signals.records import SIGNALS
 from barograph.site.accuracy import accuracy_routes
 from barograph.site.briefs import brief_page_routes, brief_paths
 from barograph.site.chart_images import chart_image_routes
+from barograph.site.chart_reader import ChartReader, asked_series, listed_contract
 from barograph.site.cross import cross_page_routes
 from barograph.site.developers.endpoints import developers_routes
 from barograph.site.developers.swagger import docs_routes
 from barograph.site.feeds import feed_file_routes
+from barograph.site.funding import funding_routes
 from barograph.site.guides import guide_page_routes, guide_paths
+from barograph.site.heatmap import heatmap_routes
 from barograph.site.home import home_routes
 from barograph.site.keys import KeyPages
+from barograph.site.liquidations import liquidation_routes
 from barograph.site.markets import market_page_routes
-from barograph.site.overviews import overview_routes
 from barograph.site.paths import (
     BRIEFS_FOLDER,
     CHART_FOLDER,
@@ -50,8 +56,8 @@ from barograph.site.paths import (
 )
 from barograph.site.pricing import pricing_routes
 from barograph.site.record import Recorded, record_routes
-from barograph.site.responses import CACHE_ONE_HOUR, Page, PageRouter
-from barograph.site.series import ChartReader, series_routes
+from barograph.site.responses import CACHE_ONE_HOUR, CACHE_ONE_MINUTE, Page, PageRouter
+from barograph.site.series_charts import LIQUIDATIONS, data_path, days_from_query, first_day
 from barograph.site.signals import signal_page_routes
 from barograph.site.site import Site
 from barograph.site.status import status_page_routes
@@ -98,41 +104,42 @@ class SiteParts(NamedTuple):
 
 def page_routes(site: Site, parts: SiteParts) -> list[Router]:
     """The routes of the whole site."""
-    catalog, terms = parts.catalog, parts.terms
+    router, catalog, terms = PageRouter(), parts.catalog, parts.terms
     charts = ChartReader(site.series, site.templates.root, site.board.clock)
-    return [
-        home_routes(site, charts, parts.recorded.logs),
-        market_page_routes(site, charts),
-        cross_page_routes(site),
-        overview_routes(site, charts),
-        signal_page_routes(site),
-        # Before the briefs, whose path template matches too.
-        feed_file_routes(site, parts.source),
-        brief_page_routes(site, charts),
-        guide_page_routes(site, catalog),
-        record_routes(site, parts.recorded),
-        accuracy_routes(site),
-        developers_routes(
-            site,
-            parts.described,
-            tools=parts.tools,
-            can_register=parts.registrations is not None,
-            terms=terms,
-        ),
-        docs_routes(site),
-        pricing_routes(site, terms),
-        status_page_routes(site),
-        series_routes(site, parts.source),
-        chart_image_routes(site, charts, parts.source),
-        KeyPages(site.templates, parts.registrations, parts.limiter, site.board.clock).routes(),
-        _static_routes(site),
-        _sitemap_routes(site, catalog),
-        _slash_routes(site.templates.root),
-    ]
+    home_routes(router, site, charts, parts.recorded.logs)
+    market_page_routes(router, site, charts)
+    cross_page_routes(router, site)
+    heatmap_routes(router, site)
+    funding_routes(router, site)
+    liquidation_routes(router, site, charts)
+    signal_page_routes(router, site)
+    # Before the briefs, whose path template matches too.
+    feed_file_routes(router, site, parts.source)
+    brief_page_routes(router, site, charts)
+    guide_page_routes(router, site, catalog)
+    accuracy_routes(router, site)
+    developers_routes(
+        router,
+        site,
+        parts.described,
+        tools=parts.tools,
+        can_register=parts.registrations is not None,
+        terms=terms,
+    )
+    docs_routes(router, site)
+    pricing_routes(router, site, terms)
+    status_page_routes(router, site)
+    _moved_routes(router, site)
+    chart_image_routes(router, site, charts, parts.source)
+    keys = KeyPages(site.templates, parts.registrations, parts.limiter, site.board.clock)
+    keys.add_routes(router)
+    _static_routes(router, site)
+    _sitemap_routes(router, site, catalog)
+    _slash_routes(router, site.templates.root)
+    return [record_routes(site, parts.recorded), router]
 
 
-def _static_routes(site: Site) -> PageRouter:
-    router = PageRouter()
+def _static_routes(router: PageRouter, site: Site) -> None:
 
     def respond(request: Request, name: str, version: str | None) -> Response:
         file = site.templates.files.get(name)
@@ -149,11 +156,8 @@ def _static_routes(site: Site) -> PageRouter:
     async def read_icon(request: Request) -> Response:
         return respond(request, ICON_PATH.removeprefix("/"), None)
 
-    return router
 
-
-def _sitemap_routes(site: Site, catalog: Catalog) -> PageRouter:
-    router = PageRouter()
+def _sitemap_routes(router: PageRouter, site: Site, catalog: Catalog) -> None:
 
     async def render(_: int) -> Page:
         text = sitemap_text(site.templates.base_url, await _known_paths(site, catalog))
@@ -162,8 +166,6 @@ def _sitemap_routes(site: Site, catalog: Catalog) -> PageRouter:
     @router.get(SITEMAP_PATH)
     async def read_sitemap(request: Request) -> Response:
         return await site.respond(request, render)
-
-    return router
 
 
 def sitemap_text(base_url: str, paths: Mapping[str, int | None]) -> bytes:
@@ -198,15 +200,44 @@ async def _known_paths(site: Site, catalog: Catalog) -> dict[str, int | None]:
             (MARKETS_FOLDER + each for each in sorted(filter(None, symbols))), market_at
         ),
         **dict.fromkeys(
-            (SIGNALS_PAGE, *(SIGNALS_FOLDER + each.key for each in METHODS)), signals_at
+            (SIGNALS_PAGE, *(SIGNALS_FOLDER + method.key for method in METHODS)), signals_at
         ),
         **brief_paths(briefs),
     }
 
 
-def _slash_routes(root: str) -> PageRouter:
+def _moved_routes(router: PageRouter, site: Site) -> None:
+    """Redirect former addresses of downloads to the API, which has the same data."""
+
+    def redirect(path: str) -> Response:
+        response = RedirectResponse(site.templates.root + path, 308)
+        response.raw_headers += [(b"cache-control", CACHE_ONE_MINUTE), *CORS]
+        return response
+
+    def series(request: Request, measure: str, days: int, **of: str) -> Response:
+        form = request.scope["path"].rpartition(".")[2]
+        of["from"] = first_day(site.board.clock() - days * DAY)
+        return redirect(data_path(measure, form, STEPS[days], **of))
+
+    @router.get(MARKETS_CSV)
+    async def read_markets(_: Request) -> Response:
+        return redirect(f"{PERPETUALS_PATH}.csv")
+
+    @router.get(f"{DATA_FOLDER}{LIQUIDATIONS}.json")
+    @router.get(f"{DATA_FOLDER}{LIQUIDATIONS}.csv")
+    async def read_liquidations(request: Request) -> Response:
+        return series(request, LIQUIDATIONS, days_from_query(request.query_params))
+
+    @router.get(f"{DATA_FOLDER}{{symbol}}/{{measure}}.json")
+    @router.get(f"{DATA_FOLDER}{{symbol}}/{{measure}}.csv")
+    async def read_measure(request: Request, **_: str) -> Response:
+        asked, measure, days = asked_series(request)
+        name, symbol, _source = listed_contract(site, asked)
+        return series(request, measure, days, venue=name.venue, symbol=symbol)
+
+
+def _slash_routes(router: PageRouter, root: str) -> None:
     """Redirect page addresses with a trailing slash to those without."""
-    router = PageRouter()
 
     async def redirect(request: Request, **_: str) -> Response:
         query = request.scope["query_string"].decode("latin-1")
@@ -225,4 +256,3 @@ def _slash_routes(root: str) -> PageRouter:
     for path in (*PAGES, *(f"{folder}{{name}}" for folder in folders), versions):
         if path != HOME_PATH:
             router.add(f"{path}/", redirect, "GET", "HEAD")
-    return router

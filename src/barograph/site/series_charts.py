@@ -1,18 +1,21 @@
-"""Charts with title, note and links to their data (pure)."""
+"""Charts with title, note and links to their data in the API (pure)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import urlencode
 
 from markupsafe import Markup
+from starlette.datastructures import QueryParams
 
 from barograph.badges.documents import BADGE_FOLDER
+from barograph.errors import InvalidRequest
 from barograph.kit.text import price, rate, usd
-from barograph.kit.timestamps import iso_timestamp
+from barograph.kit.timestamps import DAY, HOUR, iso_timestamp
 from barograph.markets.regime import EDGES_PCT
 from barograph.markets.samples import (
     DAYS,
     DEFAULT_DAYS,
+    FINE_STEP,
     SERIES_FOLDER,
     LiquidationSeries,
     Measure,
@@ -20,20 +23,27 @@ from barograph.markets.samples import (
     labels_of,
 )
 from barograph.markets.venues import VENUES, PriceKind
+from barograph.site.charts.axes import REGIME_OF, ChartEvent, Timeline, timeline
 from barograph.site.charts.columns import column_chart
-from barograph.site.charts.events import REGIME_OF, ChartEvent, Timeline, timeline
-from barograph.site.charts.gauge import REGIME_BANDS
 from barograph.site.charts.lines import every, line_chart
+from barograph.site.charts.small import REGIME_BANDS
 from barograph.site.charts.svg import NOTHING
-from barograph.site.paths import HOME_PATH, MARKETS_FOLDER
-from barograph.site.series_documents import LIQUIDATIONS, data_path, image_path, liquidations_path
+from barograph.site.paths import CHART_FOLDER, HOME_PATH, MARKETS_FOLDER
 from barograph.site.templating import date_and_time
+
+LIQUIDATIONS = "liquidations"
+INVALID_DAYS = f"days must be one of {', '.join(map(str, DAYS))}, given once"
+MOST_POINTS = 3_000
+"""Enough for two days by the minute, the longest series of a chart."""
+
+_INTERVALS = {FINE_STEP: "minute", 4 * HOUR: "4h", DAY: "day"}
+"""The finest interval of the API whose points hold those of a chart; otherwise it is an hour."""
 
 _PRICES: Mapping[PriceKind, str] = {"last": "last trade", "mark": "mark price"}
 NOTES: Mapping[Measure, str] = {
     "funding": (
         "Percent per 8 hours; if positive, longs pay shorts. The horizontal lines are the "
-        f"edges of the BTC regime: {', '.join(f'{each:+g}' for each in EDGES_PCT)} %."
+        f"edges of the BTC regime: {', '.join(f'{edge:+g}' for edge in EDGES_PCT)} %."
     ),
     "open-interest": (
         "Value of all open positions in USD, one-sided: each long and its short count once."
@@ -101,6 +111,42 @@ def chosen_days(asked: str | None) -> int:
     return next((days for days in DAYS if asked == str(days)), DEFAULT_DAYS)
 
 
+def days_from_query(query: QueryParams) -> int:
+    """The parameter `days`.
+
+    Raises:
+        InvalidRequest: it is not one of `DAYS`, or is repeated.
+    """
+    given = query.getlist("days")
+    known = {str(days): days for days in DAYS}
+    if len(given) > 1 or not known.keys() >= {*given}:
+        raise InvalidRequest(INVALID_DAYS)
+    return known[given[0]] if given else DEFAULT_DAYS
+
+
+def days_query(days: int) -> bytes:
+    """The canonical query for a number of days."""
+    return b"" if days == DEFAULT_DAYS else b"days=%d" % days
+
+
+def data_path(measure: str, form: str, step: int, **query: str) -> str:
+    """Where the API has the values of a chart, one per `step` or more, as JSON or CSV."""
+    if step in _INTERVALS:
+        query["interval"] = _INTERVALS[step]
+    if form == "json":
+        query["limit"] = str(MOST_POINTS)
+    path = f"{SERIES_FOLDER}{measure}{'.csv' if form == 'csv' else ''}"
+    return f"{path}?{urlencode(query, safe=':')}"
+
+
+def first_day(start: int) -> str:
+    """The day from which to read the data of a chart that ends now.
+
+    It rarely changes, so that the script knows the chart again when it is replaced.
+    """
+    return iso_timestamp(start)[:10]
+
+
 def measure_chart(
     series: Series, symbol: str, root: str, events: Sequence[ChartEvent] = (), at: int | None = None
 ) -> Chart:
@@ -110,9 +156,9 @@ def measure_chart(
     marked = ((), None) if newest is None else (events, at)  # nothing is marked without a line
     time = timeline(days, series.as_of, *marked)
     title = f"{symbol} {labels_of(measure, series.venue).name.lower()}"
-    json, csv = (root + data_path(symbol, measure, days, form) for form in ("json", "csv"))
-    if at is not None:
-        json, csv = _data_of_span(root, measure, series.venue, time, symbol=symbol)
+    span = _span(time, ends=at is not None)
+    query = {"venue": series.venue, "symbol": symbol, **span}
+    json, csv = _data(root, measure, series.interval, query)
     return Chart(
         name=measure,
         title=title,
@@ -122,7 +168,7 @@ def measure_chart(
         json=json,
         csv=csv,
         note=_note(series) + _moment_note(time),
-        image="" if at is not None else image_path(f"{symbol}/{measure}", days),
+        image="" if at is not None else f"{CHART_FOLDER}{symbol}/{measure}.svg?days={days}",
         page=f"{MARKETS_FOLDER}{symbol}?days={days}#{measure}",
         days=days,
         origin=_origin_note(series),
@@ -155,7 +201,7 @@ def _note(series: Series) -> str:
 
 def _latest(series: Series) -> tuple[str, int | None]:
     """The newest recorded value, written as on the page, and its time."""
-    known = [(each.at, each.value) for each in series.points if each.value is not None]
+    known = [(point.at, point.value) for point in series.points if point.value is not None]
     if not known:
         return NOTHING.capitalize(), None
     at, value = known[-1]
@@ -179,13 +225,17 @@ def _moment_note(time: Timeline) -> str:
     return f" The vertical line marks {date_and_time(time.moment)}, the end of the measured period."
 
 
-def _data_of_span(
-    root: str, measure: str, venue: str, time: Timeline, **of: str
-) -> tuple[str, str]:
-    """The data of a chart that doesn't end now, as JSON and as CSV."""
-    ends = {"from": iso_timestamp(time.start), "to": iso_timestamp(time.end)}
-    path = f"{root}{SERIES_FOLDER}{measure}?{urlencode({'venue': venue, **of, **ends}, safe=':')}"
-    return path, f"{path}&format=csv"
+def _span(time: Timeline, *, ends: bool) -> dict[str, str]:
+    """The parameters for the time of a chart; one that ends now has only the first."""
+    if not ends:
+        return {"from": first_day(time.start)}
+    return {"from": iso_timestamp(time.start), "to": iso_timestamp(time.end)}
+
+
+def _data(root: str, measure: str, step: int, query: dict[str, str]) -> tuple[str, str]:
+    """The addresses of a chart's data, as JSON and as CSV."""
+    json, csv = (root + data_path(measure, form, step, **query) for form in ("json", "csv"))
+    return json, csv
 
 
 def price_unit(venue: str) -> str:
@@ -195,7 +245,7 @@ def price_unit(venue: str) -> str:
 
 def _origin_note(series: Series) -> str:
     """Which values come from the exchange's own history; empty if we measured all of them."""
-    known = [each for each in series.points if each.value is not None]
+    known = [point for point in series.points if point.value is not None]
     backfilled = [each.at for each in known if each.is_backfilled]
     measured = [each.at for each in known if not each.is_backfilled]
     if not backfilled:
@@ -215,14 +265,13 @@ def liquidations_chart(
     series: LiquidationSeries,
     min_coverage_pct: float,
     root: str,
-    time: Timeline | None = None,
-    venue: str = "",
+    time: Timeline,
+    venue: str,
 ) -> Chart:
     """The chart of all liquidations; intervals with less coverage are hatched."""
-    days, time = series.days, time or timeline(series.days, series.as_of)
-    json, csv = (root + liquidations_path(days, form) for form in ("json", "csv"))
-    if time.moment is not None:
-        json, csv = _data_of_span(root, LIQUIDATIONS, venue, time)
+    days = series.days
+    span = _span(time, ends=time.moment is not None)
+    json, csv = _data(root, LIQUIDATIONS, series.interval, {"venue": venue, **span})
     since = (
         "" if series.watched_since is None else _SINCE.format(date_and_time(series.watched_since))
     )
@@ -237,7 +286,7 @@ def liquidations_chart(
         json=json,
         csv=csv,
         note=_LIQUIDATED.format(every(series.interval), min_coverage_pct) + _moment_note(time),
-        image="" if time.moment is not None else image_path(LIQUIDATIONS, days),
+        image="" if time.moment is not None else f"{CHART_FOLDER}{LIQUIDATIONS}.svg?days={days}",
         page=f"{HOME_PATH}?days={days}#{LIQUIDATIONS}",
         days=days,
         origin=since,
@@ -247,8 +296,8 @@ def liquidations_chart(
 
 def _recorded(series: LiquidationSeries) -> str:
     """The sums of what was recorded, which is less than all if the coverage has gaps."""
-    longs = [each.long_usd for each in series.columns if each.long_usd is not None]
-    shorts = [each.short_usd for each in series.columns if each.short_usd is not None]
+    longs = [column.long_usd for column in series.columns if column.long_usd is not None]
+    shorts = [column.short_usd for column in series.columns if column.short_usd is not None]
     if not longs:
         return NOTHING.capitalize()
     sums = f"longs {usd(sum(longs))}, shorts {usd(sum(shorts))}"

@@ -9,17 +9,16 @@ from starlette.responses import Response
 
 from barograph.badges.documents import BADGE_FOLDER
 from barograph.board.board import Board
-from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.evidence import WEEK_OF_HOURS
 from barograph.markets.view import LIQUIDATIONS, PERPETUALS
 from barograph.signals.judge import changes_since, last_changes
 from barograph.signals.methods import BY_KEY, DAILY, METHODS, NOT_AT_THIS_VENUE, Method
 from barograph.signals.records import NOT_KNOWN, SIGNALS, UNKNOWN, SignalChange, Signals
-from barograph.site.charts.strips import Lane, Span, lanes
+from barograph.site.charts.small import Lane, Span, lanes
 from barograph.site.paths import SIGNALS_FOLDER, SIGNALS_PAGE
 from barograph.site.responses import Page, PageRouter
-from barograph.site.site import RETRY_MS, Site
+from barograph.site.site import RETRY_MS, Site, or_none
 from barograph.site.templating import soon
 from barograph.stances.etf import KIND as ETF_STANCE
 from barograph.stances.reader import STANCES
@@ -88,11 +87,11 @@ class SignalHistory(NamedTuple):
 def shown_signal(method: Method, current: CurrentSignals, last: SignalChange | None) -> ShownSignal:
     """A signal now; unknown if it is not fresh."""
     signals = () if current.signals is None else current.signals.signals
-    found = next((each for each in signals if each.key == method.key), None)
-    label, value = (UNKNOWN, NOT_KNOWN.value) if found is None else (found.label, found.value)
-    basis, expected = None if found is None else found.basis, None
+    signal = next((signal for signal in signals if signal.key == method.key), None)
+    label, value = (UNKNOWN, NOT_KNOWN.value) if signal is None else (signal.label, signal.value)
+    basis, expected = None if signal is None else signal.basis, None
     # What the venue does not publish will not come.
-    if found is not None and label == UNKNOWN and basis != NOT_AT_THIS_VENUE.basis:
+    if signal is not None and label == UNKNOWN and basis != NOT_AT_THIS_VENUE.basis:
         expected = current.expected.get(method.key)
     reasons = (basis, expected)
     since = last.at if last is not None and last.label == label else None
@@ -129,8 +128,8 @@ def label_at(changes: Sequence[SignalChange], at: int, held_until: int) -> Signa
 
     None before the first change, and after `held_until`.
     """
-    found = next((each for each in reversed(changes) if each.at <= at), None)
-    return None if found is not None and found is changes[-1] and at > held_until else found
+    last = next((change for change in reversed(changes) if change.at <= at), None)
+    return None if last is not None and last is changes[-1] and at > held_until else last
 
 
 def signal_history(
@@ -141,7 +140,7 @@ def signal_history(
     The last label holds until `held_until`: now, or the last evaluation if that is not fresh.
     """
     start = now - HISTORY_DAYS * DAY
-    ends = [*(each.at for each in changes[1:]), held_until]
+    ends = [*(change.at for change in changes[1:]), held_until]
     spans = [
         Span(each.label, max(each.at, start), min(now, end))
         for each, end in zip(changes, ends, strict=False)
@@ -152,16 +151,15 @@ def signal_history(
         ago=[(words, label_at(changes, now - days * DAY, held_until)) for words, days in AGO],
         lanes=lanes(key, [span for span in spans if span.start < span.end], start, now),
         changes=changes[: -LISTED_CHANGES - 1 : -1],
-        total=sum(each.at > start for each in changes),
+        total=sum(change.at > start for change in changes),
     )
 
 
-def signal_page_routes(site: Site) -> PageRouter:
+def signal_page_routes(router: PageRouter, site: Site) -> None:
     """The routes of the list and of every signal.
 
     Current signals are in memory, so the pages work without the database.
     """
-    router = PageRouter()
 
     @router.get(SIGNALS_PAGE)
     async def read_signals(request: Request) -> Response:
@@ -173,19 +171,18 @@ def signal_page_routes(site: Site) -> PageRouter:
             raise HTTPException(404)
         return await site.respond(request, lambda now: _signal_page(site, BY_KEY[key], now))
 
-    return router
-
 
 async def _list_page(site: Site, now: int) -> Page:
-    last, current = await _last_changes(site), _current(site, now)
+    last = await or_none(site.database.read(lambda tx: last_changes(tx, BY_KEY)))
+    current = _current(site, now)
     changes = last or {}
     signals = [shown_signal(method, current, changes.get(method.key)) for method in METHODS]
     body = site.templates.render(
         "signals.html",
         here=SIGNALS_PAGE,
         signals=signals,
-        stale=sum(each.until is None for each in signals),
-        until=min((each.until for each in signals if each.until is not None), default=None),
+        stale=sum(signal.until is None for signal in signals),
+        until=min((signal.until for signal in signals if signal.until is not None), default=None),
         is_recorded=last is not None,
         backfill=site.backfill(now),
         source=None if current.signals is None else current.signals.source,
@@ -226,18 +223,10 @@ def _until(site: Site, now: int, *, is_read: bool) -> int:
     return until if is_read else min(until, now + RETRY_MS)
 
 
-async def _last_changes(site: Site) -> Mapping[str, SignalChange] | None:
-    try:
-        return await site.database.read(lambda tx: last_changes(tx, BY_KEY))
-    except DatabaseUnavailable:
-        return None
-
-
 async def _history(site: Site, method: Method, now: int) -> SignalHistory | None:
     since = now - HISTORY_DAYS * DAY
-    try:
-        changes = await site.database.read(lambda tx: changes_since(tx, method.key, since))
-    except DatabaseUnavailable:
+    changes = await or_none(site.database.read(lambda tx: changes_since(tx, method.key, since)))
+    if changes is None:
         return None
     return signal_history(method.key, changes, now, _held_until(site, method, now))
 
@@ -245,8 +234,8 @@ async def _history(site: Site, method: Method, now: int) -> SignalHistory | None
 def _held_until(site: Site, method: Method, now: int) -> int:
     """Until when the last recorded label holds: now, or the last evaluation."""
     fresh = site.signals.fresh(site.board, now)
-    if fresh is not None and any(each.key == method.key for each in fresh.signals):
+    if fresh is not None and any(signal.key == method.key for signal in fresh.signals):
         return now
     judged = site.board.latest(SIGNALS)
     signals = () if judged is None else judged.signals
-    return next((each.as_of for each in signals if each.key == method.key), 0)
+    return next((signal.as_of for signal in signals if signal.key == method.key), 0)

@@ -1,32 +1,107 @@
-"""What all pages share: the data they read, and the cache of rendered pages."""
+"""What all pages share: the data they read, the cache of rendered pages, and error pages."""
 
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Any, NamedTuple, TypeVar
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from barograph.badges.documents import BADGE_FOLDER
 from barograph.board.board import Board
-from barograph.briefs.reader import BriefsReader
+from barograph.briefs.endpoints import BriefsReader
 from barograph.errors import UpstreamUnavailable
 from barograph.kit.database import Database, DatabaseUnavailable
 from barograph.kit.documents import HotKey
-from barograph.kit.http import DocumentResponse
+from barograph.kit.http import DocumentResponse, error_response
 from barograph.kit.timestamps import SECOND
 from barograph.limits.render_queue import RenderQueue
-from barograph.markets.cross_reader import CrossReader
 from barograph.markets.failover import VENUE_IN_USE
-from barograph.markets.reader import MarketReader
+from barograph.markets.reader import CrossReader, MarketReader
 from barograph.markets.records import BackfillProgress
 from barograph.markets.series import SeriesReader
 from barograph.markets.venues import VENUES
 from barograph.markets.view import BACKFILL, PERPETUALS, MarketView
 from barograph.signals.reader import SignalsReader
-from barograph.site.error_pages import RETRY_SECONDS, unavailable
-from barograph.site.responses import Page
+from barograph.site.paths import CHART_FOLDER, DATA_FOLDER
+from barograph.site.responses import CACHE_ONE_MINUTE, SECURITY_HEADERS, Page, accepts, private_page
 from barograph.site.templating import Templates, date_and_time, soon
 from barograph.status.reader import StatusReader
+
+FOR_PROGRAMS = ("/api/", BADGE_FOLDER, CHART_FOLDER, DATA_FOLDER)
+"""Errors below these paths are JSON or an image, whatever `Accept` says."""
+
+RETRY_SECONDS = 5
+RETRY = (b"retry-after", b"%d" % RETRY_SECONDS)
+UNREADABLE = "this data is temporarily unavailable; try again in a few seconds"
+
+_TEXTS = {
+    400: "The address or the form contains something we can't read. Check it and try again.",
+    404: "There is no page at this address. Check the address, or start from one of these pages.",
+    405: "This address doesn't accept that kind of request. You can only open it.",
+    408: "The form did not arrive in time. Send it again.",
+    413: "The form is too long. Shorten it and send it again.",
+    414: "This address is too long. Shorten the part after the question mark.",
+    429: "Too many page requests came from your IP address in the last minute. "
+    "Wait a moment, then try again.",
+    500: "Something went wrong on our side. We logged the error; try again later.",
+    503: "We can't show this page right now. Try again in a few seconds. The status page says what "
+    "is failing and since when.",
+}
+_OTHER = "We could not process this request."
+_TITLES = {503: "Temporarily unavailable"}
+_HOME = {"home": "Home page"}
+_LINKS = {
+    404: {"markets": "All markets", "briefs": "All briefs", "developers": "API for developers"},
+}
+_OTHER_LINKS = {"status": "Service status"}
+
+
+def error_page(
+    templates: Templates, request: Request, status: int, *fields: tuple[bytes, bytes]
+) -> Response | None:
+    """The error page; None if the client is a program."""
+    if not wants_page(request):
+        return None
+    return private_page(status, _rendered(templates, status), *fields)
+
+
+def wants_page(request: Request) -> bool:
+    """Whether an error should be a page."""
+    # With the slash: `/api` itself is for programs too, and `/apiary` isn't.
+    if f"{request.scope['path']}/".startswith(FOR_PROGRAMS):
+        return False
+    return accepts(request.scope["headers"], b"text/html")
+
+
+def unavailable(
+    templates: Templates, request: Request, template: str = "", **values: object
+) -> Response:
+    """503: an existing page can't be read now; a template can say why."""
+    if not wants_page(request):
+        return error_response(503, UNREADABLE, RETRY)
+    body = templates.render(template, **values) if template else _rendered(templates, 503)
+    return private_page(503, body, RETRY)
+
+
+@lru_cache(maxsize=32)
+def _rendered(templates: Templates, status: int) -> bytes:
+    """Cached, so that a flood of errors stays cheap."""
+    return templates.render(
+        "error.html",
+        status=status,
+        title=_TITLES.get(status, HTTPStatus(status).phrase.capitalize()),
+        text=_TEXTS.get(status, _OTHER),
+        links=_LINKS.get(status, _OTHER_LINKS) | _HOME,
+    )
+
+
+T = TypeVar("T")
+
+MAX_ECHO = 40
+"""How much of an unknown name is repeated on its 404 page."""
 
 INCOMPLETE_PAGE_MS = 2 * SECOND
 """How long a page with missing data is cached."""
@@ -63,8 +138,7 @@ RenderPage = Callable[[int], Coroutine[Any, Any, Page]]
 """Renders a page for an instant."""
 
 
-@dataclass(frozen=True, eq=False)
-class Site:
+class Site(NamedTuple):
     """The data that pages are rendered from, and the cache of rendered pages."""
 
     templates: Templates
@@ -155,3 +229,34 @@ class Site:
     def unavailable(self, request: Request) -> Response:
         """503: the database can't be read."""
         return unavailable(self.templates, request)
+
+
+async def or_none(reading: Awaitable[T]) -> T | None:
+    """What is read from the database; None if it is unavailable."""
+    try:
+        return await reading
+    except DatabaseUnavailable:
+        return None
+
+
+def redirect(to: str) -> Response:
+    """To the canonical name. Not cached for long: another venue may call the contract otherwise."""
+    response = Response(status_code=308)
+    fields = ((b"location", to.encode()), (b"content-length", b"0"))
+    response.raw_headers = [*fields, (b"cache-control", CACHE_ONE_MINUTE), *SECURITY_HEADERS]
+    return response
+
+
+async def unknown_name(
+    site: Site, request: Request, template: str, name: str, **values: object
+) -> Response:
+    """404: a page about the name for browsers, the usual JSON for programs."""
+    if not accepts(request.scope["headers"], b"text/html"):
+        raise HTTPException(404)
+
+    async def render() -> bytes:
+        shown = name if len(name) <= MAX_ECHO else f"{name[:MAX_ECHO]}…"
+        return site.templates.render(template, name=shown, **values)
+
+    body, fields = await site.render_queue.render(request.scope, (template, name), render)
+    return private_page(404, body, *fields)

@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 from urllib.parse import urlencode
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from barograph.markets.symbols import MAX_LENGTH
 
@@ -24,8 +26,7 @@ class Column(NamedTuple):
     title: str = ""
 
 
-@dataclass(frozen=True)
-class TableQuery:
+class TableQuery(Struct, frozen=True):
     """Which rows to list, and in which order."""
 
     sort: str = SYMBOL

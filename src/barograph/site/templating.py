@@ -1,7 +1,8 @@
-"""Render page templates, and format numbers and times for them (pure)."""
+"""Render page templates, with numbers, times, tints and structured data for them (pure)."""
 
 import re
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import lru_cache, partial
 from typing import NamedTuple
@@ -12,16 +13,91 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from barograph import NOTICE, SITE_NAME
+from barograph.briefs.records import Brief, in_words
 from barograph.discovery.files import FEEDS, LLMS_PATH, OPENAPI_PATH
 from barograph.kit.text import NBSP, coverage, price, rate, usd
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, iso_timestamp
 from barograph.limits.rate_limits import RateLimit
 from barograph.macro.records import NYFED_NOTICE, NYFED_TERMS
 from barograph.signals.documents import SIGNALS_PATH
-from barograph.site.client_package import client_wheel
-from barograph.site.paths import GUIDES_PAGE, NAVIGATION, PLACES, STATIC_FOLDER, WITH_VENUES
-from barograph.site.static_files import packaged_files
-from barograph.site.structured_data import dataset, website
+from barograph.site.paths import (
+    BRIEFS_FOLDER,
+    DEVELOPERS_PATH,
+    GUIDES_PAGE,
+    NAVIGATION,
+    PLACES,
+    STATIC_FOLDER,
+    WITH_VENUES,
+)
+from barograph.site.static_files import client_wheel, packaged_files
+
+Edges = tuple[tuple[float, ...], tuple[float, ...]]
+"""Where the tints begin: above zero, and below it without the sign."""
+
+FUNDING_EDGES: Edges = ((0.015, 0.03, 0.06, 0.12), (0.005, 0.03, 0.06, 0.12))
+"""In percent per 8 hours, from the bands of the regime: the resting rate of 0.01 has no tint."""
+
+CHANGE_EDGES: Edges = ((0.5, 2.0, 5.0, 10.0),) * 2
+"""In percent."""
+
+UNKNOWN_TINT = "tint-unknown"
+
+
+def funding_tint(funding_8h_pct: float | None) -> str:
+    """`tint-0` at rest, `tint-up-1` to `tint-up-4` if longs pay, `tint-down-…` if shorts do."""
+    return _tint(funding_8h_pct, FUNDING_EDGES)
+
+
+def change_tint(change_pct: float | None) -> str:
+    """`tint-0` for hardly any change, `tint-up-1` to `tint-up-4` for a rise, `tint-down-…`."""
+    return _tint(change_pct, CHANGE_EDGES)
+
+
+def _tint(value: float | None, edges: Edges) -> str:
+    if value is None:
+        return UNKNOWN_TINT
+    strength = bisect_right(edges[value < 0], abs(value))
+    return f"tint-{'up' if value > 0 else 'down'}-{strength}" if strength else "tint-0"
+
+
+def _thing(kind: str, base_url: str, path: str, **members: object) -> dict[str, object]:
+    about = {"@context": "https://schema.org", "@type": kind, "url": base_url + path}
+    owner = {"@type": "Organization", "name": SITE_NAME, "url": f"{base_url}/"}
+    return {**about, **members, "isAccessibleForFree": True, "publisher": owner, "author": owner}
+
+
+def website(base_url: str, description: str) -> dict[str, object]:
+    """The whole site."""
+    return _thing("WebSite", base_url, "/", name=SITE_NAME, description=description)
+
+
+def dataset(
+    base_url: str, path: str, name: str, description: str, files: Mapping[str, str]
+) -> dict[str, object]:
+    """The data of a page; `files` are media types by path."""
+    downloads = [
+        {"@type": "DataDownload", "encodingFormat": kind, "contentUrl": base_url + file}
+        for file, kind in files.items()
+    ]
+    found = _thing("Dataset", base_url, path, name=name, description=description)
+    licence = f"{base_url}{DEVELOPERS_PATH}#licence"
+    return {**found, "creator": found["author"], "license": licence, "distribution": downloads}
+
+
+def article(base_url: str, brief: Brief) -> dict[str, object]:
+    """A brief."""
+    return _thing(
+        "Article",
+        base_url,
+        f"{BRIEFS_FOLDER}{brief.slug}",
+        headline=brief.headline,
+        description=brief.summary,
+        image=f"{base_url}/static/social.png",
+        datePublished=iso_timestamp(brief.first_at),
+        dateModified=iso_timestamp(brief.published_at),
+        articleSection=in_words(brief.category),
+        keywords=list(brief.coins),
+    )
 
 
 class _WebLinksOnly(MarkdownIt):
@@ -103,7 +179,7 @@ class Templates:
             "website": partial(website, base_url),
             "dataset": partial(dataset, base_url),
             # A sample catalog isn't for sale, so only the footer links to it.
-            "navigation": [each for each in pages if has_guides or each[0] != GUIDES_PAGE],
+            "navigation": [page for page in pages if has_guides or page[0] != GUIDES_PAGE],
             "has_venues": has_venues,
             "has_guides": has_guides,
             "places": PLACES,

@@ -95,7 +95,7 @@ def event_text(event: Event) -> EventText:
     known["category"] = in_words(known.get("category", "unknown"))
     members = defaultdict(lambda: "unknown", known, stance=STANCES.get(kind, kind))
     words = EVENT_TEXTS.get(event.type, (event.type, "", ""))
-    title, detail, path = (each.format_map(members) for each in words)
+    title, detail, path = (word.format_map(members) for word in words)
     subject = known.get("contract") or path or title
     if event.type.startswith(("feed.", "contract.")):
         subject += f" {members['venue']}"
@@ -107,10 +107,10 @@ def changes(events: Sequence[Event]) -> list[tuple[Event, EventText]]:
 
     A signal near an edge changes back and forth, so only its last label is of interest.
     """
-    found: dict[str, tuple[Event, EventText]] = {}
+    newest: dict[str, tuple[Event, EventText]] = {}
     for event in reversed(events):
         text = event_text(event)
-        found.setdefault(text.subject, (event, text))
-        if len(found) == KEPT:
+        newest.setdefault(text.subject, (event, text))
+        if len(newest) == KEPT:
             break
-    return list(found.values())
+    return list(newest.values())

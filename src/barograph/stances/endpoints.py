@@ -24,10 +24,8 @@ from barograph.kit.database import DatabaseUnavailable
 from barograph.kit.http import ApiRouter, Scope, private_response
 from barograph.kit.wire import Schema, operation
 from barograph.payments.checkout import IsDisconnected, never_disconnected
-from barograph.payments.listings import Listing
-from barograph.payments.offers import PaymentRequiredBody, payment_required
-from barograph.payments.records import Payment, Requirements
-from barograph.payments.refusals import PaymentRequired
+from barograph.payments.offers import PaymentRequired, PaymentRequiredBody, payment_required
+from barograph.payments.records import Listing, Payment, Requirements
 from barograph.stances.documents import (
     STANCE_PATHS,
     NoStance,

@@ -25,7 +25,7 @@ from barograph.kit.lists import (
 )
 from barograph.kit.timestamps import iso_timestamp
 from barograph.kit.wire import operation, parameter
-from barograph.limits.rendered_reads import RenderedReads
+from barograph.limits.render_queue import RenderedReads
 from barograph.stances.documents import RevealedStances, revealed_body
 from barograph.stances.reveals import (
     NOT_ANNOUNCED,

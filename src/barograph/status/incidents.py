@@ -123,12 +123,12 @@ def check_results(status: ServiceStatus) -> list[CheckResult]:
     Parts that are not configured or warming up have no result.
     """
     checks = [
-        CheckResult(each.name, each.status, each.detail)
-        for each in status.checks
-        if each.status != "not_configured" and each.status != "warming_up"  # noqa: PLR1714 - types
+        CheckResult(check.name, check.status, check.detail)
+        for check in status.checks
+        if check.status != "not_configured" and check.status != "warming_up"  # noqa: PLR1714 - types
     ]
     # Only the database makes the API less than ok.
-    why = "; ".join(f"{each.name} {each.detail}" for each in checks if each.name == "database")
+    why = "; ".join(f"{check.name} {check.detail}" for check in checks if check.name == "database")
     return [CheckResult(API, status.api.status, why), *checks]
 
 

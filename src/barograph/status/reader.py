@@ -94,10 +94,11 @@ class StatusReader:
     def _witness_states(self, board: Board) -> dict[str, list[WitnessState]]:
         found = board.latest(WITNESSES)
         states = () if found is None else found.states
-        return {name: [each for each in states if each.witness == name] for name in self._witnesses}
+        return {
+            name: [state for state in states if state.witness == name] for name in self._witnesses
+        }
 
     def _others(self, board: Board) -> dict[str, StandbyVenue]:
-        """The venues that are not in use."""
         in_use = board.latest(VENUE_IN_USE)
         used = self._venues[0] if in_use is None else in_use.venue
         return {

@@ -14,7 +14,7 @@ from barograph.errors import LeaseLost
 from barograph.events.records import NewEvent
 from barograph.events.store import append_events
 from barograph.kit.clock import Clock
-from barograph.kit.database import Database, DatabaseUnavailable, Transaction
+from barograph.kit.database import Database, DatabaseUnavailable, Statement, Transaction
 from barograph.kit.documents import FOREVER
 from barograph.kit.lease import Lease, ServerClock
 from barograph.kit.timestamps import DAY, HOUR, MINUTE, SECOND
@@ -157,12 +157,12 @@ class StatusRecorder:
             self._unwritten.clear()
             return
         self._keep_minute()
-        found, events = list(self._unwritten), self._events(self._clock())
+        minutes, events = list(self._unwritten), self._events(self._clock())
 
         async def work(tx: Transaction) -> None:
             await self._lease.fence(tx)
-            for minute in found:
-                is_late = minute is not found[-1]
+            for minute in minutes:
+                is_late = minute is not minutes[-1]
                 await record_results(tx, minute.results, minute.at, is_late=is_late)
             await append_events(tx, events)
 
@@ -193,8 +193,8 @@ async def record_results(
     tx: Transaction, results: Sequence[CheckResult], at: int, *, is_late: bool = False
 ) -> None:
     """Record the results of the minute that begins at `at`, and delete old ones."""
-    runs = {row[0]: Run(*row) for row in await tx.fetch(_RUNS)}
-    incidents = {row[0]: Incident(*row) for row in await tx.fetch(_OPEN_INCIDENTS)}
+    runs = {run.name: run for run in await _RUNS.fetch(tx)}
+    incidents = {incident.name: incident for incident in await _OPEN_INCIDENTS.fetch(tx)}
     for result in results:
         last = runs.get(result.name)
         if not is_due(last, at, is_late=is_late):
@@ -224,35 +224,30 @@ async def read_status_history(
 
     `after` is the start and the name of the last incident of the page before.
     """
-    hours = await tx.fetch(_COUNTS, "hour", now // HOUR * HOUR - (HOURS_SHOWN - 1) * HOUR, now)
+    hours = await _COUNTS.fetch(tx, "hour", now // HOUR * HOUR - (HOURS_SHOWN - 1) * HOUR, now)
     since = now // DAY * DAY - (DAYS_SHOWN - 1) * DAY if since is None else since
-    days = await tx.fetch(_COUNTS, "day", since // DAY * DAY, now)
-    incidents = await tx.fetch(_INCIDENTS, since, *after, name, count)
+    days = await _COUNTS.fetch(tx, "day", since // DAY * DAY, now)
+    incidents = await _INCIDENTS.fetch(tx, since, *after, name, count)
     last_at = await tx.fetch("SELECT name, last_at FROM status_runs")
-    return StatusHistory(
-        now,
-        [ConditionCount(*row) for row in (*hours, *days)],
-        [Incident(*row) for row in incidents],
-        dict(last_at),
-    )
+    return StatusHistory(now, [*hours, *days], incidents, dict(last_at))
 
 
-_RUNS = "SELECT name, started_at, last_at, worst, detail FROM status_runs"
-_COUNTS = """
-SELECT resolution, name, at, ok, degraded, down FROM status_counts
-WHERE resolution = $1 AND at >= $2 AND at <= $3
-"""
-_INCIDENT = """
-SELECT name, started_at, ended_at, worst, detail, unwatched_from, unwatched_until, unwatched_ms
-FROM status_incidents
-"""
-_OPEN_INCIDENTS = f"{_INCIDENT} WHERE ended_at IS NULL"
-_INCIDENTS = f"""
-{_INCIDENT}
-WHERE (ended_at IS NULL OR ended_at >= $1)
+_RUNS = Statement(Run, "SELECT {columns} FROM status_runs")
+_COUNTS = Statement(
+    ConditionCount,
+    "SELECT {columns} FROM status_counts WHERE resolution = $1 AND at >= $2 AND at <= $3",
+)
+_OPEN_INCIDENTS = Statement(
+    Incident, "SELECT {columns} FROM status_incidents WHERE ended_at IS NULL"
+)
+_INCIDENTS = Statement(
+    Incident,
+    """
+SELECT {columns} FROM status_incidents WHERE (ended_at IS NULL OR ended_at >= $1)
     AND (started_at < $2 OR started_at = $2 AND name > $3) AND ($4 = '' OR name = $4)
 ORDER BY started_at DESC, name LIMIT $5
-"""
+""",
+)
 _ADD_COUNT = """
 INSERT INTO status_counts (resolution, name, at, ok, degraded, down)
 VALUES ($1, $2, $3, $4, $5, $6)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Literal, NamedTuple
 
+from msgspec.structs import astuple
 from pydantic import Field
 
 from barograph import NOTICE
@@ -52,6 +53,8 @@ _FORK = (
 
 Condition = Literal["ok", "degraded", "down"]
 CheckStatus = Literal["ok", "degraded", "down", "not_configured", "warming_up"]
+Verdict = tuple[CheckStatus, str]
+"""The status of a check, and its detail."""
 
 
 class FeedStatus(WireModel):
@@ -164,28 +167,29 @@ class StatusInputs(NamedTuple):
 
 def assess(inputs: StatusInputs) -> ServiceStatus:
     """Judge every part, and the service as a whole."""
-    checks = [
-        _market_feed(inputs),
-        _exchange(inputs),
-        _venue(inputs),
-        *(_standby(inputs, name, each) for name, each in inputs.others.items()),
-        _collector(inputs),
-        _long_accounts(inputs),
-        _liquidations(inputs),
-        _backfill(inputs),
-        _cross_venue(inputs),
-        _database(inputs),
-        _limits(inputs),
-        _macro(inputs),
-        _etf_flows(inputs),
-        _stances(inputs),
-        _history(inputs),
-        *(_witness(inputs.now, name, states) for name, states in inputs.witnesses.items()),
-        _outside("identity", inputs.identity, "not configured"),
-        _payments(inputs),
-    ]
-    checks = _with_terms(checks, inputs.unconfirmed)
-    by_name = {check.name: check.status for check in checks}
+    unsigned, sold = inputs.unsigned, "this instance does not sell Feed by x402"
+    verdicts: dict[str, Verdict] = {
+        "market-feed": _market_feed(inputs),
+        "exchange": _exchange(inputs),
+        "venue": _venue(inputs),
+        **{name: _standby(inputs, venue) for name, venue in inputs.others.items()},
+        "collector": _collector(inputs),
+        "long-accounts": _long_accounts(inputs),
+        "liquidations": _liquidations(inputs),
+        "backfill": _backfill(inputs),
+        "cross-venue": _cross_venue(inputs),
+        "database": _database(inputs),
+        "limits": _limits(inputs),
+        "daily-figures": _macro(inputs),
+        "etf-flows": _etf_flows(inputs),
+        "stances": _stances(inputs),
+        "history": ("degraded", unsigned) if unsigned else ("ok", "checkpoints are signed"),
+        **{f"witness-{name}": _witness(inputs.now, it) for name, it in inputs.witnesses.items()},
+        "identity": _outside(inputs.identity, "not configured"),
+        "payments": _outside(inputs.payments, sold),
+    }
+    verdicts = _with_terms(verdicts, inputs.unconfirmed)
+    by_name = {name: status for name, (status, _) in verdicts.items()}
     return ServiceStatus(
         status=_overall(by_name),
         as_of=iso_timestamp(inputs.now),
@@ -196,7 +200,10 @@ def assess(inputs: StatusInputs) -> ServiceStatus:
             started_at=iso_timestamp(inputs.started_at),
             uptime_seconds=_seconds(inputs.now - inputs.started_at),
         ),
-        checks=checks,
+        checks=[
+            Check(name=name, status=status, detail=detail)
+            for name, (status, detail) in verdicts.items()
+        ],
         notice=NOTICE,
     )
 
@@ -216,7 +223,7 @@ def _overall(by_name: dict[str, CheckStatus]) -> Condition:
 
 def _feed(inputs: StatusInputs, condition: Condition) -> FeedStatus:
     newest, totals = inputs.perpetuals, inputs.liquidations
-    lacks = _liquidations(inputs).status == "not_configured"
+    lacks = _lacking(inputs, publishes_liquidations) is not None
     return FeedStatus(
         status=condition,
         source=None if newest is None else newest.source,
@@ -227,52 +234,46 @@ def _feed(inputs: StatusInputs, condition: Condition) -> FeedStatus:
     )
 
 
-def _check(name: str, status: CheckStatus, detail: str) -> Check:
-    return Check(name=name, status=status, detail=detail)
-
-
-def _market_feed(inputs: StatusInputs) -> Check:
-    name, newest, limit = "market-feed", inputs.perpetuals, inputs.limits.perpetuals
+def _market_feed(inputs: StatusInputs) -> Verdict:
+    newest, limit = inputs.perpetuals, inputs.limits.perpetuals
     if newest is None:
-        return _check(name, "down", "nothing has been published yet")
+        return "down", "nothing has been published yet"
     if newest.as_of > inputs.now + limit:
-        return _check(name, "down", "its time is in the future: check the clocks")
+        return "down", "its time is in the future: check the clocks"
     age = f"{_seconds(inputs.now - newest.as_of):g} s old"
     shown_limit = f"{_seconds(limit):g} s"
     if not is_fresh(newest.as_of, limit, inputs.now):
-        return _check(name, "down", f"{age}, older than its limit of {shown_limit}")
-    listed = {each.base for each in newest.contracts}
+        return "down", f"{age}, older than its limit of {shown_limit}"
+    listed = {perpetual.base for perpetual in newest.contracts}
     missing = [asset for asset in MAJORS if asset not in listed]
     if missing:
         status: Condition = "down" if len(missing) == len(MAJORS) else "degraded"
-        return _check(name, status, f"the last reading has no {', '.join(missing)}")
-    return _check(name, "ok", f"{age}, limit {shown_limit}")
+        return (status, f"the last reading has no {', '.join(missing)}")
+    return "ok", f"{age}, limit {shown_limit}"
 
 
-def _venue(inputs: StatusInputs) -> Check:
-    """The venue in use, and why it is another one than the primary."""
+def _venue(inputs: StatusInputs) -> Verdict:
     in_use, primary = inputs.in_use, inputs.limits.primary
     if in_use is None or in_use.venue == primary:
-        return _check("venue", "ok", f"{primary} is in use")
+        return "ok", f"{primary} is in use"
     used = f"{in_use.venue} has been in use since {iso_timestamp(in_use.since)}"
     why = "" if in_use.before is None else f" ({in_use.before}: {in_use.reason})"
-    return _check("venue", "degraded", used + why)
+    return "degraded", used + why
 
 
-def _standby(inputs: StatusInputs, name: str, venue: StandbyVenue) -> Check:
-    """A venue that is read, but not in use."""
+def _standby(inputs: StatusInputs, venue: StandbyVenue) -> Verdict:
     health, reading = venue.health, venue.perpetuals
     if health is None:
-        return _check(name, "warming_up", "not called yet")
+        return "warming_up", "not called yet"
     problem, announced = _problem(inputs, health), _announced(reading)
     if problem is not None:
-        return _check(name, "degraded", f"not in use; {problem}{announced}")
+        return "degraded", f"not in use; {problem}{announced}"
     listed = 0 if reading is None else len(reading.contracts)
     detail = f"recorded, not in use: {listed} contracts{announced}"
     if venue.backfill is None:
-        return _check(name, "ok", detail)
+        return "ok", detail
     filled, is_failing = _filled(venue.backfill, inputs.now)
-    return _check(name, "degraded" if is_failing else "ok", f"{detail}; {filled}")
+    return "degraded" if is_failing else "ok", f"{detail}; {filled}"
 
 
 def _problem(inputs: StatusInputs, health: ExchangeHealth | None) -> str | None:
@@ -287,18 +288,18 @@ def _problem(inputs: StatusInputs, health: ExchangeHealth | None) -> str | None:
     return None
 
 
-def _exchange(inputs: StatusInputs) -> Check:
-    name, reading = "exchange", inputs.perpetuals
+def _exchange(inputs: StatusInputs) -> Verdict:
+    reading = inputs.perpetuals
     problem, announced = _problem(inputs, inputs.health), _announced(reading)
     if problem is not None:
-        return _check(name, "degraded", problem + announced)
+        return "degraded", problem + announced
     left_out = announced if reading is None else _left_out(reading) + announced
     if reading is not None and reading.refused:
         refused = sorted(reading.refused.items())
         counts = ", ".join(f"{len(names)} of {field}" for field, names in refused)
         detail = f"values out of range are not shown: {counts}{left_out}"
-        return _check(name, "degraded", detail)
-    return _check(name, "ok", f"the last reading succeeded{left_out}")
+        return "degraded", detail
+    return "ok", f"the last reading succeeded{left_out}"
 
 
 def _announced(reading: Perpetuals | None) -> str:
@@ -319,98 +320,89 @@ def _left_out(reading: Perpetuals) -> str:
     return text
 
 
-def _collector(inputs: StatusInputs) -> Check:
+def _collector(inputs: StatusInputs) -> Verdict:
     known = [inputs.health, *(each.health for each in inputs.others.values())]
     reported = [each.as_of for each in known if each is not None]
     if not reported:
-        return _check("collector", "degraded", "has not reported yet")
+        return "degraded", "has not reported yet"
     silent = inputs.now - max(reported)
     if silent < inputs.limits.perpetuals:
-        return _check("collector", "ok", "collecting")
-    return _check("collector", "degraded", f"has not reported for {_seconds(silent):g} s")
+        return "ok", "collecting"
+    return "degraded", f"has not reported for {_seconds(silent):g} s"
 
 
-def _long_accounts(inputs: StatusInputs) -> Check:
+def _long_accounts(inputs: StatusInputs) -> Verdict:
     """Only the majors count; other contracts come and go with the rotation."""
-    lacking = _lacking(inputs, "long-accounts", publishes_long_accounts)
+    lacking = _lacking(inputs, publishes_long_accounts)
     if lacking is not None:
         return lacking
     contracts = () if inputs.perpetuals is None else inputs.perpetuals.contracts
     shares = {} if inputs.shares is None else inputs.shares.shares
     fresh = {
-        each.base
-        for each in contracts
-        if each.contract in shares
-        and is_fresh(shares[each.contract].sampled_at, inputs.limits.long_accounts, inputs.now)
+        perpetual.base
+        for perpetual in contracts
+        if perpetual.contract in shares
+        and is_fresh(shares[perpetual.contract].sampled_at, inputs.limits.long_accounts, inputs.now)
     }
-    listed = [each.base for each in contracts if each.base in MAJORS]
+    listed = [perpetual.base for perpetual in contracts if perpetual.base in MAJORS]
     missing = [asset for asset in listed if asset not in fresh]
     if missing or not listed:
         detail = f"no fresh share for {', '.join(missing or MAJORS)}"
-        return _check("long-accounts", "degraded", detail)
-    return _check("long-accounts", "ok", "sampled")
+        return "degraded", detail
+    return "ok", "sampled"
 
 
-def _lacking(
-    inputs: StatusInputs, name: str, publishes: Callable[[str, str], bool]
-) -> Check | None:
+def _lacking(inputs: StatusInputs, publishes: Callable[[str, str], bool]) -> Verdict | None:
     """The check of something that the venue in use doesn't publish, which is no failure."""
     used = None if inputs.perpetuals is None else inputs.perpetuals.venue
     if used is None or publishes(used, inputs.limits.primary):
         return None
-    return _check(name, "not_configured", f"{UNAVAILABLE} ({used})")
+    return "not_configured", f"{UNAVAILABLE} ({used})"
 
 
-def _liquidations(inputs: StatusInputs) -> Check:
-    lacking = _lacking(inputs, "liquidations", publishes_liquidations)
+def _liquidations(inputs: StatusInputs) -> Verdict:
+    lacking = _lacking(inputs, publishes_liquidations)
     if lacking is not None:
         return lacking
-    found = _coverage(inputs)
+    status, detail = _coverage(inputs)
     count = 0 if inputs.perpetuals is None else len(inputs.perpetuals.unwatched)
     unwatched = f"; contracts without a liquidation topic: {count}" if count else ""
-    return _check(found.name, found.status, found.detail + unwatched)
+    return (status, detail + unwatched)
 
 
-def _coverage(inputs: StatusInputs) -> Check:
-    name, totals, limits = "liquidations", inputs.liquidations, inputs.limits
+def _coverage(inputs: StatusInputs) -> Verdict:
+    totals, limits = inputs.liquidations, inputs.limits
     if totals is None or not is_fresh(totals.as_of, limits.liquidations, inputs.now):
-        return _check(name, "degraded", "not counted recently")
+        return "degraded", "not counted recently"
     watched = f"{coverage(totals.watched_pct)} of the last 24 hours covered"
     if totals.heard_at is None or not is_fresh(totals.heard_at, limits.liquidations, inputs.now):
-        return _check(name, "degraded", f"{watched}, but the stream is not connected now")
+        return "degraded", f"{watched}, but the stream is not connected now"
     if totals.watched_pct >= limits.min_coverage_pct:
-        return _check(name, "ok", watched)
+        return "ok", watched
     detail = f"{watched}, {limits.min_coverage_pct:g} % needed"
-    if (
-        totals.covered_at is None
-        or totals.covered_at > _first_day_end(totals) + limits.liquidations
-    ):
-        return _check(name, "degraded", detail)
-    return _warming_up(name, totals.covered_at, detail)
+    # A total that comes after the first day was delayed by a failure.
+    first_day_end = 0 if totals.watching_since is None else totals.watching_since + DAY
+    if totals.covered_at is None or totals.covered_at > first_day_end + limits.liquidations:
+        return "degraded", detail
+    return _warming_up(totals.covered_at, detail)
 
 
-def _first_day_end(totals: LiquidationTotals) -> int:
-    """A total that comes later than this was delayed by a failure."""
-    return 0 if totals.watching_since is None else totals.watching_since + DAY
-
-
-def _warming_up(name: str, ready_at: int, why: str) -> Check:
+def _warming_up(ready_at: int, why: str) -> Verdict:
     whole_minute = -(-ready_at // MINUTE) * MINUTE
-    return _check(name, "warming_up", f"warming up until {iso_timestamp(whole_minute)}: {why}")
+    return "warming_up", f"warming up until {iso_timestamp(whole_minute)}: {why}"
 
 
-def _backfill(inputs: StatusInputs) -> Check:
-    """The hours that the collector fills from the exchange's own history."""
-    name, progress = "backfill", inputs.backfill
+def _backfill(inputs: StatusInputs) -> Verdict:
+    progress = inputs.backfill
     if progress is None:
-        return _check(name, "warming_up", "it starts after the first reading")
+        return "warming_up", "it starts after the first reading"
     done, is_failing = _filled(progress, inputs.now)
     if is_failing:
-        return _check(name, "degraded", done)
+        return "degraded", done
     expected_at = progress.expected_at(inputs.now)
     if progress.done < progress.total and expected_at is not None:
-        return _warming_up(name, expected_at, done)
-    return _check(name, "warming_up" if progress.done < progress.total else "ok", done)
+        return _warming_up(expected_at, done)
+    return "warming_up" if progress.done < progress.total else "ok", done
 
 
 def _filled(progress: BackfillProgress, now: int) -> tuple[str, bool]:
@@ -423,87 +415,82 @@ def _filled(progress: BackfillProgress, now: int) -> tuple[str, bool]:
     return f"{done}; {progress.failure} since {iso_timestamp(since)}", True
 
 
-def _cross_venue(inputs: StatusInputs) -> Check:
-    """Whether the venues' values fit one another."""
-    name, found = "cross-venue", inputs.disputes
+def _cross_venue(inputs: StatusInputs) -> Verdict:
+    compared = inputs.disputes
     if inputs.venues <= 1:
-        return _check(name, "not_configured", "only one venue is read")
-    if found is None:
-        return _check(name, "warming_up", "not compared yet")
+        return "not_configured", "only one venue is read"
+    if compared is None:
+        return "warming_up", "not compared yet"
     disputed = [
-        f"{each.venue} {each.measure} disputed since {iso_timestamp(each.since)}: {each.why}"
-        for each in found.disputes
+        f"{venue} {measure} disputed since {iso_timestamp(since)}: {why}"
+        for venue, measure, since, why in map(astuple, compared.disputes)
     ]
     if disputed:
-        return _check(name, "degraded", "; ".join(disputed))
-    if inputs.now < found.ready_at:
-        return _warming_up(name, found.ready_at, "the venues' usual levels are not known yet")
-    return _check(name, "ok", f"{inputs.venues} venues compared; nothing is disputed")
+        return "degraded", "; ".join(disputed)
+    if inputs.now < compared.ready_at:
+        return _warming_up(compared.ready_at, "the venues' usual levels are not known yet")
+    return "ok", f"{inputs.venues} venues compared; nothing is disputed"
 
 
-def _database(inputs: StatusInputs) -> Check:
+def _database(inputs: StatusInputs) -> Verdict:
     if inputs.polled_at is None or inputs.now - inputs.polled_at >= DATABASE_SILENT_MS:
-        return _check("database", "down", "cannot be read")
+        return "down", "cannot be read"
     if inputs.wrong_clock is not None:
-        return _check("database", "degraded", inputs.wrong_clock)
-    return _check("database", "ok", "readable")
+        return "degraded", inputs.wrong_clock
+    return "ok", "readable"
 
 
-def _limits(inputs: StatusInputs) -> Check:
+def _limits(inputs: StatusInputs) -> Verdict:
     if inputs.limits_failing_since is None:
-        return _check("limits", "ok", "requests are being counted")
+        return "ok", "requests are being counted"
     since = iso_timestamp(inputs.limits_failing_since)
     detail = f"the shared store has been failing since {since}; each worker counts for itself"
-    return _check("limits", "degraded", detail)
+    return "degraded", detail
 
 
-def _macro(inputs: StatusInputs) -> Check:
-    name = "daily-figures"
+def _macro(inputs: StatusInputs) -> Verdict:
     if inputs.macro is None:
-        return _check(name, "ok", "not read yet")
+        return "ok", "not read yet"
     sources = sorted(inputs.macro.sources.items())
     if not sources:
-        return _check(name, "not_configured", "no source is configured")
+        return "not_configured", "no source is configured"
     failing = [
         f"{source} {health.failure} since {iso_timestamp(health.failing_since)}"
         for source, health in sources
         if health.failure is not None and health.failing_since is not None
     ]
     if failing:
-        return _check(name, "degraded", "; ".join(failing))
-    return _check(
-        name, "ok", ", ".join(f"{source} {_reach(each.newest_day)}" for source, each in sources)
-    )
+        return "degraded", "; ".join(failing)
+    return "ok", ", ".join(f"{source} {_reach(each.newest_day)}" for source, each in sources)
 
 
 def _reach(newest_day: str | None) -> str:
     return "not read yet" if newest_day is None else f"through {newest_day}"
 
 
-def _etf_flows(inputs: StatusInputs) -> Check:
+def _etf_flows(inputs: StatusInputs) -> Verdict:
     """The flows of BTC ETFs. The issuer publishes only the newest day."""
-    name, stances = "etf-flows", inputs.stances
+    stances = inputs.stances
     if stances is None:
-        return _check(name, "ok", "not read yet")
+        return "ok", "not read yet"
     waiting = stances.waiting.get(ETF_STANCE)
     if waiting is None:
         why = stances.silent.get(ETF_STANCE)
-        return _check(name, "ok", "up to date") if why is None else _check(name, "degraded", why)
+        return ("ok", "up to date") if why is None else ("degraded", why)
     if waiting.until is None:
-        return _check(name, "not_configured", waiting.why)
+        return "not_configured", waiting.why
     sources = {} if inputs.macro is None else inputs.macro.sources
     if any(each.failure and source.startswith("etf-") for source, each in sources.items()):
-        return _check(name, "degraded", f"{waiting.why}; the source fails")
-    return _warming_up(name, waiting.until, f"{waiting.why}; {_IMPORT}")
+        return "degraded", f"{waiting.why}; the source fails"
+    return _warming_up(waiting.until, f"{waiting.why}; {_IMPORT}")
 
 
-def _stances(inputs: StatusInputs) -> Check:
-    """Whether every stance was issued and recorded."""
+def _stances(inputs: StatusInputs) -> Verdict:
     if inputs.stances is None:
-        return _check("stances", "ok", "none has been issued yet")
+        return "ok", "none has been issued yet"
     stances = inputs.stances.stances
-    lost = [each.kind for each in stances if not each.history_durable]
-    expired = [each.kind for each in stances if each.expires_at <= inputs.now]
+    lost = [stance.kind for stance in stances if not stance.history_durable]
+    expired = [stance.kind for stance in stances if stance.expires_at <= inputs.now]
     problems = [f"not recorded: {', '.join(lost)}"] if lost else []
     problems += [f"expired: {', '.join(expired)}"] if expired else []
     silent = [
@@ -515,25 +502,18 @@ def _stances(inputs: StatusInputs) -> Check:
     detail = "; ".join([*([*problems, *silent] or ["issued and recorded"]), *waiting])
     first_at = inputs.started_at + FIRST_STANCES_MS
     if silent and not problems and inputs.now < first_at:
-        return _warming_up("stances", first_at, detail)
-    return _check("stances", "degraded" if problems or silent else "ok", detail)
+        return _warming_up(first_at, detail)
+    return "degraded" if problems or silent else "ok", detail
 
 
-def _history(inputs: StatusInputs) -> Check:
-    if inputs.unsigned is None:
-        return _check("history", "ok", "checkpoints are signed")
-    return _check("history", "degraded", inputs.unsigned)
-
-
-def _witness(now: int, witness: str, states: Sequence[WitnessState]) -> Check:
+def _witness(now: int, states: Sequence[WitnessState]) -> Verdict:
     """Whether a witness cosigns every log."""
-    name = f"witness-{witness}"
-    forks = [each.origin for each in states if each.is_fork]
+    forks = [state.origin for state in states if state.is_fork]
     if forks:
-        return _check(name, "down", f"refuses our log {', '.join(forks)}: {_FORK}")
-    failing = [(each.failing_since, each) for each in states if each.failing_since is not None]
+        return "down", f"refuses our log {', '.join(forks)}: {_FORK}"
+    failing = [(state.failing_since, state) for state in states if state.failing_since is not None]
     problems = [f"{each.origin}: {each.failure} since {iso_timestamp(at)}" for at, each in failing]
-    times = [each.cosigned_at for each in states if each.cosigned_at is not None]
+    times = [state.cosigned_at for state in states if state.cosigned_at is not None]
     done = "has not cosigned yet"
     if times:
         age = f"{_seconds(now - max(times)):g} s ago"
@@ -541,51 +521,48 @@ def _witness(now: int, witness: str, states: Sequence[WitnessState]) -> Check:
         done = f"has cosigned {logs}, the last one {age}"
     is_failing = any(now - since > WITNESS_FAILING_MS for since, _ in failing)
     status: CheckStatus = "degraded" if is_failing else "ok" if times else "warming_up"
-    return _check(name, status, "; ".join([done, *problems]))
+    return (status, "; ".join([done, *problems]))
 
 
-def _payments(inputs: StatusInputs) -> Check:
-    return _outside("payments", inputs.payments, "this instance does not sell Feed by x402")
-
-
-def _with_terms(checks: list[Check], unconfirmed: Unconfirmed | None) -> list[Check]:
+def _with_terms(
+    verdicts: dict[str, Verdict], unconfirmed: Unconfirmed | None
+) -> dict[str, Verdict]:
     """A check for each source that is not read, and a note where one is read without confirmation.
 
     The note changes no condition: nothing has failed.
     """
     if unconfirmed is None:
-        return checks
+        return verdicts
     notes: dict[str, list[str]] = {}
-    unread: list[Check] = []
+    unread: dict[str, Verdict] = {}
     absent = {SOURCES[name].check: unconfirmed.explain(name) for name in unconfirmed.unused}
     for name in unconfirmed.sources:
         why = unconfirmed.explain(name)
         if name not in unconfirmed.unused:
             notes.setdefault(SOURCES[name].check, []).append(why)
         elif name != SELLING:  # `payments` says why
-            unread.append(_check(name, "not_configured", why))
-    noted = []
-    for name, status, detail in ((each.name, each.status, each.detail) for each in checks):
-        if name in unconfirmed.unused:  # a venue that this worker expects, but nobody reads
-            continue
+            unread[name] = ("not_configured", why)
+    noted: dict[str, Verdict] = {}
+    for name, (status, detail) in verdicts.items():
         first = absent.get(name, detail) if status == "not_configured" else detail
-        noted.append(_check(name, status, "; ".join([first, *notes.get(name, [])])))
-    return noted + unread
+        if name not in unconfirmed.unused:  # a venue that this worker expects, but nobody reads
+            noted[name] = (status, "; ".join([first, *notes.get(name, [])]))
+    return noted | unread
 
 
-def _outside(name: str, reach: Reachability | None, absent: str) -> Check:
+def _outside(reach: Reachability | None, absent: str) -> Verdict:
     """An outside service that only some requests need."""
     if reach is None:
-        return _check(name, "not_configured", absent)
+        return "not_configured", absent
     if reach.failing_since is not None:
         what = "unreachable" if reach.reason is None else f"{reach.reason}; failing"
         detail = f"{what} since {iso_timestamp(reach.failing_since)}"
         if reach.failed_at is not None:
             detail += f", last tried at {iso_timestamp(reach.failed_at)}"
-        return _check(name, "degraded", detail)
+        return "degraded", detail
     if reach.answered_at is None:
-        return _check(name, "ok", "not called yet")
-    return _check(name, "ok", f"answered at {iso_timestamp(reach.answered_at)}")
+        return "ok", "not called yet"
+    return "ok", f"answered at {iso_timestamp(reach.answered_at)}"
 
 
 def _seconds(milliseconds: int) -> float:

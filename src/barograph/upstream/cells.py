@@ -1,25 +1,27 @@
-"""Cells of exchange replies: numbers as decimal strings, times in milliseconds, strict JSON.
+"""Cells and rows of exchange replies: decimal strings, times in milliseconds, strict JSON.
 
 The functions that read a cell raise `UnreadableError` if it is empty or has another format.
 """
 
 import re
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable
 from decimal import Context, Decimal
-from typing import Annotated, TypeVar
+from functools import cache, partial
+from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
 from msgspec import Meta
 
 from barograph.errors import InvalidReply
-from barograph.markets.exchange import (
-    LAST_PRICE,
-    LONG_ACCOUNTS,
-    OPEN_INTEREST_COINS,
-    SETTLED_RATE,
-    PlausibleRange,
-)
+from barograph.markets import exchange as ranges
+from barograph.markets.exchange import PlausibleRange
+from barograph.markets.records import Liquidation, Perpetual, Side
 
 T = TypeVar("T")
+Row = TypeVar("Row")
+Refused = dict[str, list[str]]
+"""Contracts with an implausible value, by its field."""
 
 Cell = str | int | float | bool | None
 """A field that should be a decimal string. Any other value makes only its own row unreadable."""
@@ -44,6 +46,10 @@ _MOMENTS = range(10**12, 4 * 10**12)
 _SUM_TOLERANCE_PCT = 1.0
 
 
+class TooFewContracts(InvalidReply):
+    """A reading holds fewer than half of the listed contracts."""
+
+
 class UnreadableError(ValueError):
     """A cell doesn't hold what its name says."""
 
@@ -65,7 +71,7 @@ def plausible(value: float, expected: PlausibleRange) -> float:
 
 def class_word(cell: Cell) -> str:
     """The exchange's word for what a contract follows, as short printable text."""
-    return "".join(each if each.isprintable() else "?" for each in str(cell)[:_WORD_LIMIT])
+    return "".join(sign if sign.isprintable() else "?" for sign in str(cell)[:_WORD_LIMIT])
 
 
 def number(cell: Cell) -> float:
@@ -91,22 +97,22 @@ def above_zero(cell: Cell) -> float:
 
 def price(cell: Cell) -> float:
     """Read a plausible price."""
-    return plausible(above_zero(cell), LAST_PRICE)
+    return plausible(above_zero(cell), ranges.LAST_PRICE)
 
 
 def coins(cell: Cell) -> float:
     """Read a plausible open interest in coins."""
-    return plausible(number(cell), OPEN_INTEREST_COINS)
+    return plausible(number(cell), ranges.OPEN_INTEREST_COINS)
 
 
 def settled_pct(cell: Cell) -> float:
     """Read a plausible settled funding rate in percent."""
-    return plausible(percent(cell), SETTLED_RATE)
+    return plausible(percent(cell), ranges.SETTLED_RATE)
 
 
 def long_pct(long: Cell, short: Cell) -> float:
     """Read the share of long accounts in percent, which must fit that of short ones."""
-    longs, shorts = (plausible(percent(cell), LONG_ACCOUNTS) for cell in (long, short))
+    longs, shorts = (plausible(percent(cell), ranges.LONG_ACCOUNTS) for cell in (long, short))
     if abs(longs + shorts - 100) > _SUM_TOLERANCE_PCT:
         raise UnreadableError(f"{longs} % and {shorts} % are not 100 %")
     return longs
@@ -123,16 +129,70 @@ def moment(cell: Cell) -> int:
 def announcement(cell: object) -> str:
     """Read a text for people: one line of printable characters, empty if it is no text."""
     text = cell if isinstance(cell, str) else ""
-    words = "".join(each if each.isprintable() else " " for each in text).split()
+    words = "".join(sign if sign.isprintable() else " " for sign in text).split()
     return " ".join(words)[:300]
 
 
-def parse(data: bytes | str, shape: msgspec.json.Decoder[T], what: str) -> T:
+def liquidation(
+    at: Cell, contract: str, side: Side | None, size: Cell, order_price: Cell
+) -> Liquidation:
+    """Read one liquidated position; `side` is None if the exchange's word for it is unknown."""
+    if side is None:
+        raise UnreadableError(f"the side of a liquidation of {contract} is unknown")
+    position = Liquidation(moment(at), contract, side, above_zero(size), price(order_price))
+    plausible(position.notional_usd, ranges.LIQUIDATION)
+    return position
+
+
+def or_none(read: Callable[[Cell], T], cell: Cell) -> T | None:
+    """Read a cell, if it can be read."""
+    try:
+        return read(cell)
+    except UnreadableError:
+        return None
+
+
+def usable(contract: str, refused: Refused, read: Callable[[], T]) -> T | None:
+    """Read a value, or return None and note an implausible one."""
+    try:
+        return read()
+    except OutOfRangeError as error:
+        refused[error.field].append(contract)
+    except UnreadableError:
+        pass
+    return None
+
+
+def read_perpetuals(
+    rows: Iterable[tuple[str, Row]], read: Callable[[str, Row, Refused], Perpetual], listed: int
+) -> tuple[dict[str, Perpetual], Refused]:
+    """Read the rows of contracts, without those that can't be read.
+
+    Raises:
+        TooFewContracts: fewer than half of the `listed` contracts can be read.
+    """
+    perpetuals: dict[str, Perpetual] = {}
+    refused: Refused = defaultdict(list)
+    for contract, row in rows:
+        perpetual = usable(contract, refused, partial(read, contract, row, refused))
+        if perpetual is not None:
+            perpetuals[contract] = perpetual
+    if not perpetuals or 2 * len(perpetuals) < listed:
+        raise TooFewContracts(f"{len(perpetuals)} of {listed} live contracts can be read")
+    return perpetuals, dict(refused)
+
+
+def parse(data: bytes | str, shape: type[T], what: str) -> T:
     """Decode JSON of a known shape, or raise `InvalidReply`."""
     try:
-        return shape.decode(data)
+        return cast("T", _decoder(cast("Hashable", shape)).decode(data))
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise InvalidReply(f"{what} cannot be read: {error}") from error
+
+
+@cache
+def _decoder(shape: Hashable) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(shape)
 
 
 def _decimal(cell: Cell) -> Decimal:

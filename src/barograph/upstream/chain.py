@@ -156,10 +156,10 @@ class JsonRpcChain:
             self._is_ours = True
 
     async def _block(self, which: str) -> Block:
-        found = await self._call("eth_getBlockByNumber", which, False)
-        if not isinstance(found, dict):
+        block = await self._call("eth_getBlockByNumber", which, False)
+        if not isinstance(block, dict):
             raise RpcError("eth_getBlockByNumber", _NO_SUCH_BLOCK[1])
-        return Block(_quantity(found.get("number")), _quantity(found.get("timestamp")))
+        return Block(_quantity(block.get("number")), _quantity(block.get("timestamp")))
 
     async def _numbered(self, number: int) -> Block:
         block = await self._block(hex(number))
@@ -195,13 +195,13 @@ class JsonRpcChain:
         for span in range(MAX_SPANS):
             start = first + span * MAX_BLOCKS
             end = min(start + MAX_BLOCKS - 1, head.number)
-            found = await self._events(
+            events = await self._events(
                 payment, start, end, [[USED, CANCELED], [_word(payment.payer)], [payment.nonce]]
             )
-            if len(found) > 1:
+            if len(events) > 1:
                 raise ChainUnavailable("a nonce is used twice")
-            if found:
-                return found[0]
+            if events:
+                return events[0]
             if end == head.number:
                 break
         raise ChainUnavailable("the node has no event of a nonce that is used")
@@ -224,11 +224,11 @@ class JsonRpcChain:
         """Whether the transaction that used the nonce moved the amount to us."""
         topics = [[USED, TRANSFER], [_word(payment.payer)]]
         around = await self._events(payment, used.block, used.block, topics)
-        together = [each for each in around if each.transaction == used.transaction]
-        uses = [each for each in together if each.topics[0] == USED]
+        together = [event for event in around if event.transaction == used.transaction]
+        uses = [event for event in together if event.topics[0] == USED]
         wanted = (TRANSFER, _word(payment.payer), _word(payment.pay_to))
         amount = "0x" + format(int(payment.amount), "064x")
-        moved = [each for each in together if (each.topics, each.data) == (wanted, amount)]
+        moved = [event for event in together if (event.topics, event.data) == (wanted, amount)]
         # One transfer must not count for several nonces in its transaction.
         if used not in uses or 0 < len(moved) < len(uses):
             raise ChainUnavailable("the events do not show which nonce paid")
@@ -244,11 +244,11 @@ class JsonRpcChain:
             "toBlock": hex(end),
             "topics": topics,
         }
-        found = await self._call("eth_getLogs", asked)
-        if not isinstance(found, list):
+        listed = await self._call("eth_getLogs", asked)
+        if not isinstance(listed, list):
             raise ChainUnavailable("the node returned no list of events")
-        events = [_event(each, payment.asset) for each in found]
-        if not all(start <= each.block <= end and _fits(each, topics) for each in events):
+        events = [_event(event, payment.asset) for event in listed]
+        if not all(start <= event.block <= end and _fits(event, topics) for event in events):
             raise ChainUnavailable("the node returned events that we did not ask for")
         return events
 
@@ -299,7 +299,7 @@ def _event(given: object, asset: str) -> TokenEvent:
     return TokenEvent(
         block=_quantity(given.get("blockNumber")),
         transaction=_hash(given.get("transactionHash")),
-        topics=tuple(_hash(each) for each in topics),
+        topics=tuple(_hash(topic) for topic in topics),
         data=data.lower(),
     )
 

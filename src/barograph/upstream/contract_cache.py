@@ -12,6 +12,7 @@ from msgspec import Struct
 from barograph.errors import InvalidReply, UpstreamError
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import HOUR, MINUTE, SECOND
+from barograph.upstream.cells import TooFewContracts
 from barograph.upstream.http import TimeBudget
 
 log = logging.getLogger(__name__)
@@ -23,10 +24,6 @@ _TEXT_LIMIT = 200
 
 USABLE = 6 * HOUR
 """How long we use a list when we can't read a newer one."""
-
-
-class TooFewContracts(InvalidReply):
-    """A reading holds fewer than half of the listed contracts."""
 
 
 class ListedContracts(Struct, Generic[T], frozen=True):

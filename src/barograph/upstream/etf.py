@@ -287,10 +287,10 @@ def _market_value(header: Sequence[str], table: Sequence[Sequence[str]]) -> floa
 
 def _bitcoin(header: Sequence[str], table: Sequence[Sequence[str]]) -> float:
     ticker, quantity = column(header, _FIRST_COLUMN), column(header, "Quantity", "Shares")
-    found = [row for row in table if row[ticker] == _BITCOIN]
-    if len(found) != 1:
-        raise InvalidReply(f"the file has {len(found)} holdings of BTC and needs one")
-    return _positive("Quantity", found[0][quantity])
+    holdings = [row for row in table if row[ticker] == _BITCOIN]
+    if len(holdings) != 1:
+        raise InvalidReply(f"the file has {len(holdings)} holdings of BTC and needs one")
+    return _positive("Quantity", holdings[0][quantity])
 
 
 def _cells(row: Sequence[str], header: Sequence[str], columns: Mapping[str, int]) -> dict[str, str]:

@@ -237,12 +237,12 @@ class HttpFacilitator:
         """A failure in words; after a redirect, with the address to configure."""
         if not isinstance(error, Redirected):
             return str(error)
-        found = _NEW_ADDRESS.fullmatch(error.location)
-        if found is None or found[1] == self._url:
+        target = _NEW_ADDRESS.fullmatch(error.location)
+        if target is None or target[1] == self._url:
             return str(error)
         return (
-            f"it redirects to {found[1]} (HTTP {error.status}), and we don't follow redirects; set "
-            "BAROGRAPH_X402_FACILITATOR_URL to that address"
+            f"it redirects to {target[1]} (HTTP {error.status}), and we don't follow redirects; "
+            "set BAROGRAPH_X402_FACILITATOR_URL to that address"
         )
 
     def _note_payment(self, proof: Proof, status: int | None, *, answered: bool) -> None:

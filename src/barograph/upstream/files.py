@@ -11,17 +11,21 @@ from random import Random
 
 import httpx2
 
-from barograph.errors import (
-    Forbidden,
-    InvalidReply,
-    Throttled,
-    UnknownToUpstream,
-    Unreachable,
-)
+from barograph.errors import Forbidden, InvalidReply, Throttled, UnknownToUpstream, Unreachable
 from barograph.kit.clock import Clock
 from barograph.kit.timestamps import SECOND
 from barograph.macro.records import Figure
-from barograph.upstream.http import Retries, Sleep, TimeBudget, read_body, tls_context
+from barograph.upstream.http import (
+    HttpReply,
+    Retries,
+    Sleep,
+    TimeBudget,
+    Transport,
+    check_status,
+    fetch,
+    http_client,
+    retry_after,
+)
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 """A year of daily rates takes about 30 kB."""
@@ -58,7 +62,7 @@ class FileClient:
         seconds: float,
         clock: Clock,
         user_agent: str = "barograph",
-        transport: httpx2.AsyncBaseTransport | None = None,
+        transport: Transport | None = None,
         sleep: Sleep = asyncio.sleep,
         random: Random | None = None,
     ) -> None:
@@ -66,12 +70,8 @@ class FileClient:
         self._clock = clock
         self._sleep = sleep
         self._random = Random() if random is None else random
-        self._http = httpx2.AsyncClient(
-            transport=transport,
-            headers={"User-Agent": user_agent, "Accept-Encoding": "gzip"},
-            trust_env=False,
-            verify=tls_context(),
-        )
+        headers = {"User-Agent": user_agent, "Accept-Encoding": "gzip"}
+        self._http = http_client(transport, headers)
 
     async def get(
         self,
@@ -103,22 +103,20 @@ class FileClient:
 
     async def _fetch(self, address: str, params: Mapping[str, str] | None, seconds: float) -> bytes:
         try:
-            async with (
-                asyncio.timeout(seconds) as limit,
-                self._http.stream("GET", address, params=params, timeout=seconds) as response,
-            ):
-                _check_status(response)
-                body = await read_body(response, MAX_FILE_BYTES, limit.when())
+            request = self._http.build_request("GET", address, params=params, timeout=seconds)
+            reply = await fetch(self._http, request, seconds, MAX_FILE_BYTES)
         except TimeoutError as error:
             raise Unreachable(f"no answer within {seconds:.1f} s") from error
         except (httpx2.RequestError, httpx2.InvalidURL, OSError) as error:
             # Only the name: the text of some of these holds the address.
             name = type(error).__name__
             raise Unreachable(f"the publisher cannot be reached ({name})") from error
-        if _is_page(response, body):
-            label = response.headers.get("content-type", "nothing")
+        _check_status(reply)
+        label = reply.headers.get("content-type", "nothing")
+        start = reply.body.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+        if "html" in label.lower() or start == b"<":
             raise InvalidReply(f"got an HTML page, labelled {label:.40}, instead of the file")
-        return body
+        return reply.body
 
 
 def csv_rows(body: bytes) -> list[list[str]]:
@@ -142,10 +140,10 @@ def numbered_rows(body: bytes) -> list[tuple[int, list[str]]]:
 
 def column(header: Sequence[str], *names: str) -> int:
     """The position of the one column with any of these names; raises `InvalidReply` otherwise."""
-    found = [number for number, cell in enumerate(header) if cell in names]
-    if len(found) != 1:
-        raise InvalidReply(f"the file has {len(found)} columns named '{names[0]}' and needs one")
-    return found[0]
+    places = [place for place, cell in enumerate(header) if cell in names]
+    if len(places) != 1:
+        raise InvalidReply(f"the file has {len(places)} columns named '{names[0]}' and needs one")
+    return places[0]
 
 
 def number(cell: str) -> float:
@@ -163,9 +161,11 @@ def today(clock: Clock) -> date:
 def refuse_days_ahead(figures: Sequence[Figure], present: date) -> None:
     """Raise `InvalidReply` if a figure is about a day in the future."""
     limit = (present + timedelta(days=1)).isoformat()
-    for each in figures:
-        if each.day > limit:
-            raise InvalidReply(f"{each.series} has a figure of {each.day}, which is in the future")
+    for figure in figures:
+        if figure.day > limit:
+            raise InvalidReply(
+                f"{figure.series} has a figure of {figure.day}, which is in the future"
+            )
 
 
 class OutOfRange(InvalidReply):
@@ -178,40 +178,22 @@ class OutOfRange(InvalidReply):
 
 def plausible(figures: list[Figure]) -> list[Figure]:
     """Return the figures, or raise `OutOfRange`: one implausible figure rejects the whole file."""
-    for each in figures:
-        least, most = LIMITS.get(each.series.rsplit("-", 1)[-1], PERCENT)
-        if not least <= each.value <= most:
-            raise OutOfRange(each)
+    for figure in figures:
+        least, most = LIMITS.get(figure.series.rsplit("-", 1)[-1], PERCENT)
+        if not least <= figure.value <= most:
+            raise OutOfRange(figure)
     return figures
 
 
-def _check_status(response: httpx2.Response) -> None:
-    detail = f"HTTP {response.status_code}"
-    match response.status_code:
-        case 200:
-            return
+def _check_status(reply: HttpReply) -> None:
+    detail = f"HTTP {reply.status}"
+    match reply.status:
         case 401 | 403 | 451:
             why = "the publisher refuses this IP address, or clients that don't say who they are"
             raise Forbidden(f"{detail}: {why} (set BAROGRAPH_CONTACT)")
         case 404 | 410:
             raise UnknownToUpstream(detail)
         case 429:
-            raise Throttled(detail, _pause(response))
-        case status if 500 <= status <= 599:  # noqa: PLR2004
-            raise Unreachable(detail)
-        case status if 300 <= status <= 399:  # noqa: PLR2004
-            raise InvalidReply(f"{detail}: redirects are not followed")
-        case _:
-            raise InvalidReply(detail)
-
-
-def _pause(response: httpx2.Response) -> float:
-    text = response.headers.get("retry-after", "")
-    if text.isascii() and text.isdigit():
-        return min(float(text[:9]), MAX_PAUSE_SECONDS)
-    return PAUSE_SECONDS
-
-
-def _is_page(response: httpx2.Response, body: bytes) -> bool:
-    content_type = response.headers.get("content-type", "").lower()
-    return "html" in content_type or body.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"<")
+            raise Throttled(detail, retry_after(reply.headers, PAUSE_SECONDS, MAX_PAUSE_SECONDS))
+        case status:
+            check_status(status)

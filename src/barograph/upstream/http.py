@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import httpx2
 import msgspec
 
-from barograph.errors import BarographError, InvalidReply, UpstreamError
+from barograph.errors import BarographError, InvalidReply, Unreachable, UpstreamError
 from barograph.kit.clock import Clock
 from barograph.kit.json import strict_object
 from barograph.kit.metrics import NO_METRICS, Metrics
@@ -20,8 +20,12 @@ from barograph.kit.timestamps import SECOND
 
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
+Transport = httpx2.AsyncBaseTransport
+Sign = Callable[[httpx2.Request], httpx2.Request]
+"""Adds what each request needs of its own."""
 
 _GZIP_ONLY = zlib.MAX_WBITS | 16
+_USUAL_LIMITS = httpx2.Limits(max_connections=100)
 
 
 @cache
@@ -30,53 +34,114 @@ def tls_context() -> ssl.SSLContext:
     return httpx2.create_ssl_context(trust_env=False)
 
 
-async def read_body(response: httpx2.Response, longest: int, deadline: float | None) -> bytes:
-    """Read a whole body; `deadline` is a time on the event loop's clock.
+class HttpReply(NamedTuple):
+    """A whole response."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def http_client(
+    transport: Transport | None,
+    headers: Mapping[str, str],
+    *,
+    base_url: str = "",
+    limits: httpx2.Limits = _USUAL_LIMITS,
+    sign: Sign | None = None,
+) -> httpx2.AsyncClient:
+    """A client that follows no redirects, keeps no cookies and ignores the environment.
+
+    A cookie from the response to one user must not be sent with another's request.
+    """
+    return httpx2.AsyncClient(
+        transport=transport,
+        headers=headers,
+        base_url=base_url,
+        limits=limits,
+        auth=sign,
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+        follow_redirects=False,
+        trust_env=False,
+        verify=tls_context(),
+    )
+
+
+async def fetch(
+    client: httpx2.AsyncClient, request: httpx2.Request, seconds: float, longest: int
+) -> HttpReply:
+    """Send one request and read the whole response.
 
     Raises:
         InvalidReply: it has more than `longest` bytes, or an encoding other than one whole gzip.
-        TimeoutError: the deadline passed.
+        TimeoutError: `seconds` passed.
+        httpx2.RequestError, httpx2.InvalidURL, OSError: there is no whole response.
     """
-    unpack = _Unpacker(response.headers.get_list("content-encoding", split_commas=True))
+    async with asyncio.timeout(seconds) as limit:
+        response = await client.send(request, stream=True)
+        try:
+            body = await _read_body(response, longest, limit.when())
+        finally:
+            await response.aclose()
+        return HttpReply(response.status_code, response.headers, body)
+
+
+def retry_after(headers: Mapping[str, str], usual: float, longest: float) -> float:
+    """The seconds that a reply asks us to wait, from 1 to `longest`; `usual` if it does not say."""
+    text = headers.get("retry-after", "")
+    is_number = text.isascii() and text.isdigit()
+    return min(max(float(text[:9]), 1.0), longest) if is_number else usual
+
+
+def check_status(status: int) -> None:
+    """Check the HTTP status of a server that uses the usual ones.
+
+    Raises:
+        Unreachable: 5xx.
+        InvalidReply: any other status but 200.
+    """
+    match status:
+        case 200:
+            return
+        case _ if 500 <= status <= 599:  # noqa: PLR2004
+            raise Unreachable(f"HTTP {status}")
+        case _ if 300 <= status <= 399:  # noqa: PLR2004
+            raise InvalidReply(f"HTTP {status}: redirects are not followed")
+        case _:
+            raise InvalidReply(f"HTTP {status}")
+
+
+async def _read_body(response: httpx2.Response, longest: int, deadline: float | None) -> bytes:
+    names = response.headers.get_list("content-encoding", split_commas=True)
+    encodings = [name.lower() for name in names]
+    if encodings not in ([], ["identity"], ["gzip"]):
+        raise InvalidReply(f"the reply is encoded as {', '.join(encodings)[:40]}")
+    gzip = zlib.decompressobj(_GZIP_ONLY) if encodings == ["gzip"] else None
     body, received = bytearray(), 0
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     async for chunk in response.stream:
         received += len(chunk)
-        body += unpack.take(chunk, longest + 1 - len(body))
+        body += chunk if gzip is None else _unpacked(gzip, chunk, longest + 1 - len(body))
         # Both are counted: gzip can also hold any number of blocks without content.
         if max(received, len(body)) > longest:
             raise InvalidReply(f"the reply is larger than {longest} bytes")
         # httpx2 limits the time of each read, not of a body that comes byte by byte.
         if deadline is not None and asyncio.get_running_loop().time() > deadline:
             raise TimeoutError
-    if received:
-        unpack.end()
+    if received and gzip is not None and not gzip.eof:
+        raise InvalidReply("the reply's gzip is cut off")
     return bytes(body)
 
 
-class _Unpacker:
-    def __init__(self, encodings: list[str]) -> None:
-        names = [name.lower() for name in encodings]
-        if names not in ([], ["identity"], ["gzip"]):
-            raise InvalidReply(f"the reply is encoded as {', '.join(names)[:40]}")
-        self._gzip = zlib.decompressobj(_GZIP_ONLY) if names == ["gzip"] else None
-
-    def take(self, chunk: bytes, most: int) -> bytes:
-        """Unpack the next part of the body, to at most `most` bytes."""
-        if self._gzip is None:
-            return chunk
-        try:
-            found = self._gzip.decompress(chunk, most)
-        except zlib.error as error:
-            raise InvalidReply("the reply's gzip is damaged") from error
-        # Once the stream has ended, zlib collects further chunks here without checking them.
-        if self._gzip.unused_data:
-            raise InvalidReply("the reply has data after the end of its gzip")
-        return found
-
-    def end(self) -> None:
-        if self._gzip is not None and not self._gzip.eof:
-            raise InvalidReply("the reply's gzip is cut off")
+def _unpacked(gzip: "zlib._Decompress", chunk: bytes, most: int) -> bytes:
+    try:
+        content = gzip.decompress(chunk, most)
+    except zlib.error as error:
+        raise InvalidReply("the reply's gzip is damaged") from error
+    # Once the stream has ended, zlib collects further chunks here without checking them.
+    if gzip.unused_data:
+        raise InvalidReply("the reply has data after the end of its gzip")
+    return content
 
 
 class TimeBudget:
@@ -151,6 +216,7 @@ _NOT_SENT = (
     httpx2.UnsupportedProtocol,
     httpx2.InvalidURL,
 )
+_REDIRECTS = (301, 302, 303, 307, 308)
 
 
 class NotSent(BarographError):
@@ -202,31 +268,23 @@ class JsonHttp:
         *,
         longest: int,
         headers: Mapping[str, str] | None = None,
-        sign: Callable[[httpx2.Request], httpx2.Request] | None = None,
-        transport: httpx2.AsyncBaseTransport | None = None,
+        sign: Sign | None = None,
+        transport: Transport | None = None,
         upstream: str = "",
         metrics: Metrics = NO_METRICS,
     ) -> None:
-        """`sign` adds what each request needs of its own; `upstream` is its name in metrics."""
+        """`upstream` is its name in metrics."""
         self._longest = longest
         self._upstream = upstream
         self._metrics = metrics
-        self._http = httpx2.AsyncClient(
-            auth=sign,
-            transport=transport,
-            limits=_LIMITS,
-            headers={
-                "User-Agent": "barograph",
-                "Accept": "application/json",
-                "Accept-Encoding": "identity",
-                "Content-Type": "application/json",
-                **(headers or {}),
-            },
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
-            follow_redirects=False,
-            trust_env=False,
-            verify=tls_context(),
-        )
+        usual = {
+            "User-Agent": "barograph",
+            "Accept": "application/json",
+            "Accept-Encoding": "identity",
+            "Content-Type": "application/json",
+        }
+        headers = usual | dict(headers or {})
+        self._http = http_client(transport, headers, sign=sign, limits=_LIMITS)
 
     async def post(self, address: str, message: Mapping[str, Any], seconds: float) -> JsonReply:
         """Post a JSON object, with a time limit for the whole exchange.
@@ -235,25 +293,25 @@ class JsonHttp:
             NotSent: there was no connection; `Busy` if we have too many requests at once.
             NoAnswer: any other failure; `Redirected` if the server redirected us.
         """
-        return await self._send("POST", address, msgspec.json.encode(message), seconds)
+        return await self._counted("POST", address, msgspec.json.encode(message), seconds)
 
     async def get(self, address: str, seconds: float) -> JsonReply:
         """Read an address, with the time limit and errors of `post`."""
-        return await self._send("GET", address, None, seconds)
+        return await self._counted("GET", address, None, seconds)
 
     async def close(self) -> None:
         """Release every connection."""
         await self._http.aclose()
 
-    async def _send(
+    async def _counted(
         self, method: str, address: str, content: bytes | None, seconds: float
     ) -> JsonReply:
         with self._metrics.call(self._upstream):
-            reply = await self._send_one(method, address, content, seconds)
+            reply = await self._send(method, address, content, seconds)
         self._metrics.replied(self._upstream, reply.status)
         return reply
 
-    async def _send_one(
+    async def _send(
         self, method: str, address: str, content: bytes | None, seconds: float
     ) -> JsonReply:
         # Each wait for a connection ends well before the deadline; after the deadline we could not
@@ -261,11 +319,8 @@ class JsonHttp:
         before = min(CONNECT_SECONDS, seconds / 3)
         timeout = httpx2.Timeout(seconds, connect=before, pool=before)
         try:
-            async with (
-                asyncio.timeout(seconds) as limit,
-                self._http.stream(method, address, content=content, timeout=timeout) as response,
-            ):
-                body = await read_body(response, self._longest, limit.when())
+            request = self._http.build_request(method, address, content=content, timeout=timeout)
+            reply = await fetch(self._http, request, seconds, self._longest)
         except httpx2.PoolTimeout as error:
             raise Busy("too much is being asked at once") from error
         except _NOT_SENT as error:
@@ -277,9 +332,9 @@ class JsonHttp:
         except (httpx2.RequestError, OSError) as error:
             # Only the name: the text of some of these holds the address.
             raise NoAnswer(f"the connection broke ({type(error).__name__})") from error
-        if response.has_redirect_location:
-            raise Redirected(response.status_code, str(response.headers["location"]))
-        return JsonReply(response.status_code, _members(response.status_code, body))
+        if reply.status in _REDIRECTS and "location" in reply.headers:
+            raise Redirected(reply.status, reply.headers["location"])
+        return JsonReply(reply.status, _members(reply.status, reply.body))
 
 
 def _members(status: int, body: bytes) -> dict[str, Any]:

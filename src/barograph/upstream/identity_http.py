@@ -4,9 +4,7 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import httpx2
 
@@ -19,7 +17,7 @@ from barograph.kit.dependency_health import DependencyHealth, linked
 from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings
-from barograph.upstream.http import read_body, tls_context
+from barograph.upstream.http import HttpReply, Transport, fetch, http_client
 
 MAX_REPLY_BYTES = 64 * 1024
 MAX_REQUESTS = 32
@@ -30,18 +28,7 @@ _OK = 200
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderReply:
-    """A provider's response."""
-
-    status: int
-    body: bytes
-    challenge: str
-    """Its `WWW-Authenticate` header."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProviderRefusal:
+class ProviderRefusal(NamedTuple):
     """The meaning of a response other than 200."""
 
     code: str | None
@@ -57,22 +44,14 @@ class IdentityHttp:
     def __init__(
         self,
         seconds: float,
-        transport: httpx2.AsyncBaseTransport | None = None,
+        transport: Transport | None = None,
         metrics: Metrics = NO_METRICS,
     ) -> None:
         self.seconds = seconds
         self._metrics = metrics
-        self._http = httpx2.AsyncClient(
-            transport=transport,
-            timeout=seconds,
-            limits=httpx2.Limits(max_connections=MAX_REQUESTS),
-            headers={"User-Agent": "barograph", "Accept-Encoding": "identity"},
-            # A cookie from one user's response must not be sent with another's request.
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
-            follow_redirects=False,
-            trust_env=False,
-            verify=tls_context(),
-        )
+        headers = {"User-Agent": "barograph", "Accept-Encoding": "identity"}
+        limits = httpx2.Limits(max_connections=MAX_REQUESTS)
+        self._http = http_client(transport, headers, limits=limits)
 
     async def read(self, address: str) -> bytes:
         """Read a published document.
@@ -89,7 +68,7 @@ class IdentityHttp:
         self,
         address: str,
         headers: Mapping[str, str],
-        read_refusal: Callable[[ProviderReply], ProviderRefusal],
+        read_refusal: Callable[[HttpReply], ProviderRefusal],
     ) -> bytes:
         """Ask about the user of a token.
 
@@ -112,21 +91,18 @@ class IdentityHttp:
         """Release every connection."""
         await self._http.aclose()
 
-    async def _counted(self, address: str, headers: Mapping[str, str]) -> ProviderReply:
+    async def _counted(self, address: str, headers: Mapping[str, str]) -> HttpReply:
         with self._metrics.call("identity"):
             reply = await self._get(address, headers)
         self._metrics.replied("identity", reply.status)
         return reply
 
-    async def _get(self, address: str, headers: Mapping[str, str]) -> ProviderReply:
+    async def _get(self, address: str, headers: Mapping[str, str]) -> HttpReply:
         try:
-            async with (
-                asyncio.timeout(self.seconds) as limit,
-                self._http.stream("GET", address, headers=headers) as response,
-            ):
-                challenge = response.headers.get("www-authenticate", "")
-                body = await read_body(response, MAX_REPLY_BYTES, limit.when())
-                return ProviderReply(response.status_code, body, challenge)
+            request = self._http.build_request(
+                "GET", address, headers=headers, timeout=self.seconds
+            )
+            return await fetch(self._http, request, self.seconds, MAX_REPLY_BYTES)
         except InvalidReply as error:
             raise IdentityUnavailable(f"the identity provider: {error}") from error
         except TimeoutError as error:

@@ -5,7 +5,8 @@ No error contains an e-mail address, or the server's reply, which often repeats 
 
 import asyncio
 import ssl
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.policy import SMTP as SMTP_RULES
@@ -90,35 +91,26 @@ class SmtpSender:
     async def send(self, mail: Mail) -> None:
         """See `MailSender.send`."""
         with self._metrics.call("mail"):
-            await self._send(mail)
-
-    async def _send(self, mail: Mail) -> None:
-        message = self._message(mail)
-        client = self._client()
-        try:
-            async with asyncio.timeout(self._seconds):
-                await client.connect()
+            message = self._message(mail)
+            async with self._session() as client:
                 await client.send_message(
                     message, sender=self._sender.email, recipients=[mail.recipient]
                 )
-            # It was accepted, so an error while quitting must not send it again.
-            with suppress(SMTPException, OSError):
-                await client.quit(timeout=GOODBYE_SECONDS)
-        except (SMTPException, OSError, ValueError) as error:
-            raise _named(error) from error
-        finally:
-            client.close()
 
     async def greet(self) -> None:
-        """Connect, log in if configured, and quit.
+        """Connect, log in if configured, and quit; raises `UpstreamError`."""
+        async with self._session():
+            pass
 
-        Raises:
-            UpstreamError: the server can't be used.
-        """
+    @asynccontextmanager
+    async def _session(self) -> AsyncIterator[SMTP]:
         client = self._client()
         try:
             async with asyncio.timeout(self._seconds):
                 await client.connect()
+                yield client
+            # The mail was accepted, so an error while quitting must not send it again.
+            with suppress(SMTPException, OSError):
                 await client.quit(timeout=GOODBYE_SECONDS)
         except (SMTPException, OSError, ValueError) as error:
             raise _named(error) from error

@@ -108,7 +108,7 @@ async def read_hours(
         within = {at: value for at, value in page.items() if first <= at < until}
         if not within:
             break
-        values |= {at: each for at, each in within.items() if each is not None}
+        values |= {at: value for at, value in within.items() if value is not None}
         until = first
     return [PastValue(at, values[at]) for at in sorted(values) if at % HOUR == 0]
 

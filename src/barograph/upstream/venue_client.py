@@ -10,9 +10,9 @@ once, and one call per pause tries again.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from random import Random
-from typing import Literal, NamedTuple, TypeVar, get_args
+from typing import Literal, Required, TypedDict, TypeVar, get_args
 
 import httpx2
 
@@ -25,11 +25,20 @@ from barograph.errors import (
     UpstreamError,
 )
 from barograph.kit.clock import Clock
-from barograph.kit.metrics import Metrics
+from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.timestamps import SECOND
+from barograph.markets.venues import Venue, source_of
 from barograph.settings import Settings
 from barograph.upstream.circuit_breaker import CircuitBreaker
-from barograph.upstream.http import Retries, Sleep, TimeBudget, read_body, tls_context
+from barograph.upstream.http import (
+    HttpReply,
+    Retries,
+    Sleep,
+    TimeBudget,
+    Transport,
+    fetch,
+    http_client,
+)
 
 log = logging.getLogger(__name__)
 
@@ -46,15 +55,6 @@ _START_SECONDS = 20.0
 _AHEAD_SECONDS = 60.0
 _KINDS = (Unreachable, InvalidReply)
 _RETRIES = Retries(attempts=4, first_backoff=0.2, failures=_KINDS)
-
-
-class VenueReply(NamedTuple):
-    """The parts of an HTTP response that its meaning depends on."""
-
-    status: int
-    content_type: str
-    headers: Mapping[str, str]
-    body: bytes
 
 
 class VenueClient:
@@ -74,7 +74,7 @@ class VenueClient:
         metrics: Metrics,
         *,
         clock: Clock,
-        transport: httpx2.AsyncBaseTransport | None,
+        transport: Transport | None,
         sleep: Sleep,
         random: Random,
     ) -> None:
@@ -92,14 +92,8 @@ class VenueClient:
         }
         self._endpoints: dict[tuple[str, Purpose], CircuitBreaker] = {}
         self._failing: dict[tuple[str, Purpose], str] = {}
-        self._http = httpx2.AsyncClient(
-            base_url=base_url,
-            transport=transport,
-            timeout=settings.request_seconds,
-            headers={"User-Agent": settings.user_agent, "Accept-Encoding": "gzip"},
-            trust_env=False,
-            verify=tls_context(),
-        )
+        headers = {"User-Agent": settings.user_agent, "Accept-Encoding": "gzip"}
+        self._http = http_client(transport, headers, base_url=base_url)
 
     def budget(self) -> TimeBudget:
         """Start the time budget of one reading."""
@@ -113,7 +107,7 @@ class VenueClient:
         self,
         endpoint: str,
         address: str,
-        read: Callable[[VenueReply], T],
+        read: Callable[[HttpReply], T],
         budget: TimeBudget,
         *,
         purpose: Purpose = "side",
@@ -137,22 +131,19 @@ class VenueClient:
                 return read(await self._fetch(endpoint, address, body, seconds))
 
         # All checks come first: a call that one refuses must not count as a success for another.
-        hosts = [self._hosts[each] for each in _PURPOSES[: _PURPOSES.index(purpose) + 1]]
-        for each in (*hosts, breaker):
-            each.check()
+        hosts = [self._hosts[name] for name in _PURPOSES[: _PURPOSES.index(purpose) + 1]]
+        for checked in (*hosts, breaker):
+            checked.check()
         try:
             with hosts[-1].guard(), breaker.guard():
                 if is_reading:
                     answer = await _RETRIES.run(attempt, budget, self._sleep, self._random)
                 else:
                     answer = await attempt(budget.left())
-        except UnknownToUpstream:
-            self._note_success(endpoint, purpose)
-            raise
         except UpstreamError as error:
-            self._note_failure(endpoint, purpose, error)
+            self._note(endpoint, purpose, None if isinstance(error, UnknownToUpstream) else error)
             raise
-        self._note_success(endpoint, purpose)
+        self._note(endpoint, purpose, None)
         return answer
 
     async def close(self) -> None:
@@ -161,70 +152,31 @@ class VenueClient:
 
     async def _fetch(
         self, endpoint: str, address: str, body: bytes | None, seconds: float
-    ) -> VenueReply:
+    ) -> HttpReply:
         method, headers = "GET", {}
         if body is not None:
             method, headers = "POST", {"Content-Type": "application/json"}
+        request = self._http.build_request(
+            method, address, content=body, headers=headers, timeout=seconds
+        )
         try:
-            async with (
-                asyncio.timeout(seconds) as limit,
-                self._http.stream(
-                    method, address, content=body, headers=headers, timeout=seconds
-                ) as response,
-            ):
-                return VenueReply(
-                    response.status_code,
-                    response.headers.get("content-type", ""),
-                    response.headers,
-                    await read_body(response, MAX_REPLY_BYTES, limit.when()),
-                )
+            return await fetch(self._http, request, seconds, MAX_REPLY_BYTES)
         except TimeoutError as error:
             raise Unreachable(f"{endpoint}: no answer within {seconds:.1f} s") from error
         except (httpx2.RequestError, OSError) as error:
             raise Unreachable(f"{endpoint}: {type(error).__name__} {error}".rstrip()) from error
 
-    def _note_failure(self, endpoint: str, purpose: Purpose, error: UpstreamError) -> None:
-        """Log a failure when its kind changes, not at every poll."""
-        if self._failing.get((endpoint, purpose)) != error.kind:
+    def _note(self, endpoint: str, purpose: Purpose, error: UpstreamError | None) -> None:
+        """Log a failure when its kind changes, and the recovery, not every call."""
+        before = self._failing.pop((endpoint, purpose), None)
+        fields = {"venue": self._venue, "endpoint": endpoint, "purpose": purpose}
+        if error is not None:
             self._failing[endpoint, purpose] = error.kind
-            fields = {
-                "venue": self._venue,
-                "endpoint": endpoint,
-                "purpose": purpose,
-                "kind": error.kind,
-                "detail": str(error),
-            }
-            log.warning("exchange call failed", extra=fields)
-
-    def _note_success(self, endpoint: str, purpose: Purpose) -> None:
-        if self._failing.pop((endpoint, purpose), None) is not None:
-            fields = {"venue": self._venue, "endpoint": endpoint, "purpose": purpose}
+            if before != error.kind:
+                extra = {**fields, "kind": error.kind, "detail": str(error)}
+                log.warning("exchange call failed", extra=extra)
+        elif before is not None:
             log.info("exchange call recovered", extra=fields)
-
-
-def retry_after(reply: VenueReply, usual: float, longest: float) -> float:
-    """The seconds that a reply asks us to wait, from 1 to `longest`; `usual` if it does not say."""
-    text = reply.headers.get("retry-after", "")
-    is_number = text.isascii() and text.isdigit()
-    return min(max(float(text[:9]), 1.0), longest) if is_number else usual
-
-
-def check_status(reply: VenueReply) -> None:
-    """Check the HTTP status of a reply whose exchange uses the usual ones.
-
-    Raises:
-        Unreachable: 5xx.
-        InvalidReply: any other status but 200.
-    """
-    match reply.status:
-        case 200:
-            return
-        case status if 500 <= status <= 599:  # noqa: PLR2004
-            raise Unreachable(f"HTTP {status}")
-        case status if 300 <= status <= 399:  # noqa: PLR2004
-            raise InvalidReply(f"HTTP {status}: redirects are not followed")
-        case status:
-            raise InvalidReply(f"HTTP {status}")
 
 
 class ReadingTimes:
@@ -258,3 +210,48 @@ def check_clock(time: int, now: int, max_age_seconds: float) -> int:
     if -behind > _AHEAD_SECONDS:
         raise InvalidReply(f"the exchange's clock is {-behind:.0f} s ahead")
     return time
+
+
+class Parts(TypedDict, total=False):
+    """What an adapter is made of; tests replace all of it."""
+
+    clock: Required[Clock]
+    transport: Transport | None
+    sleep: Sleep
+    random: Random
+    metrics: Metrics
+
+
+class VenueAdapter:
+    """An exchange with its client and the times of its readings."""
+
+    venue: Venue
+    client: type[VenueClient] = VenueClient
+    _rest: VenueClient
+
+    def __init__(self, settings: Settings, url: str, parts: Parts) -> None:
+        self.source = source_of(self.venue.name, settings.exchange_source)
+        self._settings = settings
+        self._clock = parts["clock"]
+        self._sleep = parts.get("sleep", asyncio.sleep)
+        self._random = parts.get("random", Random())
+        self._metrics = parts.get("metrics", NO_METRICS)
+        self._times = ReadingTimes(self._clock, settings.feed_max_age_seconds)
+        self._rest = self.client(
+            self.venue.name,
+            url,
+            settings,
+            self._metrics,
+            clock=self._clock,
+            transport=parts.get("transport"),
+            sleep=self._sleep,
+            random=self._random,
+        )
+
+    async def keep_up(self) -> None:
+        """Wait: one call reads everything."""
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        """Release every connection."""
+        await self._rest.close()

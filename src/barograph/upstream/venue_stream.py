@@ -82,7 +82,9 @@ class WatchedConnection:
         # One from the future would count for ever, an old one would be stored and never count.
         now = self._clock()
         oldest, latest = now - DAY, now + _AHEAD_MS
-        self._watcher.liquidated([each for each in liquidations if oldest <= each.at <= latest])
+        self._watcher.liquidated(
+            [liquidation for liquidation in liquidations if oldest <= liquidation.at <= latest]
+        )
 
     def _prove(self) -> None:
         """Report the time since the last proof, unless this process slept through part of it."""
@@ -118,7 +120,7 @@ class VenueStream:
 
     async def _run_all(self, connections: Sequence[Coroutine[None, None, None]]) -> None:
         """Run connections until cancelled."""
-        tasks = [asyncio.create_task(each) for each in connections]
+        tasks = [asyncio.create_task(connection) for connection in connections]
         try:
             await asyncio.gather(*tasks)
         finally:

@@ -133,12 +133,14 @@ class HttpWebhookSender:
         except InvalidRequest as error:  # the switch for local addresses was turned off
             raise PrivateTarget(error.message) from error
         async with asyncio.timeout(CONNECT_SECONDS):
-            found = await self._resolve(target.host, target.port)
-        if not found:
+            addresses = await self._resolve(target.host, target.port)
+        if not addresses:
             raise UnknownHost("the name has no address")
-        if not all(is_allowed(target, each, allow_local=self._allow_local) for each in found):
+        if not all(
+            is_allowed(target, address, allow_local=self._allow_local) for address in addresses
+        ):
             raise PrivateTarget("the name has an address that is not public")
-        return target, found[:MAX_ADDRESSES]
+        return target, addresses[:MAX_ADDRESSES]
 
     async def _connect(
         self, target: Target, addresses: list[IpAddress]
@@ -159,10 +161,10 @@ class HttpWebhookSender:
         ask = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
         try:
             loop = asyncio.get_running_loop()
-            found = await loop.run_in_executor(self._threads, ask)
+            places = await loop.run_in_executor(self._threads, ask)
         except (socket.gaierror, UnicodeError) as error:
             raise UnknownHost("the name can't be resolved") from error
-        return [ip_address(str(place[0])) for *_, place in found]
+        return [ip_address(str(place[0])) for *_, place in places]
 
 
 async def _events(

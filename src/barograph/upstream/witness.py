@@ -1,6 +1,5 @@
 """Asks witnesses to cosign a checkpoint: https://c2sp.org/tlog-witness."""
 
-import asyncio
 import re
 from base64 import b64encode
 from collections.abc import Sequence
@@ -9,7 +8,7 @@ import httpx2
 
 from barograph.errors import Forbidden, InvalidReply, Throttled, UnknownToUpstream, Unreachable
 from barograph.history.witnesses import OtherSize, TreeRefused
-from barograph.upstream.http import CONNECT_SECONDS, read_body, tls_context
+from barograph.upstream.http import CONNECT_SECONDS, HttpReply, Transport, fetch, http_client
 
 SECONDS = 10.0
 MAX_REPLY_BYTES = 16_384
@@ -23,16 +22,9 @@ _REFUSED = "it says that it has cosigned another tree of this log"
 class HttpWitnesses:
     """Sends checkpoints to witnesses. It follows no redirects, and no error contains a URL."""
 
-    def __init__(
-        self, *, user_agent: str, transport: httpx2.AsyncBaseTransport | None = None
-    ) -> None:
-        self._http = httpx2.AsyncClient(
-            transport=transport,
-            headers={"User-Agent": user_agent, "Accept-Encoding": "identity"},
-            timeout=httpx2.Timeout(SECONDS, connect=CONNECT_SECONDS),
-            trust_env=False,
-            verify=tls_context(),
-        )
+    def __init__(self, *, user_agent: str, transport: Transport | None = None) -> None:
+        headers = {"User-Agent": user_agent, "Accept-Encoding": "identity"}
+        self._http = http_client(transport, headers)
 
     async def add_checkpoint(self, url: str, old: int, proof: Sequence[bytes], note: str) -> str:
         """Send a checkpoint, with the proof that it continues the tree of `old` entries.
@@ -48,12 +40,12 @@ class HttpWitnesses:
             Throttled: the witness asked us to slow down.
             InvalidReply: the reply can't be right.
         """
-        lines = [f"old {old}", *(b64encode(each).decode() for each in proof)]
+        lines = [f"old {old}", *(b64encode(node).decode() for node in proof)]
         body = ("\n".join(lines) + f"\n\n{note}").encode()
-        status, reply = await self._post(f"{url.rstrip('/')}/add-checkpoint", body)
-        _check(status, reply)
+        reply = await self._post(f"{url.rstrip('/')}/add-checkpoint", body)
+        _check(reply.status, reply.body)
         try:
-            return reply.decode()
+            return reply.body.decode()
         except UnicodeDecodeError as error:
             raise InvalidReply("its reply is not text") from error
 
@@ -61,15 +53,11 @@ class HttpWitnesses:
         """Release every connection."""
         await self._http.aclose()
 
-    async def _post(self, address: str, body: bytes) -> tuple[int, bytes]:
+    async def _post(self, address: str, body: bytes) -> HttpReply:
+        timeout = httpx2.Timeout(SECONDS, connect=CONNECT_SECONDS)
         try:
-            async with (
-                asyncio.timeout(SECONDS) as limit,
-                self._http.stream("POST", address, content=body) as response,
-            ):
-                return response.status_code, await read_body(
-                    response, MAX_REPLY_BYTES, limit.when()
-                )
+            request = self._http.build_request("POST", address, content=body, timeout=timeout)
+            return await fetch(self._http, request, SECONDS, MAX_REPLY_BYTES)
         except (TimeoutError, httpx2.TimeoutException) as error:
             raise Unreachable(f"no answer within {SECONDS:.0f} s") from error
         except (httpx2.RequestError, httpx2.InvalidURL, OSError) as error:
@@ -85,8 +73,8 @@ def _check(status: int, reply: bytes) -> None:
             raise Forbidden("it does not accept the key of this log")
         case 404:
             raise UnknownToUpstream("it does not know this log")
-        case 409 if found := _SIZE.fullmatch(reply):
-            raise OtherSize(int(found[1]))
+        case 409 if size := _SIZE.fullmatch(reply):
+            raise OtherSize(int(size[1]))
         case 409 | 422:
             raise TreeRefused(_REFUSED)
         case 429:

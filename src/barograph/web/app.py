@@ -8,20 +8,16 @@ from typing import NamedTuple
 from starlette.applications import Starlette
 from starlette.routing import Router
 
-from barograph.accuracy.documents import ACCURACY_PATH
-from barograph.accuracy.endpoints import AccuracyReader, accuracy_routes
+from barograph.accuracy.endpoints import ACCURACY_PATH, AccuracyReader, accuracy_routes
 from barograph.accuracy.records import ACCURACY
-from barograph.badges.endpoints import badge_routes, hot_badges
-from barograph.badges.reader import BadgeReader
-from barograph.board.board import Board
-from barograph.board.front_door import front_door
-from barograph.briefs.endpoints import brief_routes, brief_text_routes
-from barograph.briefs.reader import BriefsReader
+from barograph.badges.endpoints import BadgeReader, badge_routes, hot_badges
+from barograph.board.board import Board, front_door
+from barograph.briefs.endpoints import BriefsReader, brief_routes, brief_text_routes
 from barograph.briefs.store import BRIEFS
+from barograph.discovery.catalogs import index_document
 from barograph.discovery.deprecation import Deprecations, announce_deprecations
 from barograph.discovery.endpoints import Descriptions, descriptions, discovery_routes
 from barograph.discovery.files import FEEDS, INDEX_PATH
-from barograph.discovery.index import index_document
 from barograph.entitlements.feed_access import FeedAccess, WalletIdentity
 from barograph.entitlements.purchases import (
     FeedGrants,
@@ -37,9 +33,9 @@ from barograph.events.endpoints import EVENTS_PATH, EventsAnswer, event_routes, 
 from barograph.events.records import EVENTS
 from barograph.events.stream import STREAM_PATH, EventStreams, stream_routes
 from barograph.feed.endpoints import FeedParts, buying_routes, feed_routes
+from barograph.guides.catalog import load_catalog
 from barograph.guides.documents import GUIDES_PATH, guides_document
 from barograph.guides.endpoints import guide_routes
-from barograph.guides.files import load_catalog
 from barograph.history.cosigning import CosignedCheckpoints, load_policy
 from barograph.history.documents import CHECKPOINT_PATH
 from barograph.history.endpoints import history_routes
@@ -60,22 +56,24 @@ from barograph.kit.documents import Document, HotKey
 from barograph.kit.http import ASGIApp, HeadAndOptions, hardened
 from barograph.kit.lease import HostClock, server_clock
 from barograph.kit.lists import Cursors
-from barograph.kit.metrics import NO_METRICS, Metrics
+from barograph.kit.metrics import NO_METRICS, Metrics, RequestTimes
 from barograph.kit.request_limits import RequestLimits, limited
-from barograph.kit.request_times import RequestTimes, measured
-from barograph.limits.fallback_store import FallbackStore, open_limit_store
 from barograph.limits.listings import Listings
 from barograph.limits.rate_limits import RateLimiter
-from barograph.limits.render_queue import RenderQueue
-from barograph.limits.rendered_reads import RenderedReads
+from barograph.limits.render_queue import RenderedReads, RenderQueue
+from barograph.limits.stores import FallbackStore, open_limit_store
 from barograph.macro.records import MACRO_HEALTH
-from barograph.markets.cross_endpoints import CrossAnswer, cross_routes
-from barograph.markets.cross_reader import CrossReader
 from barograph.markets.disputes import DISPUTES
 from barograph.markets.documents import hot_documents
-from barograph.markets.endpoints import PerpetualsAnswer, market_routes, perpetual_routes
+from barograph.markets.endpoints import (
+    CrossAnswer,
+    PerpetualsAnswer,
+    cross_routes,
+    market_routes,
+    perpetual_routes,
+)
 from barograph.markets.liquidation_endpoints import LiquidationReads, liquidation_routes
-from barograph.markets.reader import MarketReader, freshness_limits
+from barograph.markets.reader import CrossReader, MarketReader, freshness_limits
 from barograph.markets.samples import SERIES_FOLDER
 from barograph.markets.series import SeriesReader
 from barograph.markets.venues import source_of
@@ -102,17 +100,15 @@ from barograph.stances.endpoints import StanceReads, stance_offer, stance_routes
 from barograph.stances.reader import STANCES, StanceReader
 from barograph.stances.reveal_endpoints import RevealedReads, revealed_routes
 from barograph.stances.reveals import NOT_ANNOUNCED, REVEALS
-from barograph.status.endpoints import status_routes
-from barograph.status.incident_endpoint import incident_routes
+from barograph.status.endpoints import incident_routes, status_routes
 from barograph.status.reader import StatusReader
 from barograph.status.recorder import StatusRecorder
 from barograph.terms.sources import TERMS
 from barograph.upstream.facilitator import HttpFacilitator
-from barograph.upstream.identity_provider import identity_provider
+from barograph.upstream.identity_providers import identity_provider
 from barograph.web.errors import PRIVATE_PATHS, allowed_methods, error_handlers, refusal
-from barograph.web.health import health_routes
 from barograph.web.lifespan import Closing, Task, lifespan
-from barograph.web.metrics import route_finder, web_gauges
+from barograph.web.monitoring import health_routes, measured, route_finder, web_gauges
 from barograph.webhooks.endpoints import webhook_routes
 from barograph.webhooks.keys import load_webhook_keys
 from barograph_client.audit.notes import Policy
@@ -127,7 +123,7 @@ CACHED_SERIES = 16
 """Pages of series, at most about 0.5 MB each, and tables of at most 3 MiB."""
 
 OWN_ROUTES = frozenset(
-    {CHECKPOINT_PATH, STREAM_PATH, *(each for each in FEEDS if each.startswith(EVENTS_PATH))}
+    {CHECKPOINT_PATH, STREAM_PATH, *(path for path in FEEDS if path.startswith(EVENTS_PATH))}
 )
 """Paths with a route of their own although a path template matches them too."""
 
@@ -192,7 +188,9 @@ def create_app(
     else:
         times = RequestTimes(metrics, route_finder(routes.routes))
         app = front_door(measured(app, times), board, times)
-    app, routed = (announce_deprecations(each, DEPRECATIONS, OWN_ROUTES) for each in (app, routed))
+    app, routed = (
+        announce_deprecations(layer, DEPRECATIONS, OWN_ROUTES) for layer in (app, routed)
+    )
     return WebApp(app, routed, board)
 
 
@@ -234,7 +232,7 @@ class _Parts:
         self.cursors = Cursors(load_pepper(settings), base_url)
         listings = Listings(self.render_queue, limiter, series_reads, self.cursors)
         venues = settings.venue_names
-        sources = {each: source_of(each, settings.exchange_source) for each in venues}
+        sources = {venue: source_of(venue, settings.exchange_source) for venue in venues}
         self.events = EventsAnswer(*read_events, sources, base_url, self.resolve)
         self.streams = EventStreams(public.board, inputs.database, self.render_queue, limiter)
         self.perpetuals = PerpetualsAnswer(public.board, public.markets, venues)
@@ -442,7 +440,7 @@ class _Subscribers:
             return []
         return [
             self.entry.document(),
-            *(each.document(each.needed) for each in self.offers.values()),
+            *(offer.document(offer.needed) for offer in self.offers.values()),
         ]
 
 
@@ -556,7 +554,9 @@ def _page_routers(parts: _Parts) -> list[Router]:
 def _tasks(parts: _Parts) -> list[Task]:
     board, status = parts.public.board, parts.public.status
     dependencies: Sequence[object] = (parts.callers.provider, parts.callers.facilitator)
-    watched = [each for each in dependencies if isinstance(each, MonitoredDependency)]
+    watched = [
+        dependency for dependency in dependencies if isinstance(dependency, MonitoredDependency)
+    ]
     limits = parts.callers.limit_store
     shared = [limits] if isinstance(limits, FallbackStore) else []
     recorder = StatusRecorder(

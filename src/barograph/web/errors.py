@@ -26,17 +26,16 @@ from barograph.kit.wire import CodedErrorBody
 from barograph.limits.rate_limits import KEYS_PATH, CallerRefused
 from barograph.material_change.endpoints import MATERIAL_CHANGE_PATH
 from barograph.mcp.endpoints import MCP_PATHS
-from barograph.payments.offers import payment_required_field
-from barograph.payments.refusals import PaymentRequired
+from barograph.payments.offers import PaymentRequired, payment_required_field
 from barograph.signals.documents import SIGNALS_PATH
 from barograph.site.chart_images import refused_image
-from barograph.site.error_pages import RETRY, error_page
 from barograph.site.paths import CHART_FOLDER
 from barograph.site.routes import PAGE_FOLDERS, PAGE_PATHS
+from barograph.site.site import RETRY, error_page
 from barograph.site.templating import Templates
 from barograph.stances.documents import STANCE_PATHS
 from barograph.status.endpoints import STATUS_PATH
-from barograph.web.health import HEALTH_PATHS
+from barograph.web.monitoring import HEALTH_PATHS
 from barograph.webhooks.endpoints import WEBHOOK_KEY_PATH
 
 log = logging.getLogger(__name__)
@@ -44,8 +43,8 @@ log = logging.getLogger(__name__)
 Handler = Callable[[Request, Exception], Coroutine[Any, Any, Response]]
 
 VERSION_1 = tuple(
-    f"/api/v1/{each}"
-    for each in (
+    f"/api/v1/{name}"
+    for name in (
         *("perpetuals", "cross", "venues", "series/", "liquidations", "events", "incidents"),
         *("stances/", "briefs/", "accuracy"),
     )
@@ -126,8 +125,10 @@ def _method_not_allowed(pages: Templates, request: Request) -> Response:
     is_open = allow is not None
     if allow is None:
         # Starlette's error names the methods of the first route alone.
-        matched = (each for each in request.app.routes if each.matches(request.scope)[0].value)
-        allow = ", ".join(sorted({each for route in matched for each in route.methods})).encode()
+        matched = (route for route in request.app.routes if route.matches(request.scope)[0].value)
+        allow = ", ".join(
+            sorted({method for route in matched for method in route.methods})
+        ).encode()
     page = error_page(pages, request, 405, (b"allow", allow))
     return page or error_response(405, "method not allowed", (b"allow", allow), is_free=is_open)
 

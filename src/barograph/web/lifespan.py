@@ -25,11 +25,11 @@ async def lifespan(
     except DatabaseUnavailable as error:
         log.warning("starting without data", extra={"reason": str(error)})
     running = [asyncio.create_task(task()) for task in tasks]
-    for each in running:
-        each.add_done_callback(_log_end)
+    for task in running:
+        task.add_done_callback(_log_end)
     yield
-    for each in running:
-        each.cancel()
+    for task in running:
+        task.cancel()
     await asyncio.wait(running)
     for close in closings:
         await close()

@@ -18,7 +18,7 @@ from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server import Server
 
-from barograph.guides.files import load_catalog
+from barograph.guides.catalog import load_catalog
 from barograph.history.signing import load_history_key
 from barograph.keys.api_keys import load_pepper
 from barograph.kit.clock import system_clock
@@ -83,11 +83,7 @@ def check_configuration(settings: Settings) -> None:
 
 
 def run_server(settings: Settings) -> None:
-    """Run the web workers until stopped.
-
-    Raises:
-        ConfigurationError: the port is in use.
-    """
+    """Run the web workers until stopped; raises `ConfigurationError` if the port is in use."""
     require_free_port(settings.host, settings.port)
     if settings.database_url.get_secret_value() and not settings.limits_url.get_secret_value():
         advice = "set BAROGRAPH_LIMITS_URL if there are several web hosts"

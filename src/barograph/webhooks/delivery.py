@@ -70,15 +70,15 @@ class Deliveries:
             asked = token_urlsafe(24)  # a new one for each attempt
             message = _own_message(webhook, "challenge", self._clock(), {"challenge": asked})
             return await self._attempt(webhook, message._replace(challenge=asked), lease)
-        found = await events_after(self._database, webhook.delivered_up_to, SCANNED)
+        events = await events_after(self._database, webhook.delivered_up_to, SCANNED)
         wanted = webhook.wanted
-        for event in found:
+        for event in events:
             if wanted.matches(event):
                 body = message_body(event.type, event.at, event.body.encode())
                 message = Message(f"msg_{webhook.id}_{event.id}", body, event.id)
                 return await self._attempt(webhook, message, lease)
-        if found:
-            skipped = webhook._replace(delivered_up_to=found[-1].id)
+        if events:
+            skipped = webhook._replace(delivered_up_to=events[-1].id)
             return await self._save(webhook, skipped, None, lease)
         return None
 

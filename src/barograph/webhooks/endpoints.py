@@ -142,8 +142,8 @@ def webhook_routes(
     @router.get(WEBHOOKS_PATH, **operation("getWebhooks", WebhookList, responses=_ERRORS))
     async def webhooks(request: Request) -> Response:
         owner = await limiter.owner(request.scope)
-        found = {"webhooks": await webhooks_of(database, owner)}
-        body = WebhookList.model_validate(found, from_attributes=True)
+        listed = {"webhooks": await webhooks_of(database, owner)}
+        body = WebhookList.model_validate(listed, from_attributes=True)
         return private_response(200, body.encode())
 
     @router.post(
@@ -181,9 +181,9 @@ def webhook_routes(
     )
     async def rotate(request: Request) -> Response:
         owner = await limiter.owner(request.scope)
-        found = await find_webhook(database, request.path_params["id"], owner)
+        webhook = await find_webhook(database, request.path_params["id"], owner)
         await limiter.count(WEBHOOKS, owner)
-        secret = await database.write(lambda tx: rotate_secret(tx, found, clock()))
+        secret = await database.write(lambda tx: rotate_secret(tx, webhook, clock()))
         return private_response(200, WebhookSecretBody(secret=secret).encode())
 
     @router.delete(
@@ -193,8 +193,8 @@ def webhook_routes(
     )
     async def delete(request: Request) -> Response:
         owner = await limiter.owner(request.scope)
-        found = await find_webhook(database, request.path_params["id"], owner)
-        await database.write(lambda tx: delete_webhooks(tx, [found]))
+        webhook = await find_webhook(database, request.path_params["id"], owner)
+        await database.write(lambda tx: delete_webhooks(tx, [webhook]))
         return private_response(204, b"")
 
     @router.get(

@@ -27,7 +27,7 @@ def load_webhook_keys(settings: Settings, *, create: bool = True) -> Keys:
     """
     secret = load_webhook_secret(settings, create=create)
     parts = (secret[start : start + SIZE] for start in range(0, len(secret), SIZE))
-    return [Ed25519PrivateKey.from_private_bytes(each) for each in parts]
+    return [Ed25519PrivateKey.from_private_bytes(part) for part in parts]
 
 
 def load_webhook_secret(settings: Settings, *, create: bool = True) -> bytes:
@@ -37,10 +37,10 @@ def load_webhook_secret(settings: Settings, *, create: bool = True) -> bytes:
         loss = "makes receivers refuse `v1a` signatures until they read the new public key"
         return load_or_create_secret(file, SIZE, setting=SETTING, loss=loss, create=create, most=2)
     try:
-        keys = [b64decode(each.strip(), validate=True) for each in given.split(",")]
+        keys = [b64decode(text.strip(), validate=True) for text in given.split(",")]
     except ValueError:
         keys = []
-    if [len(each) for each in keys] not in ([SIZE], [SIZE, SIZE]):
+    if [len(key) for key in keys] not in ([SIZE], [SIZE, SIZE]):
         raise ConfigurationError(
             f"{SETTING} must be {SIZE} bytes in base64, or two such keys separated by a comma"
         ) from None
@@ -59,9 +59,9 @@ async def shared_webhook_keys(database: Database, settings: Settings) -> Keys:
         ConfigurationError: this host has none yet, or others.
     """
     await take_stored_key(database, settings)
-    rows = await database.fetch(_FINGERPRINT, FILE_NAME)
+    published = [shared for (shared,) in await database.fetch(_FINGERPRINT, FILE_NAME)]
     is_here = database.engine == SQLITE or is_on_this_host(settings)
-    if not is_here or any(row[0] != fingerprint(load_webhook_secret(settings)) for row in rows):
+    if not is_here or published not in ([], [fingerprint(load_webhook_secret(settings))]):
         raise ConfigurationError(f"copy {FILE_NAME} from the data folder of a web host")
     return load_webhook_keys(settings)
 
@@ -97,12 +97,13 @@ async def take_stored_key(database: Database, settings: Settings) -> None:
     PostgreSQL also keeps it until it is rotated, for the hosts that are upgraded later. SQLite
     keeps it only if the setting names other keys.
     """
-    rows = await database.fetch("SELECT private_key FROM webhook_keys")
-    if rows and not is_on_this_host(settings):
-        make_secret(settings.data / FILE_NAME, b64decode(rows[0][0]))
     is_sqlite = database.engine == SQLITE
-    if rows and is_sqlite and b64decode(rows[0][0]) in load_webhook_secret(settings):
-        await database.write(lambda tx: tx.execute(_FORGET))
+    for (stored,) in await database.fetch("SELECT private_key FROM webhook_keys LIMIT 1"):
+        key = b64decode(stored)
+        if not is_on_this_host(settings):
+            make_secret(settings.data / FILE_NAME, key)
+        if is_sqlite and key in load_webhook_secret(settings):
+            await database.write(lambda tx: tx.execute(_FORGET))
 
 
 async def expect_webhook_key(tx: Transaction, secret: bytes) -> None:

@@ -21,7 +21,7 @@ GONE = 410
 
 
 class Webhook(NamedTuple):
-    """An endpoint, in the order of the query's columns."""
+    """An endpoint."""
 
     id: str
     mailbox: str
@@ -94,7 +94,7 @@ class Webhook(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """One attempt, in the order of the query's columns. Never what the endpoint answered."""
+    """One attempt. Never what the endpoint answered."""
 
     message: str
     event: int | None
@@ -123,9 +123,7 @@ class TooManyWebhooks(RequestError):
     """The mailbox has as many webhooks as it may."""
 
     status = 409
-
-    def __init__(self) -> None:
-        super().__init__(f"you can have {MAX_WEBHOOKS} webhooks, in any state; delete one first")
+    text = f"you can have {MAX_WEBHOOKS} webhooks, in any state; delete one first"
 
 
 def words(text: str) -> list[str]:

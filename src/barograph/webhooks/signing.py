@@ -62,10 +62,10 @@ def signed_fields(
     """
     timestamp = str(now // SECOND)
     content = b"%b.%b.%b" % (message.id.encode(), timestamp.encode(), message.body)
-    decoded = [b64decode(each.removeprefix(SECRET_PREFIX)) for each in reversed(secrets)]
+    decoded = [b64decode(secret.removeprefix(SECRET_PREFIX)) for secret in reversed(secrets)]
     signatures = [
-        *(("v1", hmac.digest(each, content, "sha256")) for each in decoded),
-        *(("v1a", each.sign(content)) for each in reversed(keys)),
+        *(("v1", hmac.digest(secret, content, "sha256")) for secret in decoded),
+        *(("v1a", key.sign(content)) for key in reversed(keys)),
     ]
     return {
         "webhook-id": message.id,

@@ -6,7 +6,7 @@ from secrets import token_hex
 from barograph.errors import NotFound
 from barograph.events.query import EventFilter
 from barograph.keys.outbox import put_mail
-from barograph.kit.database import Queryable, Transaction
+from barograph.kit.database import Queryable, Statement, Transaction
 from barograph.kit.timestamps import DAY, SECOND, iso_timestamp
 from barograph.webhooks.records import MAX_WEBHOOKS, Delivery, TooManyWebhooks, Webhook
 from barograph.webhooks.signing import new_secret
@@ -30,34 +30,23 @@ async def add_webhook(
     """
     if len(await webhooks_of(tx, mailbox)) >= MAX_WEBHOOKS:
         raise TooManyWebhooks
-    types, symbols = (",".join(sorted(each)) for each in (wanted.types, wanted.symbols))
-    new = Webhook(
-        *(f"wh_{token_hex(8)}", mailbox, url, types, symbols, new_secret()),
-        state="pending",
-        created_at=now,
-        delivered_up_to=0,
-        next_try_at=now,
-    )
-    await tx.execute(_ADD, *new[:14])
-    return new
+    types, symbols = (",".join(sorted(names)) for names in (wanted.types, wanted.symbols))
+    texts = (f"wh_{token_hex(8)}", mailbox, url, types, symbols, new_secret())
+    await tx.execute(_ADD, *texts, "pending", now)
+    return Webhook(*texts, "pending", created_at=now, delivered_up_to=0, next_try_at=now)
 
 
 async def webhooks_of(queryable: Queryable, mailbox: str) -> list[Webhook]:
     """The endpoints of a mailbox, oldest first."""
-    return [Webhook(*row) for row in await queryable.fetch(_OF_MAILBOX, mailbox)]
+    return await _OF_MAILBOX.fetch(queryable, mailbox)
 
 
 async def find_webhook(queryable: Queryable, public_id: str, mailbox: str | None = None) -> Webhook:
-    """An endpoint of a mailbox, or of any for the operator.
-
-    Raises:
-        NotFound: there is none.
-    """
+    """An endpoint of a mailbox, or of any for the operator; raises `NotFound` if there is none."""
     # No database stores a NUL character.
-    for row in await queryable.fetch(_BY_ID, public_id) if public_id.isprintable() else ():
-        found = Webhook(*row)
-        if mailbox in {None, found.mailbox}:
-            return found
+    webhook = await _BY_ID.first(queryable, public_id) if public_id.isprintable() else None
+    if webhook is not None and mailbox in {None, webhook.mailbox}:
+        return webhook
     raise NotFound("there is no webhook with this id; list them to see their ids")
 
 
@@ -71,16 +60,16 @@ async def rotate_secret(tx: Transaction, webhook: Webhook, now: int) -> str:
     return secret
 
 
-async def delete_webhooks(tx: Transaction, found: Sequence[Webhook]) -> None:
+async def delete_webhooks(tx: Transaction, webhooks: Sequence[Webhook]) -> None:
     """Delete endpoints and their logs."""
-    for each in found:
-        await tx.execute(_DELETE_LOG, each.id)
-        await tx.execute(_DELETE, each.id)
+    for webhook in webhooks:
+        await tx.execute(_DELETE_LOG, webhook.id)
+        await tx.execute(_DELETE, webhook.id)
 
 
 async def all_webhooks(queryable: Queryable) -> list[Webhook]:
     """Every endpoint, oldest first."""
-    return [Webhook(*row) for row in await queryable.fetch(_ALL)]
+    return await _ALL.fetch(queryable)
 
 
 async def due_webhooks(queryable: Queryable, now: int, limit: int) -> list[Webhook]:
@@ -89,7 +78,7 @@ async def due_webhooks(queryable: Queryable, now: int, limit: int) -> list[Webho
     Those of a revoked key wait for a new one, and those without a secret for a new secret.
     """
     last = await last_event(queryable)
-    return [Webhook(*row) for row in await queryable.fetch(_DUE, now, last, limit, SLOW_MS)]
+    return await _DUE.fetch(queryable, now, last, limit, SLOW_MS)
 
 
 async def last_event(queryable: Queryable) -> int:
@@ -103,9 +92,13 @@ async def save_webhook(tx: Transaction, before: Webhook, after: Webhook, now: in
 
     Returns whether it was stored: not if the endpoint has been changed or deleted since.
     """
-    changed = (after.state, *after[8:14])
-    unchanged = (before.id, before.state, before.delivered_up_to, before.failures)
-    if not await tx.fetch(_SAVE, *changed, *unchanged):
+    stored = await tx.fetch(
+        _SAVE,
+        *(after.state, after.delivered_up_to, after.failures, after.failing_since),
+        *(after.next_try_at, after.last_delivery_at, after.why),
+        *(before.id, before.state, before.delivered_up_to, before.failures),
+    )
+    if not stored:
         return False
     if after.state == "disabled":
         await _mail_owner(tx, after, now)
@@ -121,7 +114,7 @@ async def log_delivery(tx: Transaction, webhook: str, delivery: Delivery) -> Non
 
 async def deliveries_of(queryable: Queryable, webhook: str) -> list[Delivery]:
     """The logged attempts of an endpoint, newest first."""
-    return [Delivery(*row) for row in await queryable.fetch(_DELIVERIES, webhook)]
+    return await _DELIVERIES.fetch(queryable, webhook)
 
 
 async def _mail_owner(tx: Transaction, webhook: Webhook, now: int) -> None:
@@ -141,30 +134,36 @@ and register it with POST /api/v1/webhooks. The events that it missed are in
         await put_mail(tx, webhook.email, SUBJECT, text, now=now, give_up_at=now + DAY)
 
 
-_COLUMNS = """
-SELECT w.id, w.mailbox, w.url, w.types, w.symbols, w.secret, w.state, w.created_at,
-    w.delivered_up_to, w.failures, w.failing_since, w.next_try_at, w.last_delivery_at, w.why,
-    k.email, w.previous_secret, w.previous_until
-"""
 _TABLES = """
-FROM webhooks w LEFT JOIN api_keys k ON k.mailbox = w.mailbox AND k.revoked_at IS NULL
+FROM webhooks LEFT JOIN (
+    SELECT mailbox AS owner, email FROM api_keys WHERE revoked_at IS NULL
+) AS valid_keys ON owner = mailbox
 """
-_SELECT = _COLUMNS + _TABLES
-_OF_MAILBOX = _SELECT + "WHERE w.mailbox = $1 ORDER BY w.created_at, w.id"
-_BY_ID = _SELECT + "WHERE w.id = $1"
-_ALL = _SELECT + "ORDER BY w.created_at, w.id"
-_DUE = f"""
-{_COLUMNS}, w.failures > 0 OR coalesce((
+_IS_SLOW = """
+failures > 0 OR coalesce((
     SELECT avg(duration_ms) FROM (
-        SELECT d.duration_ms FROM webhook_deliveries d WHERE d.webhook = w.id
-        ORDER BY d.number DESC LIMIT 5
+        SELECT duration_ms FROM webhook_deliveries WHERE webhook = webhooks.id
+        ORDER BY number DESC LIMIT 5
     ) AS newest
-), 0) > CAST($4 AS BIGINT) AS is_slow
-{_TABLES}
-WHERE w.next_try_at <= $1 AND k.email IS NOT NULL AND w.secret <> ''
-    AND (w.state = 'pending' OR w.state = 'active' AND w.delivered_up_to < $2)
-ORDER BY is_slow, w.next_try_at, w.id LIMIT $3
-"""  # noqa: S608
+), 0) > CAST($4 AS BIGINT)
+"""
+
+
+def _webhooks(conditions: str, is_slow: str = "1 = 0") -> Statement[Webhook]:
+    return Statement(Webhook, f"SELECT {{columns}} {_TABLES} {conditions}", is_slow=is_slow)
+
+
+_OF_MAILBOX = _webhooks("WHERE mailbox = $1 ORDER BY created_at, id")
+_BY_ID = _webhooks("WHERE id = $1")
+_ALL = _webhooks("ORDER BY created_at, id")
+_DUE = _webhooks(
+    """
+WHERE next_try_at <= $1 AND email IS NOT NULL AND secret <> ''
+    AND (state = 'pending' OR state = 'active' AND delivered_up_to < $2)
+ORDER BY is_slow, next_try_at, id LIMIT $3
+""",
+    _IS_SLOW,
+)
 _ROTATE = """
 UPDATE webhooks SET secret = $1,
     previous_until = CASE WHEN previous_until > $4 THEN previous_until ELSE $2 END,
@@ -176,8 +175,8 @@ WHERE id = $3
 _ADD = """
 INSERT INTO webhooks
     (id, mailbox, url, types, symbols, secret, state, created_at, delivered_up_to, failures,
-    failing_since, next_try_at, last_delivery_at, why)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+    next_try_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, 0, $8)
 """
 _SAVE = """
 UPDATE webhooks SET state = $1, delivered_up_to = $2, failures = $3, failing_since = $4,
@@ -193,7 +192,6 @@ INSERT INTO webhook_deliveries
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 """
 _FORGET = "DELETE FROM webhook_deliveries WHERE webhook = $1 AND number <= $2"
-_DELIVERIES = """
-SELECT message, event, at, attempt, status, failure, duration_ms FROM webhook_deliveries
-WHERE webhook = $1 ORDER BY number DESC
-"""
+_DELIVERIES = Statement(
+    Delivery, "SELECT {columns} FROM webhook_deliveries WHERE webhook = $1 ORDER BY number DESC"
+)

@@ -50,23 +50,23 @@ def parse_target(url: str, *, allow_local: bool) -> Target:
     Raises:
         InvalidRequest: no webhook is sent there; the message doesn't repeat the URL.
     """
-    found = _URL.fullmatch(url) if len(url) <= MAX_URL else None
-    if found is None or "#" in url or "\\" in url:
+    parts = _URL.fullmatch(url) if len(url) <= MAX_URL else None
+    if parts is None or "#" in url or "\\" in url:
         raise InvalidRequest(
             f"url must be an https address of at most {MAX_URL:,} ASCII characters, without a user "
             "name, password or fragment"
         )
-    scheme, host = found["scheme"].lower(), found["host"].strip("[]").lower()
+    scheme, host = parts["scheme"].lower(), parts["host"].strip("[]").lower()
     address = _literal("127.0.0.1" if host == "localhost" else host)
     is_local = allow_local and address is not None and address.is_loopback
     if scheme == "http" and not is_local:
         raise InvalidRequest("url must begin with https://")
-    port = int(found["port"] or PORTS[scheme])
+    port = int(parts["port"] or PORTS[scheme])
     if port != PORTS[scheme] and not FIRST_FREE_PORT <= port <= LAST_PORT:
         raise InvalidRequest(
             f"url must use port {PORTS[scheme]}, or one from {FIRST_FREE_PORT:,} to {LAST_PORT:,}"
         )
-    path = found["path"] or "/"
+    path = parts["path"] or "/"
     target = Target(scheme, host, port, path if path.startswith("/") else f"/{path}")
     if address is not None and not is_allowed(target, address, allow_local=allow_local):
         raise InvalidRequest(NOT_PUBLIC)
@@ -96,8 +96,8 @@ def _embedded(address: IPv6Address) -> list[IPv4Address]:
     """The IPv4 addresses that mapped, 6to4, Teredo and NAT64 addresses lead to."""
     if address in _NAT64:
         return [IPv4Address(int(address) & 0xFFFF_FFFF)]
-    found = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
-    return [each for each in found if each is not None]
+    candidates = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+    return [candidate for candidate in candidates if candidate is not None]
 
 
 def _literal(host: str) -> IpAddress | None:

@@ -22,16 +22,16 @@ from barograph.kit.operating_system import die_with_parent
 from barograph.kit.timestamps import DAY, HOUR
 from barograph.markets.records import MAJORS, Liquidation, LongAccounts, Perpetual
 from barograph.markets.samples import STEPS
-from barograph.upstream.bybit.contract_cache import ContractList
 from barograph.upstream.bybit.decode import (
+    ContractList,
     Instrument,
     decode_instruments,
     decode_long_accounts,
     decode_tickers,
 )
 from barograph.upstream.bybit.messages import Batch, decode_message
-from barograph.upstream.bybit.wire import open_envelope
-from barograph.upstream.venue_client import VenueReply
+from barograph.upstream.bybit.rest import open_envelope
+from barograph.upstream.http import HttpReply
 from barograph_demo.servers.rest import answer
 from barograph_demo.servers.stream import liquidation_messages
 from barograph_demo.servers.tickers import newest_ratio, position_tickers
@@ -152,7 +152,7 @@ def _kept(seed: int, epoch: int) -> Mapping[str, Instrument]:
     """The contracts that the service keeps. The simulated past has no new listings."""
     query = {"category": "linear", "limit": "1000"}
     status, body = answer(_world(seed, epoch), "/v5/market/instruments-info", query, epoch)
-    envelope = open_envelope(VenueReply(status, "application/json", {}, body), epoch)
+    envelope = open_envelope(HttpReply(status, {}, body), epoch)
     return ContractList.of([decode_instruments(envelope.result)]).kept
 
 

@@ -10,7 +10,8 @@ import httpx2
 from barograph.accuracy.assess import record_definition
 from barograph.board.board import latest_snapshot
 from barograph.collector.app import macro_sources
-from barograph.collector.jobs import AccuracyJob, MacroJob, SettlementJob
+from barograph.collector.jobs.market_data import MacroJob, SettlementJob
+from barograph.collector.jobs.stances import AccuracyJob
 from barograph.collector.judge import Conclusion, Judge, write_conclusions
 from barograph.collector.leader import collector_lease
 from barograph.errors import ConfigurationError

@@ -18,8 +18,8 @@ from websockets.http11 import Request, Response
 
 from barograph.errors import ConfigurationError
 from barograph.kit.clock import Clock, system_clock
+from barograph.kit.operating_system import write_once
 from barograph.kit.timestamps import HOUR, SECOND
-from barograph_demo.files import write_once
 from barograph_demo.servers.control import (
     HOST,
     HTML,

@@ -17,8 +17,8 @@ from coincurve.utils import GROUP_ORDER_INT as ORDER
 
 from barograph.errors import ConfigurationError
 from barograph.kit.keccak import keccak256
+from barograph.kit.operating_system import write_once
 from barograph.kit.timestamps import SECOND
-from barograph_demo.files import write_once
 
 SECRET_FILE: Final = "wallets.secret"  # noqa: S105 - the name of a file
 WALLETS: Final = ("feed", "reserve", "none")

@@ -7,7 +7,7 @@ from functools import partial
 
 from barograph.board.board import latest_snapshot, publish
 from barograph.board.feeds import Publication
-from barograph.collector.jobs.job import Job, Sleep, logged
+from barograph.collector.jobs.job import FencedDatabase, Job, Sleep, logged
 from barograph.errors import UpstreamError
 from barograph.events.store import append_events
 from barograph.kit.clock import Clock
@@ -66,17 +66,18 @@ class MacroJob(Job):
 
     async def run_once(self, lease: Lease) -> None:
         """Read every source once."""
+        fenced = FencedDatabase(self._database, lease)
         with logged("figures not stored"):
-            await self._publish_configured(lease)
+            await self._publish_configured(fenced)
         for source in self._sources:
             readings, failure = await _read(source, self._metrics)
             with logged("figures not stored", source=source.name):
-                await self._store(source.name, readings, failure, lease)
+                await self._store(source.name, readings, failure, fenced)
                 if isinstance(source, RemembersDays):
                     source.kept(readings)
 
     async def _store(
-        self, name: str, readings: Sequence[Figure], failure: str | None, lease: Lease
+        self, name: str, readings: Sequence[Figure], failure: str | None, fenced: FencedDatabase
     ) -> None:
         """Store the oldest days first, and the health of the source with the newest days.
 
@@ -86,32 +87,29 @@ class MacroJob(Job):
         older, newest = readings[:-MAX_READINGS], readings[-MAX_READINGS:]
         for start in range(0, len(older), MAX_READINGS):
             part = older[start : start + MAX_READINGS]
-            await self._database.write(partial(_record, lease, part, now))
-        newest_day = max((each.day for each in newest), default=None)
+            await fenced.write(partial(record_figures, figures=part, observed_at=now))
+        newest_day = max((figure.day for figure in newest), default=None)
 
         async def last(tx: Transaction) -> None:
-            await _record(lease, newest, now, tx)
+            await record_figures(tx, newest, now)
             health = await latest_snapshot(tx, MACRO_HEALTH) or MacroHealth({})
             before = health.sources.get(name, SourceHealth(now))
             after = _health_after(before, now, failure, newest_day)
             sources = {**health.sources, name: after}
             await publish(tx, [Publication.of(MACRO_HEALTH, MacroHealth(sources))])
 
-        await self._database.write(last)
+        await fenced.write(last)
 
-    async def _publish_configured(self, lease: Lease) -> None:
+    async def _publish_configured(self, fenced: FencedDatabase) -> None:
         """Publish which sources are configured, if an earlier collector had others."""
         now = self._clock()
         health = await latest_snapshot(self._database, MACRO_HEALTH)
         known = {} if health is None else health.sources
-        sources = {each.name: known.get(each.name, SourceHealth(now)) for each in self._sources}
-
-        async def work(tx: Transaction) -> None:
-            await lease.fence(tx)
-            await publish(tx, [Publication.of(MACRO_HEALTH, MacroHealth(sources))])
-
+        names = [source.name for source in self._sources]
+        sources = {name: known.get(name, SourceHealth(now)) for name in names}
         if not sources or (health is not None and sources.keys() != known.keys()):
-            await self._database.write(work)
+            configured = [Publication.of(MACRO_HEALTH, MacroHealth(sources))]
+            await fenced.write(lambda tx: publish(tx, configured))
 
 
 async def _read(source: MacroSource, metrics: Metrics) -> tuple[list[Figure], str | None]:
@@ -126,11 +124,6 @@ async def _read(source: MacroSource, metrics: Metrics) -> tuple[list[Figure], st
     except Exception:
         log.exception("figures not read", extra={"source": source.name})
         return [], UpstreamError.kind
-
-
-async def _record(lease: Lease, readings: Sequence[Figure], now: int, tx: Transaction) -> None:
-    await lease.fence(tx)
-    await record_figures(tx, readings, now)
 
 
 def _health_after(
@@ -170,12 +163,9 @@ class SettlementJob(Job):
             newest = await newest_reading(self._database, self._venue)
             rates = await self._history.settlements(bitcoin_contract(newest, self._venue))
             now = self._clock()
-
-            async def work(tx: Transaction) -> None:
-                await lease.fence(tx)
-                await record_settlement_reports(tx, self._venue, rates, now)
-
-            await self._database.write(work)
+            await FencedDatabase(self._database, lease).write(
+                lambda tx: record_settlement_reports(tx, self._venue, rates, now)
+            )
 
 
 class LiquidationFilesJob(Job):
@@ -222,8 +212,7 @@ class LiquidationFilesJob(Job):
             return
 
         async def work(tx: Transaction) -> None:
-            await lease.fence(tx)
             await store_file(tx, self._venue, made, body, self._clock())
             await append_events(tx, [file_event(self._venue, made, self._clock())])
 
-        await self._database.write(work)
+        await FencedDatabase(self._database, lease).write(work)

@@ -6,9 +6,8 @@ from markupsafe import Markup
 
 from barograph.kit.text import usd
 from barograph.markets.samples import LiquidationColumn, LiquidationSeries
-from barograph.site.charts.events import Timeline, draw_events, event_words
+from barograph.site.charts.axes import Timeline, draw_events, drawable, event_words, value_scale
 from barograph.site.charts.lines import PLOT, SIZE, Axes, draw_axes, empty_chart, every
-from barograph.site.charts.scale import drawable, value_scale
 from barograph.site.charts.svg import (
     NOTHING,
     Box,
@@ -54,7 +53,7 @@ def column_chart(
     time = time or Timeline(columns[0].at, columns[-1].at + series.interval)
     axes = Axes(PLOT, scale, time.start, time.end)
     description = f"Liquidations, {UNIT}. {_described(series, columns)}{event_words(time)}"
-    pointed = pointing(PLOT, axes.ends, UNIT, data_url, newest=series.as_of)
+    pointed = pointing(PLOT, axes.ends, UNIT, data_url, newest=series.as_of, step=series.interval)
     frame = Frame(prefix, name, description, SIZE, pointed)
     hatched = f' fill="url(#{name_of(prefix)}-h)"'
 

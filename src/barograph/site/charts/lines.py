@@ -12,8 +12,17 @@ from markupsafe import Markup
 
 from barograph.kit.timestamps import DAY, HOUR, MINUTE
 from barograph.markets.samples import Measure, Point, Series
-from barograph.site.charts.events import Timeline, draw_events, event_words
-from barograph.site.charts.scale import Band, Scale, drawable, edges_around, time_marks, value_scale
+from barograph.site.charts.axes import (
+    Band,
+    Scale,
+    Timeline,
+    draw_events,
+    drawable,
+    edges_around,
+    event_words,
+    time_marks,
+    value_scale,
+)
 from barograph.site.charts.svg import (
     NOTHING,
     Box,
@@ -96,8 +105,8 @@ def line_chart(
     Bands that are not `tinted` are drawn as their edges only. Without a time
     axis it goes from the first sample to the last.
     """
-    points = [each._replace(value=drawable(each.value)) for each in series.points]
-    values = [each.value for each in points if each.value is not None]
+    points = [point._replace(value=drawable(point.value)) for point in series.points]
+    values = [point.value for point in points if point.value is not None]
     if not values:
         return empty_chart(prefix, name, f"{series.contract}, {unit}: {NOTHING}.")
     scale = value_scale([*values, *edges_around(bands, values)])
@@ -105,8 +114,10 @@ def line_chart(
     axes = Axes(PLOT, scale, time.start, time.end)
     description = f"{series.contract}, {unit}. {described(series, show)}{event_words(time)}"
     digits = _digits(series.measure, show(values[-1]), signed=signed)
-    newest = max(each.at for each in points if each.value is not None)
-    pointed = pointing(PLOT, axes.ends, unit, data_url, newest=newest, digits=digits)
+    newest = max(point.at for point in points if point.value is not None)
+    pointed = pointing(
+        PLOT, axes.ends, unit, data_url, newest=newest, step=series.interval, digits=digits
+    )
     frame = Frame(prefix, name, description, SIZE, pointed)
     return drawing(
         frame,
@@ -228,13 +239,13 @@ def _places(axes: Axes, points: Iterable[Point]) -> Iterator[Place | None]:
 
 
 def _measured(points: Iterable[Point]) -> Iterator[Point]:
-    for each in points:
-        yield each._replace(value=None) if each.is_backfilled else each
+    for point in points:
+        yield point._replace(value=None) if point.is_backfilled else point
 
 
 def _draw_backfilled(axes: Axes, points: Sequence[Point]) -> Iterator[str]:
     """Draw the values from the exchange's history dashed, up to the measured ones; add a legend."""
-    if not any(each.is_backfilled and each.value is not None for each in points):
+    if not any(point.is_backfilled and point.value is not None for point in points):
         return
     edge = Point(0, None)
     dashed = (
@@ -250,7 +261,7 @@ def _draw_backfilled(axes: Axes, points: Sequence[Point]) -> Iterator[str]:
 
 
 def _last_dot(axes: Axes, points: Sequence[Point]) -> str:
-    at, value, _ = next(each for each in reversed(points) if each.value is not None)
+    at, value, _ = next(point for point in reversed(points) if point.value is not None)
     assert value is not None
     return f'<circle class="last" cx="{number(axes.x(at))}" cy="{number(axes.y(value))}" r="2.5"/>'
 

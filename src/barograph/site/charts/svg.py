@@ -85,12 +85,14 @@ def pointing(
     data_url: str,
     *,
     newest: int,
+    step: int,
     digits: Digits | None = None,
 ) -> str:
     """The attributes with which the script shows the value under the pointer.
 
-    `ends` are those of the time axis and of the scale. When `newest` changes, the script reads the
-    data again. Values without `digits` are amounts of USD, which it abbreviates.
+    `ends` are those of the time axis and of the scale, `step` is the time between two values of the
+    chart; the data may have more. When `newest` changes, the script reads the data again. Values
+    without `digits` are amounts of USD, which it abbreviates.
     """
     if not data_url:
         return ""
@@ -98,8 +100,9 @@ def pointing(
     decimals = "" if digits is None else f"{digits.least} {digits.most}"
     return (
         f' data-series="{text_of(data_url)}" data-newest="{newest}" data-time="{start} {end}" '
-        f'data-scale="{low:.12g} {high:.12g}" data-box="{" ".join(map(number, box))}" '
-        f'data-unit="{text_of(unit)}" data-decimals="{decimals}"'
+        f'data-step="{step}" data-scale="{low:.12g} {high:.12g}" '
+        f'data-box="{" ".join(map(number, box))}" data-unit="{text_of(unit)}" '
+        f'data-decimals="{decimals}"'
         + (' data-sign="always"' if digits is not None and digits.signed else "")
     )
 

@@ -67,15 +67,15 @@ class FirstCall(NamedTuple):
 
 
 def developers_routes(
+    router: PageRouter,
     site: Site,
     described: Descriptions,
     *,
     tools: Mapping[str, str],
     can_register: bool,
     terms: Terms,
-) -> PageRouter:
+) -> None:
     """The route of the page; `tools` are the descriptions of the MCP tools by name."""
-    router = PageRouter()
     templates = site.templates
     values = page_values(templates.base_url, tools=tools, can_register=can_register, terms=terms)
     fixed: list[Markup] = []
@@ -93,8 +93,6 @@ def developers_routes(
     @router.get(DEVELOPERS_PATH)
     async def read_developers(request: Request) -> Response:
         return await site.respond(request, lambda now: render(request.app, now))
-
-    return router
 
 
 def first_call(site: Site, now: int) -> FirstCall:

@@ -4,11 +4,10 @@ import json
 from collections.abc import Iterator, Mapping
 from itertools import cycle
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
 
 from markupsafe import Markup, escape
 
-from barograph.discovery.llms import type_of
+from barograph.discovery.llms import example_target, type_of
 from barograph.discovery.operations import STREAM
 
 Schema = dict[str, Any]
@@ -30,7 +29,6 @@ class Parameter(NamedTuple):
     default: str | None
     limits: str
     text: Markup
-    example: str | None
 
 
 class DocumentedEndpoint(NamedTuple):
@@ -38,6 +36,9 @@ class DocumentedEndpoint(NamedTuple):
 
     method: str
     path: str
+    target: str
+    """An example path and query."""
+
     name: str
     tag: str
     summary: str
@@ -54,21 +55,13 @@ class DocumentedEndpoint(NamedTuple):
     """The meaning of each status."""
 
     @property
-    def target(self) -> str:
-        """An example path and query."""
-        path, query = self.path, {}
-        for each in self.parameters:
-            if each.place == "path":
-                path = path.replace(f"{{{each.name}}}", each.example or "")
-            elif each.place == "query" and each.example is not None:
-                query[each.name] = each.example
-        return f"{path}?{urlencode(query)}" if query else path
-
-    @property
     def opens(self) -> bool:
         """Whether `target` works without credentials, whatever this instance has recorded."""
         is_certain = (
-            all(each.place != "path" and not each.is_required for each in self.parameters)
+            all(
+                parameter.place != "path" and not parameter.is_required
+                for parameter in self.parameters
+            )
             and "404" not in self.responses
         )
         return self.method == "GET" and not self.credentials and is_certain
@@ -129,6 +122,7 @@ def _endpoints(schema: Schema) -> Iterator[DocumentedEndpoint]:
             yield DocumentedEndpoint(
                 method=method.upper(),
                 path=path,
+                target=example_target(path, operation),
                 name=operation["operationId"],
                 tag=operation["tags"][0],
                 summary=operation["summary"],
@@ -165,7 +159,6 @@ def _parameters(operation: Schema, schemas: Schema) -> Iterator[Parameter]:
             default=None if default is None else str(default),
             limits=", ".join(_limits(schema)),
             text=marked(each["description"]),
-            example=_example(each),
         )
 
 
@@ -184,15 +177,6 @@ def _range(lowest: int | None, highest: int | None) -> str:
     if lowest is None:
         return "" if highest is None else f"at most {highest}"
     return f"at least {lowest}" if highest is None else f"{lowest} to {highest}"
-
-
-def _example(parameter: Schema) -> str | None:
-    """An example value; None for an optional parameter without an example."""
-    schema = parameter["schema"]
-    found = parameter.get("example")
-    if found is None and parameter.get("required"):
-        found = schema.get("default", schema.get("enum", [None])[0])
-    return None if found is None else str(found)
 
 
 def _body(operation: Schema) -> str | None:

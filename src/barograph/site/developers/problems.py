@@ -17,16 +17,16 @@ from barograph.material_change.query import (
     ComparisonUnavailable,
     InvalidComparisonReference,
 )
-from barograph.payments.refusals import (
+from barograph.payments.offers import (
     INVALID,
     NEEDED,
     REFUSED,
-    InvalidIdempotencyKey,
     PaymentPending,
     PaymentUnavailable,
     PaymentUsed,
     TooManyProofs,
 )
+from barograph.payments.proof import InvalidIdempotencyKey
 from barograph.stances.documents import NoStance, StanceNotActive, StanceUnavailable
 
 

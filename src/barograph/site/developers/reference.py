@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from barograph.badges.documents import BADGE_FOLDER, GAUGE_PATH
-from barograph.badges.gauge import SIZE as GAUGE_SIZE
+from barograph.badges.svg import GAUGE_SIZE
 from barograph.discovery.mcp_description import MCP_PATH
 from barograph.entitlements.refusals import FEED_PATH
 from barograph.events.records import MAX_PER_CALLER

@@ -52,9 +52,8 @@ class SwaggerFiles:
         return self._pages[key]
 
 
-def docs_routes(site: Site) -> PageRouter:
+def docs_routes(router: PageRouter, site: Site) -> None:
     """The routes of the page and of its files."""
-    router = PageRouter()
     swagger = SwaggerFiles()
 
     @cache
@@ -78,8 +77,6 @@ def docs_routes(site: Site) -> PageRouter:
             raise HTTPException(404)
         file = await swagger.get(name, request.query_params.get("v"))
         return DocumentResponse(file, site.board.clock())
-
-    return router
 
 
 @cache

@@ -35,11 +35,11 @@ function turned(choice, sort) {
 }
 
 // An address with this choice; its filters stay as they are.
-function addressOf(table, { sort, order, q, watch, symbols }, from = location.href) {
+function addressOf(table, { sort, order, q, watch }, from = location.href) {
   const url = new URL(from);
   const isDefault = `${sort} ${order}` === table.dataset.default;
-  const fields = { ...(isDefault ? {} : { sort, order }), q: q || undefined, watch: watch ? "1" : undefined, symbols };
-  for (const name of ["sort", "order", "q", "watch", "symbols"]) {
+  const fields = { ...(isDefault ? {} : { sort, order }), q: q || undefined, watch: watch ? "1" : undefined };
+  for (const name of ["sort", "order", "q", "watch"]) {
     url.searchParams.delete(name);
     if (fields[name] !== undefined) url.searchParams.set(name, fields[name]);
   }
@@ -104,15 +104,13 @@ function arrange(table, choice) {
   renewLinks(table, choice);
 }
 
-// Filters and the CSV keep what was chosen here. Only the browser knows the list of the visitor.
+// Filters keep what was chosen here. Only the browser knows the list of the visitor.
 function renewLinks(table, choice) {
-  const [link, csv] = [watchLink(), document.querySelector("a[data-csv]")];
+  const link = watchLink();
   for (const each of document.querySelectorAll("a[data-keep]")) each.href = addressOf(table, choice, each.href);
   if (link === null) return;
   link.href = addressOf(table, { ...choice, watch: !choice.watch });
   link.ariaCurrent = choice.watch ? "true" : null;
-  const symbols = choice.watch ? [...watched()].join(",") : undefined;
-  csv.href = addressOf(table, { ...choice, watch: false, symbols }, csv.href);
 }
 
 // The list of the visitor, and a star in every row that has a page

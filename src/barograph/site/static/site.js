@@ -207,7 +207,7 @@ function offerKeys(place) {
 function valuesOf({ dataset }) {
   const known = series.get(dataset.series);
   if (known?.newest === dataset.newest) return known.values;
-  const values = load(dataset.series);
+  const values = load(dataset);
   series.set(dataset.series, { newest: dataset.newest, values });
   values.catch(() => {
     if (series.get(dataset.series)?.values === values) series.delete(dataset.series);
@@ -215,10 +215,28 @@ function valuesOf({ dataset }) {
   return values;
 }
 
-async function load(address) {
+async function load({ series: address, step, time }) {
   const answer = await fetch(address, { cache: "no-cache", signal: AbortSignal.timeout(LOST_MS) });
   if (!answer.ok) throw new Error(String(answer.status));
-  return answer.json();
+  return drawn(await answer.json(), Number(step), Number.parseInt(time));
+}
+
+// What the chart draws of a series: samples at every step from `start` on, or sums of liquidations per step.
+function drawn({ points, interval_seconds: seconds, as_of: end }, step, start) {
+  const columns = new Map();
+  for (const { at, long_usd: long, short_usd: short, watched } of points.filter((each) => "long_usd" in each)) {
+    const begin = Math.floor(Date.parse(at) / step) * step;
+    const column = columns.get(begin) ?? { long_usd: null, short_usd: null, watched: 0 };
+    if (long !== null) [column.long_usd, column.short_usd] = [column.long_usd + long, column.short_usd + short];
+    column.watched += watched * seconds * 1_000;
+    if (begin + step > start) columns.set(begin, column);
+  }
+  if (columns.size === 0) return points.filter(({ at }) => Date.parse(at) >= start && Date.parse(at) % step === 0);
+  return [...columns].map(([begin, { watched, ...sums }]) => {
+    const over = Math.min(begin + step, Date.parse(end)) - begin;
+    const isWhole = watched + seconds / 10 >= over; // the API rounds to a ten-thousandth of an interval
+    return { at: new Date(begin).toISOString(), ...sums, watched_pct: isWhole ? 100 : (100 * watched) / over };
+  });
 }
 
 function show(chart, at) {
@@ -233,9 +251,9 @@ async function showAgain() {
   const chart = asked && chartOf(asked.address);
   if (!chart) return;
   try {
-    const { points, interval_seconds: step } = await valuesOf(chart);
+    const points = await valuesOf(chart);
     if (shown === asked && chart.isConnected && points.length > 0) {
-      mark(chart, points[nearest(chart, points, step, asked.at)], step);
+      mark(chart, points[nearest(chart, points, asked.at)]);
     }
   } catch {
     // Retried when the pointer moves.
@@ -269,33 +287,33 @@ function axes({ dataset }) {
   return { left, top, right, bottom, from, to, low, high };
 }
 
-function nearest(chart, points, step, at) {
-  const far = points.map((each) => Math.abs(middle(chart, each, step) - at));
+function nearest(chart, points, at) {
+  const far = points.map((each) => Math.abs(middle(chart, each) - at));
   return far.indexOf(Math.min(...far));
 }
 
 // A sample is at its instant. A column, which has more than one value, begins there and may not be over.
-function middle(chart, found, step) {
+function middle(chart, found) {
   const at = Date.parse(found.at);
-  return "long_usd" in found ? (at + Math.min(at + step * 1_000, axes(chart).to)) / 2 : at;
+  return "long_usd" in found ? (at + Math.min(at + Number(chart.dataset.step), axes(chart).to)) / 2 : at;
 }
 
 async function move(chart, key) {
   try {
-    const { points, interval_seconds: step } = await valuesOf(chart);
+    const points = await valuesOf(chart);
     const last = points.length - 1;
-    const now = shown === null ? last : nearest(chart, points, step, shown.at);
+    const now = shown === null ? last : nearest(chart, points, shown.at);
     const next = { ArrowLeft: now - 1, ArrowRight: now + 1, Home: 0, End: last }[key];
     const found = points[Math.min(last, Math.max(0, next))];
-    if (found !== undefined) await show(chart, middle(chart, found, step));
+    if (found !== undefined) await show(chart, middle(chart, found));
   } catch {
     // Retried with the next key.
   }
 }
 
-function mark(chart, found, step) {
+function mark(chart, found) {
   const { left, right, top, bottom, from, to, low, high } = axes(chart);
-  const x = left + ((middle(chart, found, step) - from) / (to - from)) * (right - left);
+  const x = left + ((middle(chart, found) - from) / (to - from)) * (right - left);
   set(chart, "line", "crosshair", { x1: x, x2: x, y1: top, y2: bottom });
   const value = !("long_usd" in found) ? found.value : found.long_usd === null ? null : found.long_usd + found.short_usd;
   const share = Math.min(1, Math.max(0, (value - low) / (high - low)));

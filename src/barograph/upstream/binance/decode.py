@@ -3,36 +3,21 @@
 Every decoder raises `InvalidReply` if the reply has another shape or is about another contract.
 """
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
 from barograph.errors import InvalidReply
-from barograph.markets.exchange import (
-    FUNDING_INTERVAL,
-    FUNDING_RATE,
-    OPEN_INTEREST,
-    OPEN_INTEREST_COINS,
-)
+from barograph.kit.timestamps import HOUR, MINUTE
+from barograph.markets import exchange as ranges
 from barograph.markets.records import Perpetual
 from barograph.markets.venues import BINANCE, coin_of
-from barograph.upstream.cells import (
-    Cell,
-    Name,
-    OutOfRangeError,
-    UnreadableError,
-    class_word,
-    moment,
-    number,
-    parse,
-    percent,
-    plausible,
-    price,
-)
-from barograph.upstream.contract_cache import ListedContracts, TooFewContracts
+from barograph.upstream import cells
+from barograph.upstream.cells import Cell, Name, Refused, UnreadableError, moment, parse, plausible
+from barograph.upstream.contract_cache import ListedContracts
 from barograph.upstream.past_pages import check_contract
 
 COIN: Final = "COIN"
@@ -86,8 +71,7 @@ class Reading(NamedTuple):
     perpetuals: tuple[Perpetual, ...]
     as_of: int
     """The oldest time of a kept row."""
-    refused: dict[str, list[str]]
-    """Kept contracts with an implausible value, by its field."""
+    refused: Refused
     unusable: list[str]
     """The coins of kept contracts that are left out."""
 
@@ -100,36 +84,30 @@ class _Time(Struct, rename="camel"):
     server_time: Cell
 
 
-_EXCHANGE_INFO = msgspec.json.Decoder(_ExchangeInfo)
-_ROWS = msgspec.json.Decoder(list[Row])
-_ROW = msgspec.json.Decoder(Row)
-_TIME = msgspec.json.Decoder(_Time)
-
-
 def decode_time(body: bytes) -> int:
     """The exchange's clock."""
-    at = moment_or_none(parse(body, _TIME, "the time").server_time)
-    if at is None:
-        raise InvalidReply("the time cannot be read")
-    return at
+    try:
+        return moment(parse(body, _Time, "the time").server_time)
+    except UnreadableError as error:
+        raise InvalidReply(f"the time cannot be read: {error}") from error
 
 
 def decode_rows(body: bytes) -> list[Row]:
     """The rows of a reply."""
-    return parse(body, _ROWS, "the reply")
+    return parse(body, list[Row], "the reply")
 
 
 def decode_exchange_info(body: bytes) -> list[Row]:
     """The list of all contracts."""
-    return parse(body, _EXCHANGE_INFO, "the list of contracts").symbols
+    return parse(body, _ExchangeInfo, "the list of contracts").symbols
 
 
 def decode_open_interest(body: bytes, contract: str) -> OpenInterest:
     """The open interest of one contract."""
-    row = parse(body, _ROW, "the open interest")
+    row = parse(body, Row, "the open interest")
     check_contract([row.symbol], contract)
     try:
-        return OpenInterest(number(row.open_interest), moment(row.time))
+        return OpenInterest(cells.number(row.open_interest), moment(row.time))
     except UnreadableError as error:
         raise InvalidReply(f"the open interest cannot be read: {error}") from error
 
@@ -141,12 +119,12 @@ def contracts_of(rows: Sequence[Row], funding: Sequence[Row]) -> ListedContracts
     follow stocks, commodities or indices. A contract without an interval is not kept: 8 hours would
     be a guess.
     """
-    hours = {row.symbol: _hours(row.funding_interval_hours) for row in funding}
+    hours = _intervals(funding)
     classes = {row.symbol: _class_of(row) for row in rows if _is_live(row)}
     kept = {
-        row.symbol: Contract(str(row.base_asset), each)
+        row.symbol: Contract(str(row.base_asset), hours[row.symbol])
         for row in rows
-        if classes.get(row.symbol) == COIN and (each := hours.get(row.symbol)) is not None
+        if classes.get(row.symbol) == COIN and row.symbol in hours
     }
     others = {symbol: word for symbol, word in classes.items() if word != COIN}
     coins = {row.symbol: _coin(str(row.base_asset)) for row in rows if row.symbol in classes}
@@ -157,17 +135,17 @@ def contracts_of(rows: Sequence[Row], funding: Sequence[Row]) -> ListedContracts
 
 def changed_intervals(funding: Sequence[Row], kept: Mapping[str, Contract]) -> set[str]:
     """The kept contracts that are listed with another interval now."""
-    hours = {row.symbol: _hours(row.funding_interval_hours) for row in funding}
+    hours = {row.symbol: None for row in funding} | _intervals(funding)
     return {
         name
-        for name, each in kept.items()
-        if hours.get(name, each.funding_interval_hours) != each.funding_interval_hours
+        for name, contract in kept.items()
+        if name in hours and hours[name] != contract.funding_interval_hours
     }
 
 
 def newest_time(rows: Sequence[Row]) -> int:
     """The newest time of a reply; raises `InvalidReply` if no row has one."""
-    times = [at for row in rows if (at := moment_or_none(row.time)) is not None]
+    times = [at for row in rows if (at := cells.or_none(moment, row.time)) is not None]
     if not times:
         raise InvalidReply(f"none of {len(rows)} rows has a time")
     return max(times)
@@ -190,30 +168,26 @@ def reading_of(
         TooFewContracts: fewer than half of the kept contracts can be read.
     """
     last_prices = {row.symbol: row.price for row in prices}
-    found: dict[str, tuple[int, Perpetual]] = {}
-    refused: dict[str, list[str]] = defaultdict(list)
-    for row in rows:
-        time = moment_or_none(row.time)
-        if row.symbol not in kept or row.symbol in doubtful or time is None or time < oldest:
-            continue
-        try:
-            perpetual = _perpetual(row, last_prices.get(row.symbol), kept[row.symbol])
-            found[row.symbol] = time, perpetual
-            if (interest := interests.get(row.symbol)) is not None:
-                found[row.symbol] = time, _with_open_interest(perpetual, interest)
-        except OutOfRangeError as error:
-            refused[error.field].append(row.symbol)
-        except UnreadableError:
-            continue
-    if not found or 2 * len(found) < len(kept):
-        raise TooFewContracts(
-            f"the premium index has {len(rows)} rows, and {len(found)} of {len(kept)} contracts "
-            "can be read"
-        )
-    times, perpetuals = zip(*found.values(), strict=True)
-    unusable = ({row.symbol for row in rows} & kept.keys()) - found.keys()
+
+    def read(name: str, row: Row, refused: Refused) -> Perpetual:
+        perpetual = _perpetual(row, last_prices.get(name), kept[name])
+        interest = interests.get(name)
+        if interest is None:
+            return perpetual
+        with_interest = partial(_with_open_interest, perpetual, interest)
+        return cells.usable(name, refused, with_interest) or perpetual
+
+    times = {row.symbol: cells.or_none(moment, row.time) or 0 for row in rows}
+    usual = [
+        (row.symbol, row)
+        for row in rows
+        if row.symbol in kept and row.symbol not in doubtful and times[row.symbol] >= oldest
+    ]
+    perpetuals, refused = cells.read_perpetuals(usual, read, len(kept))
+    unusable = (times.keys() & kept.keys()) - perpetuals.keys()
+    as_of = min(times[name] for name in perpetuals)
     coins = [_coin(kept[name].base) for name in unusable]
-    return Reading(perpetuals, min(times), dict(refused), coins)
+    return Reading(tuple(perpetuals.values()), as_of, refused, coins)
 
 
 def _coin(base: str) -> str:
@@ -229,13 +203,17 @@ def _class_of(row: Row) -> str:
     """What a contract follows. Only the plain kind of perpetual follows a coin."""
     is_other = row.underlying_type == COIN and row.contract_type != "PERPETUAL"
     cell = row.contract_type if is_other else row.underlying_type
-    return "unclassified" if cell is None else class_word(cell)
+    return "unclassified" if cell is None else cells.class_word(cell)
 
 
-def _hours(cell: Cell) -> float | None:
-    if isinstance(cell, bool) or not isinstance(cell, int | float) or cell <= 0:
-        return None
-    return float(cell)
+def _intervals(funding: Sequence[Row]) -> dict[str, float]:
+    """The funding intervals that can be read, in hours."""
+    cells_of = ((row.symbol, row.funding_interval_hours) for row in funding)
+    return {
+        symbol: float(cell)
+        for symbol, cell in cells_of
+        if isinstance(cell, int | float) and not isinstance(cell, bool) and cell > 0
+    }
 
 
 def _perpetual(row: Row, last_price: Cell, contract: Contract) -> Perpetual:
@@ -244,20 +222,20 @@ def _perpetual(row: Row, last_price: Cell, contract: Contract) -> Perpetual:
     return Perpetual(
         contract=row.symbol,
         base=contract.base,
-        last_price=price(last_price),
-        funding_rate_pct=plausible(percent(row.last_funding_rate), FUNDING_RATE),
-        funding_interval_hours=plausible(contract.funding_interval_hours, FUNDING_INTERVAL),
+        last_price=cells.price(last_price),
+        funding_rate_pct=plausible(cells.percent(row.last_funding_rate), ranges.FUNDING_RATE),
+        funding_interval_hours=plausible(contract.funding_interval_hours, ranges.FUNDING_INTERVAL),
         next_funding_time=moment(row.next_funding_time),
         open_interest_usd=None,
         coin="" if multiplier == 1 else coin,
         multiplier=multiplier,
-        mark_price=price(row.mark_price),
+        mark_price=cells.price(row.mark_price),
     )
 
 
 def _with_open_interest(perpetual: Perpetual, interest: OpenInterest) -> Perpetual:
-    coins = plausible(interest.coins, OPEN_INTEREST_COINS)
-    usd = plausible(coins * perpetual.mark, OPEN_INTEREST)
+    coins = plausible(interest.coins, ranges.OPEN_INTEREST_COINS)
+    usd = plausible(coins * perpetual.mark, ranges.OPEN_INTEREST)
     return msgspec.structs.replace(
         perpetual,
         open_interest_usd=usd,
@@ -266,9 +244,34 @@ def _with_open_interest(perpetual: Perpetual, interest: OpenInterest) -> Perpetu
     )
 
 
-def moment_or_none(cell: Cell) -> int | None:
-    """Read a time, if there is one."""
-    try:
-        return moment(cell)
-    except UnreadableError:
-        return None
+class IntervalDoubts:
+    """Finds contracts whose interval changed after we read it.
+
+    Their next settlement moves by something else than the interval, or is further away. They stay
+    in doubt until the list of contracts is read again, and if a settlement contradicted the
+    interval, until another interval is listed or the next settlement fits.
+    """
+
+    def __init__(self) -> None:
+        self._settlements: dict[str, int] = {}
+        self._kept: Mapping[str, Contract] = {}
+        self._doubtful: set[str] = set()
+        self._contradicted: dict[str, float] = {}
+
+    def of(self, rows: Sequence[Row], kept: Mapping[str, Contract], now: int) -> set[str]:
+        """The contracts whose interval is in doubt."""
+        if kept is not self._kept:
+            self._kept, self._doubtful = kept, set()
+        for row in rows:
+            at = cells.or_none(moment, row.next_funding_time)
+            if at is None or row.symbol not in kept:
+                continue
+            interval = kept[row.symbol].funding_interval_hours * HOUR
+            moved = at - self._settlements.get(row.symbol, at)
+            if moved > 0:
+                self._contradicted[row.symbol] = interval if moved % interval else 0
+            is_contradicted = self._contradicted.get(row.symbol) == interval
+            if moved < 0 or is_contradicted or at - now > interval + MINUTE:
+                self._doubtful.add(row.symbol)
+            self._settlements[row.symbol] = at
+        return self._doubtful

@@ -15,35 +15,16 @@ from barograph.markets.records import LongAccounts, Perpetuals
 from barograph.markets.settlements import SettledRate
 from barograph.markets.venues import BINANCE, VENUES
 from barograph.settings import Settings
-from barograph.upstream.binance.decode import (
-    Contract,
-    Row,
-    changed_intervals,
-    contracts_of,
-    decode_exchange_info,
-    decode_rows,
-    decode_time,
-    newest_time,
-    reading_of,
-)
-from barograph.upstream.binance.history import (
-    CALLS_PER_SECOND,
-    LONG_SHARES,
-    OPEN_INTEREST,
-    PRICES,
-    RATES,
-    BinanceHistory,
-    settled,
-)
-from barograph.upstream.binance.intervals import IntervalDoubts
+from barograph.upstream.binance import decode, history
+from barograph.upstream.binance.decode import Contract, Row
+from barograph.upstream.binance.history import LONG_SHARES, RATES
 from barograph.upstream.binance.rest import RestClient
 from barograph.upstream.binance.stream import LiquidationStream
 from barograph.upstream.binance.sweep import FIRST_WEIGHT_PER_MINUTE, OpenInterestSweep
 from barograph.upstream.contract_cache import ContractCache, ListedContracts
 from barograph.upstream.http import TimeBudget
 from barograph.upstream.past_pages import Pacer
-from barograph.upstream.venue_adapter import Parts, VenueAdapter
-from barograph.upstream.venue_client import check_clock
+from barograph.upstream.venue_client import Parts, VenueAdapter, check_clock
 
 LISTING_SECONDS = 240.0
 """Seconds between two readings of the list of contracts with their funding intervals."""
@@ -77,15 +58,15 @@ class BinanceExchange(VenueAdapter):
     def __init__(self, settings: Settings, **parts: Unpack[Parts]) -> None:
         super().__init__(settings, settings.binance_rest_url, parts)
         clock, sleep = self._clock, self._sleep
-        self._history = BinanceHistory(self._rest, clock=clock, sleep=sleep)
+        self._history = history.BinanceHistory(self._rest, clock=clock, sleep=sleep)
         self._stream = LiquidationStream(
             BINANCE, settings, self._metrics, clock=clock, sleep=sleep, random=self._random
         )
         self._sweep = OpenInterestSweep(self._rest, clock=clock, sleep=sleep)
         self._catalogue = ContractCache(self._listing, clock, LISTING_SECONDS)
-        self._doubts = IntervalDoubts()
+        self._doubts = decode.IntervalDoubts()
         # However often the collector asks, the history keeps its half of the limit.
-        self._statistics = Pacer(1 / CALLS_PER_SECOND, clock=clock, sleep=sleep)
+        self._statistics = Pacer(1 / history.CALLS_PER_SECOND, clock=clock, sleep=sleep)
 
     async def perpetuals(self) -> Perpetuals:
         """Read every live crypto perpetual against USDT at once; raises `UpstreamError`."""
@@ -135,20 +116,20 @@ class BinanceExchange(VenueAdapter):
             if not page:
                 raise UnknownToUpstream(f"the exchange has no settlement of {contract}")
             check_clock(max(page), self._clock(), math.inf)
-            if not (found := settled(contract, page)):
+            if not (rates := history.settled(contract, page)):
                 raise InvalidReply(f"no settled rate of {contract} can be used")
-            return [each for each in found if each.at <= self._clock()]
+            return [rate for rate in rates if rate.at <= self._clock()]
 
         params = {"symbol": contract, "limit": str(MAX_SETTLEMENTS)}
         return await self._rest.ask(RATES.path, params, read)
 
     async def past_prices(self, contract: str, start: int, end: int) -> list[PastValue]:
         """Read prices at the full hour, in USDT; raises `UpstreamError`."""
-        return await self._history.hours(PRICES, contract, start, end)
+        return await self._history.hours(history.PRICES, contract, start, end)
 
     async def past_open_interest(self, contract: str, start: int, end: int) -> list[PastValue]:
         """Read single-sided open interest in coins; raises `UpstreamError`."""
-        return await self._history.hours(OPEN_INTEREST, contract, start, end)
+        return await self._history.hours(history.OPEN_INTEREST, contract, start, end)
 
     async def past_long_accounts(self, contract: str, start: int, end: int) -> list[PastValue]:
         """Read long-account shares in percent; raises `UpstreamError`."""
@@ -160,7 +141,7 @@ class BinanceExchange(VenueAdapter):
 
     async def server_time(self) -> int:
         """Read the exchange's clock in Unix milliseconds, unchecked; raises `UpstreamError`."""
-        return await self._rest.ask("/fapi/v1/time", {}, decode_time)
+        return await self._rest.ask("/fapi/v1/time", {}, decode.decode_time)
 
     async def listen(self, contracts: Sequence[str], watcher: LiquidationWatcher) -> None:
         """Receive the liquidations of `contracts` until cancelled, reconnecting as needed."""
@@ -168,24 +149,26 @@ class BinanceExchange(VenueAdapter):
 
     async def _listing(self, budget: TimeBudget) -> ListedContracts[Contract]:
         ask = self._rest.ask
-        rows = await ask("/fapi/v1/exchangeInfo", {}, decode_exchange_info, budget, "reading")
+        rows = await ask(
+            "/fapi/v1/exchangeInfo", {}, decode.decode_exchange_info, budget, "reading"
+        )
         # It shares a limit with settled rates, so it must not speak for the exchange.
-        funding = await ask("/fapi/v1/fundingInfo", {}, decode_rows, budget)
-        return contracts_of(rows, funding)
+        funding = await ask("/fapi/v1/fundingInfo", {}, decode.decode_rows, budget)
+        return decode.contracts_of(rows, funding)
 
     async def _changed_intervals(
         self, listing: ListedContracts[Contract], budget: TimeBudget
     ) -> set[str]:
         """Look with every reading: with an old interval, the rate per 8 hours would be wrong."""
         try:
-            funding = await self._rest.ask("/fapi/v1/fundingInfo", {}, decode_rows, budget)
+            funding = await self._rest.ask("/fapi/v1/fundingInfo", {}, decode.decode_rows, budget)
         except UpstreamError:
             return set()  # the list of contracts is read again soon
-        return changed_intervals(funding, listing.kept)
+        return decode.changed_intervals(funding, listing.kept)
 
     def _fresh_rows(self, body: bytes) -> list[Row]:
-        rows = decode_rows(body)
-        self._times.check(newest_time(rows))
+        rows = decode.decode_rows(body)
+        self._times.check(decode.newest_time(rows))
         return rows
 
     def _reading(
@@ -196,9 +179,9 @@ class BinanceExchange(VenueAdapter):
         doubtful: Collection[str],
     ) -> Perpetuals:
         # Half of the freshness limit, or one contract that lags would make the reading stale.
-        oldest = newest_time(rows) - round(self._settings.feed_max_age_seconds * SECOND / 2)
+        oldest = decode.newest_time(rows) - round(self._settings.feed_max_age_seconds * SECOND / 2)
         with self._catalogue.fitting():
-            found = reading_of(
+            reading = decode.reading_of(
                 rows,
                 prices,
                 listing.kept,
@@ -207,13 +190,13 @@ class BinanceExchange(VenueAdapter):
                 doubtful=doubtful,
             )
         return Perpetuals(
-            self._times.as_of(self._times.check(found.as_of)),
+            self._times.as_of(self._times.check(reading.as_of)),
             self.source,
-            found.perpetuals,
-            found.refused,
+            reading.perpetuals,
+            reading.refused,
             left_out=listing.left_out,
             unknown_classes=listing.unknown_classes,
             not_crypto=sorted(listing.others),
             venue=BINANCE,
-            unusable=sorted({*found.unusable, *listing.unusable}),
+            unusable=sorted({*reading.unusable, *listing.unusable}),
         )

@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from operator import attrgetter
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta
 
 from barograph.kit.clock import Clock
@@ -32,12 +31,11 @@ MAX_WEIGHT_PER_MINUTE = 450
 """If every call reads 1,000 klines, which have a weight of 5; 1,500 would have 10."""
 
 _MAX_PAGES = 100
-_KLINES = msgspec.json.Decoder(list[Annotated[list[Cell], Meta(min_length=2)]])
 
 
 def decode_klines(body: bytes, _contract: str) -> Page:
     """Opening prices; the rows don't name their contract."""
-    rows = parse(body, _KLINES, "the klines")
+    rows = parse(body, list[Annotated[list[Cell], Meta(min_length=2)]], "the klines")
     return page_of(rows, lambda row: row[0], lambda row: price(row[1]))
 
 
@@ -94,7 +92,7 @@ class BinanceHistory(PastPages):
             if len(page) < RATES.max_rows or max(page) < since:
                 break
             since = max(page) + 1
-        return [each for each in settled(contract, rates) if start <= each.at < end]
+        return [rate for rate in settled(contract, rates) if start <= rate.at < end]
 
 
 def settled(contract: str, rates: Page) -> list[SettledRate]:

@@ -10,14 +10,8 @@ from msgspec import Meta, Struct
 
 from barograph.errors import Forbidden, Throttled, UnknownToUpstream
 from barograph.kit.timestamps import SECOND
-from barograph.upstream.http import TimeBudget
-from barograph.upstream.venue_client import (
-    Purpose,
-    VenueClient,
-    VenueReply,
-    check_status,
-    retry_after,
-)
+from barograph.upstream.http import HttpReply, TimeBudget, check_status, retry_after
+from barograph.upstream.venue_client import Purpose, VenueClient
 
 PAUSE_SECONDS = {429: 60.0, 418: 120.0}
 """How long to pause when the exchange doesn't say: it counts per minute, and bans for two minutes
@@ -57,7 +51,7 @@ class RestClient(VenueClient):
     ) -> T:
         """Call an endpoint as `call` does; `read` takes the body of a success."""
 
-        def unwrap(reply: VenueReply) -> T:
+        def unwrap(reply: HttpReply) -> T:
             check_reply(reply, self._clock())
             return read(reply.body)
 
@@ -65,7 +59,7 @@ class RestClient(VenueClient):
         return await self.call(endpoint, address, unwrap, budget or self.budget(), purpose=purpose)
 
 
-def check_reply(reply: VenueReply, now: int) -> None:
+def check_reply(reply: HttpReply, now: int) -> None:
     """Check the status of a reply, and the code of an error.
 
     Raises:
@@ -87,7 +81,7 @@ def check_reply(reply: VenueReply, now: int) -> None:
         case 400 if error.code in _UNKNOWN:
             raise UnknownToUpstream(detail)
         case _:
-            check_status(reply)
+            check_status(reply.status)
 
 
 def _error(body: bytes) -> _Error:
@@ -98,9 +92,9 @@ def _error(body: bytes) -> _Error:
         return _Error()
 
 
-def _pause(reply: VenueReply, error: _Error, now: int) -> float:
+def _pause(reply: HttpReply, error: _Error, now: int) -> float:
     """Seconds until we may call again, by the header or by the text of a ban (code -1003)."""
     until = _BANNED_UNTIL.search(error.msg)
     if until is None:
-        return retry_after(reply, PAUSE_SECONDS[reply.status], MAX_PAUSE_SECONDS)
+        return retry_after(reply.headers, PAUSE_SECONDS[reply.status], MAX_PAUSE_SECONDS)
     return min(max((int(until[1]) - now) / SECOND, 1.0), MAX_PAUSE_SECONDS)

@@ -16,19 +16,10 @@ from websockets.asyncio.client import ClientConnection
 
 from barograph.errors import InvalidReply, Unreachable
 from barograph.kit.timestamps import HOUR, SECOND
-from barograph.markets.exchange import LAST_PRICE, LIQUIDATION, LiquidationWatcher
+from barograph.markets.exchange import LiquidationWatcher
 from barograph.markets.records import Liquidation, Side
 from barograph.markets.venues import BINANCE
-from barograph.upstream.cells import (
-    Cell,
-    Name,
-    UnreadableError,
-    above_zero,
-    moment,
-    number,
-    parse,
-    plausible,
-)
+from barograph.upstream.cells import Cell, Name, UnreadableError, liquidation, number, parse
 from barograph.upstream.venue_stream import (
     CONNECTIONS,
     SILENCE_PINGS,
@@ -63,10 +54,6 @@ class _Order(Struct):
 class _ForceOrder(Struct):
     o: _Order
     st: Cell = None
-
-
-_FRAME = msgspec.json.Decoder(_Frame)
-_FORCE_ORDER = msgspec.json.Decoder(_ForceOrder)
 
 
 class LiquidationStream(VenueStream):
@@ -122,7 +109,7 @@ class StreamConnection(WatchedConnection):
             InvalidReply: it can't be read, so we may have missed something.
             Unreachable: too much time passed since the last proof.
         """
-        frame = parse(data, _FRAME, "the message")
+        frame = parse(data, _Frame, "the message")
         if frame.stream == LIQUIDATIONS:
             self._liquidated(decode_liquidation(frame.data, known))
         if frame.stream != PROOF:
@@ -139,22 +126,15 @@ def decode_liquidation(data: bytes, known: AbstractSet[str]) -> list[Liquidation
 
     The stream also carries coin-margined contracts, whose sizes are in USD.
     """
-    message = parse(data, _FORCE_ORDER, "the liquidation")
+    message = parse(data, _ForceOrder, "the liquidation")
     order = message.o
     margin = message.st if order.st is None else order.st
     if order.s not in known or margin not in (None, _USD_MARGINED):
         return []
     try:
-        return [] if number(order.z) == 0 else [_liquidation(order)]
+        if number(order.z) == 0:
+            return []
+        side = _SIDES.get(order.S)
+        return [liquidation(order.T, order.s, side, order.z, order.ap)]
     except UnreadableError as error:
         raise InvalidReply(f"the liquidation cannot be read: {error}") from error
-
-
-def _liquidation(order: _Order) -> Liquidation:
-    side = _SIDES.get(order.S)
-    if side is None:
-        raise UnreadableError(f"{order.S!r:.40} is not a side")
-    found = Liquidation(moment(order.T), order.s, side, above_zero(order.z), above_zero(order.ap))
-    plausible(found.price, LAST_PRICE)
-    plausible(found.notional_usd, LIQUIDATION)
-    return found

@@ -39,13 +39,13 @@ class OpenInterestSweep:
 
     def follow(self, contracts: Mapping[str, Contract]) -> None:
         """Read these contracts from now on."""
-        self._majors = {name for name, each in contracts.items() if each.base in MAJORS}
+        self._majors = {name for name, contract in contracts.items() if contract.base in MAJORS}
         self._tried_at = {name: self._tried_at.get(name, _NEVER) for name in contracts}
 
     def values(self) -> dict[str, OpenInterest]:
         """The values that are recent enough to use, by contract."""
         now = self._clock()
-        return {name: each for name, each in self._values.items() if now - each.at <= MAX_AGE}
+        return {name: value for name, value in self._values.items() if now - value.at <= MAX_AGE}
 
     async def run(self) -> None:
         """Read until cancelled. No failure stops it."""
@@ -65,10 +65,10 @@ class OpenInterestSweep:
         due = [name for name, at in self._tried_at.items() if not 0 <= now - at < MINUTE]
         if not due:
             return
-        name = min(due, key=lambda each: (each not in self._majors, self._tried_at[each]))
+        name = min(due, key=lambda one: (one not in self._majors, self._tried_at[one]))
         self._tried_at[name] = now
         try:
-            found = await self._rest.ask(
+            interest = await self._rest.ask(
                 "/fapi/v1/openInterest",
                 {"symbol": name},
                 lambda body: decode_open_interest(body, name),
@@ -79,10 +79,10 @@ class OpenInterestSweep:
             # The client logged it. The older value counts until it is too old.
             return
         else:
-            self._take(name, found)
+            self._take(name, interest)
 
-    def _take(self, name: str, found: OpenInterest) -> None:
+    def _take(self, name: str, interest: OpenInterest) -> None:
         """Keep a value unless its time is impossible. Our clock may be a little behind."""
         now = self._clock()
-        if now - MAX_AGE <= found.at <= now + MINUTE:
-            self._values[name] = OpenInterest(found.coins, min(found.at, now))
+        if now - MAX_AGE <= interest.at <= now + MINUTE:
+            self._values[name] = OpenInterest(interest.coins, min(interest.at, now))

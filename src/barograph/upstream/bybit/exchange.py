@@ -24,27 +24,14 @@ from barograph.markets.records import LongAccounts, Perpetuals
 from barograph.markets.settlements import SettledRate
 from barograph.markets.venues import BYBIT, VENUES
 from barograph.settings import Settings
-from barograph.upstream.bybit.contract_cache import ContractList
-from barograph.upstream.bybit.decode import (
-    MAX_SETTLEMENTS,
-    InstrumentPage,
-    Settlements,
-    ShareOutOfRange,
-    Tickers,
-    decode_announcement,
-    decode_instruments,
-    decode_long_accounts,
-    decode_settlements,
-    decode_tickers,
-    decode_time,
-)
+from barograph.upstream.bybit import decode
+from barograph.upstream.bybit.decode import ContractList, InstrumentPage, Settlements, Tickers
 from barograph.upstream.bybit.history import LONG_SHARES, OPEN_INTEREST, PRICES, BybitHistory
-from barograph.upstream.bybit.rest import RestClient
+from barograph.upstream.bybit.rest import Envelope, RestClient
 from barograph.upstream.bybit.stream import LiquidationStream
-from barograph.upstream.bybit.wire import Envelope
 from barograph.upstream.contract_cache import ContractCache
 from barograph.upstream.http import TimeBudget
-from barograph.upstream.venue_adapter import Parts, VenueAdapter
+from barograph.upstream.venue_client import Parts, VenueAdapter
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +81,7 @@ class BybitExchange(VenueAdapter):
         def read(envelope: Envelope) -> tuple[int, Tickers]:
             time = self._time(envelope)
             with self._catalogue.fitting():
-                return time, decode_tickers(envelope.result, listing.kept)
+                return time, decode.decode_tickers(envelope.result, listing.kept)
 
         time, tickers = await self._rest.ask(
             "tickers", {"category": "linear"}, read, budget, "reading"
@@ -106,7 +93,7 @@ class BybitExchange(VenueAdapter):
         return reading
 
     def _reading(self, as_of: int, listing: ContractList, tickers: Tickers) -> Perpetuals:
-        refused = {field: [*names] for field, names in tickers.refused.items()}
+        refused = dict(tickers.refused)
         for field, names in self._refused.items():
             if live := [name for name in names if name in listing.kept]:
                 refused[field] = live
@@ -124,7 +111,7 @@ class BybitExchange(VenueAdapter):
             unknown_classes=unknown,
             not_crypto=sorted(listing.others),
             unwatched=self._stream.left_out,
-            unusable=list(tickers.unusable),
+            unusable=tickers.unusable,
             announcement=self._announcement,
         )
 
@@ -134,7 +121,10 @@ class BybitExchange(VenueAdapter):
             budget = self._rest.budget()
             with suppress(UpstreamError):
                 self._announcement = await self._rest.ask(
-                    "/v5/system/status", {}, lambda reply: decode_announcement(reply.result), budget
+                    "/v5/system/status",
+                    {},
+                    lambda reply: decode.decode_announcement(reply.result),
+                    budget,
                 )
             await self._sleep(ANNOUNCEMENT_SECONDS)
 
@@ -143,7 +133,7 @@ class BybitExchange(VenueAdapter):
 
         def read(envelope: Envelope) -> LongAccounts:
             time = self._time(envelope)
-            share = decode_long_accounts(envelope.result, contract)
+            share = decode.decode_long_accounts(envelope.result, contract)
             if share.sampled_at > time + _RATIO_PERIOD:
                 raise InvalidReply(f"the account ratio of {contract} is from the future")
             return structs.replace(share, sampled_at=min(share.sampled_at, time, self._clock()))
@@ -152,7 +142,9 @@ class BybitExchange(VenueAdapter):
         try:
             share = await self._rest.ask("account-ratio", params, read, self._rest.budget())
         except UnknownToUpstream as error:
-            self._note_refused(LONG_ACCOUNTS, contract, int(isinstance(error, ShareOutOfRange)))
+            self._note_refused(
+                LONG_ACCOUNTS, contract, int(isinstance(error, decode.ShareOutOfRange))
+            )
             raise
         self._note_refused(LONG_ACCOUNTS, contract, 0)
         return share
@@ -162,15 +154,15 @@ class BybitExchange(VenueAdapter):
 
         def read(envelope: Envelope) -> Settlements:
             time = self._time(envelope)
-            found = decode_settlements(envelope.result, contract)
-            if found.rates[-1].at > time:
+            settlements = decode.decode_settlements(envelope.result, contract)
+            if settlements.rates[-1].at > time:
                 raise InvalidReply(f"a settlement of {contract} is from the future")
-            return found
+            return settlements
 
-        params = {"category": "linear", "symbol": contract, "limit": str(MAX_SETTLEMENTS)}
-        found = await self._rest.ask("funding/history", params, read, self._rest.budget())
-        self._note_refused(SETTLED_RATE, contract, found.refused)
-        return found.rates
+        params = {"category": "linear", "symbol": contract, "limit": str(decode.MAX_SETTLEMENTS)}
+        settlements = await self._rest.ask("funding/history", params, read, self._rest.budget())
+        self._note_refused(SETTLED_RATE, contract, settlements.refused)
+        return settlements.rates
 
     async def past_prices(self, contract: str, start: int, end: int) -> list[PastValue]:
         """Read prices at the full hour, in USDT; raises `UpstreamError`."""
@@ -199,7 +191,9 @@ class BybitExchange(VenueAdapter):
     async def server_time(self) -> int:
         """Read the exchange's clock in Unix milliseconds, unchecked; raises `UpstreamError`."""
         budget = self._rest.budget()
-        return await self._rest.ask("time", {}, lambda reply: decode_time(reply.result), budget)
+        return await self._rest.ask(
+            "time", {}, lambda reply: decode.decode_time(reply.result), budget
+        )
 
     async def listen(self, contracts: Sequence[str], watcher: LiquidationWatcher) -> None:
         """Receive the liquidations of `contracts` until cancelled, reconnecting as needed."""
@@ -218,7 +212,7 @@ class BybitExchange(VenueAdapter):
     async def _page(self, cursor: str, budget: TimeBudget) -> InstrumentPage:
         def read(envelope: Envelope) -> InstrumentPage:
             self._time(envelope)
-            page = decode_instruments(envelope.result)
+            page = decode.decode_instruments(envelope.result)
             if not page.symbols and not cursor:
                 raise InvalidReply("the list of contracts is empty")
             return page
@@ -230,7 +224,7 @@ class BybitExchange(VenueAdapter):
 
     def _note_refused(self, expected: PlausibleRange, contract: str, count: int) -> None:
         """Remember how many values of a contract were implausible when last read."""
-        others = [each for each in self._refused.pop(expected.field, []) if each != contract]
+        others = [name for name in self._refused.pop(expected.field, []) if name != contract]
         if others or count:
             self._refused[expected.field] = [*others, *[contract] * count]
 

@@ -1,16 +1,15 @@
 """The exchange's own record of the past, by the hour."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Generic, TypeVar
 
-import msgspec
 from msgspec import Struct
 
 from barograph.errors import InvalidReply
 from barograph.kit.clock import Clock
 from barograph.markets.settlements import SettledRate
 from barograph.upstream.bybit.decode import MAX_SETTLEMENTS, RatioRow, Rows, SettlementRow
-from barograph.upstream.bybit.rest import RestClient
-from barograph.upstream.bybit.wire import Envelope
+from barograph.upstream.bybit.rest import Envelope, RestClient
 from barograph.upstream.cells import Cell, coins, long_pct, parse, price, settled_pct
 from barograph.upstream.http import Sleep
 from barograph.upstream.past_pages import (
@@ -21,6 +20,8 @@ from barograph.upstream.past_pages import (
     check_contract,
     page_of,
 )
+
+T = TypeVar("T")
 
 _SECONDS_PER_CALL = 1 / 20
 """The exchange allows 120 calls per second in total."""
@@ -62,9 +63,10 @@ class BybitHistory(PastPages):
         return [SettledRate(contract, at, rates[at]) for at in sorted(rates) if start <= at < end]
 
 
-class _Klines(Struct):
+class _OfOne(Rows[T], Generic[T]):
+    """The rows of a result about one contract."""
+
     symbol: str
-    list: list[list[Cell]]
 
 
 class _OpenInterestRow(Struct, rename="camel"):
@@ -72,36 +74,25 @@ class _OpenInterestRow(Struct, rename="camel"):
     timestamp: Cell
 
 
-class _OpenInterests(Struct):
-    symbol: str
-    list: list[_OpenInterestRow]
-
-
-_KLINES = msgspec.json.Decoder(_Klines)
-_OPEN_INTERESTS = msgspec.json.Decoder(_OpenInterests)
-_RATIOS = msgspec.json.Decoder(Rows[RatioRow])
-_RATES = msgspec.json.Decoder(Rows[SettlementRow])
-
-
 def decode_klines(result: bytes, contract: str) -> Page:
     """Opening prices: https://bybit-exchange.github.io/docs/v5/market/kline ."""
-    found = parse(result, _KLINES, "the klines")
-    check_contract([found.symbol] if found.list else [], contract)
-    if any(len(row) < 2 for row in found.list):  # noqa: PLR2004 -- the start and the open
+    klines = parse(result, _OfOne[list[Cell]], "the klines")
+    check_contract([klines.symbol] if klines.list else [], contract)
+    if any(len(row) < 2 for row in klines.list):  # noqa: PLR2004 -- the start and the open
         raise InvalidReply("a kline has no opening price")
-    return page_of(found.list, lambda row: row[0], lambda row: price(row[1]))
+    return page_of(klines.list, lambda row: row[0], lambda row: price(row[1]))
 
 
 def decode_open_interest(result: bytes, contract: str) -> Page:
     """In coins, as counted: https://bybit-exchange.github.io/docs/v5/market/open-interest ."""
-    found = parse(result, _OPEN_INTERESTS, "the open-interest history")
-    check_contract([found.symbol] if found.list else [], contract)
-    return page_of(found.list, lambda row: row.timestamp, lambda row: coins(row.open_interest))
+    hours = parse(result, _OfOne[_OpenInterestRow], "the open-interest history")
+    check_contract([hours.symbol] if hours.list else [], contract)
+    return page_of(hours.list, lambda row: row.timestamp, lambda row: coins(row.open_interest))
 
 
 def decode_ratios(result: bytes, contract: str) -> Page:
     """Shares in percent: https://bybit-exchange.github.io/docs/v5/market/long-short-ratio ."""
-    rows = parse(result, _RATIOS, "the account-ratio history").list
+    rows = parse(result, Rows[RatioRow], "the account-ratio history").list
     check_contract((row.symbol for row in rows), contract)
     return page_of(
         rows, lambda row: row.timestamp, lambda row: long_pct(row.buy_ratio, row.sell_ratio)
@@ -110,7 +101,7 @@ def decode_ratios(result: bytes, contract: str) -> Page:
 
 def decode_rates(result: bytes, contract: str) -> Page:
     """In percent: https://bybit-exchange.github.io/docs/v5/market/history-fund-rate ."""
-    rows = parse(result, _RATES, "the funding history").list
+    rows = parse(result, Rows[SettlementRow], "the funding history").list
     check_contract((row.symbol for row in rows), contract)
     return page_of(
         rows,

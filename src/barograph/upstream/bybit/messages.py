@@ -1,27 +1,32 @@
-"""The messages of the public websocket, both ways, without network or clock."""
+"""The messages of the public websocket, both ways, and subscribing to topics (no network, clock).
 
+The exchange refuses a whole request if it doesn't know one of the topics. The refusal usually names
+the topic, and we request the others again. If it names none, we halve the batch until one is left.
+"""
+
+import re
+from collections import deque
 from collections.abc import Sequence
 
 import msgspec
 from msgspec import Struct
 
-from barograph.errors import InvalidReply
-from barograph.markets.exchange import LAST_PRICE, LIQUIDATION
+from barograph.errors import Forbidden, InvalidReply
 from barograph.markets.records import Liquidation, Side
-from barograph.upstream.cells import (
-    Cell,
-    Name,
-    UnreadableError,
-    above_zero,
-    moment,
-    parse,
-    plausible,
-)
+from barograph.upstream.cells import Cell, Name, UnreadableError, liquidation, parse
 
 PING = '{"op":"ping"}'
 
 MAX_ARGS_CHARACTERS = 20_000
 """The exchange allows 21,000 for all subscriptions of one connection."""
+
+BATCH = 10
+"""Topics per request."""
+
+MAX_UNANSWERED = 5
+"""Requests that wait for their replies at the same time."""
+
+_BETWEEN_WORDS = re.compile(r"[\s,;:\[\]\"']+")
 
 _TOPIC = "allLiquidation."
 _SIDES: dict[Cell, Side] = {"Buy": "long", "Sell": "short"}
@@ -45,13 +50,6 @@ class Pong(Struct, frozen=True):
     """The reply to a ping."""
 
 
-class Other(Struct, frozen=True):
-    """A message that we ignore."""
-
-
-Message = Batch | Subscribed | Pong | Other
-
-
 class _Message(Struct):
     op: str | None = None
     success: bool | None = None
@@ -67,10 +65,6 @@ class _LiquidationRow(Struct):
     S: Cell
     v: Cell
     p: Cell
-
-
-_MESSAGE = msgspec.json.Decoder(_Message)
-_ROWS = msgspec.json.Decoder(list[_LiquidationRow])
 
 
 def topics_by_connection(contracts: Sequence[str]) -> list[list[str]]:
@@ -101,9 +95,9 @@ def subscribe_request(number: int, topics: Sequence[str]) -> str:
     return msgspec.json.encode(request).decode()
 
 
-def decode_message(data: bytes) -> Message:
-    """Decode a message of the stream: https://bybit-exchange.github.io/docs/v5/ws/connect ."""
-    message = parse(data, _MESSAGE, "the message")
+def decode_message(data: bytes) -> Batch | Subscribed | Pong | None:
+    """Decode a message: https://bybit-exchange.github.io/docs/v5/ws/connect ; None for others."""
+    message = parse(data, _Message, "the message")
     if message.topic is not None and message.topic.startswith(_TOPIC):
         return Batch(_liquidations(message.data))
     if message.op == "subscribe":
@@ -111,7 +105,7 @@ def decode_message(data: bytes) -> Message:
         return Subscribed(message.success is True, detail, message.req_id or "")
     if message.op == "pong" or message.ret_msg == "pong":
         return Pong()
-    return Other()
+    return None
 
 
 def _liquidations(data: bytes) -> tuple[Liquidation, ...]:
@@ -119,17 +113,61 @@ def _liquidations(data: bytes) -> tuple[Liquidation, ...]:
 
     `S` is the side of the position, not of the order that closed it.
     """
+    rows = parse(data, list[_LiquidationRow], "the liquidations")
     try:
-        return tuple(_liquidation(row) for row in parse(data, _ROWS, "the liquidations"))
+        return tuple(liquidation(row.T, row.s, _SIDES.get(row.S), row.v, row.p) for row in rows)
     except UnreadableError as error:
         raise InvalidReply(f"the liquidations cannot be read: {error}") from error
 
 
-def _liquidation(row: _LiquidationRow) -> Liquidation:
-    side = _SIDES.get(row.S)
-    if side is None:
-        raise UnreadableError(f"{row.S!r:.40} is not a side")
-    found = Liquidation(moment(row.T), row.s, side, above_zero(row.v), above_zero(row.p))
-    plausible(found.price, LAST_PRICE)
-    plausible(found.notional_usd, LIQUIDATION)
-    return found
+class Subscriptions:
+    """The topics of one connection, confirmed request by request."""
+
+    def __init__(self, topics: Sequence[str]) -> None:
+        self._count = len(topics)
+        self._sent = 0
+        self._waiting = deque(
+            topics[start : start + BATCH] for start in range(0, len(topics), BATCH)
+        )
+        self._unanswered: dict[str, Sequence[str]] = {}
+        self.left_out: list[str] = []
+        """The topics that the exchange doesn't know."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every topic is confirmed or left out."""
+        return not self._waiting and not self._unanswered
+
+    def next_requests(self) -> list[str]:
+        """The requests to send now."""
+        requests: list[str] = []
+        while self._waiting and len(self._unanswered) < MAX_UNANSWERED:
+            self._sent += 1
+            self._unanswered[str(self._sent)] = self._waiting.popleft()
+            requests.append(subscribe_request(self._sent, self._unanswered[str(self._sent)]))
+        return requests
+
+    def answered(self, reply: Subscribed) -> None:
+        """Take the reply to one request.
+
+        Raises:
+            Forbidden: the exchange refused more than half of the topics, so they are not the cause.
+        """
+        topics = self._unanswered.pop(reply.request_id, ())
+        if reply.accepted or not topics:
+            return
+        named = set(topics).intersection(_BETWEEN_WORDS.split(reply.detail))
+        if not named and len(topics) > 1:
+            self._retry(topics[: len(topics) // 2])
+            self._retry(topics[len(topics) // 2 :])
+            return
+        if "already subscribed" not in reply.detail:
+            self.left_out += sorted(named or topics)
+        if 2 * len(self.left_out) > self._count:
+            raise Forbidden(f"the subscription: {reply.detail}")
+        if named:
+            self._retry([topic for topic in topics if topic not in named])
+
+    def _retry(self, topics: Sequence[str]) -> None:
+        if topics:
+            self._waiting.append(topics)

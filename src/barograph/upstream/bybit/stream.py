@@ -27,11 +27,11 @@ from barograph.upstream.bybit.messages import (
     Batch,
     Pong,
     Subscribed,
+    Subscriptions,
     contract_of,
     decode_message,
     topics_by_connection,
 )
-from barograph.upstream.bybit.subscriptions import Subscriptions
 from barograph.upstream.http import Sleep
 from barograph.upstream.venue_stream import (
     CONNECTIONS,
@@ -158,9 +158,7 @@ class _StreamConnection(WatchedConnection):
         """
         match decode_message(data):
             case Batch(liquidations):
-                self._liquidated(
-                    [each for each in liquidations if each.contract in self._contracts]
-                )
+                self._liquidated([it for it in liquidations if it.contract in self._contracts])
                 self._prove()
             case Pong():
                 self._prove()

@@ -1,0 +1,114 @@
+"""`/funding`: the funding of every coin, with one column per venue."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from markupsafe import Markup, escape
+from starlette.requests import Request
+from starlette.responses import Response
+
+from barograph.errors import UpstreamUnavailable
+from barograph.markets.cross import FUNDING, CrossVenue
+from barograph.markets.cross_documents import CROSS_PATH
+from barograph.markets.symbols import MAX_LENGTH
+from barograph.markets.venues import VENUES
+from barograph.site.cross import (
+    COMPARABLE,
+    NUMBERS,
+    CrossQuery,
+    CrossRow,
+    entries_at,
+    line_start,
+    result_cells,
+    select_rows,
+)
+from barograph.site.paths import CROSS_FOLDER, FUNDING_PAGE, MARKETS_PATH
+from barograph.site.responses import Page, PageRouter
+from barograph.site.site import INCOMPLETE_PAGE_MS, Site
+from barograph.site.table_query import Column
+from barograph.site.templating import funding_tint
+
+_NOT_LISTED = '<span class="quiet" title="not listed">—</span>'
+
+
+def funding_columns(venues: Iterable[str]) -> tuple[Column, ...]:
+    """The headings, each with the name to sort by."""
+    by_venue = (Column(venue, VENUES[venue].title) for venue in venues)
+    results = (Column("funding", "Weighted"), Column("spread", "Widest spread"))
+    return (Column("symbol", "Coin"), *by_venue, *results)
+
+
+def funding_rows(rows: Iterable[CrossRow], venues: Sequence[str], root: str) -> Markup:
+    """The body of the table, without a template, which would be too slow for so many rows."""
+    folder = str(escape(f"{root}{CROSS_FOLDER}"))
+    # Safe: names and reasons are escaped, and everything else is numbers.
+    return Markup("\n".join(_line(row, venues, folder) for row in rows))  # noqa: S704
+
+
+def _line(row: CrossRow, venues: Sequence[str], folder: str) -> str:
+    cells = "".join(_cell(VENUES[venue].title, entries_at(row.coin, venue)) for venue in venues)
+    return f"{line_start(row, folder)}{cells}{result_cells(row.coin)}</tr>"
+
+
+def _cell(title: str, entries: Sequence[CrossVenue]) -> str:
+    """The rates of a coin at one venue; the tint is that of its largest contract."""
+    rates = [_rate(entry) for entry in entries] or [("", _NOT_LISTED)]
+    tint = f' class="{rates[0][0]}"' if rates[0][0] else ""
+    return f'<td data-head="{title}"{tint}>{"<br>".join(shown for _, shown in rates)}</td>'
+
+
+def _rate(entry: CrossVenue) -> tuple[str, str]:
+    """The tint and the text of one contract; without a tint, the rate doesn't count."""
+    state, reason = entry.state, escape(entry.reason or "")
+    if entry.contract is None or entry.funding_8h_pct is None:
+        return "", f'<span class="quiet" title="{reason}">{state}</span>'
+    hours = entry.contract.funding_interval_hours
+    shown = f"{entry.funding_8h_pct:+z.4f} <small>{hours:g}h</small>"
+    if state in COMPARABLE and FUNDING not in entry.disputed:
+        return funding_tint(entry.funding_8h_pct), shown
+    return "", f'{shown} <br><span class="quiet" title="{reason}">{state}</span>'
+
+
+ROWS_AT_ONCE = 200
+"""How many rows are written before cached reads may go in between."""
+
+
+def funding_routes(router: PageRouter, site: Site) -> None:
+    """The route of the page."""
+
+    @router.get(FUNDING_PAGE)
+    async def read_funding(request: Request) -> Response:
+        query = CrossQuery.parse(request.query_params, VENUES)
+        cache_key = None if query.search else query.text.encode()
+        return await site.respond(request, lambda now: _funding(site, query, now), query=cache_key)
+
+
+async def _funding(site: Site, query: CrossQuery, now: int) -> Page:
+    try:
+        market = site.cross.market(site.board)
+    except UpstreamUnavailable:
+        market = None
+    await asyncio.sleep(0)
+    venues = list(site.cross.facts(site.board) if market is None else market.facts)
+    rows = [] if market is None else select_rows(market, query, venues)
+    written: list[Markup] = []
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        part = rows[start : start + ROWS_AT_ONCE]
+        written.append(funding_rows(part, venues, site.templates.root))
+        await asyncio.sleep(0)
+    body = site.templates.render(
+        "funding.html",
+        here=MARKETS_PATH,
+        address=FUNDING_PAGE,
+        market=market,
+        venues=[VENUES[venue].title for venue in venues],
+        query=query,
+        columns=funding_columns(venues),
+        numbers=(*NUMBERS, *venues),
+        default=CrossQuery(),
+        max_search=MAX_LENGTH,
+        shown=len(rows),
+        rows=Markup("\n").join(written),
+        api_path=CROSS_PATH,
+    )
+    return Page(body, since=now, until=now + INCOMPLETE_PAGE_MS if market is None else market.until)

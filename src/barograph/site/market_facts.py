@@ -1,0 +1,234 @@
+"""The content of `/markets/{symbol}` (pure): the facts about one perpetual."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from barograph import NOTICE, SITE_NAME
+from barograph.kit.text import coverage, price, rate, usd
+from barograph.markets.perpetuals import DayChange, day_change, liquidated_day, percent_change
+from barograph.markets.records import LongAccounts, Perpetual, Perpetuals, classes_left_out
+from barograph.markets.symbols import ContractIndex, find_contract, symbol_of
+from barograph.markets.venues import VENUES
+from barograph.markets.view import UNAVAILABLE, MarketView
+from barograph.site.series_charts import NOTES
+from barograph.site.templating import UNKNOWN, moment, utc_text
+
+
+class FoundPerpetual(NamedTuple):
+    """A perpetual, and the canonical symbol of its page."""
+
+    perpetual: Perpetual
+    symbol: str
+
+
+def find_perpetual(index: ContractIndex, text: str) -> FoundPerpetual | None:
+    """Look up a symbol or a name."""
+    perpetual = find_contract(index, text)
+    if perpetual is None:
+        return None
+    symbol = symbol_of(index, perpetual)
+    return None if symbol is None else FoundPerpetual(perpetual, symbol)
+
+
+class MarketFact(NamedTuple):
+    """One number about a perpetual, with its unit, time and meaning."""
+
+    name: str
+    value: str
+    note: str
+    read_at: int | None
+    meaning: str
+
+
+NAMES = {
+    "last_price": "Last price",
+    "funding_8h_pct": "Funding per 8 hours",
+    "open_interest_usd": "Open interest",
+    "long_account_pct": "Long accounts",
+    "notional_usd": "Liquidations in 24 hours",
+}
+MEANINGS = {
+    "last_price": (
+        "Price of the last trade, in USDT. A multiplier contract such as 1000PEPE is priced per "
+        "1,000 coins. Changes compare with the recorded hour of 24 hours and of 7 days ago."
+    ),
+    "funding_8h_pct": (
+        "The rate of the current funding interval, in percent of the position's value. If it is "
+        "positive, longs pay shorts. “As stated” uses the contract's own interval. “Per 8 hours” "
+        "makes contracts comparable."
+    ),
+    "open_interest_usd": (
+        f"{NOTES['open-interest']} The USD value also changes with the price; the number of coins "
+        "doesn't."
+    ),
+    "long_account_pct": NOTES["long-accounts"],
+    "notional_usd": (
+        "USD value of the positions that the exchange closed by force, at their bankruptcy price. "
+        "A liquidated long was a bet on a higher price."
+    ),
+}
+
+
+MARK_PRICE = (
+    "The exchange's mark price, in USD. A multiplier contract such as kPEPE is priced per 1,000 "
+    "coins. Changes compare with the recorded hour of 24 hours and of 7 days ago."
+)
+
+
+class MarketFacts(NamedTuple):
+    """The fresh data about one perpetual."""
+
+    perpetual: Perpetual
+    as_of: int
+    source: str
+    until: int
+    """When the first of its numbers expires."""
+
+    reading_until: int
+    """When the market reading itself expires."""
+
+    facts: tuple[MarketFact, ...]
+    citation: str
+
+
+def market_facts(
+    view: MarketView, found: FoundPerpetual, week: Sequence[float | None] = ()
+) -> MarketFacts:
+    """Collect the fresh data about one perpetual; `week` has its prices of 7 days."""
+    perpetual, share = found.perpetual, view.share(found.perpetual.contract)
+    until = view.until if view.liquidations is None else view.liquidations_until
+    if share is not None:
+        until = min(until, share.sampled_at + view.limits.long_accounts)
+    as_of, source = view.perpetuals.as_of, view.perpetuals.source
+    citation = (
+        f"{SITE_NAME}, {found.symbol} perpetual as of {utc_text(as_of)}. Source: {source}. {NOTICE}"
+    )
+    change = day_change(view, perpetual)
+    facts = (
+        _price(perpetual, change, week, as_of),
+        _funding(perpetual, as_of),
+        _interest(perpetual, change, as_of),
+        _long_accounts(share, missing_shares(view)),
+        _liquidations(view, perpetual),
+    )
+    return MarketFacts(perpetual, as_of, source, until, view.until, facts, citation)
+
+
+def week_change(now: float, week: Sequence[float | None]) -> float | None:
+    """The change of a price in 7 days, in percent; None if the price of then is not recorded."""
+    return percent_change(now, week[0]) if week else None
+
+
+def missing_shares(view: MarketView) -> str:
+    """Why a long-account share is unknown."""
+    return UNAVAILABLE if view.lacks_long_accounts else "no recent sample"
+
+
+def missing_liquidations(view: MarketView) -> str:
+    """Why there is no total of liquidations."""
+    if view.lacks_liquidations:
+        return UNAVAILABLE
+    if view.watched is None:
+        return "no current data"
+    return f"we covered only {coverage(view.watched.watched_pct)} of the last 24 hours"
+
+
+def _fact(field: str, value: str, note: str, read_at: int | None) -> MarketFact:
+    return MarketFact(NAMES[field], value, note, read_at, MEANINGS[field])
+
+
+def _price(
+    perpetual: Perpetual, change: DayChange, week: Sequence[float | None], as_of: int
+) -> MarketFact:
+    weekly = week_change(perpetual.last_price, week)
+    changes = [
+        f"{percent:+.2f} % in {period}"
+        for percent, period in ((change.price_pct, "24 h"), (weekly, "7 days"))
+        if percent is not None
+    ]
+    note = ", ".join([perpetual.quote, *changes])
+    fact = _fact("last_price", price(perpetual.last_price), note, as_of)
+    if perpetual.price_kind == "mark":
+        return fact._replace(name="Mark price", meaning=MARK_PRICE)
+    return fact
+
+
+def _funding(perpetual: Perpetual, as_of: int) -> MarketFact:
+    note = Markup(
+        '{} per {:g} h as stated, next settlement {} <span data-until="{}"></span>'
+    ).format(
+        exact_rate(perpetual.funding_rate_pct),
+        perpetual.funding_interval_hours,
+        moment(perpetual.next_funding_time),
+        perpetual.next_funding_time,
+    )
+    return _fact("funding_8h_pct", rate(perpetual.funding_8h_pct), note, as_of)
+
+
+def _interest(perpetual: Perpetual, change: DayChange, as_of: int) -> MarketFact:
+    dollars = perpetual.open_interest_usd
+    value = UNKNOWN if dollars is None else usd(dollars)
+    counted = as_of if perpetual.open_interest_at is None else perpetual.open_interest_at
+    note = "; ".join([*_interest_changes(change), _coins_text(perpetual)])
+    return _fact("open_interest_usd", value, note, None if dollars is None else counted)
+
+
+def _interest_changes(change: DayChange) -> Iterator[str]:
+    if change.open_interest_pct is not None:
+        coins = change.open_interest_coins_pct
+        in_coins = "" if coins is None else f" ({coins:+.2f} % in coins)"
+        yield f"{change.open_interest_pct:+.2f} % in 24 h{in_coins}"
+
+
+def _long_accounts(share: LongAccounts | None, missing: str) -> MarketFact:
+    if share is None:
+        return _fact("long_account_pct", UNKNOWN, missing, None)
+    value = f"{share.long_account_pct:.1f} %"
+    return _fact("long_account_pct", value, "of accounts with a position", share.sampled_at)
+
+
+def _liquidations(view: MarketView, perpetual: Perpetual) -> MarketFact:
+    sides, totals = liquidated_day(view, perpetual.contract), view.liquidations
+    if totals is None:
+        return _fact("notional_usd", UNKNOWN, missing_liquidations(view), None)
+    if sides is None:
+        return _fact("notional_usd", UNKNOWN, "not published for this contract", None)
+    longs, shorts = sides
+    covered = coverage(totals.watched_pct)
+    note = f"{usd(longs)} longs, {usd(shorts)} shorts; {covered} of the time covered"
+    return _fact("notional_usd", usd(longs + shorts), note, totals.as_of)
+
+
+def _coins_text(perpetual: Perpetual) -> str:
+    """Open interest in coins, if the exchange gave them."""
+    if perpetual.open_interest_coins is None:
+        known = perpetual.open_interest_usd is not None
+        return "in USD" if known else "not published by the exchange"
+    # A multiplier contract such as 1000PEPE begins with a digit.
+    is_multiple = perpetual.multiplier != 1 or perpetual.base[:1].isdigit()
+    return (
+        f"{perpetual.open_interest_coins:,.0f} {'units of ' if is_multiple else ''}{perpetual.base}"
+    )
+
+
+def exact_rate(percent: float) -> str:
+    """A rate with all digits that the exchange gave, and at least four decimals."""
+    whole, _, digits = f"{percent:+.10f}".partition(".")
+    return f"{whole}.{digits.rstrip('0').ljust(4, '0')} %"
+
+
+def price_heading(venue: str) -> str:
+    """The heading of a venue's prices."""
+    kind = "Price" if VENUES[venue].price_kind == "last" else "Mark price"
+    return f"{kind} ({VENUES[venue].quote})"
+
+
+def left_out_text(reading: Perpetuals) -> str:
+    """A sentence about the contracts that are not crypto; empty if there are none."""
+    if not reading.left_out:
+        return ""
+    total = sum(reading.left_out.values())
+    contracts = "1 contract that is" if total == 1 else f"{total:,} contracts that are"
+    return f"We leave out {contracts} not crypto: {classes_left_out(reading)}."
