@@ -2,15 +2,72 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+from pydantic import BaseModel
+
+from barograph.markets.cross_documents import CrossEntry, CrossVenueEntry, FundingSpread
+from barograph.markets.documents import Liq24h
+from barograph.markets.liquidation_files import LiquidationRecord
+from barograph.markets.perpetuals import Liquidations24h, PerpetualEntry
+from barograph.series.endpoints import MeasurePoint
 from barograph.settings import GROUPS, PREFIX
+from barograph.stances.documents import StanceDecision, StanceLeg
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
-RECORDS = ROOT / "src/barograph/markets/records.py"
-STANCE_RECORDS = ROOT / "src/barograph/history/records.py"
+
+READING_NUMBERS = (
+    "The unit, sign and interval of each number, by the documents of the API. Null means unknown; "
+    "zero is a number. Times in text are UTC. A funding rate is in percent of the position's "
+    "value. If it is positive, longs pay shorts. `fundingRatePct` is per `fundingIntervalHours`, "
+    "not per day or per 8 hours. Open interest is single-sided: a long and its short count once. "
+    "`longAccountPct` counts accounts, not money, so 60 does not mean that longs are larger than "
+    "shorts. [Venues](venues.md#one-unit) says how we convert what an exchange sends."
+)
+NUMBERS: Mapping[str, tuple[Any, ...]] = {
+    "Perpetual": (
+        (
+            "`/api/v1/perpetuals`. `…_as_of` is the time of the numbers before it. The members "
+            "after `changes_from` are in `liquidations24h`, null if coverage is too low or the "
+            "venue doesn't publish every liquidation."
+        ),
+        PerpetualEntry,
+        Liquidations24h,
+    ),
+    "Market state": (
+        (
+            "`/api/agent/market-state`, `/api/agent/market` and `/api/agent/derivatives` have "
+            "numbers of a perpetual. `lastPrice` is in USDT; at Hyperliquid, as `source` says, it "
+            "is the mark price in USD. `liq24h` has:"
+        ),
+        Liq24h,
+    ),
+    "Liquidation": ("`/api/v1/liquidations` and the daily files.", LiquidationRecord),
+    "Recorded series": ("`/api/v1/series/{measure}`: `points`.", MeasurePoint),
+    "Cross-venue": (
+        "`/api/v1/cross`: a coin, then `venues`, then `fundingSpread`.",
+        CrossEntry,
+        CrossVenueEntry,
+        FundingSpread,
+    ),
+    "Levels": (
+        (
+            "`leg` of a stance. Yields, rates, slopes and their changes are in percent, "
+            "`flow5dPctAum` in percent of the fund's assets. `score` is the percentile of the "
+            "settled rate among the last 90 settlements, `delta24h` its change. `streakDays` is "
+            "negative for outflows. `effrPlaceInRange` is 0 at the lower and 1 at the upper end of "
+            "the target range."
+        ),
+        StanceLeg,
+    ),
+    "Decision": ("`leg.decision` of a stance.", StanceDecision),
+}
+"""Where the numbers are and whose descriptions say what they mean, by heading."""
+
+NOT_NUMBERS = re.compile("venue|symbol|contract|source|text|method|reason|state|.*_as_of")
 
 TOPICS = {
     "Payments": "payment|paid|payer|wallet|facilitator|buyer|feed (period|entitlement)|of feed",
@@ -50,22 +107,11 @@ def settings_page() -> str:
 
 
 def fields_page() -> str:
-    """The unit, sign and interval of each measured number."""
-    lines = [
-        "# What each number means",
-        "",
-        (
-            "The unit, sign and interval of every number. The API writes market fields in "
-            "camelCase: `last_price` is `lastPrice`."
-        ),
-    ]
-    stances = ast.parse(STANCE_RECORDS.read_text("utf-8")).body
-    decision = [each for each in stances if getattr(each, "name", "") == "Decision"]
-    for record in (*ast.parse(RECORDS.read_text("utf-8")).body, *decision):
-        if isinstance(record, ast.ClassDef):
-            lines += ["", f"## {record.name}", "", _flat(ast.get_docstring(record) or ""), ""]
-            lines += ["| field | type | meaning |", "|---|---|---|"]
-            lines += [f"| `{name}` | `{kind}` | {text} |" for name, kind, text in _fields(record)]
+    """The unit, sign and interval of each number, by the API's documents and names."""
+    lines = ["# What each number means", "", READING_NUMBERS]
+    for title, (where, *models) in NUMBERS.items():
+        lines += ["", f"## {title}", "", where, "", "| name | meaning |", "|---|---|"]
+        lines += _meanings(*models)
     return "\n".join([*lines, ""])
 
 
@@ -96,12 +142,11 @@ PAGES = {
 }
 
 
-def _fields(record: ast.ClassDef) -> Iterator[tuple[str, str, str]]:
-    for field, after in zip(record.body, [*record.body[1:], None], strict=True):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-            yield field.target.id, ast.unparse(field.annotation), _flat(_text(after))
-        if isinstance(field, ast.FunctionDef):
-            yield field.name, ast.unparse(field.returns or ast.Constant(None)), _doc(field)
+def _meanings(*models: type[BaseModel]) -> Iterator[str]:
+    for model in models:
+        for name, field in model.model_fields.items():
+            if field.description and not NOT_NUMBERS.fullmatch(name):
+                yield f"| `{name}` | {field.description} |"
 
 
 def _topic(when: str) -> str:
@@ -125,20 +170,6 @@ def _is_outcome(node: ast.AST) -> bool:
         and isinstance(node.func, ast.Attribute)
         and node.func.attr == "outcome"
     )
-
-
-def _text(node: ast.stmt | None) -> str:
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-        return str(node.value.value)
-    return ""
-
-
-def _doc(node: ast.FunctionDef) -> str:
-    return _flat(ast.get_docstring(node) or "")
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """Perpetual contracts and liquidations as frozen records.
 
-The docstrings of the fields define their unit, sign and interval. `docs/fields.md` is generated
-from them.
+The docstrings of the fields define their unit, sign and interval.
 """
 
 from typing import Literal, NamedTuple

@@ -43,28 +43,28 @@ class MarketFact(NamedTuple):
 
 
 NAMES = {
-    "last_price": "Last price",
-    "funding_8h_pct": "Funding per 8 hours",
-    "open_interest_usd": "Open interest",
-    "long_account_pct": "Long accounts",
-    "notional_usd": "Liquidations in 24 hours",
+    "lastPrice": "Last price",
+    "fundingRatePct8h": "Funding per 8 hours",
+    "openInterestUsd": "Open interest",
+    "longAccountPct": "Long accounts",
+    "usd": "Liquidations in 24 hours",
 }
 MEANINGS = {
-    "last_price": (
+    "lastPrice": (
         "Price of the last trade, in USDT. A multiplier contract such as 1000PEPE is priced per "
         "1,000 coins. Changes compare with the recorded hour of 24 hours and of 7 days ago."
     ),
-    "funding_8h_pct": (
+    "fundingRatePct8h": (
         "The rate of the current funding interval, in percent of the position's value. If it is "
         "positive, longs pay shorts. “As stated” uses the contract's own interval. “Per 8 hours” "
         "makes contracts comparable."
     ),
-    "open_interest_usd": (
+    "openInterestUsd": (
         f"{NOTES['open-interest']} The USD value also changes with the price; the number of coins "
         "doesn't."
     ),
-    "long_account_pct": NOTES["long-accounts"],
-    "notional_usd": (
+    "longAccountPct": NOTES["long-accounts"],
+    "usd": (
         "USD value of the positions that the exchange closed by force, at their bankruptcy price. "
         "A liquidated long was a bet on a higher price."
     ),
@@ -149,7 +149,7 @@ def _price(
         if percent is not None
     ]
     note = ", ".join([perpetual.quote, *changes])
-    fact = _fact("last_price", price(perpetual.last_price), note, as_of)
+    fact = _fact("lastPrice", price(perpetual.last_price), note, as_of)
     if perpetual.price_kind == "mark":
         return fact._replace(name="Mark price", meaning=MARK_PRICE)
     return fact
@@ -164,7 +164,7 @@ def _funding(perpetual: Perpetual, as_of: int) -> MarketFact:
         moment(perpetual.next_funding_time),
         perpetual.next_funding_time,
     )
-    return _fact("funding_8h_pct", rate(perpetual.funding_8h_pct), note, as_of)
+    return _fact("fundingRatePct8h", rate(perpetual.funding_8h_pct), note, as_of)
 
 
 def _interest(perpetual: Perpetual, change: DayChange, as_of: int) -> MarketFact:
@@ -172,7 +172,7 @@ def _interest(perpetual: Perpetual, change: DayChange, as_of: int) -> MarketFact
     value = UNKNOWN if dollars is None else usd(dollars)
     counted = as_of if perpetual.open_interest_at is None else perpetual.open_interest_at
     note = "; ".join([*_interest_changes(change), _coins_text(perpetual)])
-    return _fact("open_interest_usd", value, note, None if dollars is None else counted)
+    return _fact("openInterestUsd", value, note, None if dollars is None else counted)
 
 
 def _interest_changes(change: DayChange) -> Iterator[str]:
@@ -184,21 +184,21 @@ def _interest_changes(change: DayChange) -> Iterator[str]:
 
 def _long_accounts(share: LongAccounts | None, missing: str) -> MarketFact:
     if share is None:
-        return _fact("long_account_pct", UNKNOWN, missing, None)
+        return _fact("longAccountPct", UNKNOWN, missing, None)
     value = f"{share.long_account_pct:.1f} %"
-    return _fact("long_account_pct", value, "of accounts with a position", share.sampled_at)
+    return _fact("longAccountPct", value, "of accounts with a position", share.sampled_at)
 
 
 def _liquidations(view: MarketView, perpetual: Perpetual) -> MarketFact:
     sides, totals = liquidated_day(view, perpetual.contract), view.liquidations
     if totals is None:
-        return _fact("notional_usd", UNKNOWN, missing_liquidations(view), None)
+        return _fact("usd", UNKNOWN, missing_liquidations(view), None)
     if sides is None:
-        return _fact("notional_usd", UNKNOWN, "not published for this contract", None)
+        return _fact("usd", UNKNOWN, "not published for this contract", None)
     longs, shorts = sides
     covered = coverage(totals.watched_pct)
     note = f"{usd(longs)} longs, {usd(shorts)} shorts; {covered} of the time covered"
-    return _fact("notional_usd", usd(longs + shorts), note, totals.as_of)
+    return _fact("usd", usd(longs + shorts), note, totals.as_of)
 
 
 def _coins_text(perpetual: Perpetual) -> str:
