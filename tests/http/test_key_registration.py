@@ -343,7 +343,7 @@ def test_failed_writes_use_up_no_limit(desk: Desk) -> None:
 
 
 def test_the_interface_description_says_how_to_register(desk: Desk) -> None:
-    paths = openapi_schema(desk.app, BASE_URL, {}, {})["paths"]
+    paths = openapi_schema(desk.app, BASE_URL, {})["paths"]
     operation = paths[KEYS_PATH]["post"]
 
     assert operation["operationId"] == "registerKey"

@@ -18,9 +18,8 @@ from barograph.board.front_door import front_door
 from barograph.briefs.endpoints import brief_routes, brief_text_routes
 from barograph.briefs.reader import BriefsReader
 from barograph.briefs.store import BRIEFS
-from barograph.discovery.deprecation import Deprecations, announce_deprecations
 from barograph.discovery.endpoints import Descriptions, descriptions, discovery_routes
-from barograph.discovery.files import FEEDS, INDEX_PATH
+from barograph.discovery.files import INDEX_PATH
 from barograph.discovery.index import index_document
 from barograph.entitlements.feed_access import FeedAccess, WalletIdentity
 from barograph.entitlements.purchases import (
@@ -35,13 +34,12 @@ from barograph.entitlements.store import Entitlements
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
 from barograph.events.endpoints import EVENTS_PATH, EventsAnswer, event_routes, symbol_resolver
 from barograph.events.records import EVENTS
-from barograph.events.stream import STREAM_PATH, EventStreams, stream_routes
+from barograph.events.stream import EventStreams, stream_routes
 from barograph.feed.endpoints import FeedParts, buying_routes, feed_routes
 from barograph.guides.documents import GUIDES_PATH, guides_document
 from barograph.guides.endpoints import guide_routes
 from barograph.guides.files import load_catalog
 from barograph.history.cosigning import CosignedCheckpoints, load_policy
-from barograph.history.documents import CHECKPOINT_PATH
 from barograph.history.endpoints import history_routes
 from barograph.history.guards import Continuity, SignedHeads
 from barograph.history.ledger import Ledger
@@ -117,19 +115,11 @@ from barograph.webhooks.endpoints import webhook_routes
 from barograph.webhooks.keys import load_webhook_keys
 from barograph_client.audit.notes import Policy
 
-DEPRECATIONS: Deprecations = {}
-"""The deprecated paths; docs/versioning.md has the policy."""
-
 CACHED_READS = 128
 """Rendered answers that a worker keeps for a minute; at most about 200 kB each."""
 
 CACHED_SERIES = 16
 """Pages of series, at most about 0.5 MB each, and tables of at most 3 MiB."""
-
-OWN_ROUTES = frozenset(
-    {CHECKPOINT_PATH, STREAM_PATH, *(each for each in FEEDS if each.startswith(EVENTS_PATH))}
-)
-"""Paths with a route of their own although a path template matches them too."""
 
 
 class WebApp(NamedTuple):
@@ -192,7 +182,6 @@ def create_app(
     else:
         times = RequestTimes(metrics, route_finder(routes.routes))
         app = front_door(measured(app, times), board, times)
-    app, routed = (announce_deprecations(each, DEPRECATIONS, OWN_ROUTES) for each in (app, routed))
     return WebApp(app, routed, board)
 
 
@@ -280,9 +269,7 @@ def _pages(
 @lru_cache(maxsize=8)
 def _described(base_url: str, prices: tuple[tuple[str, str], ...]) -> Descriptions:
     """The OpenAPI document, made once per process: every instance has the same routes."""
-    return Descriptions(
-        partial(descriptions, base_url=base_url, deprecations=DEPRECATIONS, prices=dict(prices))
-    )
+    return Descriptions(partial(descriptions, base_url=base_url, prices=dict(prices)))
 
 
 class _Callers:
