@@ -229,5 +229,5 @@ def test_nothing_is_sold_before_selling_is_confirmed(tmp_path: Path) -> None:
         assert answer is not None
         assert checks is not None
         assert answer.status_code == status
-        assert ("terms accept selling" in checks.text) is (status == 404)
+        assert ("add selling to BAROGRAPH_ACCEPT_TERMS" in checks.text) is (status == 404)
     assert log.read_text().count("selling is not confirmed") == 1

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from barograph.kit.database import Database, Queryable, Transaction
     from barograph.kit.opening import Address
     from barograph.settings import Settings
-    from barograph.terms.sources import Confirmation, Instance, Kind
+    from barograph.terms.sources import Kind
 
 T = TypeVar("T")
 
@@ -264,24 +264,6 @@ def _refuse_other_owner(data: Path, place: str, found: str | None, *, copying: b
         "that demo in its own folder, name another database, or delete its record and start over "
         "with --fresh"
     )
-
-
-def stored_terms(settings: "Settings") -> "tuple[Instance | None, dict[str, Confirmation]]":
-    """A database's mark and confirmations; this creates and upgrades nothing.
-
-    Raises:
-        DatabaseUnavailable: the database can't be read.
-    """
-    from barograph.terms.sources import Instance
-    from barograph.terms.store import read_terms, used_sources
-
-    tables = tables_in(settings.database_address)
-    if "terms_confirmations" in tables:
-        return read_once(settings.database_address, read_terms)
-    if "payments" not in tables:
-        return None, {}
-    used = read_once(settings.database_address, used_sources)
-    return Instance(kind_of_folder(settings.data), system_clock(), used), {}
 
 
 def kind_of_folder(data: Path) -> "Kind":

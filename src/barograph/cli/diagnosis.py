@@ -13,6 +13,7 @@ import httpx2
 
 from barograph.errors import BarographError, Throttled, Unreachable, UpstreamError
 from barograph.settings import Settings
+from barograph.terms.sources import SETTING
 from barograph.upstream.http import tls_context
 
 LOOK_SECONDS = 5.0
@@ -127,8 +128,8 @@ async def explain_failure(
 
 def unread(source: str, settings: Settings) -> Diagnosis:
     """A source that answers, but that the operator has not confirmed."""
-    accept = command(f"terms accept {source}", settings)
-    return note("it answers, but is not read, because its terms are not confirmed", accept)
+    remedy = f"read its terms (`{command('terms list', settings)}`), then add {source} to {SETTING}"
+    return note("it answers, but is not read, because its terms are not confirmed", remedy)
 
 
 async def only_opened(source: str, address: str, settings: Settings) -> Diagnosis:

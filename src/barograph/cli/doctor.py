@@ -71,9 +71,9 @@ def _line(found: "Diagnosis") -> str:
 async def examine(settings: "Settings") -> "AsyncIterator[Diagnosis]":
     """Run every check at once, and yield the results in order."""
     from barograph.cli import doctor_limits, doctor_local, doctor_upstreams, doctor_venues
-    from barograph.terms.store import without_unconfirmed
+    from barograph.terms.store import unconfirmed_sources, without_unconfirmed
 
-    unconfirmed = await doctor_local.read_terms(settings)
+    unconfirmed = unconfirmed_sources(settings)
     checks: dict[str, Check] = {
         **doctor_local.CHECKS,
         **doctor_limits.CHECKS,

@@ -15,7 +15,7 @@ import httpx2
 
 from barograph import NOTICE
 from barograph.cli.common import HISTORY_TABLES, published_stances, stored_log_keys
-from barograph.cli.databases import WAIT_MS, require_kind, run_once, stored_terms, tables_in
+from barograph.cli.databases import WAIT_MS, require_kind, run_once, tables_in
 from barograph.cli.diagnosis import Check, Diagnosis, command, explained, failed, note, ok
 from barograph.cli.doctor_postgresql import inspect_postgresql
 from barograph.collector.leader import LEASE
@@ -42,8 +42,7 @@ from barograph.kit.operating_system import is_exposed, is_world_writable, requir
 from barograph.kit.sqlite import SAFE_WAL, SQLiteDatabase, sqlite_version
 from barograph.kit.timestamps import iso_timestamp
 from barograph.settings import Settings, reachable
-from barograph.terms.sources import PAGE, Unconfirmed, usable_venues
-from barograph.terms.store import unconfirmed_sources
+from barograph.terms.sources import PAGE, SETTING, Unconfirmed, usable_venues
 from barograph.web.shared_secrets import SHARE_SECRETS
 from barograph.webhooks.keys import FILE_NAME as WEBHOOK_KEY
 from barograph.webhooks.keys import is_on_this_host, load_webhook_secret
@@ -272,32 +271,14 @@ async def _guides(settings: Settings) -> Diagnosis:
         return failed(str(error), f"barograph guides check {settings.guides_file}")
 
 
-async def read_terms(settings: Settings) -> Unconfirmed:
-    """The configured sources whose terms are not confirmed."""
-    try:
-        instance, held = await asyncio.to_thread(stored_terms, settings)
-    except DatabaseUnavailable:  # the line about the database says so
-        instance, held = None, {}
-    if instance is not None and instance.kind == "demo":
-        instance = None  # its simulated sources need no confirmation, but these settings' do
-    return unconfirmed_sources(settings, instance, held, system_clock())
-
-
 async def check_terms(unconfirmed: Unconfirmed, settings: Settings) -> Diagnosis:
-    """Name the sources that are not used, or only for a while."""
-    if not unconfirmed.sources:
+    """Name the sources that are not used."""
+    if not unconfirmed.names:
         return ok("confirmed for every configured source")
-    found = [
-        f"{name} is not confirmed and used until {iso_timestamp(until)}"
-        for name, until in unconfirmed.sources.items()
-        if until is not None
-    ]
-    if unconfirmed.unused:
-        found.append(f"not confirmed and not used: {', '.join(unconfirmed.unused)}")
+    problem = f"not confirmed and not used: {', '.join(unconfirmed.names)}"
     if not usable_venues(settings.venue_names, unconfirmed):
-        found.append("`collect` does not start until you confirm a venue")
-    accept = f"`{command('terms accept SOURCE', settings)}`"
-    return note("; ".join(found), f"read {PAGE}, then confirm each source you may use: {accept}")
+        problem += "; `collect` does not start until you confirm a venue"
+    return note(problem, f"read {PAGE}, then name each source you may use in {SETTING}")
 
 
 CHECKS: Final[dict[str, Check]] = {

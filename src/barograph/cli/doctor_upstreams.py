@@ -179,7 +179,7 @@ def unread_publishers(settings: Settings, unconfirmed: Unconfirmed) -> dict[str,
     return {
         name: partial(only_opened, source, address)
         for name, (source, address) in addresses.items()
-        if source in unconfirmed.unused
+        if source in unconfirmed.names
     }
 
 

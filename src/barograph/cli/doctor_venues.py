@@ -199,7 +199,7 @@ def venue_checks(settings: Settings, unconfirmed: Unconfirmed) -> dict[str, Chec
     """The checks of every known venue, and of the streams of those that are configured."""
     checks = dict(CHECKS)
     for name in VENUES:
-        is_confirmed, stream = name not in unconfirmed.unused, f"{name}-stream"
+        is_confirmed, stream = name not in unconfirmed.names, f"{name}-stream"
         checks[name] = partial(_venue, name, is_confirmed=is_confirmed)
         if name not in settings.venue_names:
             checks.pop(stream, None)

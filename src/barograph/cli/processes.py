@@ -78,7 +78,7 @@ def serve(collect: bool, child: int | None, **options: Path | str | int | None) 
     secrets = web_secrets(settings)
     run_on_database(settings, lambda it: require_shared_secrets(it, settings.data, secrets))
     if collect:
-        require_venue(settings.venue_names, unconfirmed, settings.data)
+        require_venue(settings.venue_names, unconfirmed)
         asyncio.run(_serve_and_collect(settings))
         return
     if child is None:
@@ -107,7 +107,7 @@ def _say_ready(settings: "Settings") -> None:
 
 
 def _prepare_database(settings: "Settings") -> "Unconfirmed":
-    """Upgrade the database, and store the confirmations in the settings."""
+    """Upgrade the database, and publish which sources are not confirmed."""
     from barograph.terms.store import start_with_terms
     from barograph.webhooks.keys import take_stored_key
 
@@ -115,7 +115,7 @@ def _prepare_database(settings: "Settings") -> "Unconfirmed":
     run_on_database(settings, lambda database: take_stored_key(database, settings))
     return run_on_database(
         settings,
-        lambda database: database.write(lambda tx: start_with_terms(tx, settings, system_clock())),
+        lambda database: database.write(lambda tx: start_with_terms(tx, settings)),
     )
 
 
@@ -145,10 +145,10 @@ def _without_unconfirmed_sale(settings: "Settings", unconfirmed: "Unconfirmed") 
     from barograph.terms.sources import SELLING
     from barograph.terms.store import without_selling
 
-    if SELLING not in unconfirmed.sources:
+    if SELLING not in unconfirmed.names:
         return settings
     log.critical("selling is not confirmed", extra={"why": unconfirmed.explain(SELLING)})
-    return without_selling(settings) if SELLING in unconfirmed.unused else settings
+    return without_selling(settings)
 
 
 async def _serve_and_collect(settings: "Settings") -> None:
@@ -196,7 +196,7 @@ def collect(data: Path | None, child: int | None) -> None:
         _warn_if_owner(settings)
     prepare_history(settings)
     unconfirmed = _prepare_database(settings)
-    require_venue(settings.venue_names, unconfirmed, settings.data)
+    require_venue(settings.venue_names, unconfirmed)
     _warn_of(unconfirmed)
     # Payments stay configured: the collector resolves earlier ones even while nothing is sold.
     asyncio.run(_collect(without_unconfirmed(settings, unconfirmed)))
@@ -205,7 +205,7 @@ def collect(data: Path | None, child: int | None) -> None:
 def _warn_of(unconfirmed: "Unconfirmed") -> None:
     from barograph.terms.sources import SELLING
 
-    for name in unconfirmed.sources:
+    for name in unconfirmed.names:
         if name != SELLING:  # the web side says so
             why = {"source": name, "why": unconfirmed.explain(name)}
             log.warning("terms are not confirmed", extra=why)
@@ -249,6 +249,7 @@ def upgrade(data: Path | None, new_secrets: bool, new_history: bool, as_json: bo
     Example:
       barograph db upgrade --data /var/lib/barograph
     """
+    from barograph.terms.store import missing_line
     from barograph.web.shared_secrets import forget_secrets
 
     settings = read_settings(data=data)
@@ -260,6 +261,9 @@ def upgrade(data: Path | None, new_secrets: bool, new_history: bool, as_json: bo
     applied = upgrade_database(settings)
     if new_secrets:
         run_on_database(settings, forget_secrets)
+    line = run_on_database(settings, lambda it: it.read(lambda tx: missing_line(tx, settings)))
+    if line is not None:
+        click.echo(f"confirmations of terms are no longer stored: set {line}", err=True)
     if as_json:
         click.echo(json.dumps({"applied": applied, "history": recorded}))
         return

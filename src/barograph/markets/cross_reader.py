@@ -92,7 +92,7 @@ class CrossReader:
 
     def _compare(self, board: Board, now: int) -> CrossMarket:
         unconfirmed = board.latest(TERMS)
-        unused = [] if unconfirmed is None else unconfirmed.unused
+        unused = () if unconfirmed is None else unconfirmed.names
         facts = {name: each for name, each in self.facts(board).items() if name not in unused}
         readings = [each.reading for each in facts.values() if each.reading is not None]
         names: dict[str, Perpetual] = {}

@@ -62,9 +62,8 @@ class MustSet(Group):
         "",
         description="Data sources whose terms you have read and confirm, separated by commas: "
         "`bybit`, `hyperliquid`, `binance`, `treasury`, `nyfed`, `ishares`, and `selling` if you "
-        "sell access by x402. The "
-        "service stores each confirmation and doesn't read an unconfirmed source. `barograph "
-        "terms accept` does the same. See [the first day live](live.md).",
+        "sell access by x402. The service doesn't use the others. `barograph terms list` shows "
+        "what they say. Set it to the same on every host. See [the first day live](live.md).",
     )
     contact: Contact = Field(
         "",

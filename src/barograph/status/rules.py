@@ -549,28 +549,22 @@ def _payments(inputs: StatusInputs) -> Check:
 
 
 def _with_terms(checks: list[Check], unconfirmed: Unconfirmed | None) -> list[Check]:
-    """A check for each source that is not read, and a note where one is read without confirmation.
-
-    The note changes no condition: nothing has failed.
-    """
+    """The checks with the sources that are not read, and why; none of them is a failure."""
     if unconfirmed is None:
         return checks
-    notes: dict[str, list[str]] = {}
-    unread: list[Check] = []
-    absent = {SOURCES[name].check: unconfirmed.explain(name) for name in unconfirmed.unused}
-    for name in unconfirmed.sources:
-        why = unconfirmed.explain(name)
-        if name not in unconfirmed.unused:
-            notes.setdefault(SOURCES[name].check, []).append(why)
-        elif name != SELLING:  # `payments` says why
-            unread.append(_check(name, "not_configured", why))
-    noted = []
-    for name, status, detail in ((each.name, each.status, each.detail) for each in checks):
-        if name in unconfirmed.unused:  # a venue that this worker expects, but nobody reads
-            continue
-        first = absent.get(name, detail) if status == "not_configured" else detail
-        noted.append(_check(name, status, "; ".join([first, *notes.get(name, [])])))
-    return noted + unread
+    reasons = {SOURCES[name].check: unconfirmed.explain(name) for name in unconfirmed.names}
+    explained = [
+        _check(check.name, check.status, reasons.get(check.name, check.detail))
+        if check.status == "not_configured"
+        else check
+        for check in checks
+        if check.name not in unconfirmed.names  # a venue that this worker expects, but nobody reads
+    ]
+    return explained + [
+        _check(name, "not_configured", unconfirmed.explain(name))
+        for name in unconfirmed.names
+        if name != SELLING  # `payments` says why
+    ]
 
 
 def _outside(name: str, reach: Reachability | None, absent: str) -> Check:
