@@ -16,8 +16,6 @@ from support.processes import HOST, unused_port
 NO_EXCHANGE = {
     "BAROGRAPH_PORT": str(unused_port()),
     "BAROGRAPH_EXCHANGE_REST_URL": f"http://{HOST}:{unused_port()}",
-    "BAROGRAPH_EXCHANGE_STREAM_URL": f"ws://{HOST}:{unused_port()}",
-    "BAROGRAPH_REQUEST_SECONDS": "0.5",
     **{
         f"BAROGRAPH_{name}_URL": f"http://{HOST}:{unused_port()}"
         for name in ("HYPERLIQUID", "BINANCE_REST", "TREASURY", "NYFED", "ETF")
@@ -216,7 +214,7 @@ def test_data_folder_that_other_users_may_write_to_is_reported(tmp_path: Path) -
     data.mkdir()
     with socket.create_server((HOST, 0)) as other:  # so that `serve` ends by itself
         port = str(other.getsockname()[1])
-        taken = NO_EXCHANGE | {"BAROGRAPH_PORT": port, "BAROGRAPH_REQUEST_SECONDS": "0.5"}
+        taken = NO_EXCHANGE | {"BAROGRAPH_PORT": port}
         for mode, remedy in ((0o777, f"chmod o-w {data}"), (0o755, "")):
             data.chmod(mode)
             found = findings(barograph("doctor", "--json", "--data", str(data), **taken))

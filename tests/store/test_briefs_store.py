@@ -9,7 +9,7 @@ import pytest
 
 from barograph import NOTICE
 from barograph.board.board import Board
-from barograph.briefs.reader import BriefsReader
+from barograph.briefs.reader import MAX_AGE, BriefsReader
 from barograph.briefs.records import Brief, BriefText, Written
 from barograph.briefs.store import (
     BRIEFS,
@@ -23,7 +23,6 @@ from barograph.briefs.store import (
 from barograph.errors import RecordUnavailable
 from barograph.kit.database import ConstraintViolated, Database, Row, Transaction
 from barograph.kit.documents import Document
-from barograph.kit.timestamps import SECOND
 from barograph.settings import Settings
 from support.clock import START, HandClock
 from support.evidence import Month
@@ -31,7 +30,7 @@ from support.evidence import Month
 SETTINGS = Settings.model_validate(
     {"base_url": "https://barograph.example", "exchange_source": "test venue"}
 )
-BOUND = int(SETTINGS.briefs_max_age_seconds * SECOND)
+BOUND = MAX_AGE
 
 
 def brief(slug: str = "a", at: int = START, **fields: Any) -> Brief:

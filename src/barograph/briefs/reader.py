@@ -12,7 +12,7 @@ from barograph.briefs.records import Briefs
 from barograph.briefs.store import BRIEFS
 from barograph.errors import RecordUnavailable
 from barograph.kit.documents import Document, HotKey
-from barograph.kit.timestamps import SECOND
+from barograph.kit.timestamps import MINUTE
 from barograph.markets.venues import source_of
 from barograph.markets.view import is_fresh
 from barograph.settings import Settings
@@ -21,11 +21,14 @@ NONE_YET = Briefs(())
 HOT_QUERIES = {b"": DEFAULT_BRIEFS, b"limit=15": DEFAULT_BRIEFS, b"limit=50": MAX_BRIEFS}
 
 
+MAX_AGE = MINUTE
+"""How long a worker that can't read the database keeps serving its copy of the briefs."""
+
+
 class BriefsReader:
     """Reads the newest briefs from the board, and renders each list once."""
 
     def __init__(self, settings: Settings) -> None:
-        self._limit = int(settings.briefs_max_age_seconds * SECOND)
         self._base_url = settings.base_url
         self._source = source_of(settings.venue_names[0], settings.exchange_source)
         self._of: Briefs | None = None
@@ -39,7 +42,7 @@ class BriefsReader:
                 ones.
         """
         polled = board.polled_at
-        if polled is None or not is_fresh(polled, self._limit, now):
+        if polled is None or not is_fresh(polled, MAX_AGE, now):
             raise RecordUnavailable
         return board.latest(BRIEFS) or NONE_YET
 
@@ -50,7 +53,7 @@ class BriefsReader:
 
     def known_until(self, board: Board) -> int:
         """Until when the current briefs may be shown if the board can't be polled any more."""
-        return 0 if board.polled_at is None else board.polled_at + self._limit
+        return 0 if board.polled_at is None else board.polled_at + MAX_AGE
 
     def hot_documents(self, board: Board, now: int) -> dict[HotKey, Document]:
         """The popular lists."""

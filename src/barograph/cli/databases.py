@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from barograph.errors import ConfigurationError
 from barograph.kit.clock import system_clock
+from barograph.settings import WORLD_FILE
 
 if TYPE_CHECKING:
     from barograph.kit.database import Database, Queryable, Transaction
@@ -22,9 +23,6 @@ WAIT_MS = 5_000
 
 DATABASE = "BAROGRAPH_DATABASE_URL"
 HISTORY = "BAROGRAPH_HISTORY_URL"
-
-WORLD_FILE = "world.json"
-"""Only a demo stores a world in its data folder."""
 
 COPYING = "copying "
 """Begins the mark of a service's database while `db copy` or `restore` fills it and the history."""
@@ -98,11 +96,8 @@ def require_kind(settings: "Settings", kind: "Kind") -> None:
     """
     from barograph.kit.database import DatabaseUnavailable
 
-    if kind == "live" and settings.webhooks_allow_local:
-        raise ConfigurationError(
-            "BAROGRAPH_WEBHOOKS_ALLOW_LOCAL is for the demo: unset it, or anyone with a key could "
-            "reach services on this machine"
-        )
+    if settings.is_demo:  # even if its database is a live one: a demo sends webhooks to this host
+        _refuse_other_kind(settings.data, "", kind, "demo")
     with suppress(DatabaseUnavailable):  # the service starts without its history
         require_two_databases(settings)
     # A data folder has secrets even if its databases are elsewhere.

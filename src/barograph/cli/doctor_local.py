@@ -41,7 +41,7 @@ from barograph.kit.opening import list_tables
 from barograph.kit.operating_system import is_exposed, is_world_writable, require_free_port
 from barograph.kit.sqlite import SAFE_WAL, SQLiteDatabase, sqlite_version
 from barograph.kit.timestamps import iso_timestamp
-from barograph.settings import Settings, reachable
+from barograph.settings import REQUEST_SECONDS, Settings, reachable
 from barograph.terms.sources import PAGE, SETTING, Unconfirmed, usable_venues
 from barograph.web.shared_secrets import SHARE_SECRETS
 from barograph.webhooks.keys import FILE_NAME as WEBHOOK_KEY
@@ -66,7 +66,7 @@ async def _running_barograph(settings: Settings) -> Diagnosis | None:
     """The result if a Barograph answers on our port; None if another program does."""
     address = f"http://{reachable(settings.host)}:{settings.port}"
     try:
-        async with httpx2.AsyncClient(trust_env=False, timeout=settings.request_seconds) as client:
+        async with httpx2.AsyncClient(trust_env=False, timeout=REQUEST_SECONDS) as client:
             status = (await client.get(f"{address}/api/status")).json()
             signed = (await client.get(f"{address}{CHECKPOINT_PATH}")).json()
     except (httpx2.HTTPError, ValueError):

@@ -27,7 +27,7 @@ from barograph.kit.clock import system_clock
 from barograph.kit.timestamps import SECOND
 from barograph.macro.evidence import day_of, is_recent
 from barograph.payments.records import SCHEME, X402_VERSION, ChainUnavailable
-from barograph.settings import Settings
+from barograph.settings import REQUEST_SECONDS, Settings
 from barograph.terms.sources import Unconfirmed
 from barograph.upstream.chain import JsonRpcChain
 from barograph.upstream.facilitator import HttpFacilitator
@@ -157,7 +157,7 @@ async def _mail(settings: Settings) -> Diagnosis:
         return note("not configured: create keys with `barograph keys create`")
     remedy = "check BAROGRAPH_SMTP_URL and BAROGRAPH_MAIL_FROM"
     try:
-        sender = SmtpSender(settings, clock=system_clock, seconds=settings.request_seconds)
+        sender = SmtpSender(settings, clock=system_clock, seconds=REQUEST_SECONDS)
         await sender.greet()
     except ConfigurationError as error:
         return failed(str(error), remedy)

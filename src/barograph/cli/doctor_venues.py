@@ -27,7 +27,7 @@ from barograph.errors import Forbidden, InvalidReply, UpstreamError
 from barograph.kit.clock import system_clock
 from barograph.markets.records import Perpetuals, classes_left_out
 from barograph.markets.venues import BINANCE, BYBIT, HYPERLIQUID, VENUES
-from barograph.settings import Settings
+from barograph.settings import REQUEST_SECONDS, Settings
 from barograph.terms.sources import Unconfirmed
 from barograph.upstream.binance.stream import LIQUIDATIONS, PROOF
 from barograph.upstream.bybit.messages import (
@@ -122,8 +122,8 @@ def _described(reading: Perpetuals) -> Diagnosis:
 
 
 async def _stream(name: str, settings: Settings) -> Diagnosis:
-    address, seconds = getattr(settings, _ADDRESSES[name].stream), 2 * settings.request_seconds
-    setting = _ADDRESSES[name].stream.upper()
+    address, seconds = getattr(settings, _ADDRESSES[name].stream), 2 * REQUEST_SECONDS
+    setting = _ADDRESSES[name].rest.upper()
     remedy = f"check BAROGRAPH_{setting}; a proxy or firewall may not pass websockets"
     url = f"{address}?streams={LIQUIDATIONS}/{PROOF}@1s" if name == BINANCE else address
     agent = settings.user_agent

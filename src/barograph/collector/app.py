@@ -35,6 +35,7 @@ from barograph.kit.database import SQLITE, Database
 from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.kit.opening import open_database
 from barograph.macro.records import NYFED, MacroSource
+from barograph.markets.store import LIQUIDATION_DAYS
 from barograph.markets.venues import BINANCE, BYBIT, HYPERLIQUID, source_of
 from barograph.payments.journal import Journal
 from barograph.payments.reconcile import Reconciler
@@ -96,17 +97,13 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
         ]
         for exchange in exchanges:
             stack.push_async_callback(exchange.close)
-        sender = HttpWebhookSender(
-            user_agent=settings.user_agent, allow_local=settings.webhooks_allow_local
-        )
+        sender = HttpWebhookSender(user_agent=settings.user_agent, allow_local=settings.is_demo)
         stack.callback(sender.close)
         ledger = Ledger(history, clock)
         sources = macro_sources(settings, files, clock=clock)
         keys = partial(shared_webhook_keys, database, settings)
         jobs: list[Job] = [
-            MacroJob(
-                sources, database, seconds=settings.macro_seconds, clock=clock, metrics=metrics
-            ),
+            MacroJob(sources, database, clock=clock, metrics=metrics),
             *_venue_jobs(settings, exchanges, database, clock),
             StanceJob(
                 StanceIssuer(settings, database, ledger, clock, define=record_definition), ledger
@@ -124,7 +121,7 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
             jobs.append(
                 ReconcileJob(
                     database,
-                    lambda fenced: build_reconciler(settings, fenced, chain, clock, metrics),
+                    lambda fenced: build_reconciler(fenced, chain, clock, metrics),
                 )
             )
         policy = load_policy(settings.witness_policy)
@@ -179,13 +176,12 @@ def _venue_jobs(
                 database,
                 name,
                 source=source_of(name, settings.exchange_source),
-                history_days=settings.liquidation_history_days,
+                history_days=LIQUIDATION_DAYS,
                 clock=clock,
             )
 
 
 def build_reconciler(
-    settings: Settings,
     database: Database,
     chain: Chain | None,
     clock: Clock,
@@ -193,7 +189,7 @@ def build_reconciler(
 ) -> Reconciler:
     """What resolves unfinished payments and grants what they paid for."""
     entitlements = Entitlements(database, clock)
-    grants = FeedGrants(entitlements, clock, period_days=settings.feed_period_days)
+    grants = FeedGrants(entitlements, clock)
     return Reconciler(Journal(database, clock, metrics), chain, clock, grants.grant_for)
 
 

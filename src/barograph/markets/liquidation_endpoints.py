@@ -58,6 +58,7 @@ from barograph.markets.liquidations import WatchedSpans
 from barograph.markets.reader import MarketReader
 from barograph.markets.recorded_contracts import recorded_contract
 from barograph.markets.series import known_liquidations
+from barograph.markets.store import LIQUIDATION_DAYS
 from barograph.markets.symbols import ContractIndex
 from barograph.markets.venues import BYBIT, VENUES, Completeness, source_of
 from barograph.settings import Settings
@@ -192,7 +193,7 @@ class LiquidationReads(NamedTuple):
         return Document(body, cache_control=MANIFEST_CACHE, compress=True)
 
     def _kept_from(self, now: int) -> int:
-        return now - self.settings.liquidation_history_days * DAY
+        return now - LIQUIDATION_DAYS * DAY
 
     def _head(self, as_of: int, venue: str) -> ListHead:
         return ListHead(as_of, venue, source_of(venue, self.settings.exchange_source))

@@ -33,14 +33,9 @@ WRITE_TIME = 10 * SECOND
 
 
 def freshness_limits(settings: Settings) -> FreshnessLimits:
-    """The freshness limits from the settings."""
-    return FreshnessLimits(
-        perpetuals=int(settings.feed_max_age_seconds * SECOND),
-        long_accounts=int(settings.long_accounts_max_age_seconds * SECOND),
-        liquidations=int(settings.liquidations_max_age_seconds * SECOND),
-        min_coverage_pct=settings.liquidations_min_coverage_pct,
-        primary=settings.venue_names[0],
-    )
+    """The freshness limits of the instance's market data."""
+    perpetuals = int(settings.feed_max_age_seconds * SECOND)
+    return FreshnessLimits(perpetuals, primary=settings.venue_names[0])
 
 
 class MarketReader:

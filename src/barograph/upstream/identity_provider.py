@@ -10,6 +10,9 @@ from barograph.upstream.identity_http import IdentityHttp
 from barograph.upstream.oidc import OidcIdentity, Resolve, resolve
 from barograph.upstream.supabase import SupabaseIdentity
 
+REQUEST_SECONDS = 3.0
+"""Timeout of one request to the provider."""
+
 
 def identity_provider(
     settings: Settings,
@@ -18,11 +21,12 @@ def identity_provider(
     resolve: Resolve = resolve,
     *,
     metrics: Metrics = NO_METRICS,
+    seconds: float = REQUEST_SECONDS,
 ) -> IdentityProvider:
     """The provider that verifies bearer tokens; `transport` and `resolve` replace the network."""
     if settings.identity == "none":
         return NoIdentityProvider()
-    http = IdentityHttp(settings.identity_seconds, transport, metrics)
+    http = IdentityHttp(seconds, transport, metrics)
     if settings.identity == "supabase":
         return SupabaseIdentity(settings, http, clock)
     return OidcIdentity(settings, http, clock, resolve)

@@ -39,8 +39,8 @@ class OidcIdentity(TokenIdentity):
         super().__init__(settings.identity_url, settings, http, clock)
         self._resolve = resolve
         self._claim = settings.identity_email_claim
-        self._accepts_text = settings.identity_email_text
-        self._asks_userinfo = settings.identity_claims == "userinfo"
+        self._accepts_text = settings.identity_claims == "userinfo-text"
+        self._asks_userinfo = settings.identity_claims != "token"
         self._userinfo: str | None = None
 
     async def _read_keys(self) -> bytes:

@@ -9,9 +9,10 @@ import httpx2
 from barograph.kit.clock import Clock
 from barograph.kit.metrics import NO_METRICS, Metrics
 from barograph.markets.venues import Venue, source_of
-from barograph.settings import Settings
+from barograph.settings import REQUEST_SECONDS, Settings
 from barograph.upstream.http import Sleep
-from barograph.upstream.venue_client import ReadingTimes, VenueClient
+from barograph.upstream.venue_client import BREAKER_SECONDS, ReadingTimes, VenueClient
+from barograph.upstream.venue_stream import PING_SECONDS
 
 
 class Parts(TypedDict, total=False):
@@ -22,6 +23,9 @@ class Parts(TypedDict, total=False):
     sleep: Sleep
     random: Random
     metrics: Metrics
+    seconds: float
+    breaker_seconds: float
+    ping_seconds: float
 
 
 class VenueAdapter:
@@ -38,6 +42,7 @@ class VenueAdapter:
         self._sleep = parts.get("sleep", asyncio.sleep)
         self._random = parts.get("random", Random())
         self._metrics = parts.get("metrics", NO_METRICS)
+        self._ping_seconds = parts.get("ping_seconds", PING_SECONDS)
         self._times = ReadingTimes(self._clock, settings.feed_max_age_seconds)
         self._rest = self.client(
             self.venue.name,
@@ -48,6 +53,8 @@ class VenueAdapter:
             transport=parts.get("transport"),
             sleep=self._sleep,
             random=self._random,
+            seconds=parts.get("seconds", REQUEST_SECONDS),
+            breaker_seconds=parts.get("breaker_seconds", BREAKER_SECONDS),
         )
 
     async def keep_up(self) -> None:

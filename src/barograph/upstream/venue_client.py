@@ -1,6 +1,6 @@
 """REST calls to an exchange: timeouts, retries with backoff, and circuit breakers.
 
-If the exchange hangs, a call fails with `Unreachable` when its time budget (`request_seconds`) is
+If the exchange hangs, a call fails with `Unreachable` when its time budget is
 spent. The calls of a reading are retried within the budget, so each attempt may use half of it.
 Other calls have one attempt: their callers pace them within the exchange's rate limit, and repeat
 them in turn. The first readings have a larger budget, so that the service starts even on a slow
@@ -57,6 +57,10 @@ class VenueReply(NamedTuple):
     body: bytes
 
 
+BREAKER_SECONDS = 5.0
+"""The first pause after repeated failures. It doubles with each failure, up to six times this."""
+
+
 class VenueClient:
     """Calls one exchange's public REST API; every failure is an `UpstreamError`.
 
@@ -77,25 +81,27 @@ class VenueClient:
         transport: httpx2.AsyncBaseTransport | None,
         sleep: Sleep,
         random: Random,
+        seconds: float,
+        breaker_seconds: float,
     ) -> None:
         self._venue = venue
         self._metrics = metrics
-        self._seconds = settings.request_seconds
-        self._breaker_seconds = settings.breaker_seconds
+        self._seconds = seconds
+        self._breaker_seconds = breaker_seconds
         self._clock = clock
         self._sleep = sleep
         self._random = random
         self._hosts: dict[Purpose, CircuitBreaker] = {
-            "reading": CircuitBreaker(clock, settings.breaker_seconds, (Throttled, Forbidden)),
-            "side": CircuitBreaker(clock, settings.breaker_seconds, (Throttled,)),
-            "history": CircuitBreaker(clock, settings.breaker_seconds, (Throttled,)),
+            "reading": CircuitBreaker(clock, breaker_seconds, (Throttled, Forbidden)),
+            "side": CircuitBreaker(clock, breaker_seconds, (Throttled,)),
+            "history": CircuitBreaker(clock, breaker_seconds, (Throttled,)),
         }
         self._endpoints: dict[tuple[str, Purpose], CircuitBreaker] = {}
         self._failing: dict[tuple[str, Purpose], str] = {}
         self._http = httpx2.AsyncClient(
             base_url=base_url,
             transport=transport,
-            timeout=settings.request_seconds,
+            timeout=seconds,
             headers={"User-Agent": settings.user_agent, "Accept-Encoding": "gzip"},
             trust_env=False,
             verify=tls_context(),

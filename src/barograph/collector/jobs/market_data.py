@@ -37,6 +37,7 @@ from barograph.markets.venues import BYBIT
 
 log = logging.getLogger(__name__)
 
+MACRO_SECONDS = 600.0
 SETTLEMENT_SECONDS = 60.0
 FILE_SECONDS = 30.0
 FILES_PER_RUN = 5
@@ -53,7 +54,7 @@ class MacroJob(Job):
         sources: Sequence[MacroSource],
         database: Database,
         *,
-        seconds: float,
+        seconds: float = MACRO_SECONDS,
         clock: Clock,
         sleep: Sleep = asyncio.sleep,
         metrics: Metrics = NO_METRICS,
