@@ -68,6 +68,5 @@ def live_settings(data: Path, exchange: ExchangeAddress) -> Settings:
         accept_terms="bybit",
         log_level="warning",
         exchange_rest_url=exchange.url,
-        exchange_stream_url=exchange.stream_url,
         poll_seconds=POLL_SECONDS,
     )

@@ -71,16 +71,13 @@ class Market:
 
 
 def benchmark_settings(data: Path, port: int) -> Settings:
-    """The default settings, with freshness limits longer than a benchmark."""
+    """The default settings, with a freshness limit longer than a benchmark."""
     return Settings(
         data=data,
         port=port,
         workers=1,
         log_level="warning",
         feed_max_age_seconds=3600,
-        liquidations_max_age_seconds=3600,
-        long_accounts_max_age_seconds=3600,
-        signals_max_age_seconds=3600,
     )
 
 
@@ -94,7 +91,7 @@ async def make_database(address: opening.Address, schema: str = SERVICE) -> Data
 async def open_database(settings: Settings) -> tuple[Database, Lease]:
     """A new database with its schema, and the lease that a writer needs."""
     database = await make_database(settings.database_address)
-    lease = collector_lease(settings, database, system_clock)
+    lease = collector_lease(database, system_clock)
     await lease.acquire()
     return database, lease
 

@@ -157,8 +157,7 @@ async def _page_seconds(database: Database, contracts: int, hours: int, now: int
 
 def _query(symbol: str, start: int, now: int) -> SeriesQuery:
     given = {"symbol": symbol, "from": str(start)}
-    settings = Settings(hour_history_days=DAYS + 1)
-    return series_query("funding", given, settings=settings, now=now)
+    return series_query("funding", given, settings=Settings(), now=now)
 
 
 _FAST = "PRAGMA cache_size = -1000000; PRAGMA synchronous = off; PRAGMA journal_mode = wal"

@@ -38,7 +38,8 @@ def _compare(
     print(f"signals and badges: {target}, {limits}", file=sys.stderr)
     place = folder / f"{limits}{target.replace('/', '-')}"
     place.mkdir()
-    settings = benchmark_settings(place, unused_port()).model_copy(update={"limits": limits})
+    proxies = {"trusted_proxies": "192.0.2.1" if limits == "sqlite" else ""}
+    settings = benchmark_settings(place, unused_port()).model_copy(update=proxies)
     publish_market(settings)
     file = place / "answer"
     with unlimited_service(settings, lambda: answers(settings.port, MARKET_STATE_PATH)) as child:

@@ -25,7 +25,6 @@ from barograph.upstream.binance.decode import (
 )
 from barograph.upstream.hyperliquid import decode_contexts
 from barograph_demo.servers.binance_rest import ENDPOINTS, LIMITS, WEIGHT, answer
-from barograph_demo.servers.binance_stream import COMBINED
 from barograph_demo.servers.control import send_command
 from barograph_demo.servers.exchange import LIMIT_MS, LIMIT_REQUESTS, ExchangeAddress
 from barograph_demo.servers.faults import BinanceFaults, HyperliquidFaults
@@ -150,10 +149,8 @@ def _service(folder: Path) -> Iterator[Running]:
         log_level="warning",
         venues=",".join(NAMES),
         exchange_rest_url=bybit.url,
-        exchange_stream_url=bybit.stream_url,
         hyperliquid_url=f"http://{HOST}:{ports[HYPERLIQUID]}",
         binance_rest_url=f"http://{HOST}:{ports[BINANCE]}",
-        binance_stream_url=f"ws://{HOST}:{ports[BINANCE]}{COMBINED}",
         poll_seconds=POLL_SECONDS,
     )
     world = simulated_exchange(folder, ports[BYBIT], wide=True)

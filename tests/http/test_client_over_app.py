@@ -462,8 +462,6 @@ def test_a_wallet_with_feed_follows_without_a_payment(way: str, tmp_path: Path) 
 WALLET_SETTINGS = {
     "x402_network": FEED.network,
     "x402_asset": FEED.asset,
-    "x402_asset_name": FEED.name,
-    "x402_asset_version": FEED.version,
     "x402_pay_to": FEED.pay_to,
     "x402_facilitator_url": "https://facilitator.example",
 }

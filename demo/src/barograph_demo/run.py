@@ -202,10 +202,7 @@ async def run_servers(data: Path, port: int) -> None:
     places = {name: f"{HOST}:{number}" for name, number in ports.items()}
     (data / DEMO_FILE).write_text(json.dumps(places))
     settings = demo_settings(data, port, 1, ports)
-    used = settings.model_fields_set - {
-        *("host", "port", "workers", "data", "log_level"),
-        "webhooks_allow_local",  # only for a demo's own processes
-    }
+    used = settings.model_fields_set - {"host", "port", "workers", "data", "log_level"}
     for name, value in settings.to_environment().items():
         if name.removeprefix(PREFIX).lower() in used:
             click.echo(f'{name}="{value}"')

@@ -30,7 +30,6 @@ from barograph.cli.common import UPGRADE_WAIT_MS, make_folder, progress_bar, rea
 from barograph.cli.databases import (
     DATABASE,
     HISTORY,
-    WORLD_FILE,
     has_database,
     kind_of_folder,
     run_once,
@@ -69,7 +68,7 @@ from barograph.kit.operating_system import (
 )
 from barograph.kit.sqlite import copy_sqlite_file
 from barograph.kit.timestamps import iso_timestamp
-from barograph.settings import PREFIX, Settings
+from barograph.settings import PREFIX, WORLD_FILE, Settings
 from barograph.terms.sources import Kind
 from barograph.webhooks.keys import FILE_NAME as WEBHOOK_KEY_FILE
 

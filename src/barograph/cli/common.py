@@ -179,13 +179,13 @@ def begin_service(settings: Settings, child: int | None) -> None:
 
 
 def prepare_databases(settings: Settings) -> Unconfirmed:
-    """Upgrade both databases when a service starts, and store the confirmations in the settings."""
+    """Upgrade both databases when a service starts, and publish which sources are unconfirmed."""
     prepare_history(settings)
     upgrade_database(settings)
     run_on_database(settings, lambda database: take_stored_key(database, settings))
     return run_on_database(
         settings,
-        lambda database: database.write(lambda tx: start_with_terms(tx, settings, system_clock())),
+        lambda database: database.write(lambda tx: start_with_terms(tx, settings)),
     )
 
 

@@ -9,7 +9,13 @@ from barograph.accuracy.assess import record_definition
 from barograph.collector.backfill import BackfillJob
 from barograph.collector.jobs.deliveries import MailJob, ReconcileJob, WebhookJob
 from barograph.collector.jobs.job import Job
-from barograph.collector.jobs.market_data import LiquidationFilesJob, MacroJob, SettlementJob
+from barograph.collector.jobs.market_data import (
+    DEMO_MACRO_SECONDS,
+    MACRO_SECONDS,
+    LiquidationFilesJob,
+    MacroJob,
+    SettlementJob,
+)
 from barograph.collector.jobs.stances import AccuracyJob, StanceJob, VersionEventJob, WitnessJob
 from barograph.collector.judge import backfill_feed
 from barograph.collector.leader import Collector
@@ -34,6 +40,7 @@ from barograph.kit.metrics import (
 )
 from barograph.kit.opening import open_database
 from barograph.macro.records import NYFED, MacroSource
+from barograph.markets.store import LIQUIDATION_DAYS
 from barograph.markets.venues import BINANCE, BYBIT, HYPERLIQUID, source_of
 from barograph.payments.journal import Journal
 from barograph.payments.reconcile import Reconciler
@@ -94,16 +101,18 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
         ]
         for exchange in exchanges:
             stack.push_async_callback(exchange.close)
-        sender = HttpWebhookSender(
-            user_agent=settings.user_agent, allow_local=settings.webhooks_allow_local
-        )
+        sender = HttpWebhookSender(user_agent=settings.user_agent, allow_local=settings.is_demo)
         stack.callback(sender.close)
         ledger = Ledger(history, clock)
         sources = macro_sources(settings, files, clock=clock)
         keys = partial(shared_webhook_keys, database, settings)
         jobs: list[Job] = [
             MacroJob(
-                sources, database, seconds=settings.macro_seconds, clock=clock, metrics=metrics
+                sources,
+                database,
+                seconds=DEMO_MACRO_SECONDS if settings.is_demo else MACRO_SECONDS,
+                clock=clock,
+                metrics=metrics,
             ),
             *_venue_jobs(settings, exchanges, database, clock),
             StanceJob(
@@ -122,7 +131,7 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
             jobs.append(
                 ReconcileJob(
                     database,
-                    lambda fenced: build_reconciler(settings, fenced, chain, clock, metrics),
+                    lambda fenced: build_reconciler(fenced, chain, clock, metrics),
                 )
             )
         policy = load_policy(settings.witness_policy)
@@ -176,13 +185,12 @@ def _venue_jobs(
                 database,
                 name,
                 source=source_of(name, settings.exchange_source),
-                history_days=settings.liquidation_history_days,
+                history_days=LIQUIDATION_DAYS,
                 clock=clock,
             )
 
 
 def build_reconciler(
-    settings: Settings,
     database: Database,
     chain: Chain | None,
     clock: Clock,
@@ -190,7 +198,7 @@ def build_reconciler(
 ) -> Reconciler:
     """What resolves unfinished payments and grants what they paid for."""
     entitlements = Entitlements(database, clock)
-    grants = FeedGrants(entitlements, clock, period_days=settings.feed_period_days)
+    grants = FeedGrants(entitlements, clock)
     return Reconciler(Journal(database, clock, metrics), chain, clock, grants.grant_for)
 
 

@@ -15,11 +15,11 @@ from barograph.board.board import Board, front_door
 from barograph.briefs.endpoints import BriefsReader, brief_routes, brief_text_routes
 from barograph.briefs.store import BRIEFS
 from barograph.discovery.catalogs import index_document
-from barograph.discovery.deprecation import Deprecations, announce_deprecations
 from barograph.discovery.endpoints import Descriptions, descriptions, discovery_routes
-from barograph.discovery.files import FEEDS, INDEX_PATH
+from barograph.discovery.files import INDEX_PATH
 from barograph.entitlements.feed_access import FeedAccess, WalletIdentity
 from barograph.entitlements.purchases import (
+    PERIOD_DAYS,
     FeedGrants,
     Offer,
     PaidAccess,
@@ -31,13 +31,12 @@ from barograph.entitlements.store import Entitlements
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
 from barograph.events.endpoints import EVENTS_PATH, EventsAnswer, event_routes, symbol_resolver
 from barograph.events.records import EVENTS
-from barograph.events.stream import STREAM_PATH, EventStreams, stream_routes
+from barograph.events.stream import EventStreams, stream_routes
 from barograph.feed.endpoints import FeedParts, buying_routes, feed_routes
 from barograph.guides.catalog import load_catalog
 from barograph.guides.documents import GUIDES_PATH, guides_document
 from barograph.guides.endpoints import guide_routes
 from barograph.history.cosigning import CosignedCheckpoints, load_policy
-from barograph.history.documents import CHECKPOINT_PATH
 from barograph.history.endpoints import history_routes
 from barograph.history.guards import Continuity, SignedHeads
 from barograph.history.ledger import Ledger
@@ -76,8 +75,9 @@ from barograph.markets.liquidation_endpoints import LiquidationReads, liquidatio
 from barograph.markets.reader import CrossReader, MarketReader, freshness_limits
 from barograph.markets.samples import SERIES_FOLDER
 from barograph.markets.series import SeriesReader
+from barograph.markets.store import HOUR_DAYS, LIQUIDATION_DAYS, MINUTE_DAYS
 from barograph.markets.venues import source_of
-from barograph.markets.view import feeds_of
+from barograph.markets.view import MIN_COVERAGE_PCT, feeds_of
 from barograph.material_change.endpoints import LatestPair, material_change_routes
 from barograph.mcp.calls import ToolCalls, tool_reads
 from barograph.mcp.endpoints import mcp_before_routing, mcp_endpoint, mcp_routes
@@ -113,19 +113,24 @@ from barograph.webhooks.endpoints import webhook_routes
 from barograph.webhooks.keys import load_webhook_keys
 from barograph_client.audit.notes import Policy
 
-DEPRECATIONS: Deprecations = {}
-"""The deprecated paths; docs/versioning.md has the policy."""
-
 CACHED_READS = 128
 """Rendered answers that a worker keeps for a minute; at most about 200 kB each."""
 
 CACHED_SERIES = 16
 """Pages of series, at most about 0.5 MB each, and tables of at most 3 MiB."""
 
-OWN_ROUTES = frozenset(
-    {CHECKPOINT_PATH, STREAM_PATH, *(path for path in FEEDS if path.startswith(EVENTS_PATH))}
-)
-"""Paths with a route of their own although a path template matches them too."""
+
+class Timeouts(NamedTuple):
+    """How long a request may take, in seconds."""
+
+    body: float = 10.0
+    """For its body to arrive; a slower one gets 408, and the server closes its connection."""
+
+    entitled_read: float = 5.0
+    """For a subscriber's read, including identity; past it, the service returns 503."""
+
+
+TIMEOUTS = Timeouts()
 
 
 class WebApp(NamedTuple):
@@ -149,6 +154,7 @@ def create_app(
     is_stopping: Callable[[], bool] = lambda: False,
     at_start: Callable[[Callable[[], None]], None] = lambda _: None,
     metrics: Metrics = NO_METRICS,
+    timeouts: Timeouts = TIMEOUTS,
 ) -> WebApp:
     """Put the web side together over the service's database and the history.
 
@@ -169,7 +175,7 @@ def create_app(
         at_start(parts.streams.tail.close)
         return lifespan(board, _tasks(parts), _closings(parts))
 
-    routers = (*_api_routers(parts), *_page_routers(parts), health)
+    routers = (*_api_routers(parts, timeouts.entitled_read), *_page_routers(parts), health)
     routes = Starlette(
         routes=[route for router in routers for route in router.routes],
         exception_handlers=error_handlers(parts.pages, clock),
@@ -177,7 +183,7 @@ def create_app(
     )
     routes.router.redirect_slashes = False
     write_error = partial(refusal, parts.pages)
-    limits = RequestLimits(settings.request_body_seconds, PRIVATE_PATHS, write_error)
+    limits = RequestLimits(timeouts.body, PRIVATE_PATHS, write_error)
     # From the inside out. MCP, signals and hot documents are answered before routing.
     free = HeadAndOptions(routes, allowed_methods)
     routed = limited(hardened(free), limits)
@@ -188,9 +194,6 @@ def create_app(
     else:
         times = RequestTimes(metrics, route_finder(routes.routes))
         app = front_door(measured(app, times), board, times)
-    app, routed = (
-        announce_deprecations(layer, DEPRECATIONS, OWN_ROUTES) for layer in (app, routed)
-    )
     return WebApp(app, routed, board)
 
 
@@ -217,7 +220,7 @@ class _Parts:
         limiter, base_url = callers.limiter, inputs.settings.base_url
         self.signals = signals_answer(public.board, public.signals, limiter)
         settings = inputs.settings
-        # A `macro_source` says that other data is served under the publishers' names.
+        # Simulated data is served under the publishers' names.
         uses_nyfed_rates = bool(settings.nyfed_url) and not settings.macro_source
         has_venues = len(settings.venue_names) > 1
         has_guides = not public.catalog.is_sample
@@ -278,9 +281,7 @@ def _pages(
 @lru_cache(maxsize=8)
 def _described(base_url: str, prices: tuple[tuple[str, str], ...]) -> Descriptions:
     """The OpenAPI document, made once per process: every instance has the same routes."""
-    return Descriptions(
-        partial(descriptions, base_url=base_url, deprecations=DEPRECATIONS, prices=dict(prices))
-    )
+    return Descriptions(partial(descriptions, base_url=base_url, prices=dict(prices)))
 
 
 class _Callers:
@@ -413,7 +414,7 @@ class _Subscribers:
             return (board.latest(REVEALS) or NOT_ANNOUNCED).sentence
 
         self.entitlements = Entitlements(database, clock)
-        self.grants = FeedGrants(self.entitlements, clock, period_days=settings.feed_period_days)
+        self.grants = FeedGrants(self.entitlements, clock)
         if facilitator is None:
             self.entry = FeedEntry(settings.base_url, terms=terms)
             self.feed = FeedAccess(provider, self.entitlements, self.entry)
@@ -444,11 +445,11 @@ class _Subscribers:
         ]
 
 
-def _api_routers(parts: _Parts) -> list[Router]:
+def _api_routers(parts: _Parts, seconds: float) -> list[Router]:
     settings, database, _, clock, _ = parts.inputs
     public, history = parts.public, parts.history
     board, stances, limiter = public.board, history.stances, parts.callers.limiter
-    seconds, base_url = settings.comparison_seconds, settings.base_url
+    base_url = settings.base_url
     access = parts.subscribers
     pair = LatestPair(history.ledger, history.continuity)
     feed = FeedParts(board, stances, public.markets, public.briefs, base_url)
@@ -496,7 +497,7 @@ def _api_routers(parts: _Parts) -> list[Router]:
             limiter,
             clock,
             resolve=parts.resolve,
-            allow_local=settings.webhooks_allow_local,
+            allow_local=settings.is_demo,
             keys=load_webhook_keys(settings),
         ),
     ]
@@ -514,21 +515,17 @@ def _page_routers(parts: _Parts) -> list[Router]:
         signals=public.signals,
         briefs=public.briefs,
         status=public.status,
-        series=SeriesReader(
-            database, clock, settings.liquidations_min_coverage_pct, settings.venue_names[0]
-        ),
+        series=SeriesReader(database, clock, MIN_COVERAGE_PCT, settings.venue_names[0]),
         render_queue=parts.render_queue,
     )
     terms = Terms(
         feed_price=settings.feed_price_usd,
-        feed_period_days=settings.feed_period_days,
+        feed_period_days=PERIOD_DAYS,
         stance_price=settings.stance_price_usd,
         takes_payments=callers.facilitator is not None,
         contact=settings.sales_contact,
     )
-    retention = Retention(
-        settings.minute_history_days, settings.hour_history_days, settings.liquidation_history_days
-    )
+    retention = Retention(MINUTE_DAYS, HOUR_DAYS, LIQUIDATION_DAYS)
     return page_routes(
         site,
         SiteParts(
