@@ -117,7 +117,7 @@ def known(value: Any) -> Any:
     """JSON without its nulls: in a record, what is missing is None too."""
     if isinstance(value, dict):
         return {name: known(each) for name, each in value.items() if each is not None}
-    return [known(each) for each in value] if isinstance(value, list) else value
+    return [known(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def test_free_reads_lose_nothing_of_the_answers(reader: Reader, service: Service) -> None:

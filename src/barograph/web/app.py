@@ -105,7 +105,6 @@ from barograph.status.reader import StatusReader
 from barograph.status.recorder import StatusRecorder
 from barograph.terms.sources import TERMS
 from barograph.upstream.facilitator import HttpFacilitator
-from barograph.upstream.identity_providers import identity_provider
 from barograph.web.errors import PRIVATE_PATHS, allowed_methods, error_handlers, refusal
 from barograph.web.lifespan import Closing, Task, lifespan
 from barograph.web.monitoring import health_routes, measured, route_finder, web_gauges
@@ -298,7 +297,7 @@ class _Callers:
             facilitator = HttpFacilitator(settings, clock=clock, metrics=metrics)
         self.facilitator = facilitator
         if identity is None:
-            identity = identity_provider(settings, clock, metrics=metrics)
+            identity = _identity_provider(settings, clock, metrics)
         self.provider = identity
         pepper = load_pepper(settings)
         keys = ApiKeys(database, pepper, clock)
@@ -365,6 +364,15 @@ class _Public:
         with suppress(UpstreamUnavailable):
             documents |= hot_documents(self.markets.view(board, now))
         return documents
+
+
+def _identity_provider(settings: Settings, clock: Clock, metrics: Metrics) -> IdentityProvider:
+    if settings.identity == "none":
+        return NoIdentityProvider()
+    # Loading joserfc takes 3 MiB and a tenth of a second, which a service without users saves.
+    from barograph.upstream.identity_providers import identity_provider  # noqa: PLC0415
+
+    return identity_provider(settings, clock, metrics=metrics)
 
 
 def _health(part: IdentityProvider | Facilitator) -> Sequence[DependencyHealth] | None:
