@@ -26,7 +26,6 @@ from barograph.history.documents import CHECKPOINT_PATH
 from barograph.history.guards import require_guards
 from barograph.history.ledger import HISTORY
 from barograph.history.reader import HistoryReader
-from barograph.history.records import KINDS
 from barograph.history.signing import FILE_NAME as HISTORY_KEY
 from barograph.history.signing import existing_key
 from barograph.history.verify import verify_published
@@ -162,11 +161,12 @@ async def _history(settings: Settings) -> Diagnosis:
 
 
 async def _compare_history(settings: Settings) -> Diagnosis | None:
-    """Find a last entry that the service published or signed, and that the history lacks."""
+    """Find a last entry that the service published or logged, and that the history lacks."""
     published = await asyncio.to_thread(published_stances, settings)
-    signed = await _stored(settings, "signed_heads", "kind, log, size")
-    if published is None and not signed:
-        return None
+    logged = await _stored(settings, "events", "cause", "WHERE type = 'stance.recorded'")
+    numbers = dict[str, int]()
+    for _, kind, sequence in (cause.split("/") for (cause,) in logged):
+        numbers[kind] = max(numbers.get(kind, 0), int(sequence))
 
     async def work(database: Database) -> list[str]:
         history = HistoryReader(database)
@@ -174,11 +174,13 @@ async def _compare_history(settings: Settings) -> Diagnosis | None:
         if broken is not None:
             return [f"{broken.kind} {broken.record} {broken.sequence}: {broken.what}"]
         return [
-            f"{kind} {log}: number {size} was signed, and is missing"
-            for kind, log, size in signed
-            if kind in KINDS and size > 0 and not await history.digests(kind, log, size - 1, 1)
+            f"{kind}: version {number} was logged, and is missing"
+            for kind, number in numbers.items()
+            if not await history.digests(kind, "versions", number - 1, 1)
         ]
 
+    if published is None and not logged:
+        return None
     lost = await asyncio.to_thread(run_once, settings.history_address, work, create=False)
     remedy = "put the newest copy of the history back; without one, restore a whole backup"
     return failed(f"an older copy, or another history: {lost[0]}", remedy) if lost else None

@@ -10,7 +10,7 @@ from barograph.briefs.records import ListedBrief, in_words
 from barograph.discovery.files import service_links
 from barograph.errors import RecordUnavailable, UpstreamUnavailable
 from barograph.events.endpoints import EVENTS_PATH, recent_events
-from barograph.history.public_log import PublicLogs
+from barograph.history.public_log import PublicLog
 from barograph.kit.database import DatabaseUnavailable
 from barograph.markets.documents import MARKET_STATE_PATH
 from barograph.markets.records import MAJORS, ContractName
@@ -53,7 +53,7 @@ class Recorded(NamedTuple):
     hour: LiquidatedHour | None
 
 
-def home_routes(site: Site, charts: ChartReader, logs: PublicLogs) -> PageRouter:
+def home_routes(site: Site, charts: ChartReader, log: PublicLog) -> PageRouter:
     """The route of the home page."""
     router = PageRouter()
 
@@ -62,16 +62,16 @@ def home_routes(site: Site, charts: ChartReader, logs: PublicLogs) -> PageRouter
         days = chosen_days(request.query_params.get("days"))
 
         async def render(now: int) -> Page:
-            if not logs.is_probed:
-                await logs.probe()
-            return await _home(site, charts, logs, days, now)
+            if not log.is_probed:
+                await log.probe()
+            return await _home(site, charts, log, days, now)
 
         return await site.respond(request, render, query=days_query(days))
 
     return router
 
 
-async def _home(site: Site, charts: ChartReader, logs: PublicLogs, days: int, at: int) -> Page:
+async def _home(site: Site, charts: ChartReader, log: PublicLog, days: int, at: int) -> Page:
     view = site.view(at)
     now = None if view is None else _market_now(site, view)
     recorded = await _read_record(site, charts, days)
@@ -86,7 +86,7 @@ async def _home(site: Site, charts: ChartReader, logs: PublicLogs, days: int, at
         status=status,
         status_text=headline(status),
         # Read together with the status, so that the two agree.
-        signed=logs.last_signed,
+        signed=log.last_signed,
         unsigned=detail_html(history.detail, at),
         last_event=events[-1].id if events else 0,
         changes=changes(events),

@@ -101,7 +101,7 @@ def page_routes(site: Site, parts: SiteParts) -> list[Router]:
     catalog, terms = parts.catalog, parts.terms
     charts = ChartReader(site.series, site.templates.root, site.board.clock)
     return [
-        home_routes(site, charts, parts.recorded.logs),
+        home_routes(site, charts, parts.recorded.log),
         market_page_routes(site, charts),
         cross_page_routes(site),
         overview_routes(site, charts),

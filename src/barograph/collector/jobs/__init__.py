@@ -3,18 +3,18 @@
 from barograph.collector.jobs.deliveries import MailJob, ReconcileJob, WebhookJob
 from barograph.collector.jobs.job import Job
 from barograph.collector.jobs.market_data import LiquidationFilesJob, MacroJob, SettlementJob
-from barograph.collector.jobs.stances import AccuracyJob, StanceJob, VersionEventJob, WitnessJob
+from barograph.collector.jobs.stances import AccuracyJob, LogEntryJob, StanceJob, WitnessJob
 
 __all__ = [
     "AccuracyJob",
     "Job",
     "LiquidationFilesJob",
+    "LogEntryJob",
     "MacroJob",
     "MailJob",
     "ReconcileJob",
     "SettlementJob",
     "StanceJob",
-    "VersionEventJob",
     "WebhookJob",
     "WitnessJob",
 ]
