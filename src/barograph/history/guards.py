@@ -7,7 +7,7 @@ remembers the last tree head that was signed, so that no later checkpoint contra
 
 import logging
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -144,6 +144,21 @@ class Continuity:
             for name in LISTS:
                 while await self._verify_page(kind, name):
                     pass
+
+    async def require_logged(self, entries: Mapping[tuple[str, ListName], tuple[int, str]]) -> None:
+        """Check that the record holds the last versions and withdrawals that the log names.
+
+        Raises:
+            RecordReplaced: it does not.
+            DatabaseUnavailable: the record cannot be read.
+        """
+        for (kind, name), place in entries.items():
+            if self._verified.get((kind, name)) == place:
+                continue
+            sequence, logged = place
+            rows = await self._history.digests(kind, name, sequence - 1, 1)
+            if [row.digest for row in rows] != [logged]:
+                raise RecordReplaced(f"{name} of {kind}: number {sequence} is not the logged one")
 
     async def _verify_page(self, kind: str, name: ListName) -> bool:
         """Verify the next documents of a chain; return whether there may be more."""

@@ -8,6 +8,7 @@ grows, and never publishes a head that contradicts a signed one.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -43,9 +44,9 @@ from barograph.history.merkle import (
     peaks_root,
 )
 from barograph.history.reader import HistoryRewritten, RecordDamaged
-from barograph.history.records import DigestRow
+from barograph.history.records import DigestRow, ListName
 from barograph.history.tiles import TILE_LEVEL, TILE_WIDTH, Tile, entry_bundle
-from barograph.kit.database import DatabaseUnavailable, Queryable
+from barograph.kit.database import DatabaseUnavailable, Queryable, Row
 from barograph.kit.json import digest
 from barograph.kit.timestamps import iso_timestamp
 
@@ -63,33 +64,49 @@ async def event_digests(queryable: Queryable, after: int, limit: int) -> list[Di
     return [DigestRow(*row) for row in await queryable.fetch(_DIGESTS, after, limit)]
 
 
-async def verified_digests(queryable: Queryable, after: int, limit: int) -> list[str]:
-    """The same digests, each verified against its text unless the text was removed.
+class _Text(msgspec.Struct):
+    """What is checked of a text."""
+
+    type: str
+    at: str
+    kind: str = ""
+    sequence: int = 0
+    history_digest: str = ""
+    event_digest: str = ""
+
+
+class _Entry(NamedTuple):
+    digest: str
+    text: _Text | None
+    """None if it was removed."""
+
+
+async def _verified_entries(queryable: Queryable, after: int, limit: int) -> list[_Entry]:
+    """The entries after an id, each verified against its text unless the text was removed.
 
     Raises:
         RecordDamaged: a text or its columns do not match, or an event or its text is missing.
     """
     rows = await queryable.fetch(_TEXTS, after, limit)
-    for expected, (number, recorded, *texts) in enumerate(rows, after + 1):
-        if number != expected or not _is_recorded(recorded, *texts):
-            raise RecordDamaged(f"event {expected} was changed, or is missing")
-    return [recorded for _, recorded, *_ in rows]
+    return [_verified(row, number) for number, row in enumerate(rows, after + 1)]
 
 
-class _Text(msgspec.Struct):
-    type: str
-    at: str
-
-
-def _is_recorded(recorded: str, body: str, removed: str, kind: str, at: int) -> bool:
+def _verified(row: Row, expected: int) -> _Entry:
+    number, recorded, body, removed, kind, at = row
+    damaged = RecordDamaged(f"event {expected} was changed, or is missing")
+    if number != expected or (not body and (not removed or kind in NEVER_REMOVED)):
+        raise damaged
     if not body:
-        return bool(removed) and kind not in NEVER_REMOVED
+        return _Entry(recorded, None)
     try:
         # Readers use the columns, too, and see only them if the text is removed later.
         text = _TEXT.decode(body)
-        return (digest(body), text.type, text.at) == (recorded, kind, iso_timestamp(at))
-    except (msgspec.MsgspecError, ValueError, OverflowError):
-        return False
+        is_same = (digest(body), text.type, text.at) == (recorded, kind, iso_timestamp(at))
+    except (msgspec.MsgspecError, ValueError, OverflowError) as error:
+        raise damaged from error
+    if not is_same:
+        raise damaged
+    return _Entry(recorded, text)
 
 
 class LogTree:
@@ -108,6 +125,8 @@ class LogTree:
         self._last_digests: list[str] = []
         self._size = 0
         self._newest = ""
+        self.recorded: dict[tuple[str, ListName], tuple[int, str]] = {}
+        """The last version and the last withdrawal of each kind in the log: sequence and digest."""
 
     async def head(self) -> TreeHead:
         """The head of the tree over everything logged now."""
@@ -169,9 +188,14 @@ class LogTree:
     async def _grow(self) -> bool:
         """Add a page of entries to the current block; return whether there may be more."""
         wanted = min(PAGE, BLOCK - self._size % BLOCK)
-        digests = await verified_digests(self._database, self._size, wanted)
+        entries = await _verified_entries(self._database, self._size, wanted)
+        digests = [entry.digest for entry in entries]
         if not digests:
             return False
+        for text in (entry.text for entry in entries):
+            if text is not None and text.type in _LISTS:
+                place = text.sequence, text.history_digest or text.event_digest
+                self.recorded[text.kind, _LISTS[text.type]] = place
         _add(self._last_block, digests)
         self._last_digests += digests
         self._size += len(digests)
@@ -306,6 +330,7 @@ class PublicLog:
             if not await self._may_sign(last.keys):
                 continue
             head = await self.tree.head()
+            await self._continuity.require_logged(self.tree.recorded)
             if head == last.head and last.is_stored:
                 return last
             await self.tree.require_growth(last.head, head)
@@ -342,6 +367,7 @@ def _add(frontier: Frontier, digests: Sequence[str]) -> None:
         raise RecordDamaged(f"the log holds an invalid digest: {error}") from error
 
 
+_LISTS: dict[str, ListName] = {"stance.recorded": "versions", "stance.withdrawn": "events"}
 _TEXT = msgspec.json.Decoder(_Text)
 _DIGESTS = "SELECT id, digest, at FROM events WHERE id > $1 ORDER BY id LIMIT $2"
 _TEXTS = """

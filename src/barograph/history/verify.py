@@ -8,11 +8,6 @@ published, or a kept checkpoint, shows it.
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Literal, NamedTuple
 
-from msgspec import Struct
-from msgspec.json import Decoder
-
-from barograph.events.records import EventType
-from barograph.events.store import events_of_type
 from barograph.history.digest import (
     GENESIS,
     event_document,
@@ -21,19 +16,17 @@ from barograph.history.digest import (
     version_document,
     withdrawal_digest,
 )
-from barograph.history.guards import RecordReplaced, SignedHeads, require_chain_end, wrong_guards
+from barograph.history.guards import (
+    Continuity,
+    RecordReplaced,
+    SignedHeads,
+    require_chain_end,
+    wrong_guards,
+)
 from barograph.history.ledger import EVENT_COLUMNS, VERSION_COLUMNS, event_columns, version_columns
 from barograph.history.public_log import LogTree
 from barograph.history.reader import HistoryReader, RecordDamaged
-from barograph.history.records import (
-    KINDS,
-    WITHDRAWN,
-    ChainEnd,
-    ListName,
-    Stances,
-    Version,
-    VersionEvent,
-)
+from barograph.history.records import KINDS, WITHDRAWN, ChainEnd, Stances, Version, VersionEvent
 from barograph.kit.clock import system_clock
 from barograph.kit.database import Database, DatabaseUnavailable, Row, Value
 from barograph.kit.json import Json, canonical
@@ -161,43 +154,11 @@ async def verify_event_log(service: Database, history: Database) -> BrokenRecord
     try:
         head = await tree.head()
         await tree.require_growth(signed.head, head)
+        # Each digest covers the one before it, so the last of each kind stands for all.
+        await Continuity(HistoryReader(history), lambda: None).require_logged(tree.recorded)
     except RecordDamaged as error:
         return BrokenRecord(None, None, f"the log of events: {error}")
-    return await _verify_entries(service, HistoryReader(history)) or head.size
-
-
-async def _verify_entries(service: Database, history: HistoryReader) -> BrokenRecord | None:
-    """The first version or withdrawal that the log names and the record does not hold."""
-    entries: tuple[tuple[EventType, ListName, RecordName], ...] = (
-        ("stance.recorded", "versions", "version"),
-        ("stance.withdrawn", "events", "event"),
-    )
-    for kind_of_event, name, record in entries:
-        last: dict[str, _Entry] = {}
-        for event in await events_of_type(service, kind_of_event):
-            entry = _ENTRY.decode(event.body)
-            before = last.get(entry.kind, _Entry(entry.kind, 0))
-            if entry.sequence != before.sequence + 1:
-                what = f"the log does not have each {record} once and in order"
-                return BrokenRecord(entry.kind, entry.sequence, what, record)
-            last[entry.kind] = entry
-        for kind, entry in last.items():
-            # Each digest covers the one before it, so the last one stands for all.
-            rows = await history.digests(kind, name, entry.sequence - 1, 1)
-            if [row.digest for row in rows] != [entry.history_digest or entry.event_digest]:
-                what = f"it is not the {record} in the public log"
-                return BrokenRecord(kind, entry.sequence, what, record)
-    return None
-
-
-class _Entry(Struct):
-    kind: str
-    sequence: int
-    history_digest: str = ""
-    event_digest: str = ""
-
-
-_ENTRY = Decoder(_Entry)
+    return head.size
 
 
 class _TableCheck:

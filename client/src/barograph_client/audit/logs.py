@@ -201,6 +201,7 @@ class _Audit:
     def _require_not_retired(self, checkpoint: SignedCheckpoint) -> None:
         """Tell a cached checkpoint from before a change of the key from a forged one."""
         retired = {public for public, _, _ in self._published.last_checkpoints()}
+        retired.discard(self._key.public)  # it signed under another name before
         if any(is_signed_by(checkpoint, public) for public in retired):
             raise NotAudited(
                 f"a retired key signed the served checkpoint of {checkpoint.size} "
