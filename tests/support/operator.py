@@ -19,7 +19,7 @@ from barograph.errors import BarographError
 from barograph.history.checkpoint import RetiredKey
 from barograph.history.guards import Continuity, SignedHeads
 from barograph.history.ledger import Ledger
-from barograph.history.public_log import PublicLogs
+from barograph.history.public_log import PublicLog
 from barograph.history.records import KINDS, ChainEnd, Stances, Version, VersionEvent
 from barograph.history.signing import load_history_key
 from barograph.kit.clock import system_clock
@@ -143,16 +143,16 @@ def on_database(path: Path, use: Callable[[SQLiteDatabase], Coroutine[Any, Any, 
 
 async def sign(
     service: Address, history: Address, settings: Settings | None = None
-) -> tuple[list[str], list[RetiredKey]]:
-    """What a web process signs and publishes: the checkpoints, and the keys that signed before."""
+) -> tuple[str, list[RetiredKey]]:
+    """What a web process signs and publishes: the checkpoint, and the keys that signed before."""
     settings = settings or Settings(history_key=SecretStr(b64encode(bytes(32)).decode()))
     databases = open_database(service), open_database(history)
     ledger = Ledger(databases[1], system_clock)
     key, signed = load_history_key(settings), SignedHeads(*databases, system_clock)
     continuity, base_url = Continuity(ledger, lambda: None), settings.base_url
-    logs = PublicLogs(ledger, key, base_url, signed, continuity, reload_key=lambda: key)
+    log = PublicLog(key, base_url, signed, continuity, reload_key=lambda: key)
     try:
-        return [each.note for each in await logs.checkpoints()], [*logs.keys.retired]
+        return (await log.checkpoint()).note, [*log.keys.retired]
     finally:
         for each in databases:
             await each.close()
