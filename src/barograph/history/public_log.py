@@ -193,7 +193,7 @@ class LogTree:
         if not digests:
             return False
         for text in (entry.text for entry in entries):
-            if text is not None and text.type in _LISTS:
+            if text is not None and text.sequence and text.type in _LISTS:
                 place = text.sequence, text.history_digest or text.event_digest
                 self.recorded[text.kind, _LISTS[text.type]] = place
         _add(self._last_block, digests)
