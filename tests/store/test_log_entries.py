@@ -78,7 +78,7 @@ class Stores(NamedTuple):
 
     async def logged(self) -> list[tuple[str, str, int]]:
         names = "type", "kind", "sequence"
-        return [tuple(each[name] for name in names) for each in await self.events()]  # type: ignore[misc]
+        return [tuple(each[name] for name in names) for each in await self.events()]
 
 
 @pytest.fixture

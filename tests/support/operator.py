@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
+from unittest.mock import AsyncMock
 
 from click.testing import CliRunner, Result
 from msgspec.structs import replace
@@ -23,15 +24,18 @@ from barograph.history.public_log import PublicLog
 from barograph.history.records import KINDS, ChainEnd, Stances, Version, VersionEvent
 from barograph.history.signing import load_history_key
 from barograph.kit.clock import system_clock
-from barograph.kit.database import Transaction
+from barograph.kit.database import Database, Transaction
 from barograph.kit.json import Json
+from barograph.kit.lease import Lease
 from barograph.kit.opening import Address, open_database
 from barograph.kit.sqlite import SQLiteDatabase
 from barograph.kit.timestamps import DAY
 from barograph.settings import Settings
+from barograph.stances.log_entries import LogEntries
 from barograph.stances.reader import STANCES
 from barograph.stances.reveals import REVEALS, Announcement, Reveals
 from support.history import tamper
+from support.service import BASE_URL
 from support.stances import FUNDING, proposal
 
 T = TypeVar("T")
@@ -116,6 +120,17 @@ class Operator:
         reveals = Publication.of(REVEALS, Reveals((Announcement(at, after_days),)))
         work = partial(publish, publications=[reveals])
         on_database(self.database, lambda database: database.write(work))
+
+    def log(self) -> None:
+        """Append what is recorded to the public log, as the collector does."""
+
+        async def work(database: Database) -> None:
+            history, lease = open_database(self.history), AsyncMock(spec=Lease)
+            ledger = Ledger(history, system_clock)
+            await LogEntries(database, ledger, BASE_URL, system_clock).append(lease)
+            await history.close()
+
+        on_database(self.database, work)
 
     def on_ledger(self, use: Callable[[Ledger], Coroutine[Any, Any, T]]) -> T:
         return on_database(self.history, lambda database: use(Ledger(database, system_clock)))

@@ -35,8 +35,8 @@ class Delivery:
         entries[INDEX] = sha256(text.encode()).digest()
         self.log = StaticLog("events", entries)
         hashes = [b64encode(each).decode() for each in path_of(entries, INDEX)]
-        members = {"event": text, "previous_digest": place["previous_digest"]}
-        extra = b64encode(json.dumps(members).encode()).decode()
+        shown = {"event": text, "previous_digest": place["previous_digest"]}
+        extra = b64encode(json.dumps(shown).encode()).decode()
         head = ["c2sp.org/tlog-proof@v1", f"extra {extra}", f"index {INDEX}", *hashes]
         self.proof = "\n".join(head) + f"\n\n{self.log.note}"
         self.trusted = Trusted((parse_key(verifier(self.log.key, self.log.origin), LOG_KEY),))
