@@ -1,6 +1,7 @@
 -- One public log remains, that of events. The last signed heads of the six logs of stances stay here
 -- until the collector has appended them to it. `name` is the part of their origins after `history`.
 ALTER TABLE signed_heads RENAME TO merged_heads;
+ALTER INDEX signed_heads_pkey RENAME TO merged_heads_pkey;
 DELETE FROM merged_heads WHERE kind = 'events';
 ALTER TABLE merged_heads ADD COLUMN name TEXT COLLATE "C" NOT NULL DEFAULT '';
 UPDATE merged_heads
