@@ -28,7 +28,7 @@ def measure(plan: Plan, folder: Path) -> Section:
     count = LONG if plan.rounds >= FULL_ROUNDS else QUICK_LONG
     print(f"the log: loading {count:,} versions", file=sys.stderr)
     load_record(settings.history_path, count)
-    target = f"/history/{KIND}/tile/0/000"
+    target = "/history/events/tile/0/000"
     with web_service(settings) as child:
         service = Contender(child, settings.port)
         figures = compare_with_bare(service, target, folder / "tile", plan.rounds, BARE_SHARE)
