@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.hot_reads import Contender
-from benchmarks.ledger import FULL_ROUNDS, KIND, load_record
+from benchmarks.ledger import FULL_ROUNDS, load_record
 from benchmarks.market import benchmark_settings, publish_market
 from benchmarks.pages import compare_with_bare
 from benchmarks.plan import Plan
@@ -37,12 +37,12 @@ def measure(plan: Plan, folder: Path) -> Section:
 
 
 def _audit(address: str, count: int) -> list[Figure]:
-    command = (*BAROGRAPH, "audit", address, "--log", KIND, "--json")
+    command = (*BAROGRAPH, "audit", address, "--json")
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode != 0:
         raise BenchmarkFailed(f"the audit failed: {ended.stdout}{ended.stderr}")
     found = json.loads(ended.stdout)
     return [
         Figure(f"audit of {count:,} entries", f"{found['seconds']:,.1f} s"),
-        Figure("  requests", f"{found['requests']:,}"),
+        Figure("  requests", f"{found['log']['requests']:,}"),
     ]
