@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks import bench
 from benchmarks.hot_reads import Contender
-from benchmarks.ledger import FULL_ROUNDS, KIND, load_record
+from benchmarks.ledger import FULL_ROUNDS, load_record
 from benchmarks.market import benchmark_settings, publish_market
 from benchmarks.pages import compare_with_bare
 from benchmarks.witnesses import delay_figures
@@ -26,7 +26,7 @@ def measure(plan: bench.Plan, folder: Path) -> bench.Section:
     count = LONG if plan.rounds >= FULL_ROUNDS else QUICK_LONG
     print(f"the log: loading {count:,} versions", file=sys.stderr)
     load_record(settings.history_path, count)
-    target = f"/history/{KIND}/tile/0/000"
+    target = "/history/events/tile/0/000"
     with bench.web_service(settings) as child:
         service = Contender(child, settings.port)
         figures = compare_with_bare(service, target, folder / "tile", plan.rounds, BARE_SHARE)
@@ -35,12 +35,12 @@ def measure(plan: bench.Plan, folder: Path) -> bench.Section:
 
 
 def _audit(address: str, count: int) -> list[bench.Figure]:
-    command = (*bench.BAROGRAPH, "audit", address, "--log", KIND, "--json")
+    command = (*bench.BAROGRAPH, "audit", address, "--json")
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode != 0:
         raise bench.BenchmarkFailed(f"the audit failed: {ended.stdout}{ended.stderr}")
     found = json.loads(ended.stdout)
     return [
         bench.Figure(f"audit of {count:,} entries", f"{found['seconds']:,.1f} s"),
-        bench.Figure("  requests", f"{found['requests']:,}"),
+        bench.Figure("  requests", f"{found['log']['requests']:,}"),
     ]

@@ -145,7 +145,7 @@ def _require_witnessed(live: Live, hanging: socket.socket, size: int) -> None:
     """Wait until a log is cosigned up to a size, and a silent witness has been asked."""
 
     def is_cosigned() -> bool | None:
-        found = bench.answers(live.web_port, f"/history/{KIND}/checkpoint")
+        found = bench.answers(live.web_port, "/history/events/checkpoint")
         return None if found is None or int(found.body.split(b"\n")[1]) < size else True
 
     bench.until(is_cosigned, live.collector)

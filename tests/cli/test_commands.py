@@ -103,7 +103,7 @@ def test_upgrade_is_done_once_and_said_plainly(tmp_path: Path) -> None:
         "applied venues\napplied instance\napplied secret_fingerprints\napplied history_keys\n"
         "applied events\napplied liquidation_files\napplied webhooks\n"
         "applied brief_versions\napplied public_logs\napplied webhook_secrets\n"
-        "the schema is up to date\n"
+        "applied one_log\nthe schema is up to date\n"
     )
     assert second.stdout == "the schema is up to date\n"
 

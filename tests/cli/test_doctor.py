@@ -421,6 +421,7 @@ def test_another_key_an_older_history_and_a_dead_collector_are_named(operator: O
     settings, key = Settings(data=operator.data), operator.data / HISTORY_KEY
     names = "secrets", "history", "collector"
     operator.record(0)
+    operator.log()
     run_once(operator.database, lambda database: add_events(database, [change(1)]))
     asyncio.run(sign(operator.database, operator.history, settings))
     assert {each[:3] for each in lines(settings, *names).values()} == {"ok "}
@@ -433,7 +434,7 @@ def test_another_key_an_older_history_and_a_dead_collector_are_named(operator: O
     assert lines(settings, "secrets")["secrets"] == other
 
     operator.tamper("DELETE FROM stance_versions")
-    lost = f"fail an older copy, or another history: {FUNDING} versions: number 1 was signed, and"
+    lost = f"fail an older copy, or another history: {FUNDING}: version 1 was logged, and"
     assert lines(settings, "history")["history"] == f"{lost} is missing"
     operator.record(0)
     operator.publish()

@@ -16,7 +16,12 @@ from barograph.collector.jobs.market_data import (
     MacroJob,
     SettlementJob,
 )
-from barograph.collector.jobs.stances import AccuracyJob, StanceJob, VersionEventJob, WitnessJob
+from barograph.collector.jobs.stances import (
+    AccuracyJob,
+    LogEntryJob,
+    StanceJob,
+    WitnessJob,
+)
 from barograph.collector.judge import backfill_feed
 from barograph.collector.leader import Collector
 from barograph.entitlements.purchases import FeedGrants
@@ -24,7 +29,7 @@ from barograph.entitlements.store import Entitlements
 from barograph.history.cosigning import Cosigner, Rounds, load_policy
 from barograph.history.guards import Continuity, SignedHeads
 from barograph.history.ledger import Ledger
-from barograph.history.public_log import PublicLogs
+from barograph.history.public_log import PublicLog
 from barograph.history.signing import load_history_key
 from barograph.keys.outbox import outbox_depth
 from barograph.kit.clock import Clock
@@ -47,7 +52,7 @@ from barograph.payments.reconcile import Reconciler
 from barograph.payments.records import Chain
 from barograph.settings import Settings
 from barograph.stances.issue import StanceIssuer
-from barograph.stances.version_events import VersionEvents
+from barograph.stances.log_entries import LogEntries
 from barograph.upstream.binance import BinanceExchange
 from barograph.upstream.bybit import BybitExchange
 from barograph.upstream.chain import JsonRpcChain
@@ -118,7 +123,7 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
             StanceJob(
                 StanceIssuer(settings, database, ledger, clock, define=record_definition), ledger
             ),
-            VersionEventJob(VersionEvents(database, ledger)),
+            LogEntryJob(LogEntries(database, ledger, settings.base_url, clock)),
             AccuracyJob(settings, database, ledger, clock=clock),
             WebhookJob(database, Deliveries(database, sender.post, clock, keys), clock=clock),
         ]
@@ -138,7 +143,7 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
         if policy is not None:
             witnesses = HttpWitnesses(user_agent=settings.user_agent)
             stack.push_async_callback(witnesses.close)
-            rounds = Rounds(_public_logs(settings, database, ledger, clock), clock)
+            rounds = Rounds(_public_log(settings, database, ledger, clock), clock)
             jobs += [
                 WitnessJob(
                     database, Cosigner(each, policy, rounds, witnesses.add_checkpoint, clock)
@@ -157,12 +162,9 @@ async def open_collector(settings: Settings, clock: Clock) -> AsyncIterator[Coll
         yield collector
 
 
-def _public_logs(
-    settings: Settings, database: Database, ledger: Ledger, clock: Clock
-) -> PublicLogs:
-    """The logs that witnesses cosign. Web workers check them against the published stances too."""
-    return PublicLogs(
-        ledger,
+def _public_log(settings: Settings, database: Database, ledger: Ledger, clock: Clock) -> PublicLog:
+    """The log that witnesses cosign. Web workers check it against the published stances too."""
+    return PublicLog(
         # On PostgreSQL, the key is a copy of the web hosts'.
         load_history_key(settings, create=database.engine == SQLITE),
         settings.base_url,

@@ -206,7 +206,7 @@ def field_names(path: str, tags: set[str], status: str) -> list[str]:
 
 
 _COUNTED = (
-    *("/proof", "/incidents", "/events", "/events/{digest}", "/stances/{kind}", "/briefs/{slug}"),
+    *("/incidents", "/events", "/events/{digest}", "/stances/{kind}", "/briefs/{slug}"),
     *("/history/checkpoint", "/history/{kind}"),
 )
 """Ends of paths whose reads count against the render limit."""

@@ -40,7 +40,7 @@ from barograph.history.cosigning import CosignedCheckpoints, load_policy
 from barograph.history.endpoints import history_routes
 from barograph.history.guards import Continuity, SignedHeads
 from barograph.history.ledger import Ledger
-from barograph.history.public_log import PublicLogs
+from barograph.history.public_log import PublicLog
 from barograph.history.signing import load_history_key
 from barograph.history.tile_endpoints import log_routes
 from barograph.history.witnesses import WITNESSES
@@ -391,8 +391,7 @@ class _History:
         settings = inputs.settings
         self.ledger = Ledger(inputs.history, inputs.clock)
         self.continuity = Continuity(self.ledger, lambda: board.latest(STANCES))
-        self.logs = PublicLogs(
-            self.ledger,
+        self.log = PublicLog(
             load_history_key(settings),
             settings.base_url,
             signed,
@@ -400,7 +399,7 @@ class _History:
             reload_key=partial(load_history_key, settings, create=False),
         )
         self.policy = policy
-        self.read_note = CosignedCheckpoints(self.logs, inputs.database, policy).published_note
+        self.read_note = CosignedCheckpoints(self.log, inputs.database, policy).published_note
         self.stances = StanceReader(board, self.ledger, self.continuity)
 
 
@@ -476,10 +475,10 @@ def _api_routers(parts: _Parts, seconds: float) -> list[Router]:
         signals_routes(parts.signals),
         key_routes(parts.callers.registrations, limiter, clock),
         history_routes(
-            *(history.ledger, history.logs, history.continuity), parts.render_queue, clock
+            *(history.ledger, history.log, history.continuity), parts.render_queue, clock
         ),
-        log_routes(history.logs, history.ledger, history.read_note, board, parts.render_queue),
-        stance_routes(reads, seconds, history.logs.proof_url),
+        log_routes(history.log, history.ledger, history.read_note, board, parts.render_queue),
+        stance_routes(reads, seconds, history.log.proof_url),
         revealed_routes(
             RevealedReads(board, history.ledger, history.continuity, base_url), parts.reads
         ),
@@ -545,7 +544,7 @@ def _page_routers(parts: _Parts) -> list[Router]:
             tools={tool.name: tool.description for tool in TOOLS},
             recorded=Recorded(
                 history.ledger,
-                history.logs,
+                history.log,
                 history.continuity,
                 history.read_note,
                 history.policy,
@@ -567,12 +566,12 @@ def _tasks(parts: _Parts) -> list[Task]:
     recorder = StatusRecorder(
         parts.inputs.database,
         lambda now: status.status(board, now),
-        [*watched, *shared, parts.history.logs, parts.public.host_clock],
+        [*watched, *shared, parts.history.log, parts.public.host_clock],
         events=partial(parts.public.markets.outages, board),
         clock=parts.inputs.clock,
         server=server_clock(parts.inputs.database),
     )
-    return [board.follow, recorder.run, parts.history.logs.retry, *_exporting(parts)]
+    return [board.follow, recorder.run, parts.history.log.retry, *_exporting(parts)]
 
 
 def _exporting(parts: _Parts) -> list[Task]:

@@ -29,8 +29,8 @@ from barograph.markets.view import PERPETUALS
 from barograph.settings import Settings
 from barograph.stances.funding import KIND as FUNDING
 from barograph.stances.issue import StanceIssuer
+from barograph.stances.log_entries import LogEntries
 from barograph.stances.revise import revision_of
-from barograph.stances.version_events import VersionEvents
 from barograph.upstream.bybit import BybitExchange
 from barograph.upstream.etf import decode_history
 from barograph.upstream.files import FileClient
@@ -240,7 +240,7 @@ class StanceReplay:
         self._issuer = StanceIssuer(
             settings, database, self._ledger, self._clock, define=record_definition
         )
-        self._versions = VersionEvents(database, self._ledger)
+        self._entries = LogEntries(database, self._ledger, settings.base_url, self._clock)
         self._accuracy = AccuracyJob(settings, database, self._ledger, clock=self._clock)
         self._files = files
         exchange = _DirectTransport(self._ask_exchange)
@@ -269,7 +269,7 @@ class StanceReplay:
         await self._issuer.issue(self._lease)
         self._begun = True
         await self._revise_some()
-        await self._versions.announce(self._lease)
+        await self._entries.append(self._lease)
 
     async def assess(self, now: int) -> None:
         """Publish what followed the stances."""
